@@ -21,13 +21,13 @@ from typing import Any, NamedTuple
 import msgspec
 
 from benchmarks.measures import Row
-from context_tui.cli.inspect import line_of
+from context_tui.cli.inspect import format_status_line
 from context_tui.formats.base import scan
-from context_tui.formats.opening import choose, scanner_for
-from context_tui.library.follow import Growing
+from context_tui.formats.opening import choose_session, make_scanner
+from context_tui.library.follow import GrowingSession
 from context_tui.session.facts import Facts
 from context_tui.session.session import Session
-from context_tui.tui.rows import Rows
+from context_tui.tui.rows import TimelineRows
 
 Record = dict[str, Any]
 SIZES = 1_000, 10_000
@@ -238,10 +238,10 @@ def cost(name: str, size: int, rewinds: bool) -> Cost:
     """
     lines = (msgspec.json.encode(record) + b"\n" for record in records(WRITERS[name](), rewinds))
     with tempfile.TemporaryDirectory(prefix="context-tui-following-") as folder:
-        path, rows, times = Path(folder, "session.jsonl"), Rows(), list[float]()
+        path, rows, times = Path(folder, "session.jsonl"), TimelineRows(), list[float]()
         with path.open("ab", buffering=0) as file:
             file.write(b"".join(itertools.islice(lines, 40)))
-            growing = Growing(choose(str(path)))
+            growing = GrowingSession(choose_session(str(path)))
             while not growing.advance().end:
                 pass
             while len(session := growing.session()) < size:
@@ -264,18 +264,18 @@ def cost(name: str, size: int, rewinds: bool) -> Cost:
                         spent.append(time.process_time() - begun)
                     medians.append(median(spent))
                 times.append(1000 * min(medians))
-        fresh = scan(scanner_for(growing.info))
+        fresh = scan(make_scanner(growing.info))
         fresh.drops  # noqa: B018  they are looked for when they are asked for
         assert columns(session.facts) == columns(fresh.facts)
     return Cost(*times)
 
 
-def tell(session: Session, rows: Rows, revised: int | None) -> None:
+def tell(session: Session, rows: TimelineRows, revised: int | None) -> None:
     """Say how the session is now."""
-    line_of(session)
+    format_status_line(session)
 
 
-def show(session: Session, rows: Rows, revised: int | None) -> None:
+def show(session: Session, rows: TimelineRows, revised: int | None) -> None:
     """Bring the rows of the timeline up to date, and hand them to the screen."""
     rows.grow(session, revised)
     rows.copy()

@@ -24,14 +24,20 @@ from typing import Any
 
 import context_tui as ct
 from benchmarks.shapes import Chain, Record, call, database, encode, result, stamp
-from context_tui.cli.inspect import report_of, show
-from context_tui.compaction.tool_pairing import problems, repair, repair_minimally, repair_orphans, unique_ids
-from context_tui.export.files import export, writable_formats
-from context_tui.formats.opening import format_of, open_session, scanner_for, sessions_in
+from context_tui.cli.inspect import build_report, print_report
+from context_tui.compaction.tool_pairing import (
+    assign_unique_ids,
+    find_unpaired,
+    repair,
+    repair_minimally,
+    repair_orphans,
+)
+from context_tui.export.files import export, list_writable_formats
+from context_tui.formats.opening import detect_format, list_sessions, make_scanner, open_session
 from context_tui.lab.replay.walk import replay
-from context_tui.library.discover import entries_of, recorded_sessions, title_of
-from context_tui.policies.registry import SHOWN
-from context_tui.policies.triggers import firing_runs
+from context_tui.library.discover import build_entries, find_recorded_sessions, find_title
+from context_tui.policies.registry import LISTED_POLICIES
+from context_tui.policies.triggers import find_firing_runs
 from context_tui.session.markers import KODA_SUMMARY
 from context_tui.session.session import Session
 from context_tui.tokens.breakdown import FileRead, count_wasted
@@ -167,7 +173,7 @@ def inspect(path: Path) -> Fresh:
     def work() -> object:
         session = open_session(path)
         with contextlib.redirect_stdout(io.StringIO()):
-            show(session, report := report_of(session, timeline=True))
+            print_report(session, report := build_report(session, timeline=True))
         return report
 
     return same(work)
@@ -187,7 +193,7 @@ def opened(path: Path) -> Fresh:
     """Reading a session in steps of no time at all, as the inspector does, with a view at the end."""
 
     def work() -> Session:
-        scanner = scanner_for(sessions_in(path)[0])
+        scanner = make_scanner(list_sessions(path)[0])
         while not scanner.advance(0.001).end:
             pass
         return scanner.session()
@@ -200,8 +206,8 @@ def trying(name: str, **params: Any) -> Callable[[Session], object]:
 
     def work(session: Session) -> object:
         made = ct.plan(session, name, force=True, **params)
-        list(made.verdicts()), made.edits, made.tokens_after, made.head, made.previous_summary
-        return ct.apply(session, made, summary="what was done" if made.summarises else None)
+        list(made.iterate_verdicts()), made.edits, made.tokens_after, made.messages_to_summarise, made.previous_summary
+        return ct.apply(session, made, summary="what was done" if made.needs_summary else None)
 
     return work
 
@@ -230,7 +236,7 @@ def exported(path: Path, to: str, policy: str = "") -> Fresh:
         session = open_session(path)
         if policy:
             made = ct.plan(session, policy, force=True)
-            session = ct.apply(session, made, summary="what was done" if made.summarises else None)
+            session = ct.apply(session, made, summary="what was done" if made.needs_summary else None)
         out = path.with_name(f"out-{to}")
         return lambda: export(session, out, to, force=True)
 
@@ -246,12 +252,12 @@ def folder(n: int, at: Path) -> Fresh:
         chain.typed(f"prompt {number}")
         chain.reply()
         chain.write(at / f"s{number}.jsonl")
-    return same(sessions_in, at)
+    return same(list_sessions, at)
 
 
 def choose_beside(n: int, at: Path) -> Fresh:
     folder(n, at)
-    return same(sessions_in, at / "s0.jsonl")
+    return same(list_sessions, at / "s0.jsonl")
 
 
 def agents_beside(n: int, at: Path) -> Fresh:
@@ -263,7 +269,7 @@ def agents_beside(n: int, at: Path) -> Fresh:
             side = Chain(f"s{number}", f"a{number}-{agent}")
             side.typed()
             side.write(at / f"agent-a{number}-{agent}.jsonl")
-    return same(sessions_in, at)
+    return same(list_sessions, at)
 
 
 def agents_below(n: int, at: Path) -> Fresh:
@@ -277,7 +283,7 @@ def agents_below(n: int, at: Path) -> Fresh:
             side = Chain(f"s{number}", f"a{number}-{agent}")
             side.typed()
             side.write(own / f"agent-a{number}-{agent}.jsonl")
-    return same(sessions_in, at)
+    return same(list_sessions, at)
 
 
 def agents_inside(n: int, at: Path) -> Fresh:
@@ -287,7 +293,7 @@ def agents_inside(n: int, at: Path) -> Fresh:
         side = Chain("s", f"a{number}")
         side.typed()
         chain.records += side.records
-    return same(sessions_in, chain.write(at / "s.jsonl"))
+    return same(list_sessions, chain.write(at / "s.jsonl"))
 
 
 def discovered(n: int, at: Path) -> Fresh:
@@ -296,8 +302,8 @@ def discovered(n: int, at: Path) -> Fresh:
     folder(n, project)
 
     def work() -> object:
-        found = recorded_sessions({"CLAUDE_CONFIG_DIR": str(at)}, at)
-        return [title_of(entry.info) for entry in found], entries_of(entry.info for entry in found)
+        found = find_recorded_sessions({"CLAUDE_CONFIG_DIR": str(at)}, at)
+        return [find_title(entry.info) for entry in found], build_entries(entry.info for entry in found)
 
     return same(work)
 
@@ -610,10 +616,10 @@ def koda_plain(n: int, at: Path) -> Path:
 
 def every_koda_session(n: int, at: Path) -> Fresh:
     path = koda_sessions(n, at)
-    form = format_of(path)
+    form = detect_format(path)
 
     def work() -> object:
-        return [form.scanner(path, info).session() for info in form.sessions(path)]
+        return [form.make_scanner(path, info).session() for info in form.list_sessions(path)]
 
     return same(work)
 
@@ -685,7 +691,7 @@ def orphans_apart(n: int) -> list[Record]:
 
 
 def only_orphans(found: list[Record]) -> object:
-    pairs = problems(found)
+    pairs = find_unpaired(found)
     return repair_orphans(found, (*pairs.orphan_calls, *pairs.orphan_results))
 
 
@@ -720,7 +726,7 @@ def marked(n: int, at: Path) -> Fresh:
 
 
 def every_trigger(session: Session) -> object:
-    return [firing_runs(session, policy, policy.Params()) for policy in SHOWN.values()]
+    return [find_firing_runs(session, policy, policy.Params()) for policy in LISTED_POLICIES.values()]
 
 
 OF_PARTS = ("opencode-prune", "gemini-masking", "codex", "opencode-compact", "letta")
@@ -746,20 +752,20 @@ def shapes() -> Iterator[Shape]:
     yield Shape("read in steps: koda rows", 1_600, on(opened, koda_plain))
     yield Shape("read in steps: turns of a few steps", 1_600, on(opened, plain))
     yield Shape("read in steps: runs in a document", 400, on(opened, runs))
-    yield Shape("list koda sessions", 400, on(lambda path: same(sessions_in, path), koda_sessions))
+    yield Shape("list koda sessions", 400, on(lambda path: same(list_sessions, path), koda_sessions))
     yield Shape("open every koda session", 100, every_koda_session)
     yield Shape("reads of one path, apart", 400, reads_apart)
     for name, pairs in PAIRS.items():
-        for of in (unique_ids, problems, repair, repair_minimally, only_orphans):
+        for of in (assign_unique_ids, find_unpaired, repair, repair_minimally, only_orphans):
             yield Shape(f"pairs: {of.__name__}, {name}", 800, paired(of, pairs))
-    for policy in (*SHOWN, *OF_PARTS):
+    for policy in (*LISTED_POLICIES, *OF_PARTS):
         if policy != "manual":
             yield Shape(f"plan and apply: {policy}", 400, on(steps, plain, trying(policy)))
             yield Shape(f"plan and apply: {policy}, one message", 400, on(steps, blocks_of_one, trying(policy)))
     yield Shape("plan and apply: manual, n marks", 400, marked)
     for policy in EVERY_CALL:
         yield Shape(f"replay: {policy}", 400, on(steps, plain, replaying(policy)))
-    for to in writable_formats():
+    for to in list_writable_formats():
         yield Shape(f"export to {to}: turns of a few steps", 200, on(exported, plain, to))
         yield Shape(f"export to {to}: microcompacted", 200, on(exported, plain, to, "defect-microcompact"))
         yield Shape(f"export to {to}: a line for each result", 200, on(exported, lines_of_one, to, "agent-sdk-prune"))

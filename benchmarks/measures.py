@@ -275,15 +275,15 @@ def messages(count: int) -> list[dict[str, Any]]:
 def parameters() -> list[Row]:
     """Moving a parameter of each policy over 100,000 messages: the totals and a screen of verdicts, and the curve."""
     import context_tui as ct
-    from context_tui.policies.registry import SHOWN
-    from context_tui.policies.runtime_state import runtime_state_of
+    from context_tui.policies.registry import LISTED_POLICIES
+    from context_tui.policies.runtime_state import build_runtime_state
 
     opened = ct.from_messages(messages(100_000))
     context = opened.context_at()
-    state = runtime_state_of(context, opened.window, len(opened), None, True)
+    state = build_runtime_state(context, opened.window, len(opened), None, True)
     gc.freeze()  # the messages are at hand here only because they were never in a file
     change, curve = Row("", 0, 0, ""), Row("", 0, 0, "")
-    for name, policy in SHOWN.items():
+    for name, policy in LISTED_POLICIES.items():
         begun = time.process_time()
         policy.plan(context, policy.Params(), state)
         first = (time.process_time() - begun) * 1000
@@ -292,7 +292,7 @@ def parameters() -> list[Row]:
             for value in values:
                 begun = time.process_time()
                 plan = ct.plan(opened, name, force=True, **{key: value})
-                shown = [plan.verdict(message) for message in range(50_000, 50_040)]
+                shown = [plan.find_verdict(message) for message in range(50_000, 50_040)]
                 counts = (plan.tokens_before, plan.tokens_after, len(plan.changes), plan.messages_dropped)
                 times.append(time.process_time() - begun)
                 assert len(shown) == 40 and min(counts) >= 0
@@ -313,7 +313,7 @@ def along() -> list[Row]:
     """Dragging a threshold on the replay screen over 1,000 requests: the replay, and all panes drawn in 160 x 50."""
     import context_tui as ct
     from context_tui.lab.replay.recording import Recording
-    from context_tui.lab.study import Settings
+    from context_tui.lab.study import StudySettings
     from context_tui.policies.registry import POLICIES
     from context_tui.session.facts import Usage
     from context_tui.session.values import Role
@@ -341,7 +341,7 @@ def along() -> list[Row]:
             wanted = comparison.wanted()
             assert wanted is not None
             state = wanted.lane.view.runtime_state
-            made = measure(comparison.recording, POLICIES[name], wanted.params, Settings(), state)
+            made = measure(comparison.recording, POLICIES[name], wanted.params, StudySettings(), state)
             comparison.take(wanted, made)
             charts_of(comparison, 0, 158, 30)
             telling.call_line(comparison, 158)
@@ -374,11 +374,11 @@ def settings_of(policy: Any, length: int) -> dict[str, list[Any]]:
 
 def masking() -> list[Row]:
     """Looking for secrets in text that invites the search to start over at every character, against plain words."""
-    from context_tui.summarizer.secrets import find
+    from context_tui.summarizer.secrets import find_secrets
 
     def seconds(text: str) -> float:
         begun = time.process_time()
-        find(text)
+        find_secrets(text)
         return time.process_time() - begun
 
     prose = Text.make(random.Random(0), 40_000).plain[: int(MB)]

@@ -7,12 +7,12 @@ from functools import partial
 from typing import Any
 
 from benchmarks.measures import LARGE_BYTES, Row, best_of, session
-from context_tui.compaction.changes import bodies_of
-from context_tui.lab.replay.amounts import minus, tokens_of
+from context_tui.compaction.changes import collect_bodies
+from context_tui.lab.replay.amounts import convert_to_tokens, subtract_amounts
 from context_tui.lab.replay.recording import Recording
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.defect_microcompact import DefectMicrocompact, DefectMicrocompactParams
-from context_tui.policies.registry import policy_named
+from context_tui.policies.registry import find_policy
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Body, Context, context_at
 from context_tui.session.facts import Usage
@@ -38,7 +38,7 @@ def naive(recording: Recording, policy: Policy, params: Params) -> tuple[list[in
     own: dict[int, Body] = {}
     sizes: list[int] = []
     firings, forgot, reply, reported = 0, 0, -1, 0
-    for at, phases in recording.looks:
+    for at, phases in recording.checkpoints:
         if "before_call" not in phases:
             continue
         now = context_at(facts, at)
@@ -60,25 +60,27 @@ def naive(recording: Recording, policy: Policy, params: Params) -> tuple[list[in
             False,
             True,
             window,
-            estimated=0,
-            messages=len(now.order),
-            results=0,
-            reply=0,
-            reasoning=0,
+            estimated_tokens=0,
+            message_count=len(now.order),
+            result_count=0,
+            reply_tokens=0,
+            reasoning_tokens=0,
         )
         plan = policy.plan(context, params, state)
-        if plan.trigger.fires and plan.changed:
-            new = bodies_of(plan.changes)
+        if plan.trigger.fires and plan.has_changes:
+            new = collect_bodies(plan.changes)
             own.update(new)
             held.update(new)
             firings, forgot = firings + 1, at
         if at in calls:
             call = recording.calls[calls[at]]
             replaced = {**now.replacements, **held}
-            more = minus(recording.content_of(now.order, replaced), recording.content_of(now.order, now.replacements))
-            size = max(recording.sizes[calls[at]] + tokens_of(more, recording.weights_at(call.request)), 0)
+            more = subtract_amounts(
+                recording.compute_amount(now.order, replaced), recording.compute_amount(now.order, now.replacements)
+            )
+            size = max(recording.sizes[calls[at]] + convert_to_tokens(more, recording.get_weights(call.request)), 0)
             sizes.append(size)
-            if recording.recorded[calls[at]] is not None:
+            if recording.recorded_sizes[calls[at]] is not None:
                 reply, reported = at, size
     return sizes, firings, len(own)
 
@@ -103,8 +105,8 @@ def grid() -> list[DefectMicrocompactParams]:
 def replaying() -> list[Row]:
     """A replay of 1,000 requests under one setting, and ten thousand settings of one policy on it."""
     import context_tui as ct
-    from context_tui.lab.replay.walk import replay_with
-    from context_tui.lab.sweep.kernel import outcomes
+    from context_tui.lab.replay.walk import replay_recording
+    from context_tui.lab.sweep.kernel import compute_outcomes
 
     recording = Recording(ct.open_session(session(REQUESTS_BYTES)))
     settings = grid()
@@ -113,15 +115,23 @@ def replaying() -> list[Row]:
     for params in tried:
         seconds, (sizes, firings, cleared) = timed(partial(naive, recording, DefectMicrocompact(), params))
         plain += seconds / len(tried)
-        made = replay_with(recording, DefectMicrocompact(), params)
-        assert (made.sizes, len(made.firings), len(made.gone)) == (sizes, firings, cleared), "other numbers"
-        replayed = partial(replay_with, recording, DefectMicrocompact(), params)
+        made = replay_recording(recording, DefectMicrocompact(), params)
+        assert (made.sizes, len(made.firings), len(made.removed_by_policy)) == (sizes, firings, cleared), (
+            "other numbers"
+        )
+        replayed = partial(replay_recording, recording, DefectMicrocompact(), params)
         ours += min(timed(replayed)[0] for _ in range(5)) / len(tried)
-    all_at_once, found = timed(lambda: outcomes(recording, settings))
+    all_at_once, found = timed(lambda: compute_outcomes(recording, settings))
     for number in range(0, len(settings), 997):
         if found.known[number]:
-            made = replay_with(recording, DefectMicrocompact(), settings[number])
-            there = made.totals.sent, made.totals.peak, made.totals.overflows, len(made.firings), len(made.gone)
+            made = replay_recording(recording, DefectMicrocompact(), settings[number])
+            there = (
+                made.totals.sent,
+                made.totals.peak,
+                made.totals.overflows,
+                len(made.firings),
+                len(made.removed_by_policy),
+            )
             assert there == tuple(int(column[number]) for column in found[1:6]), "other numbers"
     calls = f"{len(recording.calls):,} requests; a naive loop {plain * 1000:.0f} ms; equal numbers"
     share = f"{all_at_once:.2f} s, {float(found.known.mean()):.0%} of the settings; equal numbers"
@@ -135,14 +145,14 @@ def replaying() -> list[Row]:
 
 def _every_call(recording: Recording, name: str) -> list[Row]:
     """A replay of a policy that clears at nearly every request."""
-    from context_tui.lab.replay.walk import replay_with
+    from context_tui.lab.replay.walk import replay_recording
 
-    policy = policy_named(name)
+    policy = find_policy(name)
     params = policy.Params()
     plain, (sizes, firings, cleared) = timed(partial(naive, recording, policy, params))
-    made = replay_with(recording, policy, params)
-    assert (made.sizes, len(made.firings), len(made.gone)) == (sizes, firings, cleared), "other numbers"
-    ours = best_of(5, lambda: timed(lambda: replay_with(recording, policy, params))[0])
+    made = replay_recording(recording, policy, params)
+    assert (made.sizes, len(made.firings), len(made.removed_by_policy)) == (sizes, firings, cleared), "other numbers"
+    ours = best_of(5, lambda: timed(lambda: replay_recording(recording, policy, params))[0])
     plain = min(plain, timed(partial(naive, recording, policy, params))[0])
     detail = f"{firings:,} firings; a naive loop {plain * 1000:.0f} ms; equal numbers"
     return [
@@ -154,17 +164,17 @@ def _every_call(recording: Recording, name: str) -> list[Row]:
 def sweeping() -> list[Row]:
     """Ten thousand settings on a session of hundreds of contexts, against one replay of it."""
     import context_tui as ct
-    from context_tui.lab.replay.walk import replay_with
-    from context_tui.lab.sweep.kernel import outcomes
+    from context_tui.lab.replay.walk import replay_recording
+    from context_tui.lab.sweep.kernel import compute_outcomes
 
     opened = ct.open_session(session(LARGE_BYTES))
     recording, settings = Recording(opened), grid()
-    outcomes(recording, settings[:1])  # reads the results once
-    found = outcomes(recording, settings)
-    seconds = best_of(3, lambda: timed(lambda: outcomes(recording, settings))[0])
-    made = replay_with(recording, DefectMicrocompact(), settings[6_112])
-    alone = best_of(3, lambda: timed(lambda: replay_with(recording, DefectMicrocompact(), settings[6_112]))[0])
-    assert int(found.sent[6_112]) == made.totals.sent and found.known[6_112], "other numbers"
+    compute_outcomes(recording, settings[:1])  # reads the results once
+    found = compute_outcomes(recording, settings)
+    seconds = best_of(3, lambda: timed(lambda: compute_outcomes(recording, settings))[0])
+    made = replay_recording(recording, DefectMicrocompact(), settings[6_112])
+    alone = best_of(3, lambda: timed(lambda: replay_recording(recording, DefectMicrocompact(), settings[6_112]))[0])
+    assert int(found.sent[6_112]) == made.totals.sent and found.is_known[6_112], "other numbers"
     results = sum(kind == Kind.TOOL_RESULT for kind in opened.facts.kind)
     detail = f"{len(recording.calls):,} requests, {results:,} results, {len(opened.facts.compactions):,} compactions"
     return [

@@ -19,12 +19,12 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from context_tui.errors import Error  # noqa: E402
-from context_tui.formats.opening import open_session, sessions_in  # noqa: E402
-from context_tui.lab.price.priced import price  # noqa: E402
-from context_tui.lab.replay.backtest import Backtested, explaining  # noqa: E402
-from context_tui.lab.replay.own import Back, backtests  # noqa: E402
-from context_tui.lab.study import Lab, Settings  # noqa: E402
-from context_tui.policies.parameters import params_for  # noqa: E402
+from context_tui.formats.opening import list_sessions, open_session  # noqa: E402
+from context_tui.lab.price.priced import price_replay  # noqa: E402
+from context_tui.lab.replay.backtest import BacktestResult, find_explaining_threshold  # noqa: E402
+from context_tui.lab.replay.own import PolicyBacktest, run_backtests  # noqa: E402
+from context_tui.lab.study import Lab, StudySettings  # noqa: E402
+from context_tui.policies.parameters import build_params  # noqa: E402
 from context_tui.policies.registry import POLICIES  # noqa: E402
 from scripts.charts import Axis, Series, chart  # noqa: E402
 
@@ -45,7 +45,7 @@ SWEPT = {
     "microcompact_ratio": (0.3, 0.45, 0.6, 0.75),
 }
 """Settings of defect-microcompact that are replayed against each other."""
-UNDONE = Settings(recorded="ignore")
+UNDONE = StudySettings(recorded="ignore")
 """Each policy in place of what the recorded agent did itself."""
 
 
@@ -106,10 +106,10 @@ def sessions(folder: Path) -> Iterator[Named]:
     """Every session below *folder* whose calls recorded their sizes, by name of the file."""
     for path in sorted(each for each in folder.rglob("*") if each.is_file()):
         try:
-            infos = sessions_in(path)
+            infos = list_sessions(path)
             for info in infos:
                 lab = Lab(open_session(f"{path}#{info.id}" if info.id else path))
-                if len(lab.recording.calls) >= LEAST_CALLS and any(lab.recording.recorded):
+                if len(lab.recording.calls) >= LEAST_CALLS and any(lab.recording.recorded_sizes):
                     name = path.relative_to(folder).as_posix()
                     yield Named(f"{name}#{info.id}" if info.id else name, lab)
         except Error:
@@ -119,9 +119,9 @@ def sessions(folder: Path) -> Iterator[Named]:
 def measured(labs: Sequence[Named], policy: str, label: str, **given: Any) -> Sums:
     """A policy with these parameters over all sessions, with recorded compactions undone."""
     chosen = POLICIES[policy]
-    params = params_for(chosen, given)
-    found = [each.lab.study(chosen, params, UNDONE) for each in labs]
-    priced = [(named, each) for named, each in zip(labs, found, strict=True) if each.priced.table.unit == "USD"]
+    params = build_params(chosen, given)
+    found = [each.lab.run_study(chosen, params, UNDONE) for each in labs]
+    priced = [(named, each) for named, each in zip(labs, found, strict=True) if each.price.rate_table.unit == "USD"]
     return Sums(
         label,
         sum(len(each.replay.firings) for each in found),
@@ -129,9 +129,12 @@ def measured(labs: Sequence[Named], policy: str, label: str, **given: Any) -> Su
         sum(each.replay.totals.sent for each in found),
         sum(each.replay.totals.overflows for each in found),
         len(priced),
-        sum(each.priced.baseline_cost for _, each in priced),
-        sum(each.priced.cost for _, each in priced),
-        sum(price(each.replay, recorded=named.lab.calls, reuse="anywhere").cost for named, each in priced),
+        sum(each.price.baseline_cost for _, each in priced),
+        sum(each.price.cost for _, each in priced),
+        sum(
+            price_replay(each.replay, recorded=named.lab.recorded_calls, reuse="anywhere").cost
+            for named, each in priced
+        ),
         sum(each.regret.dropped for each in found),
         sum(each.regret.used_later for each in found),
         sum(each.regret.tokens_dropped for each in found),
@@ -199,7 +202,7 @@ def _calibration(labs: Sequence[Named]) -> list[str]:
     tested = _errors(labs)
     untested = sum(not each.error for named in labs for each in named.lab.recording.calibrations)
     ours, plain = ([_of(each, which) for _, each in tested] for which in ("error", "error_bytes4"))
-    scaled = [scale.all for named in labs for scale in named.lab.recording.scaled.values()]
+    scaled = [scale.all for named in labs for scale in named.lab.recording.scales.values()]
     lines = [
         "## Calibration: how far sizes that are computed are from recorded ones",
         "",
@@ -263,17 +266,17 @@ def _backtest(labs: Sequence[Named]) -> list[str]:
         "|---|--:|---|--:|--:|--:|---|---|",
     ]
     hits = fits = testable = 0
-    every: dict[str, list[Backtested]] = {}
+    every: dict[str, list[BacktestResult]] = {}
     for named in labs:
-        for back in backtests(named.lab.recording):
-            if back.tested[0].kind == "full":
+        for back in run_backtests(named.lab.recording):
+            if back.results[0].kind == "full":
                 session = named.lab.session
                 whole = f"{session.info.format} with a window of {session.window.model_tokens:,}"
-                every.setdefault(whole, []).extend(back.tested)
-            for each, fitted in zip(back.tested, back.fitted or back.tested, strict=True):
+                every.setdefault(whole, []).extend(back.results)
+            for each, fitted in zip(back.results, back.fitted_results or back.results, strict=True):
                 testable += each.testable
-                hits += each.hit
-                fits += fitted.hit
+                hits += each.is_hit
+                fits += fitted.is_hit
                 recorded = f"{each.recorded:,}" if each.recorded is not None else "unknown"
                 off = _off(each.off_by, testable=each.testable), _off(fitted.off_by, testable=fitted.testable)
                 span = _span(back)
@@ -288,7 +291,7 @@ def _backtest(labs: Sequence[Named]) -> list[str]:
         "recorded one stand in its place: what it comes to in files that have both.",
     ]
     for name, tested in every.items():
-        if (best := explaining(tested)) is not None:
+        if (best := find_explaining_threshold(tested)) is not None:
             told.append(
                 f"One threshold for all sessions of {name}, above {best.above:,} up to {best.most:,}, explains "
                 f"{best.explains} of {best.of}."
@@ -300,7 +303,7 @@ def _off(by: int | None, *, testable: bool) -> str:
     return "not testable" if not testable else "–" if by is None else str(by)
 
 
-def _span(back: Back) -> str:
+def _span(back: PolicyBacktest) -> str:
     best = back.threshold
     return f"{best.above:,} to {best.most:,}" if best else ""
 

@@ -18,9 +18,9 @@ sys.path.insert(0, str(ROOT))
 from textual.binding import Binding  # noqa: E402
 from textual.keys import format_key  # noqa: E402
 
-from context_tui.cli.policies import params_of  # noqa: E402
+from context_tui.cli.policies import build_parameter_reports  # noqa: E402
 from context_tui.formats.registry import FORMATS  # noqa: E402
-from context_tui.policies.registry import SHOWN  # noqa: E402
+from context_tui.policies.registry import LISTED_POLICIES  # noqa: E402
 
 README = ROOT / "README.md"
 _PART = re.compile(r"<!-- (?P<what>run: .*?|keys|policies|formats) -->\n.*?<!-- end -->", re.DOTALL)
@@ -68,10 +68,10 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
 def policies() -> str:
     """Each policy and its parameters."""
     found = []
-    for name, policy in SHOWN.items():
+    for name, policy in LISTED_POLICIES.items():
         rows = [
             (f"`{p['name']}`", shown(p["default"]), ranged(p["min"], p["max"], p["unit"]), p["about"])
-            for p in params_of(policy)
+            for p in build_parameter_reports(policy)
         ]
         about = policy.about
         found.append(f"**`{name}`**: {about}\n\n" + table(("parameter", "default", "range", "meaning"), rows))
@@ -107,7 +107,7 @@ def keys() -> str:
 
     rows: dict[str, tuple[str, str]] = {}
     for place, bindings in (
-        ("", inspector_keys(SHOWN)),
+        ("", inspector_keys(LISTED_POLICIES)),
         ("timeline: ", Timeline.BINDINGS),
         ("parameters: ", SettingRows.BINDINGS),
     ):
@@ -116,7 +116,7 @@ def keys() -> str:
                 about = binding.tooltip or binding.description
                 about = f"{place}{about[0].lower()}{about[1:]}" if place else about
                 rows.setdefault(key_names(binding), (about, f"`{binding.id}`"))
-    policies = {f"`1` to `{len(SHOWN)}`": ("Plan with another policy, in the order of the list below", "")}
+    policies = {f"`1` to `{len(LISTED_POLICIES)}`": ("Plan with another policy, in the order of the list below", "")}
     return table(("key", "what it does", "name"), ((keys, *rest) for keys, rest in (policies | rows).items()))
 
 

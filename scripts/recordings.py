@@ -17,8 +17,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from context_tui.errors import UnreadableSession  # noqa: E402
-from context_tui.formats.opening import format_of, open_session  # noqa: E402
-from context_tui.policies.triggers import runtime_states  # noqa: E402
+from context_tui.formats.opening import detect_format, open_session  # noqa: E402
+from context_tui.policies.triggers import iterate_runtime_states  # noqa: E402
 from context_tui.session.session import Session  # noqa: E402
 from context_tui.session.token_factors import estimate_content  # noqa: E402
 from context_tui.tokens.estimate_check import EstimateCheck, check_estimate  # noqa: E402
@@ -78,7 +78,7 @@ def rows(folder: Path) -> Iterator[Row]:
     """A row for each Claude Code file below *folder*, in the order of their names."""
     for path in sorted(folder.rglob("*.jsonl")):
         try:
-            if format_of(path).name == "claude-code":
+            if detect_format(path).name == "claude-code":
                 yield row_of(path.relative_to(folder).as_posix(), open_session(path))
         except UnreadableSession:
             continue
@@ -103,15 +103,17 @@ def _offs(session: Session) -> tuple[list[Off], int]:
     """Every request that has something recorded before it, and how many have not."""
     facts, offs, unbased = session.facts, [], 0
     row_at = {message: row for row, message in enumerate(facts.request_message)}
-    for state in runtime_states(session, frozenset({"before_call"})):
+    for state in iterate_runtime_states(session, frozenset({"before_call"})):
         row = row_at.get(state.at)
         if row is None or not facts.requests[row].context:
             continue
-        if state.recorded is None:
+        if state.recorded_usage is None:
             unbased += 1
             continue
         recorded = facts.requests[row].context
-        offs.append(Off(state.at, state.believed, recorded, _why(session, row, state.believed - recorded)))
+        offs.append(
+            Off(state.at, state.believed_tokens, recorded, _why(session, row, state.believed_tokens - recorded))
+        )
     return offs, unbased
 
 

@@ -101,7 +101,7 @@ def session_names(path: Path) -> Iterator[str]:
     files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
     for file in files:
         with contextlib.suppress(ct.Error):
-            for info in ct.sessions_in(file):
+            for info in ct.list_sessions(file):
                 yield f"{file}#{info.id}" if info.id else str(file)
 
 
@@ -161,16 +161,16 @@ def plan_facts(session: Any, policy: str, at: int) -> Any:
     """Return what a plan changes: totals, and edits, head and result as hashes."""
     plan = ct.plan(session, policy, at=at)
     edits = [(e.action, e.message, e.block, e.tool, e.call_id, e.tokens_before, e.tokens_after) for e in plan.edits]
-    verdicts = [(message, block, str(verdict.code)) for message, block, verdict in plan.verdicts()]
+    verdicts = [(message, block, str(verdict.code)) for message, block, verdict in plan.iterate_verdicts()]
     after = ct.apply(session, plan, summary="a summary")
     return {
-        "changed": plan.changed,
+        "changed": plan.has_changes,
         "tokens": [plan.tokens_before, plan.tokens_after],
         "boundary": plan.boundary,
         "fires": [plan.trigger.fires, plan.trigger.value, plan.trigger.threshold],
         "edits": digest(edits),
         "verdicts": digest(verdicts),
-        "head": digest(plan.head),
+        "head": digest(plan.messages_to_summarise),
         "previous": digest(plan.previous_summary),
         "after": digest(after.to_messages()),
     }

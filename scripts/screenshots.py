@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from textual.pilot import Pilot
 
-    from context_tui.library.discover import Entry
+    from context_tui.library.discover import SessionEntry
     from context_tui.session.session import SessionInfo
     from context_tui.tui.app import ContextTuiApp
 
@@ -68,27 +68,27 @@ PICTURES = {
 }
 
 
-def entries() -> list[Entry]:
+def entries() -> list[SessionEntry]:
     """The samples for the picker, with ages that do not depend on when they were built."""
-    from context_tui.library.discover import samples
+    from context_tui.library.discover import find_samples
 
     now = time.time()
-    found = [(entry, replace(entry.info, path=str(SAMPLES / Path(entry.info.path).name))) for entry in samples()]
+    found = [(entry, replace(entry.info, path=str(SAMPLES / Path(entry.info.path).name))) for entry in find_samples()]
     return [replace(entry, info=replace(info, time=now - age)) for (entry, info), age in zip(found, AGES, strict=True)]
 
 
 def app_of(picture: Picture) -> ContextTuiApp:
     """The application for a picture."""
-    from context_tui.formats.opening import choose
+    from context_tui.formats.opening import choose_session
     from context_tui.library import discover
     from context_tui.tui.app import ContextTuiApp
 
     what: SessionInfo | list[SessionInfo] = []
     if picture.sample:
-        what = choose(SAMPLES / picture.sample)
+        what = choose_session(SAMPLES / picture.sample)
     else:
         found = entries()
-        discover.samples, discover.recorded_sessions = lambda: found, lambda *_: []
+        discover.find_samples, discover.find_recorded_sessions = lambda: found, lambda *_: []
     return ContextTuiApp(what, theme=picture.theme, demo=picture.demo)
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import context_tui as ct
-from context_tui.compaction.tool_pairing import RENAMED, compare, problems
-from context_tui.export.files import export, is_copied, writable_formats
+from context_tui.compaction.tool_pairing import NOTE_CALLS_RENAMED, compare_orphans, find_unpaired
+from context_tui.export.files import export, is_copied, list_writable_formats
 from context_tui.session.session import Session
 from context_tui.session.values import Kind
 from context_tui.tokens.context_index import index_context
@@ -32,7 +32,7 @@ POLICIES: list[tuple[str, dict[str, Any]]] = [
 
 def sessions(path: Path) -> Iterator[Session]:
     """Every session in a file."""
-    for info in ct.sessions_in(path):
+    for info in ct.list_sessions(path):
         yield ct.open_session(f"{info.path}#{info.id}" if info.id else info.path)
 
 
@@ -61,7 +61,7 @@ def carried_out(session: Session, at: int) -> Iterator[tuple[str, Session]]:
     plans.append((f"manual {marked}", ct.plan(session, "manual", at=at, **marked)))
     seen = set[tuple[int, int, int]]()
     for what, plan in plans:
-        if plan.changed:
+        if plan.has_changes:
             after = ct.apply(session, plan, "What happened.")
             found = (plan.messages_dropped, len(plan.changes), ct.tokens.estimate(after) or 0)
             if found not in seen:  # what another policy leaves too is the same file
@@ -77,7 +77,7 @@ def defects(path: Path, number: int, folder: Path) -> list[str]:
         for at in points(session, number)
         for what, after in carried_out(session, at)
         if len(after.context_at())
-        for name in writable_formats()
+        for name in list_writable_formats()
         for wrong in wrong_with(session, at, after, name, folder / "out")
     ]
 
@@ -103,9 +103,9 @@ def wrong_with(session: Session, at: int, after: Session, name: str, out: Path) 
         yield f"notes are not compact: {done.losses}"
     messages = written.to_messages()
     before = session.to_messages(at)
-    renamed = any(loss.startswith(RENAMED) for loss in done.losses)
-    if done.check.introduced or (not renamed and compare(before, messages)[1]):
-        yield f"splits pairs: {compare(before, messages)[1][:3]}"
+    renamed = any(loss.startswith(NOTE_CALLS_RENAMED) for loss in done.losses)
+    if done.check.introduced or (not renamed and compare_orphans(before, messages)[1]):
+        yield f"splits pairs: {compare_orphans(before, messages)[1][:3]}"
     spoken = [block for message in messages if message["role"] == "assistant" for block in message["content"]]
     ids = Counter(block.get("id") for block in spoken if block.get("type") == "tool_use")
     if repeated := [call for call, count in ids.items() if count > 1]:
@@ -114,8 +114,8 @@ def wrong_with(session: Session, at: int, after: Session, name: str, out: Path) 
         yield from backwards(out)
     elif name in ("anthropic", "openai"):
         yield from refused(name, json.loads(out.read_bytes()))
-        if problems(messages):
-            yield f"leaves pairs broken: {problems(messages)}"
+        if find_unpaired(messages):
+            yield f"leaves pairs broken: {find_unpaired(messages)}"
         if messages[0]["role"] != "user":
             yield "the assistant begins"
         if (messages[-1]["role"] == "assistant") != any(loss.startswith("it ends with") for loss in done.losses):

@@ -15,7 +15,7 @@ from typing import Any, cast
 import pytest
 
 import context_tui as ct
-from context_tui.policies.registry import POLICIES, Guarded
+from context_tui.policies.registry import POLICIES, GuardedPolicy
 
 BUILT_IN, GROUP = POLICIES.built_in, POLICIES.group
 ROOT = Path(__file__).parents[1]
@@ -182,9 +182,9 @@ def test_what_it_says_of_itself_is_of_its_type_or_left_out() -> None:
         believed=lambda *args: "x",
         hint=lambda *args: 7,
     )
-    guarded, none = Guarded(cast(Any, odd)), cast(Any, None)
-    assert guarded.derived("n", none, none, none) is None and guarded.believed(none) is None
-    assert guarded.end("n", none, none) is None
+    guarded, none = GuardedPolicy(cast(Any, odd)), cast(Any, None)
+    assert guarded.implied_value("n", none, none, none) is None and guarded.believed_size(none) is None
+    assert guarded.slider_max("n", none, none) is None
     assert guarded.hint(none) == ""
     with pytest.raises(ct.PlanError, match="policy odd failed: its curve is not a number for each value"):
         guarded.curve(none, none, none, "n", [1])

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import context_tui as ct
-from context_tui.export.files import export, is_copied, writable_formats
+from context_tui.export.files import export, is_copied, list_writable_formats
 from context_tui.formats.claude_code import ClaudeCodeFormat
 from context_tui.session.session import Session
 from tests.formats.histories import histories
@@ -191,7 +191,7 @@ def test_a_sidechain_becomes_a_session_of_its_own(tmp_path: Path) -> None:
     done = ct.apply(session, ct.plan(session, "manual", clear="2:0"))
     after, losses = written(done, tmp_path / "out.jsonl")
     assert losses == [] and after.to_messages() == done.to_messages()
-    assert [info.id for info in ct.sessions_in(tmp_path / "out.jsonl")] == [""]
+    assert [info.id for info in ct.list_sessions(tmp_path / "out.jsonl")] == [""]
 
 
 def test_records_that_share_a_uuid_or_have_none_are_chained(tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_lone_surrogates_survive_an_export(tmp_path: Path) -> None:
 @fixtures
 @given(
     made=conversations(),
-    name=st.sampled_from(writable_formats()),
+    name=st.sampled_from(list_writable_formats()),
     policy=st.sampled_from(["defect-microcompact", "defect-compact"]),
 )
 def test_recordings_in_every_format(
@@ -243,7 +243,7 @@ def test_recordings_in_every_format(
 
 
 @fixtures
-@given(messages=histories(), name=st.sampled_from(writable_formats()))
+@given(messages=histories(), name=st.sampled_from(list_writable_formats()))
 def test_histories_in_every_format(
     tmp_path_factory: pytest.TempPathFactory, messages: list[dict[str, Any]], name: str
 ) -> None:
@@ -273,7 +273,7 @@ def test_a_koda_export_holds_this_session_and_nothing_else(tmp_path: Path) -> No
     import sqlite3
 
     sample = Path(__file__).parents[1] / "sample_sessions" / "koda.db"
-    for info in ct.sessions_in(sample):
+    for info in ct.list_sessions(sample):
         session = ct.open_session(f"{sample}#{info.id}")
         out = tmp_path / f"{info.id}.db"
         written(session, out, "koda")
@@ -309,4 +309,4 @@ def test_the_model_is_that_of_the_point(tmp_path: Path) -> None:
     session = made.open(tmp_path)
     for at, model in ((8, "claude-opus-4-5"), (len(session), "claude-sonnet-4-5")):
         plan = ct.plan(session, "defect-microcompact", at=at, keep_recent_turns=1)
-        assert plan.changed and ct.apply(session, plan).facts.model == model
+        assert plan.has_changes and ct.apply(session, plan).facts.model == model

@@ -9,10 +9,16 @@ import pytest
 
 import context_tui as ct
 from context_tui.compaction.plan import Plan, Trigger
-from context_tui.lab.replay.backtest import Backtested, Case, Threshold, backtest, explaining
-from context_tui.lab.replay.own import ONCE, OWN, backtests
+from context_tui.lab.replay.backtest import (
+    BacktestCase,
+    BacktestResult,
+    ThresholdInterval,
+    backtest_policy,
+    find_explaining_threshold,
+)
+from context_tui.lab.replay.own import FORMER_POLICIES, OWN_POLICIES, run_backtests
 from context_tui.lab.replay.recording import Recording
-from context_tui.policies.base import BasePolicy, Policy, nothing
+from context_tui.policies.base import BasePolicy, Policy, build_empty_plan
 from context_tui.policies.base import Params as AnyParams
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
@@ -36,17 +42,17 @@ class At(BasePolicy):
         self.threshold = threshold
 
     def trigger(self, state: RuntimeState, params: object) -> Trigger:
-        value = state.believed + (state.recorded.output if state.recorded else 0)
+        value = state.believed_tokens + (state.recorded_usage.output if state.recorded_usage else 0)
         return Trigger(value >= self.threshold, f"has {value:,}", value, self.threshold)
 
     def plan(self, context: Context, params: AnyParams, state: RuntimeState) -> Plan:
-        return nothing(self.name, params, context, self.trigger(state, params), "nothing")
+        return build_empty_plan(self.name, params, context, self.trigger(state, params), "nothing")
 
 
-def held(session: Session, policy: Policy, *, kind: str = "full", threshold: int | None = None) -> list[Backtested]:
+def held(session: Session, policy: Policy, *, kind: str = "full", threshold: int | None = None) -> list[BacktestResult]:
     """A policy held against the compactions of a kind."""
-    cases = [Case(each, AnyParams()) for each in session.facts.compactions if each.kind == kind]
-    return backtest(Recording(session), policy, cases, threshold)
+    cases = [BacktestCase(each, AnyParams()) for each in session.facts.compactions if each.kind == kind]
+    return backtest_policy(Recording(session), policy, cases, threshold)
 
 
 def compacted(*sizes: int, trigger: str = "auto", tokens: int | None = None) -> recordings.Recording:
@@ -76,7 +82,7 @@ def test_how_many_calls_it_is_off(tmp_path: Path, threshold: int, off_by: int | 
     (found,) = held(session, At(threshold))
     assert found.testable and found.off_by == off_by and found.why.startswith(why)
     assert (found.recorded, found.above) == (50_000, 40_000)
-    assert found.hit == (off_by in (0, -1))
+    assert found.is_hit == (off_by in (0, -1))
 
 
 def test_the_size_that_the_file_tells_is_what_the_runtime_believed(tmp_path: Path) -> None:
@@ -132,25 +138,27 @@ def test_another_threshold_is_tried(tmp_path: Path) -> None:
     assert found.off_by == 0
 
 
-def at_size(above: int, most: int, *, testable: bool = True) -> Backtested:
-    return Backtested(0, "full", "auto", most, testable, 0, "", above)
+def at_size(above: int, most: int, *, testable: bool = True) -> BacktestResult:
+    return BacktestResult(0, "full", "auto", most, testable, 0, "", above)
 
 
 def test_the_thresholds_that_explain_most() -> None:
-    assert explaining([]) is None
-    assert explaining([at_size(5, 9, testable=False)]) is None
-    assert explaining([at_size(100, 110)]) == Threshold(100, 110, 1, 1)
-    assert explaining([at_size(100, 120), at_size(110, 130)]) == Threshold(110, 120, 2, 2)
-    assert explaining([at_size(100, 120), at_size(110, 130), at_size(150, 160)]) == Threshold(110, 120, 2, 3)
+    assert find_explaining_threshold([]) is None
+    assert find_explaining_threshold([at_size(5, 9, testable=False)]) is None
+    assert find_explaining_threshold([at_size(100, 110)]) == ThresholdInterval(100, 110, 1, 1)
+    assert find_explaining_threshold([at_size(100, 120), at_size(110, 130)]) == ThresholdInterval(110, 120, 2, 2)
+    assert find_explaining_threshold([at_size(100, 120), at_size(110, 130), at_size(150, 160)]) == ThresholdInterval(
+        110, 120, 2, 3
+    )
 
 
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real sessions is not here")
 def test_recorded_compactions_of_one_runtime_version_have_one_threshold() -> None:
     """Claude Code 2.1.7 to 2.1.20 kept 32,000 tokens of 200,000 for the reply and 13,000 more: 155,000."""
-    found = list[Backtested]()
+    found = list[BacktestResult]()
     for name in ("cli__compact2_micro1", "cli__compact3", "cli__compact4_micro2"):
         found += held(ct.open_session(CORPUS / f"{name}.jsonl"), At(155_000))
-    best = explaining(found)
+    best = find_explaining_threshold(found)
     assert best is not None and (best.explains, best.of) == (6, 6)
     assert best.above < 155_000 <= best.most
     assert [each.off_by for each in found] == [0, 0, -2, -1, 0, 0]
@@ -167,8 +175,8 @@ def test_recorded_compactions_of_one_runtime_version_have_one_threshold() -> Non
 def test_the_own_policy_is_that_of_the_version(tmp_path: Path, version: str, tokens: int, hit: bool) -> None:
     made = compacted(100_000, 150_000, tokens=tokens)
     made.lines = [line.replace(b"2.1.100", version.encode()) for line in made.lines]
-    (found,) = backtests(Recording(made.open(tmp_path)))
-    assert (found.policy, found.tested[0].off_by) == ("claude-code-auto", 0 if hit else None)
+    (found,) = run_backtests(Recording(made.open(tmp_path)))
+    assert (found.policy, found.results[0].off_by) == ("claude-code-auto", 0 if hit else None)
     once = "trigger_reserve" in found.cases[0].params.model_fields_set
     assert once == (version in ("2.0.5", "2.1.20"))
 
@@ -193,14 +201,18 @@ def test_a_clearing_is_held_against_what_would_be_cleared(
     made.microcompact("c0", "c1")
     made.assistant(text("done"), use=usage(100_000))
     made.lines = [line.replace(b"2.1.100", version.encode()) for line in made.lines]
-    (found,) = backtests(Recording(made.open(tmp_path)))
-    (tested,) = found.tested
+    (found,) = run_backtests(Recording(made.open(tmp_path)))
+    (tested,) = found.results
     assert (found.policy, tested.off_by) == (policy, off_by) and tested.why.startswith(why)
 
 
 def test_every_policy_that_an_agent_has_or_had_is_there() -> None:
-    had = [each for several in ONCE.values() for each in several]
-    for name in [*(name for kinds in OWN.values() for name in kinds.values()), *ONCE, *(each.policy for each in had)]:
+    had = [each for several in FORMER_POLICIES.values() for each in several]
+    for name in [
+        *(name for kinds in OWN_POLICIES.values() for name in kinds.values()),
+        *FORMER_POLICIES,
+        *(each.policy for each in had),
+    ]:
         assert name in POLICIES
     for each in had:
         assert POLICIES[each.policy].Params(**each.params).model_fields_set == {*each.params}
@@ -209,12 +221,12 @@ def test_every_policy_that_an_agent_has_or_had_is_there() -> None:
 def test_a_back_test_stops_when_it_is_told_to(tmp_path: Path) -> None:
     session = compacted(100_000, 150_000).open(tmp_path)
     asked = list[None]()
-    found = backtests(Recording(session), lambda: asked.append(None))
-    assert found == backtests(Recording(session)) and len(asked) > len(session)
+    found = run_backtests(Recording(session), lambda: asked.append(None))
+    assert found == run_backtests(Recording(session)) and len(asked) > len(session)
 
     for at in range(len(asked)):
         with pytest.raises(IndexError):
-            backtests(Recording(session), ([None] * at).pop)
+            run_backtests(Recording(session), ([None] * at).pop)
 
 
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of real sessions is not here")
@@ -226,8 +238,8 @@ def test_agents_compact_where_their_own_policies_do() -> None:
     tested = [
         each.off_by
         for session in compacting
-        for back in backtests(Recording(session))
-        for each in back.tested
+        for back in run_backtests(Recording(session))
+        for each in back.results
         if each.testable
     ]
     assert len(tested) == 16 and set(tested) == {0, -1}

@@ -128,7 +128,7 @@ def test_records_of_any_shape(tmp_path: Path, records: list[Any]) -> None:
     path = tmp_path / "s.jsonl"
     first = b'{"type":"user","uuid":"u","sessionId":"s","message":{"role":"user","content":"x"}}\n'
     path.write_bytes(first + b"".join(json.dumps(record).encode() + b"\n" for record in records))
-    session = scan(ClaudeCodeFormat().scanner(path, SessionInfo(str(path), "claude-code")))
+    session = scan(ClaudeCodeFormat().make_scanner(path, SessionInfo(str(path), "claude-code")))
     assert len(session.facts.record_kind) == 1 + len(records)
     ct.from_messages(session.to_messages())
     survives(path, COMMANDS[1])

@@ -8,7 +8,7 @@ from statistics import median
 import pytest
 
 import context_tui as ct
-from context_tui.cli.inspect import report_of
+from context_tui.cli.inspect import build_report
 from context_tui.session.token_factors import PRIOR
 from context_tui.tokens.calibration import MAX_USABLE_ERROR, MIN_REQUESTS, calibrate
 from tests.formats.providers import RATES, Provider
@@ -99,7 +99,7 @@ def test_sizes_that_have_nothing_to_do_with_the_file_are_not_usable(tmp_path: Pa
 
 def test_without_usage_there_is_none() -> None:
     session = ct.from_messages([{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}])
-    assert calibrate(session.facts) == [] and report_of(session)["calibration"] == []
+    assert calibrate(session.facts) == [] and build_report(session)["calibration"] == []
 
 
 def test_it_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,7 +111,7 @@ def test_it_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     made.model = "claude-haiku-4-5"
     made.reply(text("done"))
     session = made.recording.open(tmp_path)
-    first, second = report_of(session)["calibration"]
+    first, second = build_report(session)["calibration"]
     assert set(first["factors"]) == {"text", "thinking", "signature", "call", "result", "each", "image", "unrecorded"}
     assert first["usable"] and first["error"]["median"] <= first["error"]["p95"] < 0.02
     assert second["why"] == "only 1 of its requests recorded a size; 12 are needed" and second["error"] is None
@@ -126,7 +126,7 @@ def test_the_recordings(shared: Path) -> None:
     errors = [
         (each.error.median, each.error_bytes4.median)
         for path in sorted((shared / "corpus" / "claude-code").glob("*.jsonl"))
-        for info in ct.sessions_in(path)[:1]
+        for info in ct.list_sessions(path)[:1]
         for each in calibrate(ct.open_session(f"{path}#{info.id}" if info.id else path).facts)
         if each.error is not None and each.error_bytes4 is not None
     ]

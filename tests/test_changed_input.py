@@ -184,13 +184,13 @@ def test_what_was_read_is_remembered_and_not_the_map(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     path.write_bytes(b"one\ntwo\n")
     file = LineFile(path)
-    file.note_read(4)
+    file.save_fingerprint(4)
     with path.open("r+b") as other:
         other.seek(4)
         other.write(b"TWO")
-    file.note_read(4)
+    file.save_fingerprint(4)
     assert file.is_unchanged()  # that part was not read yet
-    file.note_read(8)
+    file.save_fingerprint(8)
     assert file.is_unchanged()
     with path.open("r+b") as other:
         other.write(b"ONE")

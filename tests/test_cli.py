@@ -444,7 +444,7 @@ def test_a_models_summary_that_fails_a_check_is_refused_and_kept(
 ) -> None:
     loop = "- the same line\n" * 5
     monkeypatch.setattr(
-        "context_tui.cli.apply.write_blocking", lambda *_: Summary(loop, "m", Usage(), "end_turn", seconds=1)
+        "context_tui.cli.apply.write_summary_blocking", lambda *_: Summary(loop, "m", Usage(), "end_turn", seconds=1)
     )
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("OPENAI_API_KEY", "k")

@@ -11,7 +11,7 @@ import pytest
 from context_tui.compaction.apply import apply
 from context_tui.compaction.plan import Plan
 from context_tui.errors import PlanError, SummarizerError
-from context_tui.policies.agent_sdk_compact import SECTIONS as SDK_SECTIONS
+from context_tui.policies.agent_sdk_compact import SUMMARY_SECTIONS as SDK_SECTIONS
 from context_tui.policies.planning import plan
 from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.memory import from_messages
@@ -19,15 +19,15 @@ from context_tui.session.session import Session
 from context_tui.summarizer import plan_summary
 from context_tui.summarizer.checks.compare import (
     Contender,
-    Cost,
-    carried_on,
-    compare,
-    contender,
-    cost_of,
-    head_facts,
-    points_of,
+    SummaryCost,
+    compare_summarizers,
+    compute_cost,
+    continue_after_compaction,
+    extract_head_facts,
+    find_compaction_points,
+    parse_contender,
 )
-from context_tui.summarizer.plan_summary import prepare
+from context_tui.summarizer.plan_summary import prepare_summary
 from context_tui.summarizer.reply import Summary, Usage
 from tests.formats.recordings import Recording, call, result, text
 
@@ -55,7 +55,7 @@ def planner(policy: str = "defect-compact", **params: Any) -> Any:
     return lambda session, at: plan(session, policy, at=at, force=True, **params)
 
 
-EXTRACTS = (contender("extract"), contender("extract,bytes=900"))
+EXTRACTS = (parse_contender("extract"), parse_contender("extract,bytes=900"))
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ EXTRACTS = (contender("extract"), contender("extract,bytes=900"))
     ],
 )
 def test_a_summarizer_is_named_in_one_text(spec: str, read: Contender) -> None:
-    assert contender(spec) == replace(read, spec=spec)
+    assert parse_contender(spec) == replace(read, spec=spec)
 
 
 @pytest.mark.parametrize(
@@ -97,35 +97,35 @@ def test_a_summarizer_is_named_in_one_text(spec: str, read: Contender) -> None:
 )
 def test_a_bad_name_says_why(spec: str, says: str) -> None:
     with pytest.raises(PlanError, match=says):
-        contender(spec)
+        parse_contender(spec)
 
 
 def test_all_get_the_same_head_and_its_facts_are_looked_for_in_each() -> None:
     session, told = from_messages(history()), list[str]()
-    found = compare(session, planner(), EXTRACTS, tell=told.append)
+    found = compare_summarizers(session, planner(), EXTRACTS, notify=told.append)
     assert told == []  # an extract sends nothing
-    head = found.plan.head_messages
+    head = found.plan.summarised_message_numbers
     assert found.points == (48,) and head == list(range(found.plan.boundary or 0))
-    assert found.tokens == found.plan.tokens_before - found.plan.tokens_after
+    assert found.head_tokens == found.plan.tokens_before - found.plan.tokens_after
     large, small = (run.rounds[0] for run in found.runs)
     assert [run.name for run in found.runs] == ["A", "B"]
     assert large.head_messages == small.head_messages == len(head)
-    assert large.kept > small.kept > 0
+    assert large.preserved_count > small.preserved_count > 0
     texts = {fact.text for fact in found.facts}
     assert {"Never remove gadget0 of machine0.", "src/part0.py", "2 seconds"} <= texts
     assert "fatal: part0 cannot load gadget0" in texts
     assert not any("gadget11" in text for text in texts)  # in the tail
     for fact, kept in zip(found.facts, large.survivals, strict=True):
         assert fact.message in head
-        assert kept.kept == (kept.evidence in " ".join((large.summary.text if large.summary else "").split()))
-    assert (large.cost, large.error, large.request_tokens) == (Cost(0.0), "", 0)
+        assert kept.preserved == (kept.evidence in " ".join((large.summary.text if large.summary else "").split()))
+    assert (large.cost, large.error, large.request_tokens) == (SummaryCost(0.0), "", 0)
 
 
 def test_what_a_policy_cuts_before_it_asks_is_told() -> None:
     messages = history()
     messages[2]["content"][0]["content"] = "filler words\n" * 300 + "fatal: last words of the log"
-    found = compare(from_messages(messages), planner(), EXTRACTS)
-    shown = {fact.text: shown for fact, shown in zip(found.facts, found.shown, strict=True)}
+    found = compare_summarizers(from_messages(messages), planner(), EXTRACTS)
+    shown = {fact.text: shown for fact, shown in zip(found.facts, found.facts_in_request, strict=True)}
     assert shown["fatal: last words of the log"] is False
     assert shown["src/part0.py"] is True
 
@@ -135,19 +135,19 @@ def test_what_a_runtime_put_in_is_no_fact() -> None:
 
     session = from_messages(history())
     session.facts.block_flags[0] |= BlockFlag.INJECTED
-    texts = [fact.text for fact in head_facts(planner()(session, 48))]
+    texts = [fact.text for fact in extract_head_facts(planner()(session, 48))]
     assert "Never remove gadget0 of machine0." not in texts
     assert "Never remove gadget1 of machine1." in texts
-    places = {fact.text: (fact.message, fact.block) for fact in head_facts(planner()(session, 48))}
+    places = {fact.text: (fact.message, fact.block) for fact in extract_head_facts(planner()(session, 48))}
     assert places["src/part1.py"] == (4, 0) and places["fatal: part1 cannot load gadget1"] == (6, 0)
 
 
 @pytest.mark.parametrize("policy", ["defect-compact", "agent-sdk-compact"])
 def test_a_prompt_of_ones_own_takes_the_place_of_the_policys(policy: str) -> None:
     made = planner(policy)(from_messages(history()), 48)
-    usual = prepare(made).request
-    other = Contender("", "openai", prompt="p.txt", max_tokens=77).asking(made, "Be brief.")
-    request = prepare(other).request
+    usual = prepare_summary(made).request
+    other = Contender("", "openai", prompt="p.txt", max_tokens=77).customize_plan(made, "Be brief.")
+    request = prepare_summary(other).request
     assert (request.system, request.sections, request.max_tokens) == ("Be brief.", (), 77)
     assert usual.system != request.system and usual.max_tokens != 77 and usual.sections
     if policy == "defect-compact":
@@ -156,13 +156,13 @@ def test_a_prompt_of_ones_own_takes_the_place_of_the_policys(policy: str) -> Non
     else:
         assert usual.sections == SDK_SECTIONS
         assert request.messages == usual.messages
-    assert Contender("", "openai").asking(made, "") is made
+    assert Contender("", "openai").customize_plan(made, "") is made
 
 
 def test_an_earlier_summary_goes_along_with_ones_own_prompt() -> None:
     session = from_messages(history())
     again = planner()(apply(session, planner()(session, 24), "THE OLD ONE"), 10)
-    asked = prepare(Contender("", "openai", prompt="p").asking(again, "Be brief.")).request.messages[-1]
+    asked = prepare_summary(Contender("", "openai", prompt="p").customize_plan(again, "Be brief.")).request.messages[-1]
     assert "THE OLD ONE\n</previous-summary>" in asked["content"][0]["text"]
 
 
@@ -171,7 +171,7 @@ def test_there_is_no_fallback_among_those_compared(monkeypatch: pytest.MonkeyPat
     session = from_messages(history())
     session.facts.model = "own"
     made = planner("agent-sdk-compact")(session, 48)
-    summarizer = contender("openai:m,timeout=5").summarizer(made)
+    summarizer = parse_contender("openai:m,timeout=5").build_summarizer(made)
     assert [each.model for each in summarizer.endpoints] == ["m"]
     assert (summarizer.endpoints[0].total_timeout, summarizer.endpoints[0].read_timeout) == (5.0, 5.0)
 
@@ -179,11 +179,11 @@ def test_there_is_no_fallback_among_those_compared(monkeypatch: pytest.MonkeyPat
 def test_nothing_is_sent_when_one_of_them_cannot_be_used() -> None:
     told = list[str]()
     with pytest.raises(SummarizerError, match="no key"):
-        compare(
+        compare_summarizers(
             from_messages(history()),
             planner(),
-            [contender("openai:m@http://127.0.0.1:9/v1"), contender("anthropic")],
-            tell=told.append,
+            [parse_contender("openai:m@http://127.0.0.1:9/v1"), parse_contender("anthropic")],
+            notify=told.append,
         )
     assert told == []
 
@@ -191,7 +191,7 @@ def test_nothing_is_sent_when_one_of_them_cannot_be_used() -> None:
 @pytest.mark.parametrize("rounds", [1, 2, 4])
 def test_points_are_apart_by_the_same_tokens_and_before_the_assistant(rounds: int) -> None:
     session = from_messages(history())
-    points = points_of(session, 48, rounds)
+    points = find_compaction_points(session, 48, rounds)
     assert len(points) == rounds and points[-1] == 48
     sizes = [sum(bytes_to_tokens(len(str(session.message(m)))) for m in range(point)) for point in points]
     for place, (point, size) in enumerate(zip(points[:-1], sizes, strict=False)):
@@ -201,17 +201,17 @@ def test_points_are_apart_by_the_same_tokens_and_before_the_assistant(rounds: in
 
 def test_there_are_no_more_points_than_messages_of_the_assistant() -> None:
     session = from_messages(history(2))
-    assert points_of(session, 8, 50) == (3, 5, 7, 8)
+    assert find_compaction_points(session, 8, 50) == (3, 5, 7, 8)
     for rounds in (0, 51):
         with pytest.raises(PlanError, match="must be 1 to 50"):
-            points_of(session, 8, rounds)
+            find_compaction_points(session, 8, rounds)
 
 
 @pytest.mark.parametrize("policy", ["defect-compact", "agent-sdk-compact"])
 def test_a_compaction_is_carried_on_with_what_was_recorded_behind_it(policy: str) -> None:
     session = from_messages(history())
     made: Plan = planner(policy)(session, 25)
-    later, points = carried_on(session, made, "SUMMARY", [33, 48])
+    later, points = continue_after_compaction(session, made, "SUMMARY", [33, 48])
     there = apply(session, made, "SUMMARY")
     assert later.to_messages()[: len(there)] == there.to_messages()
     assert later.to_messages()[len(there) :] == [session.message(number) for number in range(25, 48)]
@@ -221,40 +221,40 @@ def test_a_compaction_is_carried_on_with_what_was_recorded_behind_it(policy: str
 
 def test_each_round_summarises_the_summary_before_it() -> None:
     session = from_messages(history(16))
-    found = compare(session, planner(), EXTRACTS, rounds=4)
+    found = compare_summarizers(session, planner(), EXTRACTS, rounds=4)
     assert len(found.points) == 4 and found.plan.context.at == found.points[0]
     for run in found.runs:
         assert [each.at for each in run.rounds] == list(found.points)
         assert all(each.summary and not each.error for each in run.rounds)
-        kept = [each.kept for each in run.rounds]
+        kept = [each.preserved_count for each in run.rounds]
         assert kept[0] > 0 and kept == sorted(kept, reverse=True), kept  # nothing of the first head comes again
         assert "Earlier summary" in (run.rounds[1].summary or run.rounds[0].summary).text  # type: ignore[union-attr]
-    assert found.runs[1].rounds[-1].kept < found.runs[1].rounds[0].kept
-    assert not any(any(each) for each in found.again)
+    assert found.runs[1].rounds[-1].preserved_count < found.runs[1].rounds[0].preserved_count
+    assert not any(any(each) for each in found.facts_in_tail)
 
 
 def test_what_is_said_again_later_is_told() -> None:
     messages = history()
     messages[40]["content"] = "Never remove gadget0 of machine0. And mind src/part1.py"
-    found = compare(from_messages(messages), planner(), EXTRACTS, rounds=2)
-    again = {fact.text for fact, too in zip(found.facts, found.again[-1], strict=True) if too}
+    found = compare_summarizers(from_messages(messages), planner(), EXTRACTS, rounds=2)
+    again = {fact.text for fact, too in zip(found.facts, found.facts_in_tail[-1], strict=True) if too}
     assert again == {"Never remove gadget0 of machine0.", "src/part1.py"}
-    assert not any(found.again[0])
+    assert not any(found.facts_in_tail[0])
 
 
 def test_points_with_nothing_to_summarise_are_passed_over_or_skipped() -> None:
-    early = compare(from_messages(history()), planner(), EXTRACTS, rounds=24)
-    assert early.points[0] > points_of(from_messages(history()), 48, 24)[0] and early.plan.changed
+    early = compare_summarizers(from_messages(history()), planner(), EXTRACTS, rounds=24)
+    assert early.points[0] > find_compaction_points(from_messages(history()), 48, 24)[0] and early.plan.has_changes
     single = from_messages(history(1))
-    nothing = compare(single, planner(), EXTRACTS)
+    nothing = compare_summarizers(single, planner(), EXTRACTS)
     assert (nothing.facts, nothing.runs) == ([], []) and "nothing to summarise" in nothing.plan.reason
     with pytest.raises(PlanError, match="nothing to summarise here"):
-        compare(from_messages(history()), planner("defect-microcompact", keep_recent_turns=1), EXTRACTS)
+        compare_summarizers(from_messages(history()), planner("defect-microcompact", keep_recent_turns=1), EXTRACTS)
 
 
 def test_interrupted_it_keeps_what_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = list[str]()
-    real = plan_summary.write_blocking
+    real = plan_summary.write_summary_blocking
 
     def second_is_interrupted(*args: Any) -> Any:
         asked.append("")
@@ -262,8 +262,8 @@ def test_interrupted_it_keeps_what_has_come(monkeypatch: pytest.MonkeyPatch) -> 
             raise KeyboardInterrupt
         return real(*args)
 
-    monkeypatch.setattr("context_tui.summarizer.checks.compare.write_blocking", second_is_interrupted)
-    found = compare(from_messages(history()), planner(), EXTRACTS)
+    monkeypatch.setattr("context_tui.summarizer.checks.compare.write_summary_blocking", second_is_interrupted)
+    found = compare_summarizers(from_messages(history()), planner(), EXTRACTS)
     assert found.interrupted
     assert [len(run.rounds) for run in found.runs] == [1, 0]
 
@@ -279,16 +279,16 @@ def test_interrupted_it_keeps_what_has_come(monkeypatch: pytest.MonkeyPatch) -> 
     ],
 )
 def test_a_summary_costs_what_its_tokens_cost_where_that_is_known(model: str, usage: Usage, usd: float | None) -> None:
-    cost = cost_of(Summary("text", model, usage, "", 1.0))
+    cost = compute_cost(Summary("text", model, usage, "", 1.0))
     assert (cost is None) == (usd is None)
     assert cost is None or (cost.usd == pytest.approx(usd) and cost.date and cost.source)
-    assert cost_of(Summary("text", "", Usage(), "", 0.0)) == Cost(0.0)
+    assert compute_cost(Summary("text", "", Usage(), "", 0.0)) == SummaryCost(0.0)
 
 
 def test_a_session_is_left_as_it_was() -> None:
     session: Session = from_messages(history())
     before = session.to_messages()
-    compare(session, planner(), EXTRACTS, rounds=3)
+    compare_summarizers(session, planner(), EXTRACTS, rounds=3)
     assert session.to_messages() == before and len(session) == 48
 
 
@@ -309,13 +309,13 @@ def test_rounds_stay_within_the_context_that_a_recorded_compaction_began(tmp_pat
     recording.summary("This session is being continued from a previous conversation. It was about src/early.py")
     recorded(recording, range(6, 18))
     session = recording.open(tmp_path)
-    found = compare(session, planner(), EXTRACTS, rounds=3)
+    found = compare_summarizers(session, planner(), EXTRACTS, rounds=3)
     begins = session.context_at().order[0]
-    assert min(found.points) > begins == 24 and found.plan.head_messages[0] == begins
+    assert min(found.points) > begins == 24 and found.plan.summarised_message_numbers[0] == begins
     assert [len(run.rounds) for run in found.runs] == [3, 3]
     assert all(each.summary for run in found.runs for each in run.rounds)
     (early,) = (fact for fact in found.facts if fact.text == "src/early.py")
-    assert (early.message, early.voice) == (begins, "summary")
+    assert (early.message, early.source) == (begins, "summary")
     assert not any("gadget0" in fact.text for fact in found.facts)
 
 
@@ -325,9 +325,9 @@ def test_results_that_the_recording_cleared_are_no_facts_later(tmp_path: Path) -
     recording.microcompact(*calls[:4])
     recorded(recording, range(10, 16))
     session = recording.open(tmp_path)
-    errors = {fact.message for fact in compare(session, planner(), EXTRACTS).facts if fact.kind == "error"}
+    errors = {fact.message for fact in compare_summarizers(session, planner(), EXTRACTS).facts if fact.kind == "error"}
     assert not errors & {2, 6, 10, 14} and 18 in errors
-    found = compare(session, planner(), EXTRACTS, rounds=4)  # the first point is before the clearing
+    found = compare_summarizers(session, planner(), EXTRACTS, rounds=4)  # the first point is before the clearing
     assert 2 in {fact.message for fact in found.facts if fact.kind == "error"}
     assert all(each.summary for run in found.runs for each in run.rounds)
 
@@ -344,7 +344,7 @@ def test_no_point_is_among_messages_that_a_compaction_preserved(tmp_path: Path) 
     session = recording.open(tmp_path)
     context = session.context_at()
     assert context.order[1] < context.epoch_start  # preserved, and most of what there is
-    points = points_of(session, len(session), 4)
+    points = find_compaction_points(session, len(session), 4)
     assert len(points) > 1 and min(points) >= context.epoch_start
-    found = compare(session, planner(), EXTRACTS, rounds=4)
+    found = compare_summarizers(session, planner(), EXTRACTS, rounds=4)
     assert all(each.summary for run in found.runs for each in run.rounds)

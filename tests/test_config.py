@@ -18,7 +18,7 @@ from context_tui.app.config import (
     validate_name,
 )
 from context_tui.cli import main
-from context_tui.policies.parameters import assignments, differences, params_for
+from context_tui.policies.parameters import build_params, find_changed_values, format_assignments
 from context_tui.policies.registry import POLICIES
 
 WRITTEN = """\
@@ -140,11 +140,11 @@ SETTINGS: list[tuple[str, dict[str, Any]]] = [
 @pytest.mark.parametrize(("policy", "values"), SETTINGS, ids=[name for name, _ in SETTINGS])
 def test_saved_settings_come_back_as_they_were(path: Path, policy: str, values: dict[str, Any]) -> None:
     chosen = POLICIES[policy]
-    before = params_for(chosen, values)
-    save_settings("mine", SavedSettings(policy, tuple(assignments(values))))
+    before = build_params(chosen, values)
+    save_settings("mine", SavedSettings(policy, tuple(format_assignments(values))))
     texts = dict(each.split("=", 1) for each in read_config().settings["mine"].params)
-    found = differences(chosen, params_for(chosen, texts))
-    assert found == differences(chosen, before)
+    found = find_changed_values(chosen, build_params(chosen, texts))
+    assert found == find_changed_values(chosen, before)
     nested = values.get("options", {})
     assert found == {policy: {k: v for k, v in values.items() if k != "options"}, **nested}
 

@@ -58,7 +58,7 @@ def test_an_empty_session() -> None:
     assert session.to_messages() == [] and ct.tokens.estimate(session) is None
     for name in ("defect-microcompact", "defect-compact", "koda-microcompact", "agent-sdk-prune", "agent-sdk-compact"):
         plan = ct.plan(session, name, force=True)
-        assert not plan.changed and plan.reason and plan.tokens_before == plan.tokens_after == 0
+        assert not plan.has_changes and plan.reason and plan.tokens_before == plan.tokens_after == 0
         assert ct.apply(session, plan) is session
     with pytest.raises(ct.PlanError, match="it has no messages"):
         session.context_at(1)

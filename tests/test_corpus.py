@@ -11,8 +11,8 @@ from statistics import median
 import pytest
 
 import context_tui as ct
-from context_tui.cli.inspect import report_of
-from context_tui.export.files import export, writable_formats
+from context_tui.cli.inspect import build_report
+from context_tui.export.files import export, list_writable_formats
 from context_tui.session.session import Session
 from context_tui.tokens.estimate_check import LARGE_ERROR, check_estimate
 from scripts.recordings import PAGE, rows, table
@@ -25,7 +25,7 @@ def claimed() -> Iterator[Path]:
     for path in sorted(CORPUS.rglob("*")):
         if path.is_file():
             try:
-                ct.sessions_in(path)
+                ct.list_sessions(path)
             except ct.UnreadableSession:
                 continue
             yield path
@@ -37,7 +37,7 @@ BIG = 1_500_000
 
 
 def opened(path: Path) -> list[Session]:
-    return [ct.open_session(f"{info.path}#{info.id}" if info.id else info.path) for info in ct.sessions_in(path)]
+    return [ct.open_session(f"{info.path}#{info.id}" if info.id else info.path) for info in ct.list_sessions(path)]
 
 
 @pytest.fixture(params=[pytest.param(path, id=str(path.relative_to(CORPUS))) for path in FILES])
@@ -53,7 +53,7 @@ def lines(path: Path) -> int:
 
 def test_records_and_sums(path: Path) -> None:
     for session in opened(path):
-        report = report_of(session, timeline=True)
+        report = build_report(session, timeline=True)
         records = report["records"]
         assert records["total"] == records["messages"] + records["side"] + records["problems"] > 0
         assert len(report["problems"]) == records["problems"]
@@ -71,7 +71,7 @@ def test_records_and_sums(path: Path) -> None:
 # A microcompact's preTokens is the size of the results that it looked at, not of the context.
 def test_tokens_before_compactions(path: Path) -> None:
     for session in opened(path):
-        for found in report_of(session)["compactions"]:
+        for found in build_report(session)["compactions"]:
             told, believed = found["tokens_before_in_file"], found["tokens_before"]
             if found["kind"] == "full" and told and found["message"] and found["tokens_before_source"] != "estimated":
                 assert believed == pytest.approx(told, rel=0.05)
@@ -129,10 +129,10 @@ def test_exports(path: Path, tmp_path: Path) -> None:
     before = hashlib.sha256(path.read_bytes()).digest()
     for number, session in enumerate(opened(path)):
         plan = ct.plan(session, "agent-sdk-compact", min_keep=6)
-        done = ct.apply(session, plan, "the summary") if plan.changed else session
+        done = ct.apply(session, plan, "the summary") if plan.has_changes else session
         if not len(done.context_at()):
             continue
-        for name in writable_formats():
+        for name in list_writable_formats():
             out = tmp_path / f"{number}-{name}"
             losses = export(done, out, name).losses
             after = ct.open_session(out)

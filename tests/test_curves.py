@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from context_tui.compaction.apply import apply
-from context_tui.policies.parameters import params_for
-from context_tui.policies.registry import POLICIES, SHOWN
-from context_tui.policies.runtime_state import RuntimeState, runtime_state_of
+from context_tui.policies.parameters import build_params
+from context_tui.policies.registry import LISTED_POLICIES, POLICIES
+from context_tui.policies.runtime_state import RuntimeState, build_runtime_state
 from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.context import Body, Context
 from context_tui.session.jsontext import utf8_len
@@ -56,10 +56,10 @@ MESSAGES = st.lists(
 def ways(session: Session) -> list[tuple[Context, RuntimeState]]:
     """The context as it is and after another policy, idle and not."""
     context = session.context_at()
-    idle = runtime_state_of(context, session.window, len(session))
-    busy = runtime_state_of(context, session.window, len(session), 200)
+    idle = build_runtime_state(context, session.window, len(session))
+    busy = build_runtime_state(context, session.window, len(session), 200)
     prune = POLICIES["agent-sdk-prune"]
-    pruned = prune.plan(context, params_for(prune, {"max_chars": 900}), idle).after()
+    pruned = prune.plan(context, build_params(prune, {"max_chars": 900}), idle).build_context_after()
     return [(context, idle), (context, busy), (pruned, idle)]
 
 
@@ -93,7 +93,9 @@ EAGER = {"keep_recent_turns": 1, "min_clear_tokens": 0, "keep_recent": 1, "min_t
 
 
 def test_every_parameter_is_here() -> None:
-    assert set(VALUES) == {(name, key) for name, policy in SHOWN.items() for key in policy.Params.model_fields}
+    assert set(VALUES) == {
+        (name, key) for name, policy in LISTED_POLICIES.items() for key in policy.Params.model_fields
+    }
 
 
 @pytest.mark.parametrize("name, key", VALUES)
@@ -102,7 +104,7 @@ def test_every_parameter_is_here() -> None:
 def test_curve_is_planning_for_each_value(name: str, key: str, messages: list[dict[str, Any]], others: str) -> None:
     session, policy = from_messages(messages), POLICIES[name]
     given = {k: v for k, v in EAGER.items() if k in policy.Params.model_fields and others == "eager"}
-    params = params_for(policy, given)
+    params = build_params(policy, given)
     for context, state in ways(session):
         values = [*VALUES[name, key], *((len(context) // 2, len(context)) if key == "cut" else ())]
         plans = [policy.plan(context, params.model_copy(update={key: value}), state) for value in values]
@@ -124,10 +126,10 @@ def test_a_chains_curve_over_a_parameter_of_a_step(
     if others == "eager":
         fields = POLICIES[name].Params.model_fields
         given |= {f"{name}.{k}": v for k, v in EAGER.items() if k in fields} | {"agent-sdk-prune.max_chars": 720}
-    params = params_for(chain, given)
+    params = build_params(chain, given)
     for context, state in ways(session):
         plans = [
-            chain.plan(context, params_for(chain, given | {f"{name}.{key}": value}), state)
+            chain.plan(context, build_params(chain, given | {f"{name}.{key}": value}), state)
             for value in STEPS[name, key]
         ]
         assert chain.curve(context, params, state, f"{name}.{key}", STEPS[name, key]) == [
@@ -146,17 +148,17 @@ def test_tokens_after_are_those_of_the_session_that_it_leaves(
     if name == "chain":
         order = ("koda-microcompact", "defect-microcompact", "agent-sdk-prune", "defect-compact")
         eager = {"policies": order, "options": {"agent-sdk-prune": {"max_chars": 720, "preserve_tail": 1}}}
-    params = params_for(policy, {k: v for k, v in eager.items() if k in policy.Params.model_fields})
+    params = build_params(policy, {k: v for k, v in eager.items() if k in policy.Params.model_fields})
     context = session.context_at()
-    plan = policy.plan(context, params, runtime_state_of(context, session.window, len(session)))
+    plan = policy.plan(context, params, build_runtime_state(context, session.window, len(session)))
     after = apply(session, plan, "in short")
-    summary = bytes_to_tokens(utf8_len(plan.summary.text("in short"))) if plan.summary else 0
+    summary = bytes_to_tokens(utf8_len(plan.summary_insert.format_text("in short"))) if plan.summary_insert else 0
     off = (
         len(plan.changes) if name == "swe-agent-last-n" else 0
     )  # it tells the number of lines, taken to be of two digits
     assert abs(plan.tokens_after - (estimate(after) or 0) + summary) <= off
     gone = sum(edit.tokens_before - edit.tokens_after for edit in plan.edits)
-    assert plan.tokens_before - plan.tokens_after == gone - plan.tokens_in
+    assert plan.tokens_before - plan.tokens_after == gone - plan.tokens_inserted
 
 
 @given(messages=MESSAGES, data=st.data())
@@ -179,7 +181,7 @@ def test_a_cut_by_hand_splits_no_pair(messages: list[dict[str, Any]], cut: int) 
     policy = POLICIES["manual"]
     context = session.context_at()
     plan = policy.plan(
-        context, params_for(policy, {"cut": wanted}), runtime_state_of(context, session.window, len(session))
+        context, build_params(policy, {"cut": wanted}), build_runtime_state(context, session.window, len(session))
     )
 
     def splits(at: int) -> bool:

@@ -10,24 +10,24 @@ from pathlib import Path
 import pytest
 
 from context_tui.library import cache as details
-from context_tui.library.cache import Details, cache_path, stamp_of
+from context_tui.library.cache import SessionCache, find_cache_path, read_stamps
 
 OLD = 1_600_000_000
 
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(details, "SETTLED", -60.0)  # the tests wait for no clock
+    monkeypatch.setattr(details, "SETTLE_SECONDS", -60.0)  # the tests wait for no clock
     path = tmp_path / "session.jsonl"
     path.write_text("one\n")
     return path
 
 
-def kept(cache: Path, file: Path, value: object = "told") -> Details:
-    made = Details(cache)
-    made.keep(str(file), "", "title", value, stamp_of([file]))
+def kept(cache: Path, file: Path, value: object = "told") -> SessionCache:
+    made = SessionCache(cache)
+    made.put(str(file), "", "title", value, read_stamps([file]))
     made.close()
-    return Details(cache)
+    return SessionCache(cache)
 
 
 def test_it_is_told_again_by_another_run_and_is_private(tmp_path: Path, file: Path) -> None:
@@ -35,7 +35,7 @@ def test_it_is_told_again_by_another_run_and_is_private(tmp_path: Path, file: Pa
     assert kept(cache, file, ["x", 1]).get(str(file), "", "title") == ["x", 1]
     assert stat.S_IMODE(cache.stat().st_mode) == 0o600
     assert stat.S_IMODE(cache.parent.stat().st_mode) == 0o700
-    again = Details(cache)
+    again = SessionCache(cache)
     assert again.get(str(file), "other", "title") is None and again.get(str(file), "", "look") is None
 
 
@@ -47,27 +47,27 @@ def test_nothing_is_told_of_a_file_that_changed(tmp_path: Path, file: Path) -> N
     assert kept(cache, file).get(str(file), "", "title") == "told"
     file.write_text("one\n")
     os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert Details(cache).get(str(file), "", "title") is None
+    assert SessionCache(cache).get(str(file), "", "title") is None
     assert kept(cache, file).get(str(file), "", "title") == "told"
     Path(f"{file}-wal").write_text("rows")  # a database's log
-    assert Details(cache).get(str(file), "", "title") is None
+    assert SessionCache(cache).get(str(file), "", "title") is None
     file.unlink()
-    assert Details(cache).get(str(file), "", "title") is None
+    assert SessionCache(cache).get(str(file), "", "title") is None
 
 
 def test_files_beside_and_in_a_folder_count_too(tmp_path: Path, file: Path) -> None:
     folder, cache = tmp_path / "events", tmp_path / "cache.db"
     folder.mkdir()
     (folder / "1.json").write_text("1")
-    made = Details(cache)
-    made.keep(str(file), "", "look", "told", stamp_of([file, folder]))
+    made = SessionCache(cache)
+    made.put(str(file), "", "look", "told", read_stamps([file, folder]))
     assert made.get(str(file), "", "look") == "told"
     (folder / "1.json").write_text("12")
     assert made.get(str(file), "", "look") is None
 
 
 def test_what_may_still_change_within_a_tick_is_not_kept(tmp_path: Path, file: Path) -> None:
-    details.SETTLED = 2.0  # the fixture puts it back
+    details.SETTLE_SECONDS = 2.0  # the fixture puts it back
     assert kept(tmp_path / "cache.db", file).get(str(file), "", "title") is None
 
 
@@ -84,7 +84,7 @@ def test_a_corrupt_cache_is_nothing_and_made_anew(tmp_path: Path, file: Path, da
     cache = tmp_path / "cache.db"
     cache.write_bytes(data)
     cache.chmod(0o600)
-    assert Details(cache).get(str(file), "", "title") is None
+    assert SessionCache(cache).get(str(file), "", "title") is None
     assert kept(cache, file).get(str(file), "", "title") in ("told", None)
     assert kept(cache, file).get(str(file), "", "title") == "told"
 
@@ -95,7 +95,7 @@ def test_entries_of_another_kind_are_nothing(tmp_path: Path, file: Path) -> None
     for told in ("", "[]", "{}", "[1, 2]", "null", '[[1], [[]], "x"]', "[" * 9999):
         with sqlite3.connect(cache) as database:
             database.execute("UPDATE details SET told = ?", (told,))
-        assert Details(cache).get(str(file), "", "title") is None
+        assert SessionCache(cache).get(str(file), "", "title") is None
 
 
 def test_where_nothing_can_be_written_nothing_is_kept(tmp_path: Path, file: Path) -> None:
@@ -105,38 +105,38 @@ def test_where_nothing_can_be_written_nothing_is_kept(tmp_path: Path, file: Path
     link.symlink_to(file)
     assert kept(link, file).get(str(file), "", "title") is None
     assert file.read_text() == "one\n"
-    assert Details(None).get(str(file), "", "title") is None
+    assert SessionCache(None).get(str(file), "", "title") is None
 
 
 def test_two_programs_share_it(tmp_path: Path, file: Path) -> None:
     other = tmp_path / "other.jsonl"
     other.write_text("x")
     cache = tmp_path / "cache.db"
-    first, second = Details(cache), Details(cache)
-    first.keep(str(file), "", "title", "one", stamp_of([file]))
-    second.keep(str(other), "", "title", "two", stamp_of([other]))
+    first, second = SessionCache(cache), SessionCache(cache)
+    first.put(str(file), "", "title", "one", read_stamps([file]))
+    second.put(str(other), "", "title", "two", read_stamps([other]))
     first.flush()
     second.flush()
     assert (first.get(str(other), "", "title"), second.get(str(file), "", "title")) == ("two", "one")
     with sqlite3.connect(cache) as busy:
         busy.execute("BEGIN EXCLUSIVE")
-        first.keep(str(file), "", "title", "new", stamp_of([file]))
+        first.put(str(file), "", "title", "new", read_stamps([file]))
         first.flush()  # in use: it is not waited for long
-    assert Details(cache).get(str(file), "", "title") == "one"
+    assert SessionCache(cache).get(str(file), "", "title") == "one"
 
 
 def test_it_is_bounded(tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(details, "MOST", 3)
-    store = Details(tmp_path / "cache.db")
+    monkeypatch.setattr(details, "MAX_ENTRIES", 3)
+    store = SessionCache(tmp_path / "cache.db")
     for number in range(9):
-        store.keep(str(file), str(number), "title", number, stamp_of([file]))
+        store.put(str(file), str(number), "title", number, read_stamps([file]))
         store.flush()
     assert [store.get(str(file), str(n), "title") for n in range(9)] == [None] * 6 + [6, 7, 8]
-    store.keep(str(file), "", "title", "x" * 30_000, stamp_of([file]))
+    store.put(str(file), "", "title", "x" * 30_000, read_stamps([file]))
     assert store.get(str(file), "", "title") is None
 
 
 def test_the_environment_says_where() -> None:
-    assert cache_path({"CONTEXT_TUI_CACHE": ""}) is None
-    assert cache_path({"CONTEXT_TUI_CACHE": "/x/y.db"}) == Path("/x/y.db")
-    assert cache_path({}) is not None
+    assert find_cache_path({"CONTEXT_TUI_CACHE": ""}) is None
+    assert find_cache_path({"CONTEXT_TUI_CACHE": "/x/y.db"}) == Path("/x/y.db")
+    assert find_cache_path({}) is not None

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import context_tui as ct
-from context_tui.cli.inspect import report_of
+from context_tui.cli.inspect import build_report
 from context_tui.export.files import export
-from context_tui.formats.opening import choose, scanner_for
+from context_tui.formats.opening import choose_session, make_scanner
 from context_tui.session import drops as drops_of
 from context_tui.session.drops import find_drops
 from context_tui.session.facts import Drop, Facts
@@ -76,7 +76,7 @@ def test_results_of_the_right_size_explain_a_drop(tmp_path: Path) -> None:
     before, after = session.facts.requests[-2].context, session.facts.requests[-1].context
     assert (message, tokens, explained) == (len(session) - 1, before - after, "cleared results")
     assert results == ["t1", "t3", "t4"], "the oldest, without those of a tool that is not cleared"
-    report = report_of(session)
+    report = build_report(session)
     [told] = report["drops"]
     assert {name: told[name] for name in ("message", "tokens", "explained_by", "results")} == {
         "message": message,
@@ -84,7 +84,7 @@ def test_results_of_the_right_size_explain_a_drop(tmp_path: Path) -> None:
         "explained_by": explained,
         "results": [{"message": 2, "block": 0}, {"message": 6, "block": 0}, {"message": 8, "block": 0}],
     }
-    entry = report_of(session, timeline=True)["timeline"][message]
+    entry = build_report(session, timeline=True)["timeline"][message]
     assert entry["dropped_tokens"] == tokens and entry["recorded_tokens"] == after
 
 
@@ -173,7 +173,7 @@ def test_a_size_that_a_later_line_corrects_is_looked_at_again(tmp_path: Path) ->
     path = made.write(tmp_path)
     whole = path.read_bytes()
     path.write_bytes(whole[: whole.rindex(b'{"parentUuid')])
-    pieces = scanner_for(choose(path))
+    pieces = make_scanner(choose_session(path))
     pieces.advance()
     assert [drop.tokens for drop in pieces.session().drops] == [49_992]
     path.write_bytes(whole)

@@ -18,8 +18,8 @@ import pytest
 
 import context_tui as ct
 from context_tui.cli import COMMANDS, main
-from context_tui.export.files import ExportError, export, suggested_path
-from context_tui.library.discover import recorded_sessions
+from context_tui.export.files import ExportError, export, suggest_path
+from context_tui.library.discover import find_recorded_sessions
 from context_tui.session.session import SessionInfo
 from tests.formats.recordings import Recording, four_turns
 
@@ -114,7 +114,7 @@ def test_an_empty_path_names_no_session(spec: str, tmp_path: Path, monkeypatch: 
     with pytest.raises(ct.UnreadableSession, match="names no file"):
         ct.open_session(spec)
     with pytest.raises(ct.UnreadableSession, match="names no file"):
-        ct.sessions_in(spec)
+        ct.list_sessions(spec)
 
 
 @pytest.mark.parametrize(
@@ -136,12 +136,12 @@ def test_the_longest_names_there_are(session: Path, tmp_path: Path) -> None:
     path = session.rename(tmp_path / f"{long}.jsonl")
     assert len(path.name.encode()) == 255
     read = ct.open_session(path)
-    suggested = suggested_path(read, "claude-code")
+    suggested = suggest_path(read, "claude-code")
     assert suggested.name.endswith("x.copy.jsonl")
     assert export(read, suggested, "claude-code").path.exists()
     assert export(read, tmp_path / (long[1:] + "😀.json")[-70:], "anthropic").path.exists()
     assert export(read, tmp_path / f"{'y' * 255}", "anthropic").path.exists()
-    assert suggested_path(ct.open_session(tmp_path / f"{'y' * 255}"), "openai").name == "y" * 245 + ".copy.json"
+    assert suggest_path(ct.open_session(tmp_path / f"{'y' * 255}"), "openai").name == "y" * 245 + ".copy.json"
 
 
 # -- what fails beside OUT
@@ -166,7 +166,7 @@ def test_nothing_fails_once_out_is_there(session: Path, tmp_path: Path, monkeypa
         assert not (tmp_path / "out.jsonl").exists()
         raise OSError(36, "File name too long")
 
-    monkeypatch.setattr("context_tui.formats.claude_code.places._named_in", fails)
+    monkeypatch.setattr("context_tui.formats.claude_code.places._read_session_id_and_cwd", fails)
     result = export(ct.open_session(session), tmp_path / "out.jsonl", "claude-code")
     assert result.resume_command == "" and result.path.exists()
 
@@ -311,6 +311,6 @@ def test_listing_survives_what_it_may_not_look_at(tmp_path: Path, session: Path)
     shutil.copy(session, projects / "-one" / "s.jsonl")
     (projects / "loop").symlink_to("loop")
     (projects / "-one" / "loop.jsonl").symlink_to("loop.jsonl")
-    found = recorded_sessions({"CLAUDE_CONFIG_DIR": str(tmp_path / "config")})
+    found = find_recorded_sessions({"CLAUDE_CONFIG_DIR": str(tmp_path / "config")})
     assert [Path(entry.info.path).name for entry in found] == ["s.jsonl"]
     assert found[0].info == SessionInfo(found[0].info.path, "", time=found[0].info.time, bytes=found[0].info.bytes)

@@ -10,10 +10,10 @@ import pytest
 
 import context_tui as ct
 from context_tui.cli import main
-from context_tui.compaction.changes import removal
+from context_tui.compaction.changes import build_removal
 from context_tui.compaction.plan import Plan, Trigger
-from context_tui.export.files import ExportError, export, writable_formats
-from context_tui.export.prepare import exportable
+from context_tui.export.files import ExportError, export, list_writable_formats
+from context_tui.export.prepare import build_exportable
 from context_tui.formats.registry import FORMATS
 from context_tui.policies.base import Params
 from context_tui.session.losses import Losses
@@ -47,7 +47,7 @@ def split_by_a_policy(folder: Path) -> tuple[Session, Session]:
     return session, ct.apply(session, ct.plan(session, "defect-compact", threshold=1), "What happened.")
 
 
-@pytest.mark.parametrize("name", writable_formats())
+@pytest.mark.parametrize("name", list_writable_formats())
 def test_what_a_policy_splits_is_mended_and_told(tmp_path: Path, name: str) -> None:
     _, after = split_by_a_policy(tmp_path)
     assert kinds(after)[1] == ["tool_result", "text"], "the runtime's own history is as it is"
@@ -67,7 +67,7 @@ def test_the_check_is_of_what_is_written(tmp_path: Path, capsys: pytest.CaptureF
     assert json.loads(capsys.readouterr().out)["check"] == {"inherited": [], "introduced": []}
 
 
-@pytest.mark.parametrize("name", writable_formats())
+@pytest.mark.parametrize("name", list_writable_formats())
 def test_what_was_unpaired_in_the_recording_stays_so_where_it_can(tmp_path: Path, name: str) -> None:
     made = Recording()
     made.user("start " * 99)
@@ -95,7 +95,7 @@ def test_what_was_unpaired_stays_so_when_what_stood_before_it_goes(tmp_path: Pat
         ]
     )
     row, _ = session.facts.blocks_of(2)
-    plan = Plan("p", Params(), session.context_at(), Trigger(True, ""), {row: removal("p")})
+    plan = Plan("p", Params(), session.context_at(), Trigger(True, ""), {row: build_removal("p")})
     done = export(ct.apply(session, plan), tmp_path / "out", name)
     assert kinds(ct.open_session(done.path))[2] == ["tool_result"]
     assert not done.check.introduced and len(done.check.inherited) == 1
@@ -116,7 +116,7 @@ def test_what_is_left_out_for_one_reason_is_told_once(tmp_path: Path) -> None:
     assert len([loss for loss in losses if loss.startswith("images left out")]) == 1
 
 
-@pytest.mark.parametrize("name", writable_formats())
+@pytest.mark.parametrize("name", list_writable_formats())
 def test_a_repeated_id_becomes_one_of_its_own(tmp_path: Path, name: str) -> None:
     messages: list[dict[str, Any]] = [{"role": "user", "content": [text("go")]}]
     for number in range(5):
@@ -253,7 +253,7 @@ def test_time_does_not_run_backwards_in_claude_code(tmp_path: Path) -> None:
 
 def test_new_records_are_as_old_as_the_session(tmp_path: Path) -> None:
     source = Path(__file__).parents[1] / "sample_sessions" / "koda.db"
-    info = ct.sessions_in(source)[0]
+    info = ct.list_sessions(source)[0]
     session = ct.open_session(f"{source}#{info.id}")
     found = times(export(session, tmp_path / "out.jsonl", "claude-code").path)
     assert found == sorted(found)
@@ -286,6 +286,6 @@ def test_blocks_that_are_one_object_stay_apart(tmp_path: Path) -> None:
     for message in messages:
         message["content"] = [one if block == one else block for block in message["content"]]
     assert sum(block is one for message in messages for block in message["content"]) == 2
-    made = exportable(session, messages, lambda role, block: "").session
+    made = build_exportable(session, messages, lambda role, block: "").session
     assert made.to_messages() != session.to_messages(), "the result without a call is mended"
     assert [*made.facts.time] == [*dict.fromkeys(session.facts.time)]  # each as its own record says

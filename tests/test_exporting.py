@@ -20,8 +20,8 @@ from context_tui.export.files import (
     OutputExists,
     OutputIsInput,
     export,
-    suggested_path,
-    writable_formats,
+    list_writable_formats,
+    suggest_path,
 )
 from context_tui.formats.registry import FORMATS
 from context_tui.session.losses import Losses
@@ -67,7 +67,7 @@ def said(session: Session) -> list[tuple[str, list[Any]]]:
     return [(m["role"], [b.get("text", b.get("content", b.get("input"))) for b in m["content"]]) for m in messages]
 
 
-@pytest.mark.parametrize("name", writable_formats())
+@pytest.mark.parametrize("name", list_writable_formats())
 def test_what_is_written_reads_back_the_same(source: Path, tmp_path: Path, name: str) -> None:
     session = ct.open_session(source)
     before = source.read_bytes()
@@ -246,9 +246,9 @@ def test_a_compacted_session_can_be_resumed(source: Path, tmp_path: Path, monkey
 
 
 @pytest.mark.parametrize("sample", sorted(p.name for p in SAMPLES.iterdir() if p.suffix in (".json", ".jsonl", ".db")))
-@pytest.mark.parametrize("name", writable_formats())
+@pytest.mark.parametrize("name", list_writable_formats())
 def test_every_sample_can_be_exported(sample: str, name: str, tmp_path: Path) -> None:
-    info = next(info for info in ct.sessions_in(SAMPLES / sample) if not info.parent)
+    info = next(info for info in ct.list_sessions(SAMPLES / sample) if not info.parent)
     session = ct.open_session(f"{info.path}#{info.id}" if info.id else info.path)
     result = export(session, tmp_path / "o", name)
     assert len(ct.open_session(result.path)) > 0
@@ -280,15 +280,15 @@ def test_a_changed_document_is_refused(source: Path, tmp_path: Path, change: Any
 def test_a_name_beside_the_input_is_suggested(path: str, own: str, name: str, expected: str) -> None:
     session = ct.from_messages([])
     session = replace(session, info=type(session.info)(path, own), origin="manual")
-    assert str(suggested_path(session, name)) == expected
-    assert str(suggested_path(replace(session, origin=""), name)) == expected.replace(".compacted.", ".copy.")
+    assert str(suggest_path(session, name)) == expected
+    assert str(suggest_path(replace(session, origin=""), name)) == expected.replace(".compacted.", ".copy.")
 
 
 def test_a_document_that_is_written_anew_as_lines_is_called_so() -> None:
     session = ct.from_messages([])
     session = replace(session, info=type(session.info)("/a/session-1.json", "gemini-cli"), origin="manual")
-    assert suggested_path(session, "gemini-cli").name == "session-1.compacted.jsonl"
-    assert suggested_path(replace(session, origin=""), "gemini-cli").name == "session-1.copy.json", "as it is"
+    assert suggest_path(session, "gemini-cli").name == "session-1.compacted.jsonl"
+    assert suggest_path(replace(session, origin=""), "gemini-cli").name == "session-1.copy.json", "as it is"
 
 
 @pytest.mark.parametrize("name", ["claude-code", "pi", "cline", "koda"])

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import context_tui as ct
-from context_tui.compaction.tool_pairing import problems
-from context_tui.export.files import export, writable_formats
+from context_tui.compaction.tool_pairing import find_unpaired
+from context_tui.export.files import export, list_writable_formats
 from context_tui.session import markers
 from tests.exports import carried_out, defects, wrong_with
 from tests.formats.histories import IMAGE, inputs
@@ -186,10 +186,10 @@ def test_made_up_histories(tmp_path: Path, messages: list[dict[str, Any]]) -> No
         for at in {len(messages), len(messages) // 2} - {0}
         for what, after in carried_out(session, at)
         if len(after.context_at())
-        for name in writable_formats()
+        for name in list_writable_formats()
         for each in wrong_with(session, at, after, name, tmp_path / "out")
         if "no messages to write" not in each
         # Claude Code's reader takes a second result of one call for a part of the message with the first.
-        and not (name == "claude-code" and "the written file lacks" in each and problems(session.to_messages(at)))
+        and not (name == "claude-code" and "the written file lacks" in each and find_unpaired(session.to_messages(at)))
     ]
     assert wrong == []

@@ -17,15 +17,15 @@ from pathlib import Path
 
 import pytest
 
-from context_tui.cli.inspect import report_of
+from context_tui.cli.inspect import build_report
 from context_tui.formats.base import scan
-from context_tui.formats.opening import choose, scanner_for
-from context_tui.library.follow import Growing, Watch, follow
+from context_tui.formats.opening import choose_session, make_scanner
+from context_tui.library.follow import GrowingSession, SessionWatch, follow_session
 from context_tui.session.session import Session
 from context_tui.tui import loading
 from context_tui.tui.app import ContextTuiApp
-from context_tui.tui.loading import Failed, Loading, Read
-from context_tui.tui.rows import Rows
+from context_tui.tui.loading import ReadFailure, SessionLoader, SessionSnapshot
+from context_tui.tui.rows import TimelineRows
 from tests.formats.recordings import Recording, call, result, text
 from tests.fuzz.seeds import compacted_recording, plain_recording
 from tests.test_kept_truth import TREES
@@ -39,7 +39,7 @@ SECONDS = 20
 
 def told(session: Session) -> str:
     """Everything that is said of a session."""
-    return json.dumps(report_of(session, timeline=True), sort_keys=True)
+    return json.dumps(build_report(session, timeline=True), sort_keys=True)
 
 
 class Followed:
@@ -50,9 +50,11 @@ class Followed:
         self.stop = threading.Event()
         self._ready = threading.Semaphore(0)
         self._seen: list[str] = []
-        info = choose(str(path))
-        watch = Watch(info, self.stop)
-        self._thread = threading.Thread(target=self._run, args=(follow(info, watch, self.said.append),), daemon=True)
+        info = choose_session(str(path))
+        watch = SessionWatch(info, self.stop)
+        self._thread = threading.Thread(
+            target=self._run, args=(follow_session(info, watch, self.said.append),), daemon=True
+        )
         self._thread.start()
 
     def _run(self, sessions: Iterator[Session]) -> None:
@@ -75,7 +77,7 @@ class Followed:
 
 
 def fresh(path: Path) -> str:
-    return told(scan(scanner_for(choose(str(path)))))
+    return told(scan(make_scanner(choose_session(str(path)))))
 
 
 @pytest.fixture
@@ -193,7 +195,7 @@ def test_growing_line_by_line_gives_the_same_facts(made: Callable[[], list[objec
     path = tmp_path / "s.jsonl"
     lines = [json.dumps(record).encode() + b"\n" for record in made()]
     path.write_bytes(b"".join(lines[:3]))
-    growing = Growing(choose(str(path)))
+    growing = GrowingSession(choose_session(str(path)))
     for line in [*lines[3:], b""]:
         while not growing.advance().end:
             pass
@@ -215,10 +217,10 @@ def test_inspect_follows(recording: Path) -> None:
 
 async def test_the_inspector_follows(recording: Path) -> None:
     lines = compacted().lines
-    running = ContextTuiApp(choose(str(recording)), follow=True)
+    running = ContextTuiApp(choose_session(str(recording)), follow=True)
     async with running.run_test(size=(140, 44)) as pilot:
         screen = await opened(pilot)
-        await until(pilot, lambda: screen.controller.following)
+        await until(pilot, lambda: screen.controller.is_following)
         assert "● following" in drawn(running) and len(screen.view.session) == 3
         append(recording, b"".join(line + b"\n" for line in lines[3:6]))
         await until(pilot, lambda: len(screen.view.session) == 5)
@@ -232,12 +234,12 @@ async def test_the_inspector_follows(recording: Path) -> None:
         assert screen.view.cursor.message == 0
         await pilot.press("F")
         await settled(pilot)  # nothing is waited for any more
-        assert not screen.controller.following and "● following" not in drawn(running)
+        assert not screen.controller.is_following and "● following" not in drawn(running)
         append(recording, b"".join(line + b"\n" for line in lines[8:]))
         await asyncio.sleep(0.6)
         assert len(screen.view.session) == 7
         await pilot.press("F")
-        await until(pilot, lambda: len(screen.view.session) == len(scan(scanner_for(choose(str(recording))))))
+        await until(pilot, lambda: len(screen.view.session) == len(scan(make_scanner(choose_session(str(recording))))))
 
 
 async def test_a_rewind_is_followed(tmp_path: Path) -> None:
@@ -248,10 +250,10 @@ async def test_a_rewind_is_followed(tmp_path: Path) -> None:
     made.assistant(text("left"), call("t1"))
     made.results(result("t1", "long " * 400))
     path = made.write(tmp_path)
-    running = ContextTuiApp(choose(str(path)), follow=True)
+    running = ContextTuiApp(choose_session(str(path)), follow=True)
     async with running.run_test(size=(140, 44)) as pilot:
         screen = await opened(pilot)
-        await until(pilot, lambda: screen.controller.following)
+        await until(pilot, lambda: screen.controller.is_following)
         assert "a way that is left" in drawn(running)
         made.user("taken", parent=fork)
         append(path, made.lines[-1] + b"\n")
@@ -261,22 +263,22 @@ async def test_a_rewind_is_followed(tmp_path: Path) -> None:
         await until(pilot, lambda: len(screen.view.session) == 4)
         assert "a way that is left" not in drawn(running)
         assert any("A rewind left 3 messages" in str(each.message) for each in running._notifications)
-        fresh = Rows()
-        fresh.grow(scan(scanner_for(choose(str(path)))))
+        fresh = TimelineRows()
+        fresh.grow(scan(make_scanner(choose_session(str(path)))))
         assert vars(screen.controller.rows) == vars(fresh)
 
 
 def test_a_stream_of_changes_is_drawn_at_a_pace(recording: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "FOLLOWED", 3)
-    monkeypatch.setattr(loading, "LONGEST_PACE", 0.5)
-    reports: list[Read | Failed] = []
+    monkeypatch.setattr(loading, "FOLLOWED_MESSAGES_PER_S", 3)
+    monkeypatch.setattr(loading, "MAX_FOLLOW_INTERVAL_S", 0.5)
+    reports: list[SessionSnapshot | ReadFailure] = []
     stop, seen = threading.Event(), threading.Event()
 
-    def post(report: Read | Failed) -> None:
+    def post(report: SessionSnapshot | ReadFailure) -> None:
         reports.append(report)
         seen.set()
 
-    follower = Loading(choose(str(recording)))
+    follower = SessionLoader(choose_session(str(recording)))
     thread = threading.Thread(target=follower.follow, args=(post, stop, lambda: None), daemon=True)
     thread.start()
     assert seen.wait(SECONDS)
@@ -285,7 +287,7 @@ def test_a_stream_of_changes_is_drawn_at_a_pace(recording: Path, monkeypatch: py
         append(recording, line + b"\n")
         time.sleep(0.06)
     wanted = fresh(recording)
-    while not (isinstance(reports[-1], Read) and told(reports[-1].session) == wanted):
+    while not (isinstance(reports[-1], SessionSnapshot) and told(reports[-1].session) == wanted):
         assert time.monotonic() - begun < SECONDS
         time.sleep(0.01)
     assert len(reports) <= 2 + (time.monotonic() - begun) / 0.5
@@ -295,18 +297,18 @@ def test_a_stream_of_changes_is_drawn_at_a_pace(recording: Path, monkeypatch: py
 
 async def test_what_comes_while_a_plan_is_applied_waits(recording: Path) -> None:
     lines = compacted().lines
-    running = ContextTuiApp(choose(str(recording)), follow=True)
+    running = ContextTuiApp(choose_session(str(recording)), follow=True)
     async with running.run_test(size=(140, 44)) as pilot:
         screen = await opened(pilot)
-        await until(pilot, lambda: screen.controller.following)
+        await until(pilot, lambda: screen.controller.is_following)
         plan = screen.view.plan
         assert plan is not None
         copy = screen.view.session.__class__(
             screen.view.session.facts, screen.view.session.content, screen.view.session.info, 3, origin="manual"
         )
-        screen.do(screen.controller.took, plan, copy)
+        screen.do(screen.controller.show_applied_copy, plan, copy)
         append(recording, b"".join(line + b"\n" for line in lines[3:5]))
-        await until(pilot, lambda: screen.controller._grown is not None)
+        await until(pilot, lambda: screen.controller._pending_snapshot is not None)
         assert screen.view.session.origin
         await pilot.press("u")
         await until(pilot, lambda: len(screen.view.session) == 5)

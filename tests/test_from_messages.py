@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import context_tui as ct
-from context_tui.export.files import export, writable_formats
+from context_tui.export.files import export, list_writable_formats
 from context_tui.policies.registry import POLICIES
 
 WORDS = st.sampled_from(
@@ -100,7 +100,7 @@ def done_with(messages: Any) -> None:
         if name == "chain":
             continue
         plan = ct.plan(session, name, cut=len(session)) if name == "manual" else ct.plan(session, name)
-        ct.apply(session, plan, "## Goal\n- all" if plan.summarises else None).to_messages()
+        ct.apply(session, plan, "## Goal\n- all" if plan.needs_summary else None).to_messages()
 
 
 @given(ANYTHING | JSON | st.lists(ANYTHING, max_size=3) | MESSAGES)
@@ -169,7 +169,7 @@ def test_what_is_a_session_can_be_written(tmp_path_factory: pytest.TempPathFacto
     except ct.Error:
         return
     folder: Path = tmp_path_factory.mktemp("out")
-    for name in writable_formats():
+    for name in list_writable_formats():
         try:
             export(session, folder / name, name)
         except ct.Error as error:

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 import context_tui as ct
 from benchmarks import growth, shapes
-from context_tui.cli.inspect import report_of
+from context_tui.cli.inspect import build_report
 from context_tui.compaction import tool_pairing
 from context_tui.formats.agent_sdk import agents as agent_sdk
 from context_tui.formats.base import Scanner, scan
@@ -32,13 +32,13 @@ from context_tui.formats.claude_code.parsing import Record
 from context_tui.formats.claude_code.scan import ClaudeCodeScanner
 from context_tui.formats.copilot_cli import agents as copilot_cli
 from context_tui.formats.kit import lines
-from context_tui.formats.kit.limits import LARGEST, MOST_RAW
-from context_tui.formats.kit.lines import LineFile, LineReader, lines_with
+from context_tui.formats.kit.limits import MAX_RAW_BYTES, MAX_RECORD_BYTES
+from context_tui.formats.kit.lines import LineFile, LineReader, find_matching_lines
 from context_tui.formats.koda import compactions
-from context_tui.formats.opening import open_session, scanner_for, sessions_in
+from context_tui.formats.opening import list_sessions, make_scanner, open_session
 from context_tui.lab.replay.recording import Recording as ReplayRecording
 from context_tui.lab.replay.walk import replay
-from context_tui.policies.triggers import runtime_states
+from context_tui.policies.triggers import iterate_runtime_states
 from context_tui.session import context as contexts
 from context_tui.session import session as sessions
 from context_tui.session.context import context_at
@@ -73,7 +73,7 @@ def test_a_folder_is_listed_once_for_all_of_its_sessions(tmp_path: Path, monkeyp
     counted = Counter[str]()
     counting(monkeypatch, Path, "glob", counted)
     counting(monkeypatch, siblings, "_first_message", counted)
-    found = sessions_in(tmp_path)
+    found = list_sessions(tmp_path)
     assert sum(1 for info in found if info.parent == str(tmp_path / "s3.jsonl")) == 5
     assert counted["glob"] == 1
     assert counted["_first_message"] == 2 * 60  # as a file of its own, and as one beside a session
@@ -94,7 +94,7 @@ def test_a_report_puts_no_context_together_for_each_compaction(
         folder.mkdir()
         session = open_session(made(size, folder))
         counted.clear()
-        report_of(session, timeline=True)
+        build_report(session, timeline=True)
         found.append(counted["order_at"])
     assert found[0] == found[1] <= 4
 
@@ -107,7 +107,7 @@ def test_sizes_before_compactions_are_those_of_their_contexts(tmp_path: Path, re
     for compaction in session.facts.compactions:
         before = context_at(session.facts, min(compaction.message, len(session)), after_micro=False)
         expected.append(compute_believed_size(before).tokens if len(before) else None)
-    assert [each["tokens_before"] for each in report_of(session)["compactions"]] == expected
+    assert [each["tokens_before"] for each in build_report(session)["compactions"]] == expected
 
 
 def test_what_a_compaction_kept_takes_no_more_room_than_its_ends(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_window_is_looked_up_once_for_all_models(tmp_path: Path, monkeypatch: 
     session = open_session(growth.models(30, tmp_path))
     counted = Counter[str]()
     counting(monkeypatch, sessions, "Peaks", counted)
-    assert len({state.window for state in runtime_states(session, frozenset({"before_call"}))}) == 1
+    assert len({state.window for state in iterate_runtime_states(session, frozenset({"before_call"}))}) == 1
     assert counted["Peaks"] == 1
 
 
@@ -148,7 +148,7 @@ def test_koda_compactions_are_what_their_stamps_say(rows: list[tuple[bool, int |
         left = [m for m, when in enumerate(archived[:summary]) if when is None or own is None or when > own]
         expected.append((summary, (*left, summary)))
         before = own or before
-    found = compactions.compactions_in(facts, archived)
+    found = compactions.find_compactions(facts, archived)
     assert [(compaction.message, tuple(compaction.prefix)) for compaction in found] == expected[::-1]
 
 
@@ -186,14 +186,14 @@ def test_pairs_are_found_without_looking_at_all_others(of: str, name: str, monke
     found = []
     for size in (20, 200):
         messages, seen = with_ids(growth.PAIRS[name](size)), Counter[str]()
-        content_of = tool_pairing.content_of
+        content_of = tool_pairing.get_content_blocks
 
         def counted(message: dict[str, Any], seen: Counter[str] = seen, content_of: Any = content_of) -> list[Any]:
             blocks: list[Any] = content_of(message)
             seen["blocks"] += len(blocks)
             return blocks
 
-        monkeypatch.setattr(tool_pairing, "content_of", counted)
+        monkeypatch.setattr(tool_pairing, "get_content_blocks", counted)
         Id.compared = 0
         getattr(tool_pairing, of)(messages)
         found.append(Id.compared + seen["blocks"])
@@ -268,7 +268,7 @@ def long_line(folder: Path) -> Path:
 def test_reading_stops_when_its_time_is_over(
     made: Callable[[Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scanner, clock = scanner_for(sessions_in(made(tmp_path))[0]), Clock()
+    scanner, clock = make_scanner(list_sessions(made(tmp_path))[0]), Clock()
     fake = SimpleNamespace(perf_counter=clock.now, monotonic=clock.now)
     for module in ("claude_code.scan", "kit.lines", "kit.row_scanner", "kit.document_scanner"):
         monkeypatch.setattr(f"context_tui.formats.{module}.time", fake)
@@ -307,24 +307,24 @@ def test_a_line_that_holds_something_often_is_given_once(tmp_path: Path, monkeyp
     path, pattern = tmp_path / "f", re.compile(rb"a(\d)")
     path.write_bytes(b"a1 a1 a2\nnothing\n\n" + b"a3" * 50 + b"\na1\nx a4\na5")
     file, known = LineFile(path), {b"1"}
-    assert [*lines_with(file, pattern)] == [b"a1 a1 a2", b"a3" * 50, b"a1", b"x a4", b"a5"]
-    assert [*lines_with(file, pattern, known)] == [b"a1 a1 a2", b"a3" * 50, b"x a4", b"a5"]
-    monkeypatch.setattr(lines, "STEP", 99)
-    assert [*lines_with(file, pattern)] == [b"a1 a1 a2", b"a1", b"x a4", b"a5"]
-    monkeypatch.setattr(lines, "STEP", 100)
-    assert len([*lines_with(file, pattern)]) == 5
-    monkeypatch.setattr(lines, "SEARCHED", 25)
-    assert [*lines_with(file, pattern)] == [b"a1 a1 a2", b"a3" * 50]
+    assert [*find_matching_lines(file, pattern)] == [b"a1 a1 a2", b"a3" * 50, b"a1", b"x a4", b"a5"]
+    assert [*find_matching_lines(file, pattern, known)] == [b"a1 a1 a2", b"a3" * 50, b"x a4", b"a5"]
+    monkeypatch.setattr(lines, "STEP_BYTES", 99)
+    assert [*find_matching_lines(file, pattern)] == [b"a1 a1 a2", b"a1", b"x a4", b"a5"]
+    monkeypatch.setattr(lines, "STEP_BYTES", 100)
+    assert len([*find_matching_lines(file, pattern)]) == 5
+    monkeypatch.setattr(lines, "MAX_SEARCHED_BYTES", 25)
+    assert [*find_matching_lines(file, pattern)] == [b"a1 a1 a2", b"a3" * 50]
     path.write_bytes(b"")
-    assert not [*lines_with(LineFile(path), pattern)]
+    assert not [*find_matching_lines(LineFile(path), pattern)]
 
 
 @pytest.mark.parametrize(
     ("name", "agents"),
     [
-        ("agent_sdk", lambda path: [*agent_sdk.agents_in(path)]),
-        ("copilot_cli", lambda path: [*copilot_cli.agents_in(path)]),
-        ("claude_code", siblings._inline_agents),
+        ("agent_sdk", lambda path: [*agent_sdk.find_subagents(path)]),
+        ("copilot_cli", lambda path: [*copilot_cli.find_subagents(path)]),
+        ("claude_code", siblings._find_inline_agents),
     ],
 )
 def test_agents_are_looked_for_once_on_each_line(
@@ -395,14 +395,16 @@ def test_a_line_that_is_too_large_is_a_problem_and_never_copied(
         return decode(line)
 
     monkeypatch.setattr("context_tui.formats.claude_code.parsing.parse_line", counted)
-    path = with_long_line(tmp_path, LARGEST + 1)
+    path = with_long_line(tmp_path, MAX_RECORD_BYTES + 1)
     session = scan(ClaudeCodeScanner(path, SessionInfo(str(path), "claude-code")))
     assert [(problem.where, problem.what) for problem in session.facts.problems] == [
         ("line 2", "too large to read: 268 MB (at most 268 MB)")
     ]
     assert len(session) == 2 and max(decoded, default=0) < 1_000
     shown = session.content.raw(session.facts.problems[0].raw)
-    assert len(shown) < MOST_RAW + 100 and shown.endswith(f"[the first {MOST_RAW:,} of {LARGEST + 1:,} bytes]")
+    assert len(shown) < MAX_RAW_BYTES + 100 and shown.endswith(
+        f"[the first {MAX_RAW_BYTES:,} of {MAX_RECORD_BYTES + 1:,} bytes]"
+    )
 
 
 def test_the_longest_line_that_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -412,9 +414,9 @@ def test_the_longest_line_that_is_read(tmp_path: Path, monkeypatch: pytest.Monke
     path = recording.write(tmp_path)
     length = len(recording.lines[0].rstrip())
     for largest, problems in ((length, 0), (length - 1, 1)):
-        monkeypatch.setattr("context_tui.formats.kit.limits.LARGEST", largest)
-        monkeypatch.setattr("context_tui.formats.kit.lines.STEP", 300)
-        monkeypatch.setattr("context_tui.formats.claude_code.fast_path.STEP", 300)
+        monkeypatch.setattr("context_tui.formats.kit.limits.MAX_RECORD_BYTES", largest)
+        monkeypatch.setattr("context_tui.formats.kit.lines.STEP_BYTES", 300)
+        monkeypatch.setattr("context_tui.formats.claude_code.fast_path.STEP_BYTES", 300)
         session = scan(ClaudeCodeScanner(path, SessionInfo(str(path), "claude-code")))
         assert len(session.facts.problems) == problems and len(session) == 2 - problems
 
@@ -452,8 +454,8 @@ def test_records_that_another_process_decodes_give_the_same_facts(
 ) -> None:
     path = large_records().write(tmp_path)
     whole = open_session(path)
-    monkeypatch.setattr("context_tui.formats.kit.lines.STEP", 4_500)
-    monkeypatch.setattr("context_tui.formats.claude_code.fast_path.STEP", 4_500)
+    monkeypatch.setattr("context_tui.formats.kit.lines.STEP_BYTES", 4_500)
+    monkeypatch.setattr("context_tui.formats.claude_code.fast_path.STEP_BYTES", 4_500)
     here = list[int]()
     read_line = LineReader._read_line
 
@@ -472,8 +474,8 @@ def test_another_process_that_cannot_be_had_is_done_without(tmp_path: Path, monk
     recording = Recording()
     recording.user("x" * 9_000)
     path = recording.write(tmp_path)
-    monkeypatch.setattr("context_tui.formats.kit.lines.STEP", 4_500)
-    monkeypatch.setattr("context_tui.formats.claude_code.fast_path.STEP", 4_500)
+    monkeypatch.setattr("context_tui.formats.kit.lines.STEP_BYTES", 4_500)
+    monkeypatch.setattr("context_tui.formats.claude_code.fast_path.STEP_BYTES", 4_500)
     for executable in ("", "/nowhere/python", "/bin/false"):
         monkeypatch.setattr("sys.executable", executable)
         assert len(read_in_steps(path)) == 1
@@ -483,8 +485,8 @@ def test_reading_a_large_record_stops_with_its_process(tmp_path: Path, monkeypat
     recording = Recording()
     recording.user("x" * 9_000)
     path = recording.write(tmp_path)
-    monkeypatch.setattr("context_tui.formats.kit.lines.STEP", 4_500)
-    monkeypatch.setattr("context_tui.formats.claude_code.fast_path.STEP", 4_500)
+    monkeypatch.setattr("context_tui.formats.kit.lines.STEP_BYTES", 4_500)
+    monkeypatch.setattr("context_tui.formats.claude_code.fast_path.STEP_BYTES", 4_500)
     begun: list[subprocess.Popen[bytes]] = []
     popen = subprocess.Popen
 
@@ -506,8 +508,8 @@ def test_an_element_that_is_too_large_is_a_problem(tmp_path: Path, monkeypatch: 
     long = {"role": "user", "content": "x" * 3_000}
     path.write_bytes(shapes.encode({"messages": [*growth.messages(4), long]}))
     assert not open_session(path).facts.problems
-    monkeypatch.setattr("context_tui.formats.kit.limits.LARGEST", 3_060)
-    monkeypatch.setattr("context_tui.formats.kit.limits.MOST_RAW", 100)
+    monkeypatch.setattr("context_tui.formats.kit.limits.MAX_RECORD_BYTES", 3_060)
+    monkeypatch.setattr("context_tui.formats.kit.limits.MAX_RAW_BYTES", 100)
     session = open_session(path)
     assert [problem.where for problem in session.facts.problems] == ["element 2"]
     assert "too large to read" in session.facts.problems[0].what and len(session) == 4
@@ -518,7 +520,7 @@ def test_the_end_of_a_file_that_was_cut_off_is_shown_as_it_begins(
 ) -> None:
     path = tmp_path / "request.json"
     path.write_bytes(shapes.encode({"messages": growth.messages(4)})[:-2] + b",{" + b"x" * 5_000)
-    monkeypatch.setattr("context_tui.formats.kit.limits.MOST_RAW", 100)
+    monkeypatch.setattr("context_tui.formats.kit.limits.MAX_RAW_BYTES", 100)
     session = open_session(path)
     assert [problem.what for problem in session.facts.problems] == ["the file is cut off here"]
     assert session.content.raw(session.facts.problems[0].raw).endswith(" bytes]")

@@ -15,9 +15,9 @@ from random import Random
 import pytest
 
 from context_tui.library import cache as details
-from context_tui.library.cache import Details
-from context_tui.library.discover import ELSEWHERE, Entry
-from context_tui.library.summary import Reader
+from context_tui.library.cache import SessionCache
+from context_tui.library.discover import OTHER_PROJECTS, SessionEntry
+from context_tui.library.summary import OverviewReader
 from context_tui.session.session import SessionInfo
 from tests.formats import opencode_records, rollouts, test_cline, test_defect, test_goose, test_openhands, tree_seeds
 from tests.formats.histories import put
@@ -111,36 +111,36 @@ def changed(folder: Path, dice: Random) -> Path:
     return file
 
 
-def told(reader: Reader, entries: list[Entry]) -> list[object]:
+def told(reader: OverviewReader, entries: list[SessionEntry]) -> list[object]:
     """Everything that the picker shows of sessions."""
-    return [(reader.title(each.info), reader.placed(each), reader.look(each)) for each in entries]
+    return [(reader.read_title(each.info), reader.read_place(each), reader.read_overview(each)) for each in entries]
 
 
-def in_file(path: Path) -> list[Entry]:
+def in_file(path: Path) -> list[SessionEntry]:
     if path.suffix != ".db":
-        return [Entry(SessionInfo(str(path), ""), ELSEWHERE)]
+        return [SessionEntry(SessionInfo(str(path), ""), OTHER_PROJECTS)]
     names = {"opencode.db": opencode_records.SESSION, "sessions.db": "20251202_1"}
     form = "opencode" if path.stem == "opencode" else "goose"
-    return [Entry(SessionInfo(str(path), form, names[path.name]), ELSEWHERE)]
+    return [SessionEntry(SessionInfo(str(path), form, names[path.name]), OTHER_PROJECTS)]
 
 
 @pytest.mark.parametrize("name", TREES)
 def test_nothing_stale_is_told(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(details, "SETTLED", -60.0)  # the test waits for no clock
+    monkeypatch.setattr(details, "SETTLE_SECONDS", -60.0)  # the test waits for no clock
     dice, mattered = Random(name), set[bool]()
     for number in range(ROUNDS):
         (home := tmp_path / str(number)).mkdir()
-        path, cache = TREES[name](home), Details(tmp_path / "cache.db")
+        path, cache = TREES[name](home), SessionCache(tmp_path / "cache.db")
         entries = in_file(path)
-        before = told(Reader(cache), entries)
+        before = told(OverviewReader(cache), entries)
         [[_, _, look]] = before  # type: ignore[misc]
         assert look.agent and not look.problem, look  # type: ignore[has-type]
         assert all(cache.get(str(path), each.info.id, "look") for each in entries), "it is kept"
-        assert told(Reader(cache), entries) == before
+        assert told(OverviewReader(cache), entries) == before
         file = changed(home, dice)
-        now = told(Reader(), entries)
-        assert told(Reader(cache), entries) == now, f"{file.relative_to(home)} changed"
-        assert told(Reader(cache), entries) == now
+        now = told(OverviewReader(), entries)
+        assert told(OverviewReader(cache), entries) == now, f"{file.relative_to(home)} changed"
+        assert told(OverviewReader(cache), entries) == now
         if now != before:
             mattered.add(file != path)
     assert name in ALONE or True in mattered, "no change of another file made a difference"

@@ -13,7 +13,7 @@ import pytest
 
 from context_tui.formats.base import scan
 from context_tui.formats.koda import KodaFormat
-from context_tui.policies.koda_microcompact import result_tokens
+from context_tui.policies.koda_microcompact import count_result_tokens
 from context_tui.policies.planning import plan
 from context_tui.session.session import Session
 from context_tui.session.values import Kind
@@ -48,8 +48,8 @@ def database_of(rows: list[dict[str, Any]], path: Path) -> Path:
 
 def open_koda(path: Path) -> Session:
     form = KodaFormat()
-    (info,) = form.sessions(path)
-    return scan(form.scanner(path, info))
+    (info,) = form.list_sessions(path)
+    return scan(form.make_scanner(path, info))
 
 
 def results_and_records(session: Session) -> Iterator[tuple[int, int]]:
@@ -70,9 +70,9 @@ def test_koda_microcompact(vector: dict[str, Any], tmp_path: Path) -> None:
     # No gap means that there is no reply to measure it from, whatever the rows hold: it never fires.
     made = plan(session, "koda-microcompact", idle_seconds=gap or 0)
     if expect is None:
-        assert not made.changed
+        assert not made.has_changes
         return
     rows_of = {block: facts.record_place[record] for block, record in results_and_records(session)}
     assert [rows_of[block] for block in made.changes] == expect["ids"]
-    assert [result_tokens(made.context, block) for block in made.changes] == expect["tokens"]
+    assert [count_result_tokens(made.context, block) for block in made.changes] == expect["tokens"]
     assert made.report == {"cleared": len(expect["ids"]), "tokens_saved": sum(expect["tokens"])}

@@ -11,9 +11,9 @@ from textual.widgets import Static
 
 from benchmarks.pty import Terminal
 from context_tui.app.state import EMPTY_STATE, InspectorState, read_state, state_path, write_state
-from context_tui.policies.registry import DEFAULT
-from context_tui.tui.choices import chosen_last, to_keep, told
-from context_tui.tui.options import Options
+from context_tui.policies.registry import DEFAULT_POLICY
+from context_tui.tui.choices import build_inspector_state, format_settings, restore_settings
+from context_tui.tui.options import InspectorOptions
 from context_tui.tui.screens.inspector import InspectorScreen
 from context_tui.tui.view import Location, View
 from tests.tui.fakes import until
@@ -58,17 +58,19 @@ def test_what_is_not_known_or_valid_any_more_is_left_out() -> None:
         "agent-sdk-prune": ("keep_recent_turns=1",),
         "another": ("a=1",),
     }
-    assert chosen_last(InspectorState("another", settings)) == (
-        DEFAULT,
+    assert restore_settings(InspectorState("another", settings)) == (
+        DEFAULT_POLICY,
         {"defect-microcompact": {"keep_recent_turns": 1}},
     )
-    assert chosen_last(EMPTY_STATE) == (DEFAULT, {})
+    assert restore_settings(EMPTY_STATE) == (DEFAULT_POLICY, {})
 
 
 def test_marks_of_one_session_are_not_kept() -> None:
-    view = View(session()).with_param("defect-microcompact", "keep_recent_turns", 1).cut_at(3)
-    assert to_keep(view, breakdown=False) == InspectorState("manual", {"defect-microcompact": ("keep_recent_turns=1",)})
-    assert told(view.params).startswith("defect-microcompact.keep_recent_turns=1")
+    view = View(session()).with_param("defect-microcompact", "keep_recent_turns", 1).toggle_cut(3)
+    assert build_inspector_state(view, breakdown=False) == InspectorState(
+        "manual", {"defect-microcompact": ("keep_recent_turns=1",)}
+    )
+    assert format_settings(view.params).startswith("defect-microcompact.keep_recent_turns=1")
     assert view.cursor == Location(0)
 
 
@@ -84,7 +86,9 @@ async def test_the_inspector_begins_as_it_was_left_and_says_so() -> None:
         await pilot.press("1", "right", "b")
         await pilot.press("q")
         await until(pilot, lambda: not running.is_running)
-    assert running.last == InspectorState("defect-microcompact", {"defect-microcompact": ("keep_recent_turns=2",)})
+    assert running.last_state == InspectorState(
+        "defect-microcompact", {"defect-microcompact": ("keep_recent_turns=2",)}
+    )
 
 
 async def test_a_policy_that_was_named_counts_once() -> None:
@@ -93,7 +97,7 @@ async def test_a_policy_that_was_named_counts_once() -> None:
         await settled(pilot)
         assert inspector(running).view.policy == "defect-compact" and not inspector(running).view.params
         await pilot.press("q")
-    assert running.last == CHOSEN
+    assert running.last_state == CHOSEN
 
 
 @pytest.mark.slow
@@ -119,10 +123,10 @@ async def test_another_session_is_opened_with_what_is_chosen_by_now(tmp_path: Pa
         await pilot.press("3", "right")
         chosen = inspector(running).chosen
         assert chosen.policy == "koda-microcompact" and chosen.settings
-        running._replace(other)
+        running._replace_session(other)
         await until(pilot, lambda: len(inspector(running).view.session) == 24)
         assert inspector(running).chosen == chosen
 
 
 def test_a_screen_that_is_still_being_opened_tells_what_it_was_opened_with() -> None:
-    assert InspectorScreen(session(), Options(last=CHOSEN)).chosen == CHOSEN
+    assert InspectorScreen(session(), InspectorOptions(last_state=CHOSEN)).chosen == CHOSEN

@@ -10,18 +10,25 @@ import pytest
 
 import context_tui as ct
 from context_tui.errors import UnreadableSession
-from context_tui.formats.opening import choose, sessions_in
+from context_tui.formats.opening import choose_session, list_sessions
 from context_tui.library import summary
-from context_tui.library.discover import HERE, Entry, beside, choosing, title_of
-from context_tui.library.summary import BESIDE, BRANCH, SUB_AGENT, Look, Reader, called_by
+from context_tui.library.discover import THIS_PROJECT, SessionEntry, find_choices, find_sibling_sessions, find_title
+from context_tui.library.summary import (
+    BRANCH,
+    SAME_FILE,
+    SUB_AGENT,
+    OverviewReader,
+    SessionOverview,
+    find_subagent_sessions,
+)
 from context_tui.session.session import SessionInfo
 from context_tui.tokens.accounting import find_last_usage
 
 SAMPLES = Path(__file__).parents[1] / "sample_sessions"
 
 
-def found(path: Path, *, format: str = "") -> Entry:
-    return Entry(SessionInfo(str(path), format), HERE, "project")
+def found(path: Path, *, format: str = "") -> SessionEntry:
+    return SessionEntry(SessionInfo(str(path), format), THIS_PROJECT, "project")
 
 
 def put(path: Path, *records: dict[str, Any]) -> Path:
@@ -46,7 +53,7 @@ def answer(call: str, agent: str) -> dict[str, Any]:
 
 
 def test_how_full_it_was_is_what_the_inspector_says() -> None:
-    look = Reader().look(found(SAMPLES / "coding-session.jsonl"))
+    look = OverviewReader().read_overview(found(SAMPLES / "coding-session.jsonl"))
     session = ct.open_session(SAMPLES / "coding-session.jsonl")
     usage = find_last_usage(session.context_at())
     assert usage is not None
@@ -54,34 +61,34 @@ def test_how_full_it_was_is_what_the_inspector_says() -> None:
 
 
 def test_what_is_not_recorded_is_not_known() -> None:
-    assert Reader().look(found(SAMPLES / "koda.db")).tokens is None
-    assert Reader().look(found(SAMPLES / "agent-sdk-request.json")).window != 0
+    assert OverviewReader().read_overview(found(SAMPLES / "koda.db")).tokens is None
+    assert OverviewReader().read_overview(found(SAMPLES / "agent-sdk-request.json")).window != 0
 
 
 @pytest.mark.parametrize("data", [b"", b"\0\1", b"{}\n"])
 def test_what_cannot_be_read_tells_nothing(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "odd.jsonl"
     path.write_bytes(data)
-    look = Reader().look(found(path))
-    assert look == Look(problem=look.problem)
+    look = OverviewReader().read_overview(found(path))
+    assert look == SessionOverview(problem=look.problem)
     assert look.problem.startswith(f"{path}: ")
-    assert Reader().look(found(tmp_path / "gone.jsonl", format="claude-code")).tokens is None
+    assert OverviewReader().read_overview(found(tmp_path / "gone.jsonl", format="claude-code")).tokens is None
 
 
 def test_what_belongs_to_a_session_is_found_with_it() -> None:
-    sample = Reader().look(found(SAMPLES / "compacted-session.jsonl"))
-    places = [entry.place for entry in sample.below]
+    sample = OverviewReader().read_overview(found(SAMPLES / "compacted-session.jsonl"))
+    places = [entry.place for entry in sample.children]
     assert BRANCH in places or SUB_AGENT in places
-    for entry in sample.below:
+    for entry in sample.children:
         assert ct.open_session(f"{entry.info.path}#{entry.info.id}").info.id == entry.info.id
-    several = Reader().look(found(SAMPLES / "koda.db"))
-    assert {entry.place for entry in several.below} == {BESIDE}
-    assert [entry.name for entry in several.below] == [info.id for info in sessions_in(SAMPLES / "koda.db")]
+    several = OverviewReader().read_overview(found(SAMPLES / "koda.db"))
+    assert {entry.place for entry in several.children} == {SAME_FILE}
+    assert [entry.name for entry in several.children] == [info.id for info in list_sessions(SAMPLES / "koda.db")]
 
 
 def test_large_files_are_not_read_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(summary, "LARGEST_READ", 100)
-    look = Reader().look(found(SAMPLES / "coding-session.jsonl"))
+    monkeypatch.setattr(summary, "MAX_READ_BYTES", 100)
+    look = OverviewReader().read_overview(found(SAMPLES / "coding-session.jsonl"))
     assert look.agent
     assert look.tokens is None
 
@@ -93,20 +100,20 @@ def test_reading_stops_when_it_is_not_wanted() -> None:
     def stop() -> None:
         raise Enough
 
-    looking_at = Reader()
+    looking_at = OverviewReader()
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Enough):
-        patch.setattr(summary, "STEP", 0.0)
-        looking_at.look(found(SAMPLES / "coding-session.jsonl"), stop)
+        patch.setattr(summary, "READ_STEP_S", 0.0)
+        looking_at.read_overview(found(SAMPLES / "coding-session.jsonl"), stop)
 
 
 def test_a_sub_agent_is_called_what_it_was_asked(tmp_path: Path) -> None:
     put(tmp_path / "agent-a1.jsonl", user("Look at the tests", isSidechain=True, agentId="a1"))
     put(tmp_path / "main.jsonl", user("Fix it"))
-    agent = next(info for info in sessions_in(tmp_path / "main.jsonl") if info.id == "a1")
-    assert title_of(agent) == "Look at the tests"
+    agent = next(info for info in list_sessions(tmp_path / "main.jsonl") if info.id == "a1")
+    assert find_title(agent) == "Look at the tests"
     (tmp_path / "agent-request.json").write_text("[]")
-    assert sorted(entry.name for entry in beside(agent)) == ["agent-request", "main"]
-    listed = [entry for entry in [*choosing([agent], agent)][-1] if Path(entry.info.path).parent == tmp_path]
+    assert sorted(entry.name for entry in find_sibling_sessions(agent)) == ["agent-request", "main"]
+    listed = [entry for entry in [*find_choices([agent], agent)][-1] if Path(entry.info.path).parent == tmp_path]
     assert sorted(entry.name for entry in listed) == ["a1", "agent-request", "main"]
 
 
@@ -115,17 +122,17 @@ def test_the_record_of_a_result_says_which_sub_agent_it_was(tmp_path: Path, wher
     agent = put(tmp_path / where / "agent-a1.jsonl", user("Look", isSidechain=True, agentId="a1"))
     path = put(tmp_path / "main.jsonl", user("Go"), calls("c1", "c2"), answer("c2", "a1"), answer("c1", "gone"))
     session = ct.open_session(path)
-    assert [(info.id, info.path) for info in called_by(session, 1)] == [("a1", str(agent))]
-    assert called_by(session, 0) == called_by(session, 2) == []
+    assert [(info.id, info.path) for info in find_subagent_sessions(session, 1)] == [("a1", str(agent))]
+    assert find_subagent_sessions(session, 0) == find_subagent_sessions(session, 2) == []
 
 
 def test_the_notes_of_a_sub_agent_say_which_call_started_it(tmp_path: Path) -> None:
     path = put(tmp_path / "main.jsonl", user("Go"), calls("c1", tool="Agent"))
-    assert called_by(ct.open_session(path), 1) == []
+    assert find_subagent_sessions(ct.open_session(path), 1) == []
     agent = put(tmp_path / "main" / "subagents" / "agent-a1.jsonl", user("Look", isSidechain=True, agentId="a1"))
     agent.with_suffix(".meta.json").write_text(json.dumps({"toolUseId": "c1"}))
     agent.with_name("agent-a2.meta.json").write_text("[" * 70_000)
-    assert [info.id for info in called_by(ct.open_session(path), 1)] == ["a1"]
+    assert [info.id for info in find_subagent_sessions(ct.open_session(path), 1)] == ["a1"]
 
 
 @pytest.mark.parametrize("agent", ["gone", "../../etc/passwd", "*", ""])
@@ -133,14 +140,14 @@ def test_a_sub_agent_that_is_not_here_is_an_error_in_one_line(tmp_path: Path, ag
     path = put(tmp_path / "main.jsonl", user("Go"), calls("c1"), answer("c1", agent))
     session = ct.open_session(path)
     if not agent:
-        assert called_by(session, 1) == []
+        assert find_subagent_sessions(session, 1) == []
         return
     with pytest.raises(UnreadableSession, match="is not here"):
-        called_by(session, 1)
+        find_subagent_sessions(session, 1)
 
 
 def test_other_tools_start_no_sub_agents(tmp_path: Path) -> None:
     path = put(tmp_path / "main.jsonl", user("Go"), calls("c1", tool="Bash"), answer("c1", "a1"))
-    assert called_by(ct.open_session(path), 1) == []
-    assert called_by(ct.from_messages([user("x")["message"]]), 0) == []
-    assert choose(path).id == ""
+    assert find_subagent_sessions(ct.open_session(path), 1) == []
+    assert find_subagent_sessions(ct.from_messages([user("x")["message"]]), 0) == []
+    assert choose_session(path).id == ""

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from context_tui.cli import main
-from context_tui.policies.native import native
-from context_tui.policies.parameters import params_for
+from context_tui.policies.native import build_agent_settings
+from context_tui.policies.parameters import build_params
 from context_tui.policies.registry import POLICIES
 from context_tui.session.window import Window
 
 
 def told(name: str, window: int = 200_000, **given: Any) -> dict[str, str]:
     """Values by key."""
-    found = native(name, params_for(POLICIES[name], given), Window(window, "given"))
+    found = build_agent_settings(name, build_params(POLICIES[name], given), Window(window, "given"))
     assert found is not None
     return {each.key: each.value for each in found.settings}
 
@@ -47,7 +47,7 @@ def test_the_value_is_what_the_agent_reads(name: str, given: dict[str, Any], key
 def test_only_codex_takes_shares_of_the_whole_window_where_a_part_is_used() -> None:
     window = Window(258_400, "file", full_tokens=272_000)
     for name, value in (("codex", "244800"), ("claude-code-auto", "94")):  # 90 % of the whole; 225,400 of 238,400
-        found = native(name, POLICIES[name].Params(), window)
+        found = build_agent_settings(name, POLICIES[name].Params(), window)
         assert found is not None and found.settings[0].value == value
 
 
@@ -67,11 +67,11 @@ def test_what_goes_into_a_request_is_json() -> None:
 def test_every_policy_can_be_asked_and_names_only_its_own_parameters() -> None:
     for name, policy in POLICIES.items():
         params = policy.Params()
-        found = native(name, params, Window(200_000, "given"))
+        found = build_agent_settings(name, params, Window(200_000, "given"))
         if found is not None:
-            assert set(found.fixed) <= set(type(params).model_fields), name
-            assert found.settings or found.fixed, name
-    assert native("none", POLICIES["none"].Params(), Window(200_000, "given")) is None
+            assert set(found.constant_params) <= set(type(params).model_fields), name
+            assert found.settings or found.constant_params, name
+    assert build_agent_settings("none", POLICIES["none"].Params(), Window(200_000, "given")) is None
 
 
 def test_the_command_line_tells_it(capsys: pytest.CaptureFixture[str]) -> None:

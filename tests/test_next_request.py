@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import context_tui as ct
-from context_tui.cli.plan import request_line
-from context_tui.compaction.next_request import Known, NextRequest, next_request, size_now
+from context_tui.cli.plan import format_request
+from context_tui.compaction.next_request import NextRequest, SizeSource, compute_current_size, compute_next_request
 from context_tui.policies.registry import POLICIES
 from context_tui.session.context import Context, context_at
 from context_tui.session.facts import Compaction
@@ -36,19 +36,25 @@ def test_it_adds_up_for_any_plan_at_any_point(tmp_path: Path, recording: Recordi
     session = recording.open(tmp_path)
     plan = data.draw(plans(session, data.draw(st.none() | st.integers(0, len(session)))))
     for summary in (None, "", "The summary."):
-        request = next_request(plan, summary)
-        assert request.before == request.now.tokens and request.comes >= plan.tokens_in
+        request = compute_next_request(plan, summary)
+        assert request.tokens_before == request.current_size.tokens and request.inserted_tokens >= plan.tokens_inserted
         prompt = estimate_prompt(session.facts)
         least = prompt + (compute_not_in_file(plan.context) or 0)
-        least = least if least <= request.before else prompt
-        assert request.after == max(request.before - request.goes, min(least, request.before), 0) + request.comes
-        assert 0.0 <= request.share <= 1.0
-        assert request.waits == (plan.summarises and summary is None)
-        assert plan.tokens_before - request.goes + plan.tokens_in == plan.tokens_after
-    written = next_request(plan, "The summary.")
+        least = least if least <= request.tokens_before else prompt
+        assert (
+            request.tokens_after
+            == max(request.tokens_before - request.removed_tokens, min(least, request.tokens_before), 0)
+            + request.inserted_tokens
+        )
+        assert 0.0 <= request.saved_share <= 1.0
+        assert request.summary_pending == (plan.needs_summary and summary is None)
+        assert plan.tokens_before - request.removed_tokens + plan.tokens_inserted == plan.tokens_after
+    written = compute_next_request(plan, "The summary.")
     left = ct.tokens.estimate(ct.apply(session, plan, "The summary.")) or 0
-    if plan.changed:
-        assert written.goes - written.comes == plan.tokens_before - left, "what goes is what applying it takes away"
+    if plan.has_changes:
+        assert written.removed_tokens - written.inserted_tokens == plan.tokens_before - left, (
+            "what goes is what applying it takes away"
+        )
 
 
 @fixtures
@@ -58,14 +64,14 @@ def test_it_is_recorded_plus_what_came_after(tmp_path: Path, recording: Recordin
     facts = session.facts
     for at in range(len(session) + 1):
         context = session.context_at(at)
-        request, row = NextRequest(size_now(context)), bisect_left(facts.request_message, at) - 1
+        request, row = NextRequest(compute_current_size(context)), bisect_left(facts.request_message, at) - 1
         if row < 0:
-            assert request.now == BelievedSize(None, index_context(context).total + estimate_prompt(facts))
-            assert request.before_known is Known.ESTIMATED
+            assert request.current_size == BelievedSize(None, index_context(context).total + estimate_prompt(facts))
+            assert request.source_before is SizeSource.ESTIMATED
         else:
             since = sum(ct.tokens.estimate(session.message(m)) or 0 for m in range(facts.request_message[row], at))
-            assert request.now == BelievedSize(facts.requests[row].context, since)
-            assert request.before_known is (Known.PARTLY if since else Known.RECORDED)
+            assert request.current_size == BelievedSize(facts.requests[row].context, since)
+            assert request.source_before is (SizeSource.PARTLY if since else SizeSource.RECORDED)
 
 
 @given(
@@ -76,8 +82,8 @@ def test_it_is_recorded_plus_what_came_after(tmp_path: Path, recording: Recordin
 def test_the_more_goes_the_less_is_left(now: BelievedSize, goes: list[int], comes: int) -> None:
     requests = [NextRequest(now, each, comes) for each in sorted(goes)]
     for less, more in pairwise(requests):
-        assert more.after <= less.after and more.share >= less.share
-    assert all(each.after >= 0 and 0 <= each.share <= 1 for each in requests)
+        assert more.tokens_after <= less.tokens_after and more.saved_share >= less.saved_share
+    assert all(each.tokens_after >= 0 and 0 <= each.saved_share <= 1 for each in requests)
 
 
 @fixtures
@@ -85,12 +91,12 @@ def test_the_more_goes_the_less_is_left(now: BelievedSize, goes: list[int], come
 def test_what_goes_is_estimated_by_the_policy_that_takes_it(tmp_path: Path, recording: Recording, name: str) -> None:
     session = recording.open(tmp_path)
     plan = ct.plan(session, name, force=True)
-    request = next_request(plan)
-    assert request.estimator == ("bytes/3.5" if name.startswith("koda") and plan.changed else "bytes/4")
-    if not plan.dropped:
+    request = compute_next_request(plan)
+    assert request.estimator == ("bytes/3.5" if name.startswith("koda") and plan.has_changes else "bytes/4")
+    if not plan.dropped_ranges:
         estimator = ESTIMATORS[request.estimator]
-        assert request.goes == count_context_tokens(plan.context, estimator) - count_context_tokens(
-            plan.after(), estimator
+        assert request.removed_tokens == count_context_tokens(plan.context, estimator) - count_context_tokens(
+            plan.build_context_after(), estimator
         )
 
 
@@ -100,8 +106,10 @@ def test_of_a_chain_all_goes_that_its_policies_take(tmp_path: Path, recording: R
     session = recording.open(tmp_path)
     first = "koda-microcompact" if second == "agent-sdk-prune" else "agent-sdk-prune"
     chain = ct.plan(session, "chain", policies=f"{first},{second}", force=True)
-    goes = [next_request(step).goes for step in chain.steps]
-    assert next_request(chain).goes == sum(goes) and next_request(chain).now == size_now(chain.context)
+    goes = [compute_next_request(step).removed_tokens for step in chain.steps]
+    assert compute_next_request(chain).removed_tokens == sum(goes) and compute_next_request(
+        chain
+    ).current_size == compute_current_size(chain.context)
 
 
 def small(folder: Path) -> Session:
@@ -118,11 +126,16 @@ def small(folder: Path) -> Session:
 
 def test_what_is_not_in_the_file_stays(tmp_path: Path) -> None:
     plan = ct.plan(small(tmp_path), "manual", clear="2:0")
-    request = next_request(plan)
+    request = compute_next_request(plan)
     assert plan.tokens_after < plan.tokens_before * 0.5, "most of what is in the file goes"
-    assert request.now.recorded == 15_681 and request.before == 15_681 + index_context(plan.context).tokens[-1] + 1
-    assert request.goes == 1_000 - 21
-    assert request.after == request.before - 979 and request.share == pytest.approx(0.062, abs=0.001)
+    assert (
+        request.current_size.recorded == 15_681
+        and request.tokens_before == 15_681 + index_context(plan.context).tokens[-1] + 1
+    )
+    assert request.removed_tokens == 1_000 - 21
+    assert request.tokens_after == request.tokens_before - 979 and request.saved_share == pytest.approx(
+        0.062, abs=0.001
+    )
 
 
 def test_a_copy_is_as_large_as_was_said_before_it_was_made(tmp_path: Path) -> None:
@@ -130,10 +143,13 @@ def test_a_copy_is_as_large_as_was_said_before_it_was_made(tmp_path: Path) -> No
     marks: list[dict[str, Any]] = [{"clear": "2:0"}, {"cut": 3}, {"clear": "5:0"}]
     for marked, summary in zip(marks, [None, "The summary.", None], strict=True):
         plan = ct.plan(session, "manual", **marked)
-        said, copy = next_request(plan, summary), ct.apply(session, plan, summary)
-        assert size_now(copy.context_at()) == BelievedSize(None, said.after)
+        said, copy = compute_next_request(plan, summary), ct.apply(session, plan, summary)
+        assert compute_current_size(copy.context_at()) == BelievedSize(None, said.tokens_after)
         again = ct.plan(copy, "manual", cut=1)
-        assert next_request(again).before == said.after and next_request(again).share < 0.2
+        assert (
+            compute_next_request(again).tokens_before == said.tokens_after
+            and compute_next_request(again).saved_share < 0.2
+        )
     over = Recording()
     for turn in range(4):
         over.user(f"turn {turn} " + "x" * 8_000)
@@ -141,12 +157,16 @@ def test_a_copy_is_as_large_as_was_said_before_it_was_made(tmp_path: Path) -> No
     (tmp_path / "over").mkdir()
     large = over.open(tmp_path / "over")
     made = ct.plan(large, "manual", cut=4)
-    said, copy = next_request(made, "The summary."), ct.apply(large, made, "The summary.")
-    assert size_now(copy.context_at()) == BelievedSize(None, said.after)
-    assert said.after < index_context(copy.context_at()).total, "which is estimated too large, as before"
+    said, copy = compute_next_request(made, "The summary."), ct.apply(large, made, "The summary.")
+    assert compute_current_size(copy.context_at()) == BelievedSize(None, said.tokens_after)
+    assert said.tokens_after < index_context(copy.context_at()).total, "which is estimated too large, as before"
     unrecorded = ct.from_messages([session.message(message) for message in range(len(session))])
     plan = ct.plan(unrecorded, "manual", clear="2:0")
-    assert size_now(ct.apply(unrecorded, plan).context_at()).tokens == next_request(plan).after == plan.tokens_after
+    assert (
+        compute_current_size(ct.apply(unrecorded, plan).context_at()).tokens
+        == compute_next_request(plan).tokens_after
+        == plan.tokens_after
+    )
 
 
 def test_after_a_compaction_it_is_an_estimate_with_what_is_not_in_the_file(tmp_path: Path) -> None:
@@ -157,8 +177,10 @@ def test_after_a_compaction_it_is_an_estimate_with_what_is_not_in_the_file(tmp_p
     recording.summary("z" * 4_000)
     recording.user("x" * 40)
     session = recording.open(tmp_path)
-    assert size_now(session.context_at()) == BelievedSize(None, 14_000 + 1_000 + 10)
-    assert size_now(session.context_at(1)) == BelievedSize(None, 100), "before the first request nothing is known of it"
+    assert compute_current_size(session.context_at()) == BelievedSize(None, 14_000 + 1_000 + 10)
+    assert compute_current_size(session.context_at(1)) == BelievedSize(None, 100), (
+        "before the first request nothing is known of it"
+    )
 
 
 RECORDED = sorted((CORPUS / "claude-code").glob("cli__*compact*.jsonl"))
@@ -190,11 +212,13 @@ def test_it_is_nearer_to_the_next_recorded_request_than_what_is_in_the_file(path
         if compaction.kind == "micro":
             cleared = index_context(context_at(facts, compaction.message)).total
             left = cleared + sizes_of(follows, range(compaction.message, at))
-        request = NextRequest(size_now(before), index_context(before).total, left)
-        real, of_file = 1 - recorded / request.before, 1 - left / index_context(before).total
-        print(f"{compaction.kind} at {compaction.message}: {request.before:,} -> {request.after:,}, was {recorded:,}")
-        assert abs(request.share - real) < 0.2
-        assert compaction.kind == "micro" or abs(request.share - real) < abs(of_file - real)
+        request = NextRequest(compute_current_size(before), index_context(before).total, left)
+        real, of_file = 1 - recorded / request.tokens_before, 1 - left / index_context(before).total
+        print(
+            f"{compaction.kind} at {compaction.message}: {request.tokens_before:,} -> {request.tokens_after:,}, was {recorded:,}"
+        )
+        assert abs(request.saved_share - real) < 0.2
+        assert compaction.kind == "micro" or abs(request.saved_share - real) < abs(of_file - real)
 
 
 def test_a_first_request_that_was_larger_than_the_last_says_nothing_of_what_stays(tmp_path: Path) -> None:
@@ -206,7 +230,9 @@ def test_a_first_request_that_was_larger_than_the_last_says_nothing_of_what_stay
     session = recording.open(tmp_path)
     made = ct.plan(session, "manual", cut=4)
     assert (compute_not_in_file(made.context) or 0) > 30_000
-    request = next_request(made)
-    assert 9_900 < request.after < 10_100 and request.goes == request.before - request.after
-    said = request_line(next_request(made, "word " * 3_000))
+    request = compute_next_request(made)
+    assert (
+        9_900 < request.tokens_after < 10_100 and request.removed_tokens == request.tokens_before - request.tokens_after
+    )
+    said = format_request(compute_next_request(made, "word " * 3_000))
     assert ", 15% more (" in said and "at least" not in said

@@ -15,9 +15,9 @@ from context_tui.export.files import (
     ExportError,
     OutputExists,
     export,
-    export_formats,
-    suggested_path,
-    writable_formats,
+    list_export_formats,
+    list_writable_formats,
+    suggest_path,
 )
 from context_tui.text.sanitize import sanitize
 from tests.formats.histories import few, histories
@@ -143,5 +143,5 @@ def test_an_applied_plan_as_a_page(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_it_is_offered_where_sessions_are_written() -> None:
-    assert export_formats() == [*writable_formats(), "markdown"]
-    assert suggested_path(ct.open_session(SAMPLE), "markdown").name == "coding-session.copy.md"
+    assert list_export_formats() == [*list_writable_formats(), "markdown"]
+    assert suggest_path(ct.open_session(SAMPLE), "markdown").name == "coding-session.copy.md"

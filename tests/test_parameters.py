@@ -14,19 +14,19 @@ from hypothesis import strategies as st
 import context_tui as ct
 from context_tui.policies.base import Params, Policy, param
 from context_tui.policies.parameters import (
-    MOST_VALUES,
+    MAX_RANGE_VALUES,
     Parameter,
-    parameters_in,
-    parameters_of,
-    params_for,
-    values_in,
+    build_params,
+    list_parameters,
+    list_parameters_in_context,
+    parse_values,
 )
-from context_tui.policies.registry import POLICIES, policy_named
-from context_tui.policies.runtime_state import runtime_state_of
-from context_tui.policies.scales import number
+from context_tui.policies.registry import POLICIES, find_policy
+from context_tui.policies.runtime_state import build_runtime_state
+from context_tui.policies.scales import format_number
 from context_tui.session.memory import from_messages
 
-ALL = {f"{name} {each.name}": each for name, policy in POLICIES.items() for each in parameters_of(policy)}
+ALL = {f"{name} {each.name}": each for name, policy in POLICIES.items() for each in list_parameters(policy)}
 NUMBERS = sorted(name for name, each in ALL.items() if each.kind == "number")
 
 
@@ -53,7 +53,7 @@ def parameter(name: str) -> Parameter:
     ],
 )
 def test_a_range_names_its_values(name: str, text: str, values: list[object]) -> None:
-    assert values_in(parameter(name), text) == values
+    assert parse_values(parameter(name), text) == values
 
 
 @pytest.mark.parametrize(
@@ -64,14 +64,18 @@ def test_a_range_names_its_values(name: str, text: str, values: list[object]) ->
         ("defect-microcompact keep_recent_turns", "1..x", "'x' is not a number"),
         ("defect-microcompact keep_recent_turns", "1..8:0", "at least 1"),
         ("defect-microcompact microcompact_ratio", "0.1..0.2:0", "more than 0"),
-        ("defect-microcompact min_clear_tokens", "0..1m:1", f"1,000,001 values, at most {MOST_VALUES:,} are allowed"),
+        (
+            "defect-microcompact min_clear_tokens",
+            "0..1m:1",
+            f"1,000,001 values, at most {MAX_RANGE_VALUES:,} are allowed",
+        ),
         ("defect-compact threshold", "none..5", "'none' is not a number"),
         ("defect-compact assistant_boundary", "maybe", "'maybe' is not true or false"),
     ],
 )
 def test_what_is_wrong_with_a_range_is_said(name: str, text: str, words: str) -> None:
     with pytest.raises(ct.PlanError, match=words) as error:
-        values_in(parameter(name), text)
+        parse_values(parameter(name), text)
     assert str(error.value).startswith(f"{parameter(name).name}={text}: ")
 
 
@@ -83,22 +87,23 @@ def test_every_value_of_a_range_is_allowed_and_both_ends_belong_to_it(name: str,
     ends = st.integers(int(low), int(high)) if values is None else values
     first, last = sorted((data.draw(ends), data.draw(ends)))
     step = "" if each.unit in ("tokens", "bytes", "seconds") else f":{max(1, (int(last) - int(first)) // 50)}"
-    found = values_in(
-        each, f"{number(first).replace(',', '')}..{number(last).replace(',', '')}{step if not each.ratio else ''}"
+    found = parse_values(
+        each,
+        f"{format_number(first).replace(',', '')}..{format_number(last).replace(',', '')}{step if not each.ratio else ''}",
     )
     assert (found[0], found[-1]) == (first, last) and found == sorted(set(found))
-    policy = policy_named(name.partition(" ")[0])
-    assert all(getattr(params_for(policy, {each.name: value}), each.name) == value for value in found)
+    policy = find_policy(name.partition(" ")[0])
+    assert all(getattr(build_params(policy, {each.name: value}), each.name) == value for value in found)
 
 
 def test_those_of_the_policies_that_run_in_it_are_named_after_them() -> None:
-    chain = policy_named("chain")
-    params = params_for(chain, {"policies": "koda-microcompact,nonsense,koda-microcompact"})
-    names = [each.name for each in parameters_of(chain, params)]
+    chain = find_policy("chain")
+    params = build_params(chain, {"policies": "koda-microcompact,nonsense,koda-microcompact"})
+    names = [each.name for each in list_parameters(chain, params)]
     assert names[:2] == ["policies", "options"] and names[2:] == [
-        f"koda-microcompact.{each.name}" for each in parameters_of(policy_named("koda-microcompact"))
+        f"koda-microcompact.{each.name}" for each in list_parameters(find_policy("koda-microcompact"))
     ]
-    assert {each.owner for each in parameters_of(chain, params)} == {"", "koda-microcompact"}
+    assert {each.owner for each in list_parameters(chain, params)} == {"", "koda-microcompact"}
 
 
 def test_it_needs_no_textual_and_a_built_in_policy_no_other() -> None:
@@ -129,7 +134,7 @@ class Renamed(Params):
 def test_what_a_parameter_is_does_not_hang_on_the_word_for_its_unit() -> None:
     nothing = {"derived": lambda *given: None, "end": lambda *given: None}
     policy = cast(Policy, SimpleNamespace(Params=Renamed, nests="", runs=lambda params: (), **nothing))
-    assert [each.kind for each in parameters_of(policy)] == ["list", "marks", "list", "number", "number"]
+    assert [each.kind for each in list_parameters(policy)] == ["list", "marks", "list", "number", "number"]
     session = from_messages(
         [
             {"role": "user", "content": "hi"},
@@ -138,8 +143,8 @@ def test_what_a_parameter_is_does_not_hang_on_the_word_for_its_unit() -> None:
         ]
     )
     context = session.context_at()
-    state = runtime_state_of(context, session.window_at(context.at), len(session), None, False)
-    found = {each.name: each for each in parameters_in(policy, Renamed(), context, state)}
+    state = build_runtime_state(context, session.window_at(context.at), len(session), None, False)
+    found = {each.name: each for each in list_parameters_in_context(policy, Renamed(), context, state)}
     assert [entry.name for entry in found["listed"].entries] == ["Read"] and found["free"].entries == ()
     assert found["first"].scale and found["first"].scale.high == 3
     assert found["count"].scale and found["count"].scale.high == 500

@@ -15,13 +15,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import context_tui as ct
-from context_tui.compaction.changes import Change, StackedChanges, input_body, removal
-from context_tui.compaction.plan import Insert, Plan, Trigger, spans
-from context_tui.compaction.prompt import Prompt
-from context_tui.compaction.verdicts import PAST, Code, Kept
-from context_tui.export.files import export, writable_formats
+from context_tui.compaction.changes import Change, StackedChanges, build_input_body, build_removal
+from context_tui.compaction.plan import Insert, Plan, Trigger, merge_ranges
+from context_tui.compaction.prompt import SummaryPrompt
+from context_tui.compaction.verdicts import ACTION_PAST_TENSE, KeepReason, VerdictCode
+from context_tui.export.files import export, list_writable_formats
 from context_tui.policies.base import BasePolicy, Params
-from context_tui.policies.planning import plan_with
+from context_tui.policies.planning import build_plan
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Body, Context
@@ -45,9 +45,9 @@ def every_change(context: Context, policy: str) -> dict[int, Change]:
     for message in context.order:
         for row in facts.blocks_of(message):
             if facts.kind[row] == Kind.THINKING:
-                changes[row] = removal(policy)
+                changes[row] = build_removal(policy)
             elif facts.kind[row] == Kind.TOOL_USE:
-                changes[row] = Change("truncate", input_body(facts, row, {"content": TRUNCATED}), policy)
+                changes[row] = Change("truncate", build_input_body(facts, row, {"content": TRUNCATED}), policy)
             elif facts.kind[row] == Kind.TOOL_RESULT:
                 changes[row] = Change("clear", Body.from_text("[gone]"), policy)
     return changes
@@ -71,9 +71,11 @@ class Tidy(BasePolicy):
             context,
             self.trigger(state, params),
             every_change(context, self.name),
-            dropped=(range(12, 16), range(4, 8)),
-            inserts=(Insert("user", 12, NOTE, summary=False), Insert("user", 4, NOTE, summary=False)),
-            kept=lambda position, block: Kept(Code.PINNED if position < 4 else Code.KEPT, "its place"),
+            dropped_ranges=(range(12, 16), range(4, 8)),
+            inserts=(Insert("user", 12, NOTE, holds_summary=False), Insert("user", 4, NOTE, holds_summary=False)),
+            keep_reason=lambda position, block: KeepReason(
+                VerdictCode.PROTECTED if position < 4 else VerdictCode.KEPT, "its place"
+            ),
         )
 
 
@@ -92,20 +94,20 @@ def recording() -> Recording:
 
 def test_a_policy_that_does_everything(tmp_path: Path) -> None:
     session = recording().open(tmp_path)
-    plan = plan_with(session, Tidy(), Params())
-    assert (plan.dropped, plan.boundary, plan.summarises) == ((range(4, 8), range(12, 16)), 8, False)
-    assert plan.messages_dropped == 8 and plan.head == [] and plan.previous_summary is None
+    plan = build_plan(session, Tidy(), Params())
+    assert (plan.dropped_ranges, plan.boundary, plan.needs_summary) == ((range(4, 8), range(12, 16)), 8, False)
+    assert plan.messages_dropped == 8 and plan.messages_to_summarise == [] and plan.previous_summary is None
 
-    seen = {(message, block): verdict for message, block, verdict in plan.verdicts()}
-    assert (seen[0, None].verdict, seen[0, None].code) == ("kept", Code.PINNED)
-    assert (seen[9, None].verdict, seen[9, None].code) == ("kept", Code.KEPT)
+    seen = {(message, block): verdict for message, block, verdict in plan.iterate_verdicts()}
+    assert (seen[0, None].outcome, seen[0, None].code) == ("kept", VerdictCode.PROTECTED)
+    assert (seen[9, None].outcome, seen[9, None].code) == ("kept", VerdictCode.KEPT)
     assert seen[1, 0].reason == "dropped: 56 tokens become nothing"
-    assert (seen[1, 1].verdict, seen[1, 1].code) == ("truncated", Code.SELECTED)
-    assert seen[2, 0].verdict == "cleared"
-    assert (seen[5, None].verdict, seen[5, None].code) == ("dropped", Code.DROPPED_RANGE)
+    assert (seen[1, 1].outcome, seen[1, 1].code) == ("truncated", VerdictCode.SELECTED)
+    assert seen[2, 0].outcome == "cleared"
+    assert (seen[5, None].outcome, seen[5, None].code) == ("dropped", VerdictCode.DROPPED_RANGE)
     assert seen[5, None].reason == "dropped: one of messages 4 to 7"
     assert seen[6, 0].reason == "dropped: one of messages 4 to 7, cleared first"
-    assert seen[13, None].words == "one of messages 12 to 15"
+    assert seen[13, None].explanation == "one of messages 12 to 15"
 
     after = ct.apply(session, plan)
     messages = after.to_messages()
@@ -126,7 +128,7 @@ def test_a_policy_that_does_everything(tmp_path: Path) -> None:
     assert ct.tokens.estimate(after) == plan.tokens_after
     assert ct.apply(session, plan).to_messages() == messages and session.to_messages()[1]["content"][0]["thinking"]
 
-    for name in writable_formats():
+    for name in list_writable_formats():
         assert list(wrong_with(session, len(session), after, name, tmp_path / "out")) == []
     written = (tmp_path / "lines.jsonl", export(after, tmp_path / "lines.jsonl", "claude-code"))[0].read_text()
     assert all(json.loads(line)["message"]["content"] for line in written.splitlines() if '"message"' in line)
@@ -141,7 +143,11 @@ def test_a_recording_is_closed_with_its_last_plan(tmp_path: Path, policy: str) -
     gc.disable()
     try:
         plan = ct.plan(session, policy, force=True)
-        assert plan.tokens_after <= plan.tokens_before and list(plan.verdicts()) and plan.head is not None
+        assert (
+            plan.tokens_after <= plan.tokens_before
+            and list(plan.iterate_verdicts())
+            and plan.messages_to_summarise is not None
+        )
         del session
         assert reader() is not None
         del plan
@@ -154,13 +160,15 @@ def test_a_summary_in_the_middle_is_of_what_is_summarised() -> None:
     turns = [{"role": role, "content": f"{role} {turn}"} for turn in range(6) for role in ("user", "assistant")]
     session = ct.from_messages(turns)
     context = session.context_at()
-    prompt = Prompt("system", lambda head, previous: head, sections=("Goal",))
+    prompt = SummaryPrompt("system", lambda head, previous: head, sections=("Goal",))
     insert = Insert("user", 2, "<summary>", "</summary>")
     ranges = (range(2, 4), range(4, 8), range(9, 9))
-    plan = Plan("pinned", Params(), context, Trigger(True, ""), dropped=ranges, inserts=(insert,), prompt=prompt)
-    assert plan.dropped == plan.summarised == (range(2, 8),) and plan.boundary == 8 and plan.summarises
-    assert [message["content"][0]["text"] for message in plan.head] == [turn["content"] for turn in turns[2:8]]
-    assert {verdict.verdict for *_, verdict in plan.verdicts()} == {"kept", "summarised"}
+    plan = Plan("pinned", Params(), context, Trigger(True, ""), dropped_ranges=ranges, inserts=(insert,), prompt=prompt)
+    assert plan.dropped_ranges == plan.summarised_ranges == (range(2, 8),) and plan.boundary == 8 and plan.needs_summary
+    assert [message["content"][0]["text"] for message in plan.messages_to_summarise] == [
+        turn["content"] for turn in turns[2:8]
+    ]
+    assert {verdict.outcome for *_, verdict in plan.iterate_verdicts()} == {"kept", "summarised"}
     with pytest.raises(ct.PlanError, match="the summary is missing or empty"):
         ct.apply(session, plan)
     texts = [message["content"][0]["text"] for message in ct.apply(session, plan, "so far").to_messages()]
@@ -180,15 +188,15 @@ def test_a_summary_in_the_middle_is_of_what_is_summarised() -> None:
         Params(),
         context,
         Trigger(True, ""),
-        dropped=(range(0, 3), range(5, 8)),
+        dropped_ranges=(range(0, 3), range(5, 8)),
         inserts=(insert,),
-        summarised=(range(0, 6),),
+        summarised_ranges=(range(0, 6),),
         prompt=prompt,
     )
-    assert [whole.action_at(position) for position in range(9)] == [
+    assert [whole.find_action(position) for position in range(9)] == [
         *("summarise", "summarise", "summarise", "", "", "summarise", "drop", "drop", "")
     ]
-    assert len(whole.head) == 6 and whole.boundary == 3
+    assert len(whole.messages_to_summarise) == 6 and whole.boundary == 3
     assert {(edit.action, edit.message) for edit in whole.edits} == {
         *(("summarise", message) for message in (0, 1, 2, 5)),
         ("drop", 6),
@@ -198,7 +206,7 @@ def test_a_summary_in_the_middle_is_of_what_is_summarised() -> None:
 
 def test_an_insert_begins_no_turn() -> None:
     session = ct.from_messages([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}])
-    inserts = (Insert("user", 0, "note", summary=False), Insert("user", 2, "<s>", "</s>"))
+    inserts = (Insert("user", 0, "note", holds_summary=False), Insert("user", 2, "<s>", "</s>"))
     plan = Plan("p", Params(), session.context_at(), Trigger(True, ""), inserts=inserts)
     after = ct.apply(session, plan, "text")
     assert [message["content"][0]["text"] for message in after.to_messages()] == ["note", "a", "b", "<s>text</s>"]
@@ -209,7 +217,7 @@ def test_a_message_that_loses_what_was_typed_begins_no_turn_any_more() -> None:
     both = {"role": "user", "content": [result("c", "done"), text("and now?")]}
     session = ct.from_messages([{"role": "user", "content": "go"}, {"role": "assistant", "content": [call("c")]}, both])
     row = list(session.facts.blocks_of(2))[1]
-    plan = Plan("p", Params(), session.context_at(), Trigger(True, ""), {row: removal("p")})
+    plan = Plan("p", Params(), session.context_at(), Trigger(True, ""), {row: build_removal("p")})
     after = ct.apply(session, plan)
     assert (session.turns, after.turns) == (2, 1) and after.to_messages()[2]["content"] == [result("c", "done")]
     # A second plan finds the blocks where they are now, and the recording behind both stays as it was.
@@ -221,7 +229,7 @@ def test_a_message_that_loses_what_was_typed_begins_no_turn_any_more() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)).map(lambda ends: range(*ends)), max_size=6))
 def test_ranges_are_in_order_and_apart(ranges: list[range]) -> None:
-    found = spans(ranges)
+    found = merge_ranges(ranges)
     assert {position for each in found for position in each} == {position for each in ranges for position in each}
     assert all(first.stop < second.start for first, second in pairwise(found)) and all(found)
 
@@ -229,10 +237,10 @@ def test_ranges_are_in_order_and_apart(ranges: list[range]) -> None:
 def changed(draw: st.DrawFn, facts: Facts, row: int) -> Change:
     """Any change to a block."""
     if draw(st.booleans()):
-        return removal("random")
+        return build_removal("random")
     words = draw(st.sampled_from(["", "short", "é" * 30, "long " * 50]))
     if facts.kind[row] == Kind.TOOL_USE:
-        return Change("truncate", input_body(facts, row, {"what": words}), "random")
+        return Change("truncate", build_input_body(facts, row, {"what": words}), "random")
     if draw(st.booleans()):
         size = utf8_len(words) + 1
         return Change(
@@ -264,40 +272,44 @@ def plans(draw: st.DrawFn, session: Session, at: int | None) -> Plan:
     ]
     changes = {row: changed(draw, facts, row) for row in chosen}
     ranges = draw(st.lists(ends, max_size=3))
-    return Plan("random", Params(), context, Trigger(True, ""), changes, dropped=tuple(ranges), inserts=tuple(inserts))
+    return Plan(
+        "random", Params(), context, Trigger(True, ""), changes, dropped_ranges=tuple(ranges), inserts=tuple(inserts)
+    )
 
 
 def check(session: Session, plan: Plan) -> None:
     """Totals, edits and verdicts agree with what carrying the plan out makes."""
     context, facts = plan.context, session.facts
     after = ct.apply(session, plan, "The summary.")
-    if not plan.changed:
+    if not plan.has_changes:
         assert after is session
         return
     total = sum(ct.tokens.estimate(message) or 0 for message in after.to_messages())
-    notes, waiting = ([each for each in plan.inserts if each.summary == kind] for kind in (False, True))
-    waits = sum(utf8_len(each.text("The summary.")) // 4 for each in waiting)
-    said = sum(utf8_len(each.text()) // 4 for each in notes)
+    notes, waiting = ([each for each in plan.inserts if each.holds_summary == kind] for kind in (False, True))
+    waits = sum(utf8_len(each.format_text("The summary.")) // 4 for each in waiting)
+    said = sum(utf8_len(each.format_text()) // 4 for each in notes)
     assert (ct.tokens.estimate(after) or 0) == total == plan.tokens_after + waits
     edits = plan.edits
     assert (
         plan.tokens_before - sum(edit.tokens_before - edit.tokens_after for edit in edits) == plan.tokens_after - said
     )
 
-    verdicts: Mapping[tuple[int, int | None], str] = {(m, b): each.verdict for m, b, each in plan.verdicts()}
+    verdicts: Mapping[tuple[int, int | None], str] = {(m, b): each.outcome for m, b, each in plan.iterate_verdicts()}
     kept = [message for message in context.order if verdicts[message, None] == "kept"]
     assert len(kept) == len(context) - plan.messages_dropped and len(after) == len(kept) + len(plan.inserts)
     assert {edit.message for edit in edits if edit.block is None} == set(context.order) - set(kept)
-    by_edit = {(edit.message, edit.block): PAST[edit.action] for edit in edits if edit.block is not None}
+    by_edit = {(edit.message, edit.block): ACTION_PAST_TENSE[edit.action] for edit in edits if edit.block is not None}
     assert {place: verdict for place, verdict in verdicts.items() if place in by_edit and place[0] in kept} == {
         place: verdict for place, verdict in by_edit.items() if place[0] in kept
     }
     gone = sum(1 for (message, block), verdict in by_edit.items() if message in kept and verdict == "dropped")
     blocks = sum(1 for message in kept for _ in facts.blocks_of(message))
     assert blocks - gone + len(plan.inserts) == sum(len(message["content"]) for message in after.to_messages())
-    if not plan.dropped and not plan.inserts:
-        assert ContextIndex(plan.after()).total == plan.tokens_after
-    assert all(plan.verdict(message) == plan.verdict_at(position) for position, message in enumerate(context.order))
+    if not plan.dropped_ranges and not plan.inserts:
+        assert ContextIndex(plan.build_context_after()).total == plan.tokens_after
+    assert all(
+        plan.find_verdict(message) == plan.find_verdict_at(position) for position, message in enumerate(context.order)
+    )
 
 
 @fixtures
@@ -322,13 +334,13 @@ def test_any_plan_of_any_history_adds_up(messages: list[dict[str, Any]], data: s
 def test_what_any_plan_leaves_can_be_written(tmp_path: Path, recording: Recording, data: st.DataObject) -> None:
     session = recording.open(tmp_path)
     plan = data.draw(plans(session, None))
-    after = ct.apply(session, plan, "The summary.") if plan.changed else session
-    for name in writable_formats():
+    after = ct.apply(session, plan, "The summary.") if plan.has_changes else session
+    for name in list_writable_formats():
         wrong = list(wrong_with(session, len(session), after, name, tmp_path / "out")) if len(after) else []
         assert not [each for each in wrong if "no messages to write" not in each]
 
 
-@pytest.mark.parametrize("name", writable_formats())
+@pytest.mark.parametrize("name", list_writable_formats())
 @pytest.mark.parametrize(
     "gone", [(1, 4), (3,), *(pytest.param(rows, marks=pytest.mark.slow) for rows in ((1,), (3, 2), (3, 4)))], ids=str
 )
@@ -341,8 +353,10 @@ def test_a_pair_that_is_split_among_messages_that_are_put_in(tmp_path: Path, nam
     made.user("and now?")
     session = made.open(tmp_path)
     assert [session.facts.kind[row] for row in (1, 2, 3, 4)] == [Kind.TOOL_USE] * 2 + [Kind.TOOL_RESULT] * 2
-    changes = {row: removal("p") for row in gone}
-    notes = [Insert(role, position, NOTE, summary=False) for role in ("user", "assistant") for position in (1, 2, 3)]
+    changes = {row: build_removal("p") for row in gone}
+    notes = [
+        Insert(role, position, NOTE, holds_summary=False) for role in ("user", "assistant") for position in (1, 2, 3)
+    ]
     for inserts in (*((note,) for note in notes), notes[:3], notes[3:], notes, notes[::-1]):
         plan = Plan("p", Params(), session.context_at(), Trigger(True, ""), changes, inserts=tuple(inserts))
         after = ct.apply(session, plan)
@@ -359,7 +373,7 @@ def test_a_change_on_top_of_another_works_on_what_that_one_left() -> None:
     made = {
         "render": Change("truncate", Body(None, 9), "p", upper),
         "text": Change("clear", Body.from_text("stub"), "p"),
-        "gone": removal("p"),
+        "gone": build_removal("p"),
     }
     older = dict(enumerate(made.values()))
     newer = dict.fromkeys([0, 1, 2, 3], Change("truncate", Body(None, 9), "q", twice))
@@ -380,10 +394,10 @@ class Strip(Tidy):
         rows = [row for message in context.order for row in facts.blocks_of(message)]
         results = [row for row in rows if facts.kind[row] == Kind.TOOL_RESULT]
         cut = Change("truncate", Body(None, 3), self.name, lambda value: str(type(value))[:3])
-        changes |= dict.fromkeys(results[::3], removal(self.name)) | dict.fromkeys(results[1::3], cut)
+        changes |= dict.fromkeys(results[::3], build_removal(self.name)) | dict.fromkeys(results[1::3], cut)
         changes = {row: each for row, each in changes.items() if row not in results[2::3]}
         texts = [row for row in rows if facts.kind[row] == Kind.TEXT]
-        changes |= dict.fromkeys(texts[::4], removal(self.name))
+        changes |= dict.fromkeys(texts[::4], build_removal(self.name))
         return Plan(self.name, params, context, self.trigger(state, params), changes)
 
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import context_tui as ct
 from context_tui.compaction.plan import Plan
-from context_tui.compaction.tool_pairing import compare, problems
-from context_tui.policies.parameters import assignments, pairs, params_for
-from context_tui.policies.registry import POLICIES, policy_named
-from context_tui.policies.runtime_state import runtime_state_of
+from context_tui.compaction.tool_pairing import compare_orphans, find_unpaired
+from context_tui.policies.parameters import build_params, format_assignments, parse_assignments
+from context_tui.policies.registry import POLICIES, find_policy
+from context_tui.policies.runtime_state import build_runtime_state
 from context_tui.session.session import Session
 from context_tui.session.values import Kind
 from context_tui.session.window import Window
@@ -40,15 +40,15 @@ def check_sums(session: Session, plan: Plan) -> None:
     """Edits and tokens add up; what is carried out measures what the plan said; nothing is introduced."""
     edits = plan.edits
     assert plan.tokens_before - sum(edit.tokens_before - edit.tokens_after for edit in edits) == plan.tokens_after
-    assert plan.changed == bool(edits) and bool(plan.reason) != plan.changed
-    after = ct.apply(session, plan, "s") if plan.changed else session
-    summary = ct.tokens.estimate(after.message(0)) if plan.summarises else 0
-    if plan.changed:
+    assert plan.has_changes == bool(edits) and bool(plan.reason) != plan.has_changes
+    after = ct.apply(session, plan, "s") if plan.has_changes else session
+    summary = ct.tokens.estimate(after.message(0)) if plan.needs_summary else 0
+    if plan.has_changes:
         assert ct.tokens.estimate(after) == plan.tokens_after + (summary or 0)
     assert ct.tokens.estimate(ct.from_messages(after.to_messages())) == ct.tokens.estimate(after.context_at())
     before = session.messages_in(plan.context)
-    if not problems(before) and not (plan.prompt and plan.prompt.history and cuts_at_results(plan)):
-        assert compare(before, after.to_messages())[1] == []
+    if not find_unpaired(before) and not (plan.prompt and plan.prompt.sends_messages and cuts_at_results(plan)):
+        assert compare_orphans(before, after.to_messages())[1] == []
 
 
 def cuts_at_results(plan: Plan) -> bool:
@@ -62,17 +62,17 @@ def cuts_at_results(plan: Plan) -> bool:
 def check_verdicts(plan: Plan) -> None:
     """Every message and result has one verdict with a reason, and it agrees with the edits."""
     facts = plan.context.facts
-    verdicts = {(message, block): verdict for message, block, verdict in plan.verdicts()}
+    verdicts = {(message, block): verdict for message, block, verdict in plan.iterate_verdicts()}
     for message in plan.context.order:
         results = [n for n, row in enumerate(facts.blocks_of(message)) if facts.kind[row] == Kind.TOOL_RESULT]
         for block in [None, *results]:
             verdict = verdicts.pop((message, block))
-            assert verdict.reason.startswith(f"{verdict.verdict}: ") and len(verdict.reason) > len(verdict.verdict) + 2
-            assert plan.verdict(message, block) == verdict
+            assert verdict.reason.startswith(f"{verdict.outcome}: ") and len(verdict.reason) > len(verdict.outcome) + 2
+            assert plan.find_verdict(message, block) == verdict
     assert not verdicts
     said = {"clear": "cleared", "truncate": "truncated", "summarise": "summarised"}
     for edit in plan.edits:
-        found = plan.verdict(edit.message, edit.block).verdict
+        found = plan.find_verdict(edit.message, edit.block).outcome
         assert found in (said[edit.action], "summarised")
 
 
@@ -125,8 +125,8 @@ def test_clearing_twice_does_nothing(tmp_path: Path, recording: Recording) -> No
     ]
     for name, params in clearing:
         plan = ct.plan(session, name, idle_seconds=999, **params)
-        if plan.changed:
-            assert not ct.plan(ct.apply(session, plan), name, idle_seconds=999, **params).changed
+        if plan.has_changes:
+            assert not ct.plan(ct.apply(session, plan), name, idle_seconds=999, **params).has_changes
 
 
 @fixtures
@@ -153,16 +153,18 @@ def test_a_chain_is_one_policy_after_the_other(tmp_path: Path, recording: Record
 )
 def test_parameters_are_read_back_from_their_text(names: list[str], keep: int) -> None:
     koda: dict[str, Any] = {"compactable_tools": tuple(names), "keep_recent": keep}
-    policy = policy_named("koda-microcompact")
-    texts = assignments(koda)
-    assert params_for(policy, pairs(texts)) == policy.Params(**koda) and all(text.isprintable() for text in texts)
-    chain = params_for(policy_named("chain"), pairs(assignments({"options": {policy.name: koda}})))
+    policy = find_policy("koda-microcompact")
+    texts = format_assignments(koda)
+    assert build_params(policy, parse_assignments(texts)) == policy.Params(**koda) and all(
+        text.isprintable() for text in texts
+    )
+    chain = build_params(find_policy("chain"), parse_assignments(format_assignments({"options": {policy.name: koda}})))
     assert policy.Params(**chain.options[policy.name]) == policy.Params(**koda)  # type: ignore[attr-defined]
 
 
 def test_lists_are_written_with_commas_where_that_is_enough() -> None:
-    assert assignments({"clear": ((2, 0), (40, 1)), "cut": 7}) == ["clear=2:0,40:1", "cut=7"]
-    assert assignments({"tools": ["Read", "a, b"]}) == ['tools=["Read", "a, b"]']
+    assert format_assignments({"clear": ((2, 0), (40, 1)), "cut": 7}) == ["clear=2:0,40:1", "cut=7"]
+    assert format_assignments({"tools": ["Read", "a, b"]}) == ['tools=["Read", "a, b"]']
 
 
 def busy(turns: int = 6) -> Session:
@@ -187,7 +189,9 @@ def test_a_chain_clears_before_it_summarises() -> None:
     actions = [(edit.action, edit.source) for edit in plan.edits]
     assert ("clear", "defect-microcompact") in actions and ("summarise", "defect-compact") in actions
     placeholder = "[tool output cleared to save context"
-    cleared = [m["content"][0]["content"] for m in plan.head if m["content"][0]["type"] == "tool_result"]
+    cleared = [
+        m["content"][0]["content"] for m in plan.messages_to_summarise if m["content"][0]["type"] == "tool_result"
+    ]
     assert [body.startswith(placeholder) for body in cleared[:3]] == [True] * 3
 
 
@@ -223,13 +227,13 @@ def test_of_a_chain_those_run_that_fire_on_what_the_others_left(
 
 
 def test_a_chains_curve_falls_only_where_something_fires() -> None:
-    session, chain, name = busy(), policy_named("chain"), "defect-microcompact.microcompact_ratio"
+    session, chain, name = busy(), find_policy("chain"), "defect-microcompact.microcompact_ratio"
     context = session.context_at()
-    state = runtime_state_of(context, Window(7_000, "given"), len(session), forced=True, firing_only=True)
+    state = build_runtime_state(context, Window(7_000, "given"), len(session), forced=True, firing_only=True)
     total = ct.tokens.estimate(context)
-    after = chain.curve(context, params_for(chain, {}), state, name, [0.5, 1.0])
+    after = chain.curve(context, build_params(chain, {}), state, name, [0.5, 1.0])
     assert after[0] < after[1] == total
-    unlikely = params_for(chain, {name: 1.0, "defect-compact.threshold": 9_000})
+    unlikely = build_params(chain, {name: 1.0, "defect-compact.threshold": 9_000})
     assert chain.curve(context, unlikely, state, "defect-compact.compact_ratio", [0.9]) < [total], "if forced"
 
 
@@ -279,7 +283,7 @@ def test_by_hand() -> None:
 def test_a_cut_moves_before_the_pair_it_would_split() -> None:
     plan = ct.plan(busy(), "manual", cut=6)
     assert plan.boundary == 5
-    assert plan.verdict(5).reason == "kept: the call or result of a pair that the cut would split"
+    assert plan.find_verdict(5).reason == "kept: the call or result of a pair that the cut would split"
     crossed = ct.from_messages(
         [
             {"role": "user", "content": [text("go")]},
@@ -334,7 +338,7 @@ def test_assistant_boundary_cuts_a_long_single_turn() -> None:
         [{"role": "user", "content": "go"}] + [{"role": "assistant", "content": "x" * 4_000} for _ in range(6)]
     )
     whole = ct.plan(session, "defect-compact", threshold=8_000)
-    assert not whole.changed and "assistant_boundary" in whole.reason
+    assert not whole.has_changes and "assistant_boundary" in whole.reason
     plan = ct.plan(session, "defect-compact", threshold=8_000, assistant_boundary=True)
     assert plan.boundary == 5, "two messages of 1,000 tokens fit the tail of 2,000"
     with_turn = ct.from_messages([*session.to_messages(), {"role": "user", "content": "next"}])
@@ -346,11 +350,11 @@ def test_assistant_boundary_cuts_a_long_single_turn() -> None:
 
 @pytest.mark.parametrize("name", list(POLICIES))
 def test_parameters_say_what_they_are(name: str) -> None:
-    policy = policy_named(name)
+    policy = find_policy(name)
     for key, field in policy.Params.model_fields.items():
         extra = field.json_schema_extra
         assert field.description and isinstance(extra, dict) and "unit" in extra, key
-    params_for(policy, {})
+    build_params(policy, {})
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,12 @@ import context_tui as ct
 from context_tui.compaction.plan import Edit, Plan, Trigger
 from context_tui.errors import PlanError
 from context_tui.policies.base import Policy
-from context_tui.policies.parameters import params_for
+from context_tui.policies.parameters import build_params
 from context_tui.policies.parts.rules import Rule
-from context_tui.policies.planning import plan_with
-from context_tui.policies.registry import POLICIES, PRESETS, SHOWN
-from context_tui.policies.runtime_state import RuntimeState, runtime_state_of
-from context_tui.policies.toml import policy_of, read_policy
+from context_tui.policies.planning import build_plan
+from context_tui.policies.registry import LISTED_POLICIES, POLICIES, PRESETS
+from context_tui.policies.runtime_state import RuntimeState, build_runtime_state
+from context_tui.policies.toml import parse_policy, read_policy
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session
 from context_tui.session.values import MessageFlag
@@ -63,12 +63,12 @@ CLEAR = (
 def policy(rule: str) -> Policy:
     """A policy of one rule, which always runs where it says nothing else."""
     trigger = "" if "[rules.trigger]" in rule else "[rules.trigger]\nalways = true\n"
-    return policy_of(f'name = "mine"\nabout = "mine: it"\n[[rules]]\n{trigger}{rule}', "mine.toml")
+    return parse_policy(f'name = "mine"\nabout = "mine: it"\n[[rules]]\n{trigger}{rule}', "mine.toml")
 
 
 def planned(session: Session, chosen: Policy, **values: Any) -> Plan:
     """Its plan, whatever its trigger says."""
-    return plan_with(session, chosen, params_for(chosen, values), force=True)
+    return build_plan(session, chosen, build_params(chosen, values), force=True)
 
 
 # -- the same as the code that it stands for
@@ -76,16 +76,20 @@ def planned(session: Session, chosen: Policy, **values: Any) -> Plan:
 
 @pytest.mark.parametrize("keep, least", [(3, 512), (1, 512), (2, 0)])
 def test_a_twin_of_defects_microcompact_plans_the_same_on_every_vector(keep: int, least: int) -> None:
-    twin, code = policy_of(TWIN, "twin.toml"), POLICIES["defect-microcompact"]
-    mine = params_for(twin, {"keep_turns": keep, "larger_than": least})
-    its = params_for(code, {"keep_recent_turns": keep, "min_clear_tokens": least})
+    twin, code = parse_policy(TWIN, "twin.toml"), POLICIES["defect-microcompact"]
+    mine = build_params(twin, {"keep_turns": keep, "larger_than": least})
+    its = build_params(code, {"keep_recent_turns": keep, "min_clear_tokens": least})
     for vector in VECTORS:
         session = ct.from_messages(vector["messages"])
         for at in (None, len(session) // 2):
-            made, plan = plan_with(session, twin, mine, at=at), plan_with(session, code, its, at=at)
+            made, plan = build_plan(session, twin, mine, at=at), build_plan(session, code, its, at=at)
             assert [edit_of(each) for each in made.edits] == [edit_of(each) for each in plan.edits]
-            assert (made.tokens_after, made.changed, made.report) == (plan.tokens_after, plan.changed, plan.report)
-            assert list(made.verdicts()) == list(plan.verdicts()), vector["name"]
+            assert (made.tokens_after, made.has_changes, made.report) == (
+                plan.tokens_after,
+                plan.has_changes,
+                plan.report,
+            )
+            assert list(made.iterate_verdicts()) == list(plan.iterate_verdicts()), vector["name"]
             assert bool(made.reason) == bool(plan.reason) and trigger_of(made) == trigger_of(plan)
             assert at is not None or ct.apply(session, made).to_messages() == ct.apply(session, plan).to_messages()
 
@@ -103,8 +107,8 @@ def edit_of(edit: Edit) -> Edit:
 def test_what_goes_by_turns_waits_for_one() -> None:
     for rule, waits in (("turns = 2", True), ("turns = 2\nresults = 3", False), ("messages = 2", False)):
         chosen = policy(f'[rules.keep]\n{rule}\n[rules.clear]\nmarker = "[x]"')
-        assert chosen.waits_for == (MessageFlag.TURN_START if waits else 0)
-    assert POLICIES["opencode-prune"].waits_for and not POLICIES["codex"].waits_for
+        assert chosen.replan_on == (MessageFlag.TURN_START if waits else 0)
+    assert POLICIES["opencode-prune"].replan_on and not POLICIES["codex"].replan_on
 
 
 # -- triggers
@@ -172,7 +176,7 @@ def test_triggers(trigger: str, value: int | None, limit: int | None, fires: boo
 def test_sizes(size: str, tokens: int) -> None:
     chosen = policy(f'[rules.size]\n{size}\n[rules.trigger]\nshare = 1.0\n[rules.clear]\nmarker = "[x]"')
     assert chosen.trigger(state(), chosen.Params()).value == tokens
-    belief = chosen.believed(state())
+    belief = chosen.believed_size(state())
     assert belief and belief.tokens == tokens
     rewritten = chosen.trigger(state(rewritten=True, estimated=9_000, believed=9_000), chosen.Params()).value
     assert (rewritten == tokens) == ("recorded+new" not in size and "estimate" not in size)
@@ -226,14 +230,14 @@ BODIES = told(
 def test_which_results_are_cleared(rule: str, changed: list[int]) -> None:
     chosen = policy(f'{rule}\n[rules.clear]\nmarker = "[x]"')
     plan = planned(BODIES, chosen)
-    assert [edit.message for edit in plan.edits] == changed and plan.changed == bool(changed) != bool(plan.reason)
-    verdicts = {(message, block): verdict for message, block, verdict in plan.verdicts()}
+    assert [edit.message for edit in plan.edits] == changed and plan.has_changes == bool(changed) != bool(plan.reason)
+    verdicts = {(message, block): verdict for message, block, verdict in plan.iterate_verdicts()}
     assert all(verdict.reason for verdict in verdicts.values())
     for message in (2, 4, 7, 9, 11):
-        assert (verdicts[message, 0].verdict == "cleared") == (message in changed)
+        assert (verdicts[message, 0].outcome == "cleared") == (message in changed)
     after = ct.apply(BODIES, plan)
     assert plan.tokens_after == ct.tokens.estimate(after)
-    assert not planned(after, chosen).changed or "until" in rule
+    assert not planned(after, chosen).has_changes or "until" in rule
 
 
 def test_a_result_without_a_call_can_be_left_alone() -> None:
@@ -281,7 +285,7 @@ def test_truncated_results_are_as_long_as_was_said(body: str) -> None:
         left = left_by(session, plan)[2]["content"][0]["content"]
         assert len(left.encode("utf-8", "surrogatepass")) == 2 * head + 3 + 5 and left[0] == "<" and "…" in left
         assert plan.tokens_after == ct.tokens.estimate(ct.apply(session, plan))
-        assert not planned(ct.apply(session, plan), policy(rule)).changed
+        assert not planned(ct.apply(session, plan), policy(rule)).has_changes
 
 
 # -- where messages go
@@ -315,26 +319,26 @@ def test_what_is_summarised(rule: str, kept: list[int] | None) -> None:
     assert len(session) == 10
     plan = planned(session, policy(f'{rule}\n[rules.summarise]\nbefore = "So far: "'))
     if kept is None:
-        assert not plan.changed and plan.reason
+        assert not plan.has_changes and plan.reason
         return
     left, before = left_by(session, plan), session.to_messages()
     assert [message for message in left if not words_of(message).startswith("So far: ")] == [before[at] for at in kept]
-    assert len(left) == len(kept) + 1 and all(verdict.reason for *_, verdict in plan.verdicts())
-    asked = plan.head_messages
+    assert len(left) == len(kept) + 1 and all(verdict.reason for *_, verdict in plan.iterate_verdicts())
+    asked = plan.summarised_message_numbers
     assert asked == [number for number in range(10) if number not in kept or "user_messages" in rule]
 
 
 def test_nothing_is_summarised_while_a_call_is_open() -> None:
     chosen, session = policy("[rules.only_if]\nno_open_call = true\n[rules.summarise]"), told(typed(), used("x"))
-    opened, answered = (plan_with(session, chosen, chosen.Params(), at=at) for at in (2, 3))
-    assert not opened.changed and "call without a result" in opened.reason and answered.messages_dropped == 3
+    opened, answered = (build_plan(session, chosen, chosen.Params(), at=at) for at in (2, 3))
+    assert not opened.has_changes and "call without a result" in opened.reason and answered.messages_dropped == 3
 
 
 def test_what_was_dropped_is_noted() -> None:
     session, note = conversation([40] * 6), '{role = "user", text = "{messages} are gone", at = "end"}'
     plan = planned(session, policy(f"[rules.keep]\nmessages = 2\n[rules.drop]\nnotes = [{note}]"))
     left = left_by(session, plan)
-    assert left == [*session.to_messages()[4:], *typed("4 are gone")] and not plan.summarises
+    assert left == [*session.to_messages()[4:], *typed("4 are gone")] and not plan.needs_summary
     assert plan.tokens_after == ct.tokens.estimate(ct.apply(session, plan))
 
 
@@ -369,18 +373,18 @@ messages = 2
 
 
 def test_a_name_that_rules_share_is_one_parameter_where_they_agree() -> None:
-    ladder = policy_of(LADDER, "ladder.toml")
+    ladder = parse_policy(LADDER, "ladder.toml")
     assert set(ladder.Params.model_fields) == {"first_trigger_share", "summarise_trigger_share", "keep_messages"}
     session = told(typed(), rounds(3, 400), spoke())
     plan = planned(session, ladder, keep_messages=5)
     assert [step.policy for step in plan.steps] == ["ladder-first", "ladder-summarise"]
     assert plan.steps[1].messages_dropped == len(session) - 5 and len(plan.steps[0].edits) == 1
-    [(_, its), (_, other)] = ladder.steps(params_for(ladder, {"keep_messages": 5}))
+    [(_, its), (_, other)] = ladder.steps(build_params(ladder, {"keep_messages": 5}))
     assert (its.keep_messages, other.keep_messages, other.trigger_share) == (5, 5, 0.8)
 
 
 def test_where_one_fires_only_those_run_that_do() -> None:
-    ladder, session = policy_of(LADDER, "ladder.toml"), told(typed(), rounds(3, 40_000), spoke())
+    ladder, session = parse_policy(LADDER, "ladder.toml"), told(typed(), rounds(3, 40_000), spoke())
     for window, ran in ((100_000, ["ladder-first", "ladder-summarise"]), (50_000, ["ladder-first"])):
         plan = planned(session.with_window(window), ladder)
         assert [step.policy for step in plan.steps] == ran
@@ -391,7 +395,7 @@ def test_where_one_fires_only_those_run_that_do() -> None:
 
 def test_rules_can_be_policies_with_other_defaults(tmp_path: Path) -> None:
     text = 'name = "mine"\nabout = "mine: both"\n[[rules]]\npolicy = "agent-sdk-prune"\nparams = {max_chars = 900}\n'
-    mine = policy_of(text + '[[rules]]\npolicy = "agent-sdk-compact"\n', "mine.toml")
+    mine = parse_policy(text + '[[rules]]\npolicy = "agent-sdk-compact"\n', "mine.toml")
     fields = mine.Params.model_fields
     assert mine.phases == {"after_tools"}
     assert fields["max_chars"].default == 900 and fields["context_budget"].default == 160_000
@@ -404,10 +408,10 @@ def test_rules_can_be_policies_with_other_defaults(tmp_path: Path) -> None:
 
 def test_a_summary_in_the_background() -> None:
     chosen = policy("[rules.trigger]\nshare = 0.5\n[rules.summarise]\nbackground = true")
-    assert chosen.background(state(), chosen.Params())
-    assert POLICIES["defect"].background(state(believed=75_000), POLICIES["defect"].Params())
-    assert not POLICIES["defect"].background(state(believed=90_000), POLICIES["defect"].Params())
-    assert not POLICIES["codex"].background(state(believed=99_000), POLICIES["codex"].Params())
+    assert chosen.runs_in_background(state(), chosen.Params())
+    assert POLICIES["defect"].runs_in_background(state(believed=75_000), POLICIES["defect"].Params())
+    assert not POLICIES["defect"].runs_in_background(state(believed=90_000), POLICIES["defect"].Params())
+    assert not POLICIES["codex"].runs_in_background(state(believed=99_000), POLICIES["codex"].Params())
 
 
 # -- what is wrong
@@ -445,7 +449,7 @@ DROPS = 'name = "mine"\nabout = "a"\n' + 2 * "[[rules]]\ntrigger = {always = tru
 )
 def test_what_is_wrong_is_told_with_its_line(text: str, line: int, words: str) -> None:
     with pytest.raises(PlanError) as caught:
-        policy_of(text, "mine.toml")
+        parse_policy(text, "mine.toml")
     said = str(caught.value)
     assert said.startswith(f"mine.toml:{line}: {words}" if line else words) and "\n" not in said, said
 
@@ -532,16 +536,16 @@ def test_a_folder_beside_the_configuration_and_packages(tmp_path: Path) -> None:
 def test_the_documented_example(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "policies.md").read_text()
     [text] = [block for block in re.findall(r"```toml\n(.*?)```", page, re.DOTALL) if block.startswith("name =")]
-    frugal = policy_of(text, "frugal.toml")
+    frugal = parse_policy(text, "frugal.toml")
     for name in re.findall(r"`(keep_turns|\w*trigger_share)`", page):
         assert name in frugal.Params.model_fields or name == "trigger_share"
     session = ct.open_session(SAMPLE)
     plan = planned(session, frugal, keep_turns=1)
-    assert plan.trigger.fires and plan.changed and [step.policy for step in plan.steps] == ["frugal-clear"]
+    assert plan.trigger.fires and plan.has_changes and [step.policy for step in plan.steps] == ["frugal-clear"]
     wrong = re.search(r"`frugal.toml:(\d+): (rule 1, keep.turn: [^`]*)`", page)
     assert wrong
     with pytest.raises(PlanError, match=re.escape(f"frugal.toml:{wrong[1]}: {wrong[2]}")):
-        policy_of(text.replace("turns = 2", "turn = 2"), "frugal.toml")
+        parse_policy(text.replace("turns = 2", "turn = 2"), "frugal.toml")
     parts = re.findall(r"^\| `(\w+)` \| (.*) \|$", page, re.MULTILINE)
     rule = {part: Rule.model_fields[part].annotation for part, _ in parts if part in Rule.model_fields}
     assert set(rule) == {"trigger", "size", "keep", "select", "cut", "head", "only_if"}
@@ -556,7 +560,9 @@ def test_the_documented_example(tmp_path: Path) -> None:
 
 def test_the_presets_are_the_files_there_are() -> None:
     folder = ROOT / "context_tui" / "policies" / "presets"
-    assert sorted(PRESETS) == sorted(path.stem for path in folder.glob("*.toml")) and not set(PRESETS) & set(SHOWN)
+    assert sorted(PRESETS) == sorted(path.stem for path in folder.glob("*.toml")) and not set(PRESETS) & set(
+        LISTED_POLICIES
+    )
     for name in PRESETS:
         chosen = POLICIES[name]
         assert chosen.name == name and chosen.source and chosen.version and (chosen.limits or name == "none"), name
@@ -588,7 +594,7 @@ def test_presets_look_at_no_text_and_once_at_each_message(name: str) -> None:
         object.__setattr__(context, "order", looked)
         object.__setattr__(context, "content", None)
         chosen = POLICIES[name]
-        at = runtime_state_of(context, session.window_at(len(session)), len(session), 4_000.0, True)
+        at = build_runtime_state(context, session.window_at(len(session)), len(session), 4_000.0, True)
         chosen.plan(context, chosen.Params(), at)
         counts.append(looked.asked)
     assert counts[1] <= 2.5 * counts[0] + 50, counts

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import context_tui as ct
-from context_tui.cli.inspect import report_of
-from context_tui.cli.plan import report_of as plan_report
+from context_tui.cli.inspect import build_report
+from context_tui.cli.plan import build_report as plan_report
 from context_tui.session.session import Session
 from tests.formats.providers import Provider
 from tests.formats.recordings import Recording, conversations, text
@@ -37,7 +37,7 @@ def cuts(session: Session) -> Iterator[tuple[int, int]]:
 
 def known(session: Session, at: int | None = None) -> dict[str, Any]:
     """What is said of a point: the parts of the report that are about it, and every plan."""
-    report = report_of(session, at)
+    report = build_report(session, at)
     plans = [ct.plan(session, name, at=at, idle_seconds=400, force=True) for name in POLICIES]
     return {part: report[part] for part in PARTS} | {plan.policy: plan_report(plan) for plan in plans}
 

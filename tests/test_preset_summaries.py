@@ -173,7 +173,7 @@ def test_gemini_compress_without_such_a_message() -> None:
     assert ct.plan(whole, "gemini-compress").boundary == 4
     looping = told(typed(), spoke(), typed(), rounds(1, 90_000))
     assert ct.plan(looping, "gemini-compress").boundary == 2
-    assert not ct.plan(told(typed(), rounds(2, 9_000)), "gemini-compress").changed, "the only one is the first"
+    assert not ct.plan(told(typed(), rounds(2, 9_000)), "gemini-compress").has_changes, "the only one is the first"
 
 
 def test_langchain_summarize() -> None:
@@ -186,7 +186,7 @@ def test_langchain_summarize() -> None:
     assert left[0]["role"] == "user" and words.startswith("Here is a summary of the conversation to date:")
     assert SUMMARY in words
     assert ct.plan(conversation([9] * 30), "langchain-summarize").boundary == 10
-    assert not ct.plan(conversation([9] * 20), "langchain-summarize").changed
+    assert not ct.plan(conversation([9] * 20), "langchain-summarize").has_changes
     assert not fires(conversation([4_000_000] * 4), "langchain-summarize", window=200_000)
 
 
@@ -254,7 +254,7 @@ def test_roo_truncate(messages: int, hidden: int) -> None:
     """Roo Code: half of the messages behind the first go, rounded down to an even number; a marker says how many."""
     session = conversation([10] * messages)
     plan = ct.plan(session, "roo-truncate")
-    assert messages_gone(plan) == list(range(1, 1 + hidden)) and not plan.summarises
+    assert messages_gone(plan) == list(range(1, 1 + hidden)) and not plan.needs_summary
     if hidden:
         left, before = ct.apply(session, plan).to_messages(), session.to_messages()
         marker = f"[Sliding window truncation: {hidden} messages hidden to reduce context]"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import context_tui as ct
-from context_tui.compaction.tool_pairing import compare
+from context_tui.compaction.tool_pairing import compare_orphans
 from context_tui.session.session import Session
 from tests.formats.recordings import Recording, text
 from tests.worked_examples import (
@@ -56,9 +56,9 @@ def test_it_parts_no_call_from_its_result(name: str) -> None:
     for at in (0, 3, 9, 10, 13, 15, 21, 29, 33, 40, 41, 57, 59, 60):  # none between a call and its result
         plan = ct.plan(session, name, at=at, window=200_000, idle_seconds=3_600)
         before = session.messages_in(plan.context)
-        after = left_by(session, plan) if plan.changed else before
-        assert name in ("koda", "aider") or compare(before, after)[1] == [], at
-        assert plan.changed == bool(plan.edits) != bool(plan.reason), at
+        after = left_by(session, plan) if plan.has_changes else before
+        assert name in ("koda", "aider") or compare_orphans(before, after)[1] == [], at
+        assert plan.has_changes == bool(plan.edits) != bool(plan.reason), at
 
 
 # -- when they act, by what is recorded
@@ -128,7 +128,7 @@ def test_none() -> None:
     """The full context, whatever its size."""
     session = conversation([400_000] * 10)
     plan = ct.plan(session, "none", window=1_000)
-    assert not plan.trigger.fires and not plan.changed and plan.reason and ct.apply(session, plan) is session
+    assert not plan.trigger.fires and not plan.has_changes and plan.reason and ct.apply(session, plan) is session
 
 
 # -- ladders
@@ -168,7 +168,7 @@ def test_defect_summarises_where_there_is_nothing_to_clear(tmp_path: Path, token
     plan = ct.plan(session, "defect", window=200_000)
     assert plan.trigger.fires, "its first tier does, at 120,000"
     if not summarises:
-        assert not plan.changed
+        assert not plan.has_changes
         return
     left = checked_range(session, plan, 4)
     prefix = "[Compacted context summary — earlier conversation was condensed to save context.]\n"
@@ -185,7 +185,7 @@ def test_koda_clears_when_idle() -> None:
     plan = ct.plan(session, "koda", idle_seconds=300)
     assert plan.trigger.fires and bodies_changed(plan) == [(2, 0), (6, 0)]
     assert body(left_by(session, plan), (2, 0)) == OLD_RESULT
-    assert not ct.plan(ct.apply(session, plan), "koda", idle_seconds=300).changed
+    assert not ct.plan(ct.apply(session, plan), "koda", idle_seconds=300).has_changes
     assert not ct.plan(session, "koda", idle_seconds=299).trigger.fires
 
 
@@ -290,7 +290,7 @@ def test_anthropic_clear_tool_uses() -> None:
     left, before = left_by(session, plan), session.to_messages()
     assert body(left, (2, 0)) != "a" and [body(left, (4, number)) for number in (1, 2, 3)] == ["c", "d", "e"]
     assert [left[number] for number in (0, 1, 3, 5)] == [before[number] for number in (0, 1, 3, 5)]
-    assert not ct.plan(told(typed(), used("a", "b", "c")), "anthropic-clear-tool-uses").changed
+    assert not ct.plan(told(typed(), used("a", "b", "c")), "anthropic-clear-tool-uses").has_changes
 
 
 def test_langchain_clear() -> None:
@@ -304,7 +304,7 @@ def test_langchain_clear() -> None:
     left, before = left_by(session, plan), session.to_messages()
     assert body(left, (2, 0)) == body(left, (4, 0)) == "[cleared]" and body(left, (6, 0)) == "c"
     assert left[0::2][3:] == before[0::2][3:] and left[1::2] == before[1::2]
-    assert not ct.plan(ct.apply(session, plan), "langchain-clear").changed
+    assert not ct.plan(ct.apply(session, plan), "langchain-clear").has_changes
 
 
 def test_langchain_counts_what_there_is() -> None:
@@ -337,7 +337,7 @@ def test_opencode_prune() -> None:
 
 def test_opencode_prunes_above_20_000_tokens() -> None:
     """opencode: nothing is pruned unless that is more than 20,000 tokens in all."""
-    assert not ct.plan(opencode_session(rounds(6, 40_000)), "opencode-prune").changed, "two results of 10,000"
+    assert not ct.plan(opencode_session(rounds(6, 40_000)), "opencode-prune").has_changes, "two results of 10,000"
     slightly_more = opencode_session(used("x" * 40_004), rounds(5, 40_000))
     assert bodies_changed(ct.plan(slightly_more, "opencode-prune")) == [(2, 0), (4, 0)]
 
@@ -349,7 +349,7 @@ def test_opencode_leaves_skills_and_what_is_pruned() -> None:
     session = opencode_session(rounds(3, 40_000), rounds(1, 100_000, "skill"), rounds(4, 40_000))
     plan = ct.plan(session, "opencode-prune")
     assert bodies_changed(plan) == [(2, 0), (4, 0), (6, 0)]
-    assert not ct.plan(ct.apply(session, plan), "opencode-prune").changed
+    assert not ct.plan(ct.apply(session, plan), "opencode-prune").has_changes
 
 
 def test_gemini_masking() -> None:
@@ -363,10 +363,10 @@ def test_gemini_masking() -> None:
     masked = body(left_by(session, plan), (6, 0))
     assert "<tool_output_masked>" in masked and len(masked) < 2_000
     assert all(letter * 250 in masked and letter * 251 not in masked for letter in "ht")
-    assert not ct.plan(ct.apply(session, plan), "gemini-masking").changed
-    assert not ct.plan(told(typed(), rounds(6, 48_000), spoke()), "gemini-masking").changed, "24,000 tokens"
+    assert not ct.plan(ct.apply(session, plan), "gemini-masking").has_changes
+    assert not ct.plan(told(typed(), rounds(6, 48_000), spoke()), "gemini-masking").has_changes, "24,000 tokens"
     newest = told(typed(), *(used(long) for _ in range(7)))
-    assert not ct.plan(newest, "gemini-masking").changed, "the newest message does not count towards 50,000"
+    assert not ct.plan(newest, "gemini-masking").has_changes, "the newest message does not count towards 50,000"
 
 
 @pytest.mark.parametrize(("last", "masked"), [([], [(2, 0)]), (spoke(), [(2, 0), (4, 0)])])
@@ -385,7 +385,7 @@ def test_swe_agent_last_n(results: int, masked: int) -> None:
     session = told(typed("the task"), *(used("one\ntwo\nthree", tool="Edit") for _ in range(results)), spoke())
     plan = ct.plan(session, "swe-agent-last-n")
     assert plan.trigger.fires and bodies_changed(plan) == [(2 + 2 * number, 0) for number in range(masked)]
-    left = session.to_messages() if not plan.changed else left_by(session, plan)
+    left = session.to_messages() if not plan.has_changes else left_by(session, plan)
     assert words_of(left[0]) == "the task"
     for number in range(masked):
         assert body(left, (2 + 2 * number, 0)) == "Old environment output: (3 lines omitted)"

@@ -14,15 +14,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import context_tui as ct
-from context_tui.lab.price.advice import advice, needed
-from context_tui.lab.price.cache import GRACE, LOOKBACK, PromptCache, Sent, Used, used
-from context_tui.lab.price.model import PriceModel, price_model
-from context_tui.lab.price.priced import Priced
-from context_tui.lab.price.priced import price as price_of
-from context_tui.lab.price.rates import FIVE_MINUTES, ONE_HOUR, WITH_FEE, _table, rates_of, table_of
-from context_tui.lab.price.recorded import NOTHING_CHANGED, recorded_calls
-from context_tui.lab.price.words import figure
-from context_tui.lab.replay.result import Call, Cut, Firing, Replay
+from context_tui.lab.price.advice import build_advice, compute_break_even_clearing
+from context_tui.lab.price.cache import (
+    CLOCK_TOLERANCE_MS,
+    LOOKBACK,
+    CacheRequest,
+    CacheUsage,
+    PromptCache,
+    compute_cache_usage,
+)
+from context_tui.lab.price.model import PriceModel, build_price_model
+from context_tui.lab.price.priced import ReplayPrice
+from context_tui.lab.price.priced import price_replay as price_of
+from context_tui.lab.price.rates import (
+    DEFAULT_RATES_WITH_WRITE_FEE,
+    FIVE_MINUTES,
+    ONE_HOUR,
+    _load_price_table,
+    build_rate_table,
+    find_rates,
+)
+from context_tui.lab.price.recorded import NOTHING_CHANGED, reconstruct_recorded_calls
+from context_tui.lab.price.words import format_amount
+from context_tui.lab.replay.result import CacheCut, Firing, ModelCall, Replay
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session
 from tests.formats.recordings import Recording, call, conversations, result, text, thinking, usage
@@ -31,7 +45,7 @@ CORPUS = Path(__file__).parents[2] / "shared" / "corpus" / "claude-code"
 ANY_PLAN: Any = None
 
 
-def price(replay: Replay, **given: Any) -> Priced:
+def price(replay: Replay, **given: Any) -> ReplayPrice:
     """The price in a cache that is read up to the first change, as the formulas have it."""
     return price_of(replay, **{"reuse": "anywhere"} | given)
 
@@ -51,7 +65,7 @@ def price(replay: Replay, **given: Any) -> Priced:
     ],
 )
 def test_a_model_is_found_by_its_name(name: str, prices: tuple[float, ...]) -> None:
-    rates = rates_of(name)
+    rates = find_rates(name)
     assert rates is not None and rates.unit == "USD" and rates.date >= "2026" and rates.source.startswith("https://")
     found = (rates.input, rates.write_5m, rates.write_1h, rates.read, rates.output)
     assert [each * 1e6 for each in found] == pytest.approx(prices)
@@ -59,98 +73,124 @@ def test_a_model_is_found_by_its_name(name: str, prices: tuple[float, ...]) -> N
 
 @pytest.mark.parametrize("name", ["claude-opus-4-9", "gpt-5.3-codex-spark", "gpt-5-turbo", "sonnet", "", None])
 def test_another_model_is_not_priced_like_its_neighbour(name: str | None) -> None:
-    assert rates_of(name) is None
+    assert find_rates(name) is None
 
 
 def test_one_unknown_price_makes_all_costs_multiples_of_an_input_token() -> None:
-    known = table_of(["claude-opus-5", "claude-haiku-4-5"], fee=True)
+    known = build_rate_table(["claude-opus-5", "claude-haiku-4-5"], has_write_fee=True)
     assert known.unit == "USD" and "2026-10-24" in known.note
-    mixed = table_of(["claude-opus-5", "strange-1"], fee=True)
-    assert mixed.unit == "input tokens" and mixed.unknown == ("strange-1",) and "strange-1" in mixed.note
-    assert mixed.of("claude-opus-5") == mixed.of("strange-1") == WITH_FEE
-    assert table_of(["strange-1"], fee=False).of("strange-1").write(ONE_HOUR) == 1.0
+    mixed = build_rate_table(["claude-opus-5", "strange-1"], has_write_fee=True)
+    assert mixed.unit == "input tokens" and mixed.unpriced_models == ("strange-1",) and "strange-1" in mixed.note
+    assert mixed.get_rates("claude-opus-5") == mixed.get_rates("strange-1") == DEFAULT_RATES_WITH_WRITE_FEE
+    assert build_rate_table(["strange-1"], has_write_fee=False).get_rates("strange-1").get_write_rate(ONE_HOUR) == 1.0
 
 
 def test_every_price_has_a_source_and_a_date_and_reading_is_cheapest() -> None:
-    for name, rates in _table().items():
+    for name, rates in _load_price_table().items():
         assert rates.source.startswith("https://") and len(rates.date) == 10, name
         assert 0 < rates.read < rates.input <= rates.write_5m <= rates.write_1h < rates.output, name
 
 
 def test_a_long_prompt_has_its_own_price() -> None:
-    rates = rates_of("claude-haiku-5-5")
-    assert rates is not None and rates.of(100_000) is rates
-    assert rates.of(100_001).read == pytest.approx(5 * rates.read)
+    rates = find_rates("claude-haiku-5-5")
+    assert rates is not None and rates.select_for_prompt(100_000) is rates
+    assert rates.select_for_prompt(100_001).read == pytest.approx(5 * rates.read)
 
 
 # -- the cache
 
 
 def test_what_the_last_call_held_is_read_until_its_time_has_passed() -> None:
-    first = Sent(100, 0, tail=5, sent=0, ended=10)
-    again = Sent(150, NOTHING_CHANGED, tail=5, sent=10 + FIVE_MINUTES, ended=10 + FIVE_MINUTES)
-    assert used([first, again]) == [Used(0, 95, 5, FIVE_MINUTES), Used(95, 50, 5, FIVE_MINUTES)]
-    late = again._replace(sent=again.sent + 60_000)
-    assert used([first, late])[1].read == 0
-    assert used([first._replace(lives=ONE_HOUR), late])[1].read == 95
-    third = Sent(170, NOTHING_CHANGED, sent=2 * FIVE_MINUTES, ended=2 * FIVE_MINUTES)
-    assert used([first, again, third])[2].read == 145
-    back = third._replace(kept=120)  # reading an entry begins its time anew
-    assert used([first, again, back])[2].read == 95
+    first = CacheRequest(100, 0, tail=5, sent_at=0, ended_at=10)
+    again = CacheRequest(150, NOTHING_CHANGED, tail=5, sent_at=10 + FIVE_MINUTES, ended_at=10 + FIVE_MINUTES)
+    assert compute_cache_usage([first, again]) == [
+        CacheUsage(0, 95, 5, FIVE_MINUTES),
+        CacheUsage(95, 50, 5, FIVE_MINUTES),
+    ]
+    late = again._replace(sent_at=again.sent_at + 60_000)
+    assert compute_cache_usage([first, late])[1].read == 0
+    assert compute_cache_usage([first._replace(ttl_ms=ONE_HOUR), late])[1].read == 95
+    third = CacheRequest(170, NOTHING_CHANGED, sent_at=2 * FIVE_MINUTES, ended_at=2 * FIVE_MINUTES)
+    assert compute_cache_usage([first, again, third])[2].read == 145
+    back = third._replace(unchanged_prefix=120)  # reading an entry begins its time anew
+    assert compute_cache_usage([first, again, back])[2].read == 95
 
 
 def test_an_entry_lives_for_its_time_and_the_grace_of_the_clocks_and_no_millisecond_longer() -> None:
-    first = Sent(100, 0, sent=0, ended=10)
-    last = first.ended + FIVE_MINUTES + GRACE
+    first = CacheRequest(100, 0, sent_at=0, ended_at=10)
+    last = first.ended_at + FIVE_MINUTES + CLOCK_TOLERANCE_MS
     for sent, read, late in ((last, 100, False), (last + 1, 0, True)):
-        again = Sent(120, NOTHING_CHANGED, sent=sent, ended=sent)
-        assert used([first, again])[1].read == read
-        assert again.late(first) is late
-    assert not Sent(120, 0, sent=-1, ended=-1).late(first), "a call without a time is never late"
+        again = CacheRequest(120, NOTHING_CHANGED, sent_at=sent, ended_at=sent)
+        assert compute_cache_usage([first, again])[1].read == read
+        assert again.is_expired_after(first) is late
+    assert not CacheRequest(120, 0, sent_at=-1, ended_at=-1).is_expired_after(first), (
+        "a call without a time is never late"
+    )
 
 
 def test_an_entry_is_found_as_far_back_as_a_provider_looks_and_no_block_farther() -> None:
-    calls = [Sent(100, 0, key="a"), Sent(120, NOTHING_CHANGED, key="b", blocks=5)]
+    calls = [CacheRequest(100, 0, key="a"), CacheRequest(120, NOTHING_CHANGED, key="b", new_blocks=5)]
     for blocks, read in ((LOOKBACK - 5, 100), (LOOKBACK - 4, 0)):
-        assert used([*calls, Sent(130, NOTHING_CHANGED, key="a", blocks=blocks)])[2].read == read
+        assert (
+            compute_cache_usage([*calls, CacheRequest(130, NOTHING_CHANGED, key="a", new_blocks=blocks)])[2].read
+            == read
+        )
 
 
 def test_an_entry_that_ends_where_a_prompt_changed_is_still_read() -> None:
     for kept, read in ((100, 100), (99, 0)):
-        assert used([Sent(100, 0), Sent(150, NOTHING_CHANGED), Sent(160, kept)])[2].read == read
+        assert (
+            compute_cache_usage([CacheRequest(100, 0), CacheRequest(150, NOTHING_CHANGED), CacheRequest(160, kept)])[
+                2
+            ].read
+            == read
+        )
 
 
 def test_what_a_prompt_was_cut_down_to_is_not_read_as_what_it_was() -> None:
-    cut = Sent(40, 40, anywhere=True)
-    assert [each.read for each in used([Sent(100, 0), cut, Sent(90, NOTHING_CHANGED)])] == [0, 40, 40]
+    cut = CacheRequest(40, 40, anywhere=True)
+    assert [
+        each.read for each in compute_cache_usage([CacheRequest(100, 0), cut, CacheRequest(90, NOTHING_CHANGED)])
+    ] == [0, 40, 40]
 
 
 def test_another_model_reads_nothing_and_the_first_finds_its_own_entry_again() -> None:
-    calls = [Sent(100, 0, key="a"), Sent(120, NOTHING_CHANGED, key="b"), Sent(130, NOTHING_CHANGED, key="a", blocks=3)]
-    assert [each.read for each in used(calls)] == [0, 0, 100]
-    far = [*calls[:2], calls[2]._replace(blocks=LOOKBACK + 1)]
-    assert used(far)[2].read == 0
-    near = [calls[0], Sent(130, NOTHING_CHANGED, key="a", blocks=LOOKBACK + 1)]
-    assert used(near)[1].read == 100  # the call before is found however much came since
+    calls = [
+        CacheRequest(100, 0, key="a"),
+        CacheRequest(120, NOTHING_CHANGED, key="b"),
+        CacheRequest(130, NOTHING_CHANGED, key="a", new_blocks=3),
+    ]
+    assert [each.read for each in compute_cache_usage(calls)] == [0, 0, 100]
+    far = [*calls[:2], calls[2]._replace(new_blocks=LOOKBACK + 1)]
+    assert compute_cache_usage(far)[2].read == 0
+    near = [calls[0], CacheRequest(130, NOTHING_CHANGED, key="a", new_blocks=LOOKBACK + 1)]
+    assert compute_cache_usage(near)[1].read == 100  # the call before is found however much came since
 
 
 def test_a_change_leaves_what_is_before_it_or_the_last_entry_before_it() -> None:
-    calls = [Sent(size, NOTHING_CHANGED if size > 100 else 0, blocks=2) for size in (100, 150, 200)]
-    changed = Sent(190, 170, floor=30)
-    assert used([*calls, changed])[3].read == 150
-    assert used([*calls, changed._replace(anywhere=True)])[3].read == 170
-    assert used([*calls, changed._replace(kept=90)])[3].read == 30
-    assert used([*calls, changed._replace(kept=NOTHING_CHANGED, lost="the provider says so")])[3].read == 30
+    calls = [CacheRequest(size, NOTHING_CHANGED if size > 100 else 0, new_blocks=2) for size in (100, 150, 200)]
+    changed = CacheRequest(190, 170, floor=30)
+    assert compute_cache_usage([*calls, changed])[3].read == 150
+    assert compute_cache_usage([*calls, changed._replace(anywhere=True)])[3].read == 170
+    assert compute_cache_usage([*calls, changed._replace(unchanged_prefix=90)])[3].read == 30
+    assert (
+        compute_cache_usage(
+            [*calls, changed._replace(unchanged_prefix=NOTHING_CHANGED, miss_reason="the provider says so")]
+        )[3].read
+        == 30
+    )
 
 
 def test_a_reply_that_another_request_cached_is_read() -> None:
-    assert used([Sent(100, 0, answered=40), Sent(160, NOTHING_CHANGED)])[1] == Used(140, 20, 0, FIVE_MINUTES)
+    assert compute_cache_usage([CacheRequest(100, 0, cached_reply_tokens=40), CacheRequest(160, NOTHING_CHANGED)])[
+        1
+    ] == CacheUsage(140, 20, 0, FIVE_MINUTES)
 
 
 @given(
     st.lists(
         st.builds(
-            Sent,
+            CacheRequest,
             size=st.integers(0, 999),
             kept=st.integers(0, 999) | st.just(NOTHING_CHANGED),
             tail=st.integers(0, 20),
@@ -168,13 +208,13 @@ def test_a_reply_that_another_request_cached_is_read() -> None:
     ),
     st.integers(0, 9),
 )
-def test_every_token_is_read_written_or_sent_anew_and_a_copy_goes_on_alike(calls: list[Sent], at: int) -> None:
-    cache, found = PromptCache(), list[Used]()
+def test_every_token_is_read_written_or_sent_anew_and_a_copy_goes_on_alike(calls: list[CacheRequest], at: int) -> None:
+    cache, found = PromptCache(), list[CacheUsage]()
     for number, each in enumerate(calls):
         if number == at:
             cache = cache.copy()
-        found.append(cache.take(each))
-    assert found == used(calls)
+        found.append(cache.update(each))
+    assert found == compute_cache_usage(calls)
     assert all(each.size == sent.size and min(each[:3]) >= 0 for each, sent in zip(found, calls, strict=True))
 
 
@@ -193,7 +233,7 @@ def steps(made: Recording, count: int, size: int, floor: int = 0, **fields: Any)
 
 
 def model_of(made: Recording, folder: Path) -> PriceModel:
-    return price_model(made.open(folder))
+    return build_price_model(made.open(folder))
 
 
 def test_a_recording_without_breaks_is_predicted_to_the_token(tmp_path: Path) -> None:
@@ -262,7 +302,7 @@ def test_the_providers_word_on_a_miss_is_taken(tmp_path: Path) -> None:
     made.add("assistant", message=message)
     session = made.open(tmp_path)
     assert session.facts.cache_misses == {len(session) - 1: "system_changed"}
-    found = price_model(session)
+    found = build_price_model(session)
     assert found.broken == {"the system prompt changed": 1} and len(found.unexplained) == 1
     message["diagnostics"] = {"cache_miss_reason": {"type": 5}}
     made.add("assistant", message=message | {"id": "other"})
@@ -309,7 +349,7 @@ def session_of(sizes: Sequence[int], model: str, hour: bool | None) -> Session:
 
 def fired(
     sizes: Sequence[int],
-    cuts: dict[int, tuple[int, Cut]],
+    cuts: dict[int, tuple[int, CacheCut]],
     *,
     model: str = "claude-opus-4-5",
     hour: bool | None = False,
@@ -336,11 +376,11 @@ def fired(
             firings.append(
                 Firing(number, 2 * number, 2 * number, "p", ANY_PLAN, before, size - gone, cut, 1, 0, 0, 0, None, "")
             )
-            kept.append(cut.kept)
+            kept.append(cut.unchanged_prefix)
         elif number:
             kept.append(min(found[-1], size - gone))
         found.append(size - gone)
-    calls = [Call(2 * number + 1, number) for number in range(len(sizes))]
+    calls = [ModelCall(2 * number + 1, number) for number in range(len(sizes))]
     windows = [200_000] * len(sizes)
     return Replay(session, "p", None, "keep", calls, found, list(sizes), kept, firings, {}, {}, windows)
 
@@ -367,7 +407,7 @@ def test_calls_until_a_clearing_pays(behind: int, less: int, hour: bool | None, 
     """The worked examples of the formula ``(w - r) / r * S / C``."""
     kept = 20_000
     sizes = same_size(60, kept + behind + less)
-    [found] = price(fired(sizes, {10: (less, Cut(kept))}, model=model, hour=hour)).firings
+    [found] = price(fired(sizes, {10: (less, CacheCut(kept))}, model=model, hour=hour)).firings
     assert (found.cleared, found.behind, found.rewritten, found.cold) == (less, behind, behind, False)
     assert found.break_even == pytest.approx(calls)
     assert found.calls_left == 50 and found.verdict == ("pays" if calls <= 50 else "does not pay")
@@ -377,14 +417,14 @@ def test_calls_until_a_clearing_pays(behind: int, less: int, hour: bool | None, 
 def test_calls_until_a_summary_pays(shares: bool, calls: float) -> None:
     """The worked example with H = 150k, a summary of 3k and a tail of 8k, with and without the prefix shared."""
     head, summary, tail = 150_000, 3_000, 8_000
-    run = fired(same_size(40, head + tail), {5: (head - summary, Cut(0, head, summary))})
+    run = fired(same_size(40, head + tail), {5: (head - summary, CacheCut(0, head, summary))})
     [found] = price(run, shares_prefix=shares).firings
     assert found.behind == summary + tail == found.rewritten
     assert found.break_even == pytest.approx(calls, abs=0.05)
     assert found.summarizer == pytest.approx((head * (0.5 if shares else 5) + summary * 25) / 1e6)
 
 
-def brute_force(priced: Priced) -> list[float]:
+def brute_force(priced: ReplayPrice) -> list[float]:
     """After each call from the first firing on, what was paid more than without the policy."""
     [first, *_] = priced.firings
     more = [a - b for a, b in zip(priced.costs[first.call :], priced.baseline_costs[first.call :], strict=True)]
@@ -408,7 +448,7 @@ def test_the_formula_is_the_sum_over_all_calls(
     start = kept + behind + less
     sizes = list(accumulate([start, start * 0, *growth]))
     hour, model = how
-    cut = Cut(kept, less if summary else 0, summary)
+    cut = CacheCut(kept, less if summary else 0, summary)
     priced = price(fired(sizes, {2: (less, cut)}, hour=hour, model=model), shares_prefix=shares)
     [found] = priced.firings
     sums = brute_force(priced)
@@ -417,28 +457,28 @@ def test_the_formula_is_the_sum_over_all_calls(
     for number, total in enumerate(sums, 1):
         if abs(number - found.break_even) > 1e-6:
             assert (total <= 1e-12) == (number >= found.break_even)
-    write, read = priced.write_and_read[0]
+    write, read = priced.write_read_rates[0]
     exact = ((write - read) * behind + found.summarizer) / (read * less)
     assert found.break_even == pytest.approx(exact) and found.rewritten == found.behind == behind
 
 
 def test_in_a_cold_cache_a_clearing_pays_at_once() -> None:
     sizes = same_size(12, 100_000)
-    [found] = price(fired(sizes, {5: (20_000, Cut(20_000))}, idle={5: 400})).firings
+    [found] = price(fired(sizes, {5: (20_000, CacheCut(20_000))}, idle={5: 400})).firings
     assert found.cold and found.rewritten == 0 and found.break_even == 0
     assert found.verdict == "pays only as the cache was cold"
     assert found.cost == pytest.approx(-(20_000 * 6.25 + 6 * 20_000 * 0.5) / 1e6)
-    [warm] = price(fired(sizes, {5: (20_000, Cut(20_000))}, idle={5: 400}, hour=True)).firings
+    [warm] = price(fired(sizes, {5: (20_000, CacheCut(20_000))}, idle={5: 400}, hour=True)).firings
     assert not warm.cold and warm.verdict == "does not pay"
-    [later] = price(fired(sizes, {5: (20_000, Cut(90_000 - 20_000))}, idle={9: 400})).firings
+    [later] = price(fired(sizes, {5: (20_000, CacheCut(90_000 - 20_000))}, idle={9: 400})).firings
     assert not later.cold and later.verdict == "pays" and later.cost < 0
 
 
 def test_a_firing_is_priced_to_the_end() -> None:
     """What it took stays away when the next one comes."""
     sizes = same_size(30, 100_000)
-    both = price(fired(sizes, {5: (20_000, Cut(20_000)), 12: (10_000, Cut(20_000))}))
-    alone = price(fired(sizes, {5: (20_000, Cut(20_000))}))
+    both = price(fired(sizes, {5: (20_000, CacheCut(20_000)), 12: (10_000, CacheCut(20_000))}))
+    alone = price(fired(sizes, {5: (20_000, CacheCut(20_000))}))
     [first, second], [single] = both.firings, alone.firings
     assert (first.next_change, second.next_change, single.next_change) == (7, None, None)
     assert (first.calls_left, second.calls_left, second.behind) == (25, 18, 50_000)
@@ -455,15 +495,15 @@ def test_a_firing_is_priced_up_to_a_recorded_compaction(tmp_path: Path) -> None:
     facts = session.facts
     sizes = [each.context for each in facts.requests]
     gone = [size - 5_000 if 3 <= row < 6 else size for row, size in enumerate(sizes)]
-    firing = Firing(3, 7, 7, "p", ANY_PLAN, sizes[3], gone[3], Cut(21_000), 1, 0, 0, 0, None, "")
-    calls = [Call(message, row) for row, message in enumerate(facts.request_message)]
+    firing = Firing(3, 7, 7, "p", ANY_PLAN, sizes[3], gone[3], CacheCut(21_000), 1, 0, 0, 0, None, "")
+    calls = [ModelCall(message, row) for row, message in enumerate(facts.request_message)]
     kept, windows = [21_000] * len(calls), [200_000] * len(calls)
     [found] = price(Replay(session, "p", None, "keep", calls, gone, sizes, kept, [firing], {}, {}, windows)).firings
     assert found.calls_left == 3 and found.cost > 0
 
 
 def test_firings_before_one_call_share_its_price() -> None:
-    run = fired(same_size(30, 100_000), {5: (20_000, Cut(20_000))})
+    run = fired(same_size(30, 100_000), {5: (20_000, CacheCut(20_000))})
     [one] = run.firings
     twice = [Firing(*[*vars(one).values()]), Firing(*[*vars(one).values()])]
     object.__setattr__(twice[0], "after", 85_000)
@@ -476,30 +516,30 @@ def test_firings_before_one_call_share_its_price() -> None:
 
 
 def test_with_breakpoints_only_a_change_near_the_end_leaves_anything_to_read() -> None:
-    run = fired(same_size(20, 100_000), {5: (20_000, Cut(30_000))})
+    run = fired(same_size(20, 100_000), {5: (20_000, CacheCut(30_000))})
     [anywhere], [marked] = price(run).firings, price_of(run).firings
     assert anywhere.rewritten == anywhere.behind == 50_000 and marked.rewritten == marked.behind == 80_000
     assert marked.break_even == 11.5 * 80_000 / 20_000
-    near = fired([*range(50_000, 60_000, 1_000), *same_size(10, 60_000)], {10: (500, Cut(58_700))})
-    assert [price_of(near).used[10].read, price(near).used[10].read] == [58_000, 58_700]
+    near = fired([*range(50_000, 60_000, 1_000), *same_size(10, 60_000)], {10: (500, CacheCut(58_700))})
+    assert [price_of(near).cache_usage[10].read, price(near).cache_usage[10].read] == [58_000, 58_700]
 
 
 def test_a_cache_that_fills_itself_is_read_up_to_the_change() -> None:
-    run = fired(same_size(20, 100_000), {5: (20_000, Cut(30_000))}, hour=None, model="gpt-5")
+    run = fired(same_size(20, 100_000), {5: (20_000, CacheCut(30_000))}, hour=None, model="gpt-5")
     assert price_of(run) == price(run) and price_of(run).reuse == "anywhere"
-    written = fired(same_size(20, 100_000), {5: (20_000, Cut(30_000))})
+    written = fired(same_size(20, 100_000), {5: (20_000, CacheCut(30_000))})
     assert price_of(written).reuse == "breakpoints" != price(written).reuse
 
 
 def test_in_a_cold_cache_what_a_warm_one_had_to_write_is_told_all_the_same() -> None:
-    cold = fired(same_size(12, 100_000), {5: (20_000, Cut(30_000))}, idle={5: 400})
+    cold = fired(same_size(12, 100_000), {5: (20_000, CacheCut(30_000))}, idle={5: 400})
     [anywhere], [marked] = price(cold).firings, price_of(cold).firings
     assert anywhere.cold and marked.cold and (anywhere.behind, marked.behind) == (50_000, 80_000)
     assert anywhere.rewritten == marked.rewritten == 0 and marked.verdict == "pays only as the cache was cold"
 
 
-def prices(priced: Priced) -> float:
-    return sum(firing.cost for firing in priced.firings) + priced.rest
+def prices(priced: ReplayPrice) -> float:
+    return sum(firing.cost for firing in priced.firings) + priced.unattributed_cost
 
 
 @settings(deadline=None)
@@ -518,10 +558,12 @@ def test_what_firings_cost_adds_up_to_what_the_policy_does(
     reuse: Any,
 ) -> None:
     sizes = list(accumulate([90_000, *growth]))
-    made = {at: (less, Cut(kept, 50_000, 1_000 * (less % 2))) for at, (less, kept) in sorted(cuts.items())}
+    made = {at: (less, CacheCut(kept, 50_000, 1_000 * (less % 2))) for at, (less, kept) in sorted(cuts.items())}
     priced = price_of(fired(sizes, made, hour=how[0], model=how[1], idle=idle), reuse=reuse)
     assert prices(priced) == pytest.approx(priced.cost - priced.baseline_cost, abs=1e-9)
-    assert priced.rest == 0 and [firing.calls_left for firing in priced.firings] == [len(sizes) - at for at in made]
+    assert priced.unattributed_cost == 0 and [firing.calls_left for firing in priced.firings] == [
+        len(sizes) - at for at in made
+    ]
 
 
 @settings(deadline=None, max_examples=40)
@@ -531,7 +573,7 @@ def test_a_firing_costs_what_the_run_up_to_it_costs_more_than_the_run_before_it(
 ) -> None:
     """In a warm cache: the policy with the first firing alone, and with both."""
     sizes = list(accumulate([60_000, *growth]))
-    first, second = (one, (9_000, Cut(20_000))), (one + more, (5_000, Cut(25_000, 30_000, 2_000)))
+    first, second = (one, (9_000, CacheCut(20_000))), (one + more, (5_000, CacheCut(25_000, 30_000, 2_000)))
     alone, both = (price_of(fired(sizes, dict(each))) for each in ([first], [first, second][: 1 + (one + more < 20)]))
     assert [firing.cost for firing in both.firings] == pytest.approx(
         [alone.cost - alone.baseline_cost, *[both.cost - alone.cost] * (len(both.firings) - 1)]
@@ -543,16 +585,16 @@ def test_a_firing_costs_what_the_run_up_to_it_costs_more_than_the_run_before_it(
 def test_without_a_firing_nothing_costs_more_or_less(made: Recording, undone: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         session = made.open(Path(folder))
-        found = recorded_calls(session)
+        found = reconstruct_recorded_calls(session)
         facts = session.facts
-        calls = [Call(message, row) for row, message in enumerate(facts.request_message)]
+        calls = [ModelCall(message, row) for row, message in enumerate(facts.request_message)]
         sizes = [each.context for each in facts.requests]
         kept, windows = [0] * len(calls), [200_000] * len(calls)
         mode: Any = "ignore" if undone else "keep"
         run = Replay(session, "none", None, mode, calls, sizes, sizes, kept, [], {}, {}, windows)
         priced = price(run, recorded=found)
-        assert list(priced.used) == list(priced.baseline) and priced.cost == priced.baseline_cost
-        assert [each.size for each in priced.used] == sizes and not advice(priced)
+        assert list(priced.cache_usage) == list(priced.baseline_usage) and priced.cost == priced.baseline_cost
+        assert [each.size for each in priced.cache_usage] == sizes and not build_advice(priced)
 
 
 # -- what recordings do besides
@@ -597,7 +639,7 @@ def test_a_smaller_prompt_at_a_turn_has_lost_the_thinking_of_the_turn_before(tmp
 def test_a_microcompaction_leaves_the_entries_before_what_it_cleared(tmp_path: Path) -> None:
     made = begun()
     made.microcompact(f"c{made.count - 2}")
-    calls = recorded_calls(made.open(tmp_path)).calls
+    calls = reconstruct_recorded_calls(made.open(tmp_path)).requests
     found = after(made, tmp_path, calls[-1].size - 10, 90)
     assert found.broken == {"microcompaction": 1} and len(found.unexplained) == 1
 
@@ -607,8 +649,8 @@ def along(session: Session, gone: int, at: int, kept: int, mode: Any = "keep") -
     facts = session.facts
     sizes = [each.context for each in facts.requests]
     less = [size - gone if row >= at else size for row, size in enumerate(sizes)]
-    firing = Firing(at, 0, 0, "p", ANY_PLAN, sizes[at], less[at], Cut(kept), 1, 0, 0, 0, None, "")
-    calls = [Call(message, row) for row, message in enumerate(facts.request_message)]
+    firing = Firing(at, 0, 0, "p", ANY_PLAN, sizes[at], less[at], CacheCut(kept), 1, 0, 0, 0, None, "")
+    calls = [ModelCall(message, row) for row, message in enumerate(facts.request_message)]
     windows = [200_000] * len(calls)
     return Replay(session, "p", None, mode, calls, less, sizes, [kept] * len(calls), [firing], {}, {}, windows)
 
@@ -618,12 +660,12 @@ def test_a_policy_is_priced_with_the_misses_that_were_recorded(tmp_path: Path) -
     steps(made, 1, 31_950, floor=30_000)
     steps(made, 3, 32_340)
     session = made.open(tmp_path)
-    assert price_model(session).unexplained[1].recorded == 30_000
+    assert build_price_model(session).unexplained[1].recorded == 30_000
     priced = price(along(session, 4_000, 4, 21_000))
-    assert priced.baseline_cost == pytest.approx(price_model(session).cost_recorded)
-    assert priced.baseline[6].read == 30_000 and priced.used[6].read == 30_000 - 4_000
+    assert priced.baseline_cost == pytest.approx(build_price_model(session).cost_recorded)
+    assert priced.baseline_usage[6].read == 30_000 and priced.cache_usage[6].read == 30_000 - 4_000
     at_the_miss = price(along(session, 4_000, 6, 21_000))
-    assert at_the_miss.used[6].read == 21_000
+    assert at_the_miss.cache_usage[6].read == 21_000
 
 
 def test_the_system_prompt_is_read_before_the_recording_shows_how_long_it_is(tmp_path: Path) -> None:
@@ -632,11 +674,13 @@ def test_the_system_prompt_is_read_before_the_recording_shows_how_long_it_is(tmp
     steps(made, 1, 31_950, floor=12_000)
     steps(made, 3, 32_340)
     session = made.open(tmp_path)
-    known = recorded_calls(session)
-    assert known.begins == [12_000] * 10 and known.reads[1].predicted.read == known.reads[1].recorded == 30_000
+    known = reconstruct_recorded_calls(session)
+    assert (
+        known.cached_beginnings == [12_000] * 10 and known.reads[1].predicted.read == known.reads[1].recorded == 30_000
+    )
     priced = price_of(along(session, 4_000, 4, 21_000))
-    assert priced.used[4].read == 12_000 and priced.used[5].read == priced.used[4].size - 10
-    assert priced.baseline[6].read == priced.used[6].read == 12_000
+    assert priced.cache_usage[4].read == 12_000 and priced.cache_usage[5].read == priced.cache_usage[4].size - 10
+    assert priced.baseline_usage[6].read == priced.cache_usage[6].read == 12_000
     [found] = priced.firings
     assert found.behind == session.facts.requests[3].context - 4_000 - 12_000 == found.rewritten + 10
     late = begun(0)
@@ -645,7 +689,7 @@ def test_the_system_prompt_is_read_before_the_recording_shows_how_long_it_is(tmp
     late.user("and")
     late.assistant(text("b"), use=usage(10, 12_000, 12_600), timestamp="2026-01-01T00:09:15.000Z")
     cold = price_of(along(late.open(tmp_path), 4_000, 6, 21_000))
-    assert cold.used[6].read == 0 and cold.firings[0].cold
+    assert cold.cache_usage[6].read == 0 and cold.firings[0].cold
 
 
 def test_an_undone_compaction_costs_no_second_writing(tmp_path: Path) -> None:
@@ -657,21 +701,21 @@ def test_an_undone_compaction_costs_no_second_writing(tmp_path: Path) -> None:
     run = along(session, 0, 5, 21_000, "ignore")
     sizes = [*run.sizes[:-1], run.sizes[-2] + 100]
     run = Replay(**{**vars(run), "sizes": sizes, "baseline": sizes, "firings": []})
-    assert price(run).used[-1].read == sizes[-2] - 10
+    assert price(run).cache_usage[-1].read == sizes[-2] - 10
 
 
 def test_a_summarizer_shares_nothing_with_a_cold_cache() -> None:
-    cuts = {5: (20_000, Cut(20_000, 60_000, 1_000))}
+    cuts = {5: (20_000, CacheCut(20_000, 60_000, 1_000))}
     cold = fired(same_size(12, 100_000), cuts, idle={5: 400})
     [apart], [shared] = price(cold).firings, price(cold, shares_prefix=True).firings
     assert apart.summarizer == shared.summarizer == pytest.approx((60_000 * 5 + 1_000 * 25) / 1e6)
-    cheap = price(fired(same_size(12, 100_000), cuts), summarizer=rates_of("claude-haiku-4-5")).firings[0]
+    cheap = price(fired(same_size(12, 100_000), cuts), summarizer=find_rates("claude-haiku-4-5")).firings[0]
     assert cheap.summarizer == pytest.approx((60_000 * 1 + 1_000 * 5) / 1e6)
 
 
 def test_a_firing_in_a_cold_cache_that_loses_is_not_told_to_clear_more() -> None:
-    cold = fired(same_size(6, 100_000), {5: (1_000, Cut(20_000, 90_000, 2_000))}, idle={5: 400})
-    assert price(cold).firings[0].verdict == "does not pay" and advice(price(cold)) == []
+    cold = fired(same_size(6, 100_000), {5: (1_000, CacheCut(20_000, 90_000, 2_000))}, idle={5: 400})
+    assert price(cold).firings[0].verdict == "does not pay" and build_advice(price(cold)) == []
 
 
 # -- advice
@@ -679,20 +723,20 @@ def test_a_firing_in_a_cold_cache_that_loses_is_not_told_to_clear_more() -> None
 
 def test_what_a_clearing_needs_is_what_pays_exactly() -> None:
     sizes = same_size(25, 100_000)
-    lost = price(fired(sizes, {5: (5_000, Cut(20_000))}))
+    lost = price(fired(sizes, {5: (5_000, CacheCut(20_000))}))
     [one] = lost.firings
-    value = needed(one, *lost.write_and_read[0])
+    value = compute_break_even_clearing(one, *lost.write_read_rates[0])
     assert one.cost > 0 and value == ceil(5.75 * 80_000 / (20 * 0.5 + 5.75))
-    assert price(fired(sizes, {5: (value, Cut(20_000))})).firings[0].cost <= 0
-    assert price(fired(sizes, {5: (value - 5, Cut(20_000))})).firings[0].cost > 0
-    [least] = advice(lost)
+    assert price(fired(sizes, {5: (value, CacheCut(20_000))})).firings[0].cost <= 0
+    assert price(fired(sizes, {5: (value - 5, CacheCut(20_000))})).firings[0].cost > 0
+    [least] = build_advice(lost)
     assert least.about == "clear_at_least" and least.value == value and f"{value:,} tokens" in least.words
     assert "5,000 tokens" in least.words and "20 calls left" in least.words and "none took as many" in least.words
 
 
 def test_small_clearings_are_to_be_batched_or_to_wait_for_the_pause() -> None:
-    cuts = {number: (1_000, Cut(20_000)) for number in (4, 8, 12)}
-    found = {each.about: each for each in advice(price(fired(same_size(30, 100_000), cuts, idle={20: 900})))}
+    cuts = {number: (1_000, CacheCut(20_000)) for number in (4, 8, 12)}
+    found = {each.about: each for each in build_advice(price(fired(same_size(30, 100_000), cuts, idle={20: 900})))}
     assert set(found) == {"clear_at_least", "cold", "batch"}
     assert found["cold"].value == 300 and "1 of 30 calls" in found["cold"].words
     assert "3 of 3 firings" in found["cold"].words and "8 to 16 calls before" in found["cold"].words
@@ -701,8 +745,8 @@ def test_small_clearings_are_to_be_batched_or_to_wait_for_the_pause() -> None:
 
 
 def test_where_everything_pays_there_is_no_advice() -> None:
-    assert advice(price(fired(same_size(60, 100_000), {5: (70_000, Cut(20_000))}))) == []
-    assert advice(price(fired(same_size(9, 100_000), {}))) == []
+    assert build_advice(price(fired(same_size(60, 100_000), {5: (70_000, CacheCut(20_000))}))) == []
+    assert build_advice(price(fired(same_size(9, 100_000), {}))) == []
 
 
 # -- real recordings
@@ -725,11 +769,11 @@ def naive(session: Session) -> list[int]:
 def test_the_model_is_nearer_to_recorded_reads_than_the_simplest_rule() -> None:
     read = predicted = off = simple = simple_off = 0
     for path in sorted(CORPUS.rglob("*.jsonl")):
-        session = ct.open_session(f"{path}#{ct.sessions_in(path)[0].id}")
+        session = ct.open_session(f"{path}#{ct.list_sessions(path)[0].id}")
         if len(session.facts.requests) < 2:
             continue
-        reads = recorded_calls(session).reads
-        model, rule = price_model(session), naive(session)
+        reads = reconstruct_recorded_calls(session).reads
+        model, rule = build_price_model(session), naive(session)
         read += model.read_recorded
         predicted += model.read_predicted
         off += sum(abs(each.predicted.read - each.recorded) for each in reads)
@@ -742,14 +786,14 @@ def test_the_model_is_nearer_to_recorded_reads_than_the_simplest_rule() -> None:
 
 
 def test_a_price_can_be_told_of_each_firing_in_either_unit() -> None:
-    [found] = price(fired(same_size(20, 50_000), {5: (10_000, Cut(20_000))}, model="strange-1")).firings
+    [found] = price(fired(same_size(20, 50_000), {5: (10_000, CacheCut(20_000))}, model="strange-1")).firings
     assert found.cost == pytest.approx(1.15 * 20_000 - 15 * 0.1 * 10_000)
 
 
 def test_small_sums_are_told_with_the_digits_that_tell_them_apart() -> None:
-    priced = price(fired(same_size(20, 50_000), {5: (10_000, Cut(20_000))}))
+    priced = price(fired(same_size(20, 50_000), {5: (10_000, CacheCut(20_000))}))
     sums = (1_234.5, 0.1, 0.0781, 0.0004, 0.00004, -0.00004, -0.0078, -2)
     told = ["1,234.50", "0.10", "0.0781", "0.0004", "0.00", "0.00", "-0.0078", "-2.00"]
-    assert [figure(cost, priced) for cost in sums] == told
-    other = price(fired(same_size(20, 50_000), {5: (10_000, Cut(20_000))}, model="strange-1"))
-    assert figure(1_234.4, other) == "1,234"
+    assert [format_amount(cost, priced) for cost in sums] == told
+    other = price(fired(same_size(20, 50_000), {5: (10_000, CacheCut(20_000))}, model="strange-1"))
+    assert format_amount(1_234.4, other) == "1,234"

@@ -27,11 +27,11 @@ def test_the_example(tmp_path: Path) -> None:
     path = recording().write(tmp_path, "rollout.jsonl")
     session = ct.open_session(str(path))
     plan = ct.plan(session, "defect-microcompact", keep_recent_turns=3, min_clear_tokens=512)
-    assert (plan.changed, plan.tokens_before - plan.tokens_after) == (True, 2 * (1_000 - 21))
+    assert (plan.has_changes, plan.tokens_before - plan.tokens_after) == (True, 2 * (1_000 - 21))
     assert plan.boundary is None and plan.reason == "" and not plan.trigger.fires
     assert [(edit.message, edit.block, edit.tool) for edit in plan.edits] == [(2, 0, "Bash"), (5, 0, "Bash")]
     assert plan.report == {"tokens_before": plan.tokens_before, "tokens_after": plan.tokens_after, "cleared": 2}
-    assert plan.head == [] and plan.previous_summary is None
+    assert plan.messages_to_summarise == [] and plan.previous_summary is None
     after = ct.apply(session, plan)
     assert after is not session and after.to_messages()[2]["content"][0]["content"].startswith("[tool output cleared")
     assert ct.tokens.estimate(after, "bytes/4") == plan.tokens_after
@@ -39,8 +39,8 @@ def test_the_example(tmp_path: Path) -> None:
 
     full = ct.plan(session, "defect-compact", threshold=4_000)
     assert full.boundary == 12 and full.tokens_after == 1_002 and full.report is None
-    assert [message["role"] for message in full.head] == ["user", "assistant", "user"] * 4
-    assert full.head[2]["content"][0]["content"] == "x" * 2_000 + "\n…[truncated for summary]"
+    assert [message["role"] for message in full.messages_to_summarise] == ["user", "assistant", "user"] * 4
+    assert full.messages_to_summarise[2]["content"][0]["content"] == "x" * 2_000 + "\n…[truncated for summary]"
     assert len(ct.apply(session, full, summary="...")) == 4
 
 
@@ -72,7 +72,7 @@ def test_several_sessions(tmp_path: Path) -> None:
     with pytest.raises(ct.SeveralSessions) as caught:
         ct.open_session(tmp_path)
     assert caught.value.ids == [str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl")]
-    assert [info.path for info in ct.sessions_in(tmp_path)] == caught.value.ids
+    assert [info.path for info in ct.list_sessions(tmp_path)] == caught.value.ids
     assert len(ct.open_session(caught.value.ids[0])) == 15
 
 

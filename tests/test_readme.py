@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from context_tui.app.config import read_config
-from context_tui.policies.parameters import pairs, params_for
+from context_tui.policies.parameters import build_params, parse_assignments
 from context_tui.policies.registry import POLICIES
-from context_tui.summarizer.settings import resolve
+from context_tui.summarizer.settings import resolve_endpoint
 from context_tui.tui.screens.inspector_keys import unknown_keys
 
 ROOT = Path(__file__).parents[1]
@@ -86,10 +86,10 @@ def test_the_configuration_is_understood(tmp_path: Path) -> None:
     config = read_config(path)
     assert config.theme in ("context-light", "context-dark") and not unknown_keys(config.keys)
     for saved in config.settings.values():
-        params_for(POLICIES[saved.policy], pairs(saved.params))
+        build_params(POLICIES[saved.policy], parse_assignments(saved.params))
     path.write_text(written)
     expected = tomllib.loads(written)["summarizer"]["openai"]
-    endpoint = resolve("openai", environ={}, config=path)
+    endpoint = resolve_endpoint("openai", environ={}, config=path)
     assert (endpoint.base_url, endpoint.model) == (expected["base_url"], expected["model"])
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from context_tui.cli.inspect import report_of
-from context_tui.compaction.recorded import by_category, recorded_compactions
-from context_tui.lab.regret.index import index_of
-from context_tui.lab.regret.returns import returns
+from context_tui.cli.inspect import build_report
+from context_tui.compaction.recorded import count_tokens_by_category, find_recorded_compactions
+from context_tui.lab.regret.index import build_use_index
+from context_tui.lab.regret.returns import find_reused_blocks
 from context_tui.session.facts import Facts
 from context_tui.tokens.context_index import index_context
 from tests.formats.providers import Provider
@@ -44,18 +44,28 @@ def compacted() -> Recording:
 
 def test_both_sides_of_a_cut(tmp_path: Path) -> None:
     session = compacted().open(tmp_path)
-    micro, full = recorded_compactions(session)
+    micro, full = find_recorded_compactions(session)
     facts = session.facts
     assert (micro.kind, micro.message, full.kind, full.message) == ("micro", 5, "full", 7)
-    assert (len(micro.before), len(micro.after), micro.summary) == (5, 5, None)
-    assert ids(facts, micro.lost) == ["t1"] and micro.kept == [*range(5)] and not micro.put_in
-    assert [*full.before.order] == [*range(7)] and [*full.after.order][:3] == [7, 5, 6]
-    assert full.summary == 7 and full.put_in == [7] and full.kept == [5, 6]
+    assert (len(micro.context_before), len(micro.context_after), micro.summary_message) == (5, 5, None)
+    assert (
+        ids(facts, micro.removed_blocks) == ["t1"]
+        and micro.remaining_messages == [*range(5)]
+        and not micro.added_messages
+    )
+    assert [*full.context_before.order] == [*range(7)] and [*full.context_after.order][:3] == [7, 5, 6]
+    assert full.summary_message == 7 and full.added_messages == [7] and full.remaining_messages == [5, 6]
     # What the micro one had cleared is not lost again.
-    assert {facts.block_message[row] for row in full.lost} == {0, 1, 3, 4} and "t1" not in ids(facts, full.lost)[2:]
-    assert (full.believed_before, full.believed_known, full.recorded_after) == (5_200 + 1 + 3, True, 3_000)
-    for side in (micro.before, micro.after, full.before, full.after):
-        assert sum(by_category(side).values()) == index_context(side).total
+    assert {facts.block_message[row] for row in full.removed_blocks} == {0, 1, 3, 4} and "t1" not in ids(
+        facts, full.removed_blocks
+    )[2:]
+    assert (full.believed_tokens_before, full.believed_is_recorded, full.recorded_tokens_after) == (
+        5_200 + 1 + 3,
+        True,
+        3_000,
+    )
+    for side in (micro.context_before, micro.context_after, full.context_before, full.context_after):
+        assert sum(count_tokens_by_category(side).values()) == index_context(side).total
 
 
 def test_a_silent_one_is_told_by_what_was_inferred(tmp_path: Path) -> None:
@@ -68,29 +78,36 @@ def test_a_silent_one_is_told_by_what_was_inferred(tmp_path: Path) -> None:
     made.clear(40_000, 30_000, 20_000)
     made.reply(text("reply"))
     session = made.recording.open(tmp_path)
-    [silent] = recorded_compactions(session)
+    [silent] = find_recorded_compactions(session)
     [drop] = session.drops
-    assert silent.kind == "silent" and tuple(silent.lost) == drop.cleared_blocks and silent.message == drop.message
-    assert silent.believed_before == silent.recorded_after + drop.tokens  # type: ignore[operator]
-    assert sum(by_category(silent.before).values()) > sum(by_category(silent.after).values()) + 15_000
-    [told] = report_of(session, compactions=True)["drops"]
+    assert (
+        silent.kind == "silent"
+        and tuple(silent.removed_blocks) == drop.cleared_blocks
+        and silent.message == drop.message
+    )
+    assert silent.believed_tokens_before == silent.recorded_tokens_after + drop.tokens  # type: ignore[operator]
+    assert (
+        sum(count_tokens_by_category(silent.context_before).values())
+        > sum(count_tokens_by_category(silent.context_after).values()) + 15_000
+    )
+    [told] = build_report(session, compactions=True)["drops"]
     assert told["lost"]["blocks"] == 3 and told["came_back"] == [] and told["summary"] is None
 
 
 def test_what_came_back_is_told_with_what_still_had_it(tmp_path: Path) -> None:
     session = compacted().open(tmp_path)
-    micro, full = recorded_compactions(session)
-    uses = index_of(session)
-    [edit] = returns(micro, uses)
-    assert (edit.use.tier, edit.had) == ("edit", ()) and FOUND in edit.use.evidence
-    path, reference = returns(full, uses)  # the path stood in the call that the micro one left
+    micro, full = find_recorded_compactions(session)
+    uses = build_use_index(session)
+    [edit] = find_reused_blocks(micro, uses)
+    assert (edit.use.tier, edit.row_copies) == ("edit", ()) and FOUND in edit.use.evidence
+    path, reference = find_reused_blocks(full, uses)  # the path stood in the call that the micro one left
     assert [session.facts.call_id(each.row) for each in (path, reference)] == ["t1", "t2"]
     assert path.use.evidence == "/p/a.py" and RARE in reference.use.evidence
-    told = report_of(session, compactions=True)
+    told = build_report(session, compactions=True)
     assert [len(each["came_back"]) for each in told["compactions"]] == [1, 2]
     [back] = told["compactions"][0]["came_back"]
     assert (back["message"], back["block"], back["still_in_context"]) == (2, 0, [])
-    assert "came_back" not in report_of(session)["compactions"][0]
+    assert "came_back" not in build_report(session)["compactions"][0]
     json.dumps(told)
 
 
@@ -103,9 +120,9 @@ def test_a_summary_that_still_tells_it_is_named(tmp_path: Path) -> None:
     made.summary(f"So far: {RARE}")
     made.assistant(text(f"I remember: {RARE}"), use=usage(3_000))
     session = made.open(tmp_path)
-    [full] = recorded_compactions(session)
-    [back] = returns(full, index_of(session))
-    assert [session.facts.block_message[row] for row in back.had] == [3]
+    [full] = find_recorded_compactions(session)
+    [back] = find_reused_blocks(full, build_use_index(session))
+    assert [session.facts.block_message[row] for row in back.row_copies] == [3]
 
 
 def test_history_that_is_not_in_the_file_has_no_before(tmp_path: Path) -> None:
@@ -113,5 +130,10 @@ def test_history_that_is_not_in_the_file_has_no_before(tmp_path: Path) -> None:
     made.boundary(998_659)
     made.summary()
     made.user("on")
-    [full] = recorded_compactions(made.open(tmp_path))
-    assert (full.believed_before, len(full.before), [*full.after.order], full.lost) == (None, 0, [0, 1], [])
+    [full] = find_recorded_compactions(made.open(tmp_path))
+    assert (
+        full.believed_tokens_before,
+        len(full.context_before),
+        [*full.context_after.order],
+        full.removed_blocks,
+    ) == (None, 0, [0, 1], [])

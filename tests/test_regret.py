@@ -14,13 +14,20 @@ from hypothesis import strategies as st
 import context_tui as ct
 from context_tui.compaction.changes import Change
 from context_tui.compaction.plan import Plan, Trigger
-from context_tui.lab.regret.bound import bound
-from context_tui.lab.regret.calls import doing
-from context_tui.lab.regret.cases import Case, Regret, regret
-from context_tui.lab.regret.index import Uses, index_of
-from context_tui.lab.regret.needles import is_name, is_number, lines_in, path_key, paths_in, text_of
+from context_tui.lab.regret.bound import compute_regret_bound
+from context_tui.lab.regret.calls import analyze_call
+from context_tui.lab.regret.cases import Regret, RegretCase, compute_regret
+from context_tui.lab.regret.index import UseIndex, build_use_index
+from context_tui.lab.regret.needles import (
+    extract_block_text,
+    find_lines,
+    find_paths,
+    is_name,
+    is_number,
+    normalize_path,
+)
 from context_tui.lab.replay.recording import Recording
-from context_tui.lab.replay.result import NEVER, Call, Cut, Firing, Recorded, Replay
+from context_tui.lab.replay.result import NEVER_REMOVED, CacheCut, CompactionHandling, Firing, ModelCall, Replay
 from context_tui.lab.replay.walk import replay
 from context_tui.policies.base import Params
 from context_tui.session.context import Body
@@ -63,19 +70,19 @@ def answer_of(found: Session, step: int) -> int:
 
 
 def replayed(
-    found: Session, gone: Mapping[int, int], recorded: Recorded = "keep", firings: Sequence[Firing] = ()
+    found: Session, gone: Mapping[int, int], recorded: CompactionHandling = "keep", firings: Sequence[Firing] = ()
 ) -> Replay:
-    calls = [Call(message, -1) for message in range(len(found)) if found.facts.role[message] == Role.ASSISTANT]
+    calls = [ModelCall(message, -1) for message in range(len(found)) if found.facts.role[message] == Role.ASSISTANT]
     nothing = [0] * len(calls)
     return Replay(found, "x", None, recorded, calls, nothing, nothing, nothing, firings, gone, {}, nothing)
 
 
 def regretted(found: Session, gone: Mapping[int, int]) -> Regret:
     """What is regretted where rows of *gone* go before those messages."""
-    return regret(replayed(found, gone), index_of(found))
+    return compute_regret(replayed(found, gone), build_use_index(found))
 
 
-def dropped_first(*steps: Any) -> list[Case]:
+def dropped_first(*steps: Any) -> list[RegretCase]:
     """The cases where the answer of the first step goes right before the third message of the assistant."""
     found = session(*steps)
     return list(regretted(found, {answer_of(found, 0): 5}).cases)
@@ -118,7 +125,7 @@ class TestRefetch:
     def test_what_the_agent_changed_meanwhile_is_read_anew(self) -> None:
         found = session(READ, UNRELATED, READ)
         told = regretted(found, {answer_of(found, 0): 5})
-        assert (told.used_later, told.read_anew, told.dropped) == (0, 1, 1)
+        assert (told.used_later, told.refetched_after_edit, told.dropped) == (0, 1, 1)
 
     def test_an_edit_of_another_file_of_that_name_changed_nothing_here(self) -> None:
         other = ("Edit", {"file_path": "/src/old/blocks.py", "old_string": "x = 1", "new_string": "x = 2"}, "ok")
@@ -348,11 +355,15 @@ class TestSums:
 
     def test_what_the_recording_lost_itself_is_not_charged(self) -> None:
         found = session(READ, NOTHING, READ)
-        row, uses = answer_of(found, 0), index_of(found)
+        row, uses = answer_of(found, 0), build_use_index(found)
         for lost, cases in ((5, 0), (6, 1)):
-            told = regret(replayed(found, {row: 4}), replace(uses, lost={"keep": {row: lost}, "ignore": {}}))
+            told = compute_regret(
+                replayed(found, {row: 4}), replace(uses, removed_by_recording={"keep": {row: lost}, "ignore": {}})
+            )
             assert told.used_later == cases
-        undone = regret(replayed(found, {row: 4}, "ignore"), replace(uses, lost={"keep": {row: 5}, "ignore": {}}))
+        undone = compute_regret(
+            replayed(found, {row: 4}, "ignore"), replace(uses, removed_by_recording={"keep": {row: 5}, "ignore": {}})
+        )
         assert undone.used_later == 1
 
 
@@ -367,13 +378,13 @@ class TestTruncated:
         changes = [(5, Change("truncate", Body(None, len(left)), "x", lambda content: left))]
         changes += [(at, Change("clear", Body.from_text(words), "x")) for at, words in more]
         firings = [self.firing(found, at, {row: change}) for at, change in changes]
-        return regret(replayed(found, {row: 5}, firings=firings), index_of(found))
+        return compute_regret(replayed(found, {row: 5}, firings=firings), build_use_index(found))
 
     @staticmethod
     def firing(found: Session, at: int, changes: dict[int, Change]) -> Firing:
         plan = Plan("x", Params(), found.context_at(at), Trigger(True, ""), changes)
         count = {action: sum(each.action == action for each in changes.values()) for action in ("clear", "truncate")}
-        return Firing(0, at, at, "x", plan, 0, 0, Cut(0), count["clear"], count["truncate"], 0, 0, None, "")
+        return Firing(0, at, at, "x", plan, 0, 0, CacheCut(0), count["clear"], count["truncate"], 0, 0, None, "")
 
     def test_what_is_left_at_both_ends_is_no_case(self) -> None:
         assert not self.cut(f"It was {3 * 7919 + 100_003}.").cases
@@ -403,7 +414,7 @@ class TestTruncated:
         plan = ct.plan(found, "agent-sdk-prune", at=5, max_chars=2_000, preserve_tail=0)
         row = answer_of(found, 0)
         fired = self.firing(found, 5, dict(plan.changes))
-        assert not regret(replayed(found, {row: 5}, firings=[fired]), index_of(found)).cases
+        assert not compute_regret(replayed(found, {row: 5}, firings=[fired]), build_use_index(found)).cases
 
 
 class TestBound:
@@ -412,28 +423,30 @@ class TestBound:
         first, second, third = (answer_of(found, step) for step in range(3))
         size = found.facts.size[first] // 4
         small = found.facts.size[second] // 4
-        told = bound(replayed(found, {first: 7, third: 9}), index_of(found))
+        told = compute_regret_bound(replayed(found, {first: 7, third: 9}), build_use_index(found))
         # Calls are 1, 3, 5, 7, 9. The first read is used again at 5; each other result until it was seen.
-        assert told.results.most == [0, 0, 0, small + size, small + 2 * size]
-        assert told.results.taken == [0, 0, 0, size, 2 * size]
-        assert told.results.left == [0, 0, 0, small, small]
-        assert told.results.sent_for_nothing == 2 * small
-        assert told.results.reached == pytest.approx(3 * size / (3 * size + 2 * small))
+        assert told.results.droppable == [0, 0, 0, small + size, small + 2 * size]
+        assert told.results.dropped_unused == [0, 0, 0, size, 2 * size]
+        assert told.results.remaining == [0, 0, 0, small, small]
+        assert told.results.wasted_tokens == 2 * small
+        assert told.results.achieved_share == pytest.approx(3 * size / (3 * size + 2 * small))
 
     def test_without_anything_to_drop_there_is_no_share(self) -> None:
-        assert bound(replayed(session(), {}), index_of(session())).results.reached is None
+        assert compute_regret_bound(replayed(session(), {}), build_use_index(session())).results.achieved_share is None
 
     def test_dropping_too_early_is_taken_from_where_it_does_no_harm(self) -> None:
         found = session(READ, NOTHING, READ, NOTHING)
-        row, uses = answer_of(found, 0), index_of(found)
-        early, late = (bound(replayed(found, {row: at}), uses).results.taken for at in (3, 6))
+        row, uses = answer_of(found, 0), build_use_index(found)
+        early, late = (compute_regret_bound(replayed(found, {row: at}), uses).results.dropped_unused for at in (3, 6))
         assert early == late != [0] * 5
 
     def test_what_the_recording_lost_cannot_be_dropped(self) -> None:
         found = session(READ, NOTHING, NOTHING, NOTHING)
         row = answer_of(found, 0)
-        uses = replace(index_of(found), lost={"keep": {row: 7}, "ignore": {}})
-        kept, undone = (bound(replayed(found, {}, mode), uses).results.most for mode in ("keep", "ignore"))
+        uses = replace(build_use_index(found), removed_by_recording={"keep": {row: 7}, "ignore": {}})
+        kept, undone = (
+            compute_regret_bound(replayed(found, {}, mode), uses).results.droppable for mode in ("keep", "ignore")
+        )
         size = found.facts.size[row] // 4
         assert [b - a for a, b in zip(kept, undone, strict=True)] == [0, 0, 0, size, size]
 
@@ -468,33 +481,37 @@ class TestAlways:
     @settings(max_examples=60, deadline=None)
     def test_dropping_more_or_earlier_regrets_no_less_and_takes_no_less(self, data: st.DataObject) -> None:
         found = data.draw(runs)
-        uses = index_of(found)
+        uses = build_use_index(found)
         less, other = data.draw(drops(found)), data.draw(drops(found))
-        more = {row: min(less.get(row, NEVER), other.get(row, NEVER)) for row in less.keys() | other.keys()}
-        small, large = regret(replayed(found, less), uses), regret(replayed(found, more), uses)
+        more = {
+            row: min(less.get(row, NEVER_REMOVED), other.get(row, NEVER_REMOVED)) for row in less.keys() | other.keys()
+        }
+        small, large = compute_regret(replayed(found, less), uses), compute_regret(replayed(found, more), uses)
         assert {case.row for case in small.cases} <= {case.row for case in large.cases}
         assert small.tokens_used_later <= small.tokens_dropped <= large.tokens_dropped
         assert sum(small.by_tier.values()) == small.used_later <= small.dropped == len(less)
-        few, many = bound(replayed(found, less), uses), bound(replayed(found, more), uses)
+        few, many = compute_regret_bound(replayed(found, less), uses), compute_regret_bound(replayed(found, more), uses)
         for a, b in ((few.results, many.results), (few.everything, many.everything)):
-            assert list(a.most) == list(b.most)
-            assert all(0 <= x <= y <= most for x, y, most in zip(a.taken, b.taken, b.most, strict=True))
-        assert all(x <= y for x, y in zip(few.results.most, few.everything.most, strict=True))
+            assert list(a.droppable) == list(b.droppable)
+            assert all(
+                0 <= x <= y <= most for x, y, most in zip(a.dropped_unused, b.dropped_unused, b.droppable, strict=True)
+            )
+        assert all(x <= y for x, y in zip(few.results.droppable, few.everything.droppable, strict=True))
 
     @given(runs)
     @settings(max_examples=60, deadline=None)
     def test_the_bound_is_reached_without_regret(self, found: Session) -> None:
-        uses = index_of(found)
+        uses = build_use_index(found)
         calls = [m for m in range(len(found)) if found.facts.role[m] == Role.ASSISTANT]
         gone = {}
         for row in range(len(found.facts.kind)):
-            seen = next((message for message in calls if message > found.facts.block_message[row]), NEVER)
-            gone[row] = max(seen, uses.last(row)) + 1
-        told = regret(replayed(found, gone), uses)
+            seen = next((message for message in calls if message > found.facts.block_message[row]), NEVER_REMOVED)
+            gone[row] = max(seen, uses.find_last_use(row)) + 1
+        told = compute_regret(replayed(found, gone), uses)
         assert not told.cases
-        best = bound(replayed(found, gone), uses)
-        assert list(best.everything.taken) == list(best.everything.most)
-        assert list(best.results.taken) == list(best.results.most)
+        best = compute_regret_bound(replayed(found, gone), uses)
+        assert list(best.everything.dropped_unused) == list(best.everything.droppable)
+        assert list(best.results.dropped_unused) == list(best.results.droppable)
 
     @given(st.data())
     @settings(max_examples=60, deadline=None)
@@ -505,31 +522,31 @@ class TestAlways:
         for case in regretted(found, gone).cases:
             assert case.message < case.later
             assert gone[case.row] == case.dropped <= case.later
-            assert case.needle in text_of(found.content.blocks(case.message)[case.block])
+            assert case.needle in extract_block_text(found.content.blocks(case.message)[case.block])
             if case.tier != "re-fetch":
-                assert case.needle in text_of(found.content.blocks(case.later)[case.later_block])
+                assert case.needle in extract_block_text(found.content.blocks(case.later)[case.later_block])
                 left = (
                     block
                     for row, (message, block) in enumerate(blocks)
-                    if message < case.later and gone.get(row, NEVER) > case.later
+                    if message < case.later and gone.get(row, NEVER_REMOVED) > case.later
                 )
-                assert not any(case.needle in text_of(block) for block in left)
+                assert not any(case.needle in extract_block_text(block) for block in left)
 
     @given(recording=conversations(), mode=st.sampled_from(["keep", "ignore"]))
     @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     def test_any_recording_has_its_regret(
-        self, tmp_path: Path, recording: recordings.Recording, mode: Recorded
+        self, tmp_path: Path, recording: recordings.Recording, mode: CompactionHandling
     ) -> None:
         shared = Recording(recording.open(tmp_path))
-        uses = index_of(shared)
+        uses = build_use_index(shared)
         run = replay(shared, "koda-microcompact", recorded=mode, gap_seconds=0, keep_recent=0, min_tokens=0)
-        told = regret(run, uses)
+        told = compute_regret(run, uses)
         assert 0 <= told.used_later <= told.dropped
-        share = bound(run, uses).everything
-        assert all(0 <= taken <= most for taken, most in zip(share.taken, share.most, strict=True))
+        share = compute_regret_bound(run, uses).everything
+        assert all(0 <= taken <= most for taken, most in zip(share.dropped_unused, share.droppable, strict=True))
         still = Recording(recording.open(tmp_path))
         never = replay(still, "defect-microcompact", recorded=mode, microcompact_ratio=1.0, window=10**8)
-        assert never.recorded_gone.items() <= uses.lost[mode].items()
+        assert never.removed_by_recording.items() <= uses.removed_by_recording[mode].items()
 
 
 class TestText:
@@ -541,8 +558,8 @@ class TestText:
 
     def test_paths(self) -> None:
         told = "see src/deep/window_sizes.py, /a/b/index.ts: self.items.append and ./setup.py, C:\\x\\y\\drawing.rs\\n"
-        assert paths_in(told) == {"window_sizes.py", "b/index.ts", "drawing.rs"}
-        assert path_key("../setup.py") == path_key("no/suffix") == path_key("README.md") == ""
+        assert find_paths(told) == {"window_sizes.py", "b/index.ts", "drawing.rs"}
+        assert normalize_path("../setup.py") == normalize_path("no/suffix") == normalize_path("README.md") == ""
 
     def test_lines_are_compared_without_what_readers_put_before_them(self) -> None:
         line = "total = sum(each.size for each in self.parts)"
@@ -557,17 +574,17 @@ class TestText:
             "-    ",
             "    ",
         ]
-        assert lines_in("\n".join(each + line for each in before)) == [line] * len(before)
+        assert find_lines("\n".join(each + line for each in before)) == [line] * len(before)
 
     def test_what_the_runtime_adds_to_a_result_is_left_out(self) -> None:
         body = "one<system-reminder>\nnothing of this\n</system-reminder>two"
-        assert text_of(result("c", body)) == "onetwo"
+        assert extract_block_text(result("c", body)) == "onetwo"
 
     @pytest.mark.parametrize("part", ["a", "/", " ", "\t", "1", "\\", ":", "-", "a/", "x-1", "a.py", "\n", "1:", "'"])
     def test_a_long_line_of_anything(self, part: str) -> None:
         many = part * (200_000 // len(part))
         found = session(("Bash", {"command": many}, many), ("Read", {"file_path": many}, many), many)
-        assert index_of(found).rows == len(found.facts.kind)
+        assert build_use_index(found).block_count == len(found.facts.kind)
 
 
 PATCH = "*** Begin Patch\n*** Update File: a/b.py\n@@\n-old\n+new\n*** End Patch"
@@ -647,8 +664,8 @@ POWERSHELL = [
     ],
 )
 def test_the_old_text_of_search_and_replace_blocks(diff: str, old: tuple[str, ...]) -> None:
-    assert doing("replace_in_file", {"path": "a.py", "diff": diff}).old == old
-    assert doing("apply_diff", {"path": "a.py", "diff": diff}).changes == ("a.py",)
+    assert analyze_call("replace_in_file", {"path": "a.py", "diff": diff}).replaced_texts == old
+    assert analyze_call("apply_diff", {"path": "a.py", "diff": diff}).changed_paths == ("a.py",)
 
 
 @pytest.mark.parametrize(
@@ -685,19 +702,22 @@ def test_the_old_text_of_search_and_replace_blocks(diff: str, old: tuple[str, ..
 def test_what_a_call_does(
     tool: str, arguments: Any, key: str, reads: tuple[str, ...], changes: tuple[str, ...]
 ) -> None:
-    found = doing(tool, arguments)
-    assert (found.key, found.reads, found.changes) == (key, reads, changes)
+    found = analyze_call(tool, arguments)
+    assert (found.fetch_key, found.read_paths, found.changed_paths) == (key, reads, changes)
 
 
 def test_the_recorded_compaction_of_a_sample_is_known() -> None:
     found = ct.open_session(Path(__file__).parents[1] / "sample_sessions" / "compacted-session.jsonl")
     recording = Recording(found)
-    uses = index_of(recording)
+    uses = build_use_index(recording)
     still = replay(recording, "defect-microcompact", microcompact_ratio=1.0, window=10**6)
     assert not still.firings
-    assert dict(uses.lost["keep"]) == {**still.recorded_gone, **uses.lost["keep"]}
-    assert still.recorded_gone
-    assert len(uses.lost["ignore"]) < len(uses.lost["keep"])
+    assert dict(uses.removed_by_recording["keep"]) == {
+        **still.removed_by_recording,
+        **uses.removed_by_recording["keep"],
+    }
+    assert still.removed_by_recording
+    assert len(uses.removed_by_recording["ignore"]) < len(uses.removed_by_recording["keep"])
 
 
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="no recordings beside the checkout")
@@ -705,9 +725,9 @@ def test_the_recorded_compaction_of_a_sample_is_known() -> None:
 def test_real_recordings(name: str) -> None:
     found = ct.open_session(CORPUS / f"{name}.jsonl").with_window(60_000)
     recording, facts = Recording(found), found.facts
-    uses = index_of(recording)
+    uses = build_use_index(recording)
     texts = {
-        row: text_of(block)
+        row: extract_block_text(block)
         for message in range(len(found))
         for row, block in zip(facts.blocks_of(message), found.content.blocks(message), strict=True)
     }
@@ -717,7 +737,7 @@ def test_real_recordings(name: str) -> None:
     ]
     for policy, params in settings:
         run = replay(recording, policy, **params)
-        told, lost = regret(run, uses), uses.lost["keep"]
+        told, lost = compute_regret(run, uses), uses.removed_by_recording["keep"]
         assert 0 < told.used_later < told.dropped
         for case in told.cases:
             if case.tier != "re-fetch":
@@ -726,14 +746,14 @@ def test_real_recordings(name: str) -> None:
                     for row, each in texts.items()
                     if facts.block_message[row] < case.later
                     and case.needle in each
-                    and min(run.gone.get(row, NEVER), lost.get(row, NEVER)) > case.later
+                    and min(run.removed_by_policy.get(row, NEVER_REMOVED), lost.get(row, NEVER_REMOVED)) > case.later
                 ]
                 assert not left
-        share = bound(run, uses).results
-        assert 0 < sum(share.taken) < sum(share.most)
-        assert all(taken <= most for taken, most in zip(share.taken, share.most, strict=True))
+        share = compute_regret_bound(run, uses).results
+        assert 0 < sum(share.dropped_unused) < sum(share.droppable)
+        assert all(taken <= most for taken, most in zip(share.dropped_unused, share.droppable, strict=True))
         assert any(facts.kind[case.row] == Kind.TOOL_RESULT for case in told.cases)
 
 
 def test_an_index_is_of_one_session() -> None:
-    assert isinstance(index_of(session(READ)), Uses)
+    assert isinstance(build_use_index(session(READ)), UseIndex)

@@ -15,27 +15,27 @@ import context_tui as ct
 from context_tui.compaction.plan import Plan, Trigger
 from context_tui.errors import PlanError
 from context_tui.lab.replay.amounts import (
-    NOTHING,
     RESULT,
     TEXT,
     THINKING,
+    ZERO_AMOUNT,
     Amount,
-    minus,
-    of_block,
-    plus,
-    tokens_of,
-    total,
+    add_amounts,
+    convert_to_tokens,
+    count_block_amount,
+    subtract_amounts,
+    sum_amounts,
 )
 from context_tui.lab.replay.recording import Recording
-from context_tui.lab.replay.result import Recorded
-from context_tui.lab.replay.scaling import HELD, SLACK, scale_of, scaled
-from context_tui.lab.replay.walk import Walk, replay, replay_with
-from context_tui.policies.base import BasePolicy, Policy, nothing
+from context_tui.lab.replay.result import CompactionHandling
+from context_tui.lab.replay.scaling import MIN_SCALE_RATIO, SIZE_TOLERANCE, fit_scale, scale_weights
+from context_tui.lab.replay.walk import Walk, replay, replay_recording
+from context_tui.policies.base import BasePolicy, Policy, build_empty_plan
 from context_tui.policies.base import Params as AnyParams
-from context_tui.policies.parameters import params_for
+from context_tui.policies.parameters import build_params
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
-from context_tui.policies.triggers import phases_at, runtime_states
+from context_tui.policies.triggers import find_phases, iterate_runtime_states
 from context_tui.session.context import Context
 from context_tui.session.facts import Usage
 from context_tui.session.session import Message, Session
@@ -65,13 +65,15 @@ class Watching(BasePolicy):
         return Trigger(False, "never")
 
     def plan(self, context: Context, params: AnyParams, state: RuntimeState) -> Plan:
-        return nothing(self.name, params, context, Trigger(False, "never"), "never")
+        return build_empty_plan(self.name, params, context, Trigger(False, "never"), "never")
 
 
-def walked(session: Session, name: str | Policy, recorded: Recorded = "keep", delay: int = 0, **params: Any) -> Walk:
+def walked(
+    session: Session, name: str | Policy, recorded: CompactionHandling = "keep", delay: int = 0, **params: Any
+) -> Walk:
     """A replay that is through, with the history that it ended with."""
     policy = POLICIES[name] if isinstance(name, str) else name
-    walk = Walk(Recording(session), policy, params_for(policy, params), recorded, SUMMARY, delay)
+    walk = Walk(Recording(session), policy, build_params(policy, params), recorded, SUMMARY, delay)
     walk.run(lambda: None)
     return walk
 
@@ -83,22 +85,28 @@ def walked(session: Session, name: str | Policy, recorded: Recorded = "keep", de
 @given(recording=conversations())
 def test_what_never_fires_reproduces_the_recording(tmp_path: Path, recording: recordings.Recording) -> None:
     session, watching = reasoning(recording.open(tmp_path)), Watching()
-    made = replay_with(Recording(session), watching, AnyParams())
+    made = replay_recording(Recording(session), watching, AnyParams())
     assert made.sizes == made.baseline
     known = {m: u.context for m, u in zip(session.facts.request_message, session.facts.requests, strict=True)}
     by_call = zip(made.calls, made.sizes, strict=True)
     assert all(size == known[each.message] for each, size in by_call if known.get(each.message))
-    assert not made.firings and not made.gone
+    assert not made.firings and not made.removed_by_policy
     assert made.totals.saved == 0
     end = made.calls[-1].message if made.calls else -1
-    states = [state for state in runtime_states(session, PHASES) if state.at <= end]
+    states = [state for state in iterate_runtime_states(session, PHASES) if state.at <= end]
     assert [_essence(state) for state in watching.seen] == [_essence(state) for state in states]
 
 
 def _essence(state: RuntimeState) -> object:
-    size = state.recorded.context if state.recorded else None
-    counts = state.estimated, state.messages, state.results, state.reply if state.recorded else 0, state.reasoning
-    return state.at, state.believed, size, state.idle_seconds, state.has_assistant, state.window, counts
+    size = state.recorded_usage.context if state.recorded_usage else None
+    counts = (
+        state.estimated_tokens,
+        state.message_count,
+        state.result_count,
+        state.reply_tokens if state.recorded_usage else 0,
+        state.reasoning_tokens,
+    )
+    return state.at, state.believed_tokens, size, state.idle_seconds, state.has_assistant, state.window, counts
 
 
 @fixtures
@@ -106,8 +114,8 @@ def _essence(state: RuntimeState) -> object:
 def test_undoing_nothing_changes_nothing(tmp_path: Path, recording: recordings.Recording) -> None:
     session = recording.open(tmp_path)
     kept, ignored = Watching(), Watching()
-    first = replay_with(Recording(session), kept, AnyParams())
-    second = replay_with(Recording(session), ignored, AnyParams(), recorded="ignore")
+    first = replay_recording(Recording(session), kept, AnyParams())
+    second = replay_recording(Recording(session), ignored, AnyParams(), recorded="ignore")
     assert first.sizes == second.sizes == second.baseline
     assert kept.seen == ignored.seen
 
@@ -122,7 +130,7 @@ def weights_of(*_: object) -> tuple[float, ...]:
 
 def held(messages: list[Message]) -> Amount:
     facts = ct.from_messages(messages).facts
-    return total(of_block(facts, row) for row in range(len(facts.kind)))
+    return sum_amounts(count_block_amount(facts, row) for row in range(len(facts.kind)))
 
 
 def naive(
@@ -131,7 +139,7 @@ def naive(
     """Sizes by call, firings (message, before, after) and the history at the end; everything is made anew each time."""
     policy = POLICIES[name] if isinstance(name, str) else name
     facts, recording = session.facts, Recording(session)
-    params = params_for(policy, given)
+    params = build_params(policy, given)
     messages: list[Message] = []
     sizes, firings = list[int](), list[tuple[int, int, int]]()
     usages = dict(zip(facts.request_message, facts.requests, strict=True))
@@ -140,19 +148,19 @@ def naive(
     since = 0
     pending: list[tuple[int, list[Message], list[Message]]] = []
     for message in range(recording.calls[-1].message + 1 if recording.calls else 0):
-        if policy.phases & phases_at(facts, message):
+        if policy.phases & find_phases(facts, message):
             now = ct.from_messages(messages)
             believed = ct.tokens.estimate(now) or 0
             if reported is not None:
                 believed = reported.context + (ct.tokens.estimate(ct.from_messages(messages[since:])) or 0)
-            original = next(state for state in runtime_states(session, policy.phases) if state.at == message)
-            state = replace(original, believed=believed, recorded=reported)
-            state = replace(state, firing_only=True, window=session.window_at(message), messages=len(messages))
+            original = next(state for state in iterate_runtime_states(session, policy.phases) if state.at == message)
+            state = replace(original, believed_tokens=believed, recorded_usage=reported)
+            state = replace(state, firing_only=True, window=session.window_at(message), message_count=len(messages))
             sums = index_context(now.context_at())
-            state = replace(state, estimated=sums.total, results=len(sums.results.block))
+            state = replace(state, estimated_tokens=sums.total, result_count=len(sums.results.block))
             if policy.trigger(state, params).fires:
                 plan = policy.plan(now.context_at(), params, state)
-                if plan.changed:
+                if plan.has_changes:
                     before = messages
                     messages = ct.apply(now, plan, "." * 4 * SUMMARY).to_messages()
                     pending.append((message, before, messages))
@@ -161,7 +169,7 @@ def naive(
 
             def of(these: list[Message], at: int, call: int = message) -> int:
                 plain = held([session.message(each) for each in range(at)])
-                return max(guessed[call] + tokens_of(minus(held(these), plain), weights_of()), 0)
+                return max(guessed[call] + convert_to_tokens(subtract_amounts(held(these), plain), weights_of()), 0)
 
             sizes.append(of(messages, message))
             firings += [(at, of(before, at), of(after, at)) for at, before, after in pending]
@@ -196,12 +204,12 @@ def test_it_equals_a_loop_that_makes_everything_anew(
     if "keep_recent" in fields:
         given |= {"keep_recent": data.draw(st.integers(0, 3))}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Recording, "weights_at", weights_of)
+        patch.setattr(Recording, "get_weights", weights_of)
         walk = walked(session, name, **given)
         sizes, firings, messages = naive(session, name, **given)
     assert walk.sizes == sizes
     assert [(f.message, f.before, f.after) for f in walk.firings] == firings
-    walk.history.grow(walk.history.at + bool(walk.recording.calls))
+    walk.history.append_until(walk.history.end_message + bool(walk.recording.calls))
     _assert_same(walk, messages)
 
 
@@ -213,7 +221,7 @@ def _assert_same(walk: Walk, messages: list[Message]) -> None:
     assert len(order) == len(messages)
     for number, message in zip(order, messages, strict=True):
         if number < len(walk.recording.session):
-            assert ours(walk.history.context(), [number]) == [message]
+            assert ours(walk.history.build_context(), [number]) == [message]
         else:
             assert facts.first_block[number] >= 0
             sizes = [facts.size[row] for row in facts.blocks_of(number)]
@@ -228,24 +236,26 @@ def _assert_same(walk: Walk, messages: list[Message]) -> None:
     delay=st.integers(0, 3),
 )
 def test_what_is_kept_count_of_is_what_is_there(
-    tmp_path: Path, recording: recordings.Recording, name: str, recorded: Recorded, delay: int
+    tmp_path: Path, recording: recordings.Recording, name: str, recorded: CompactionHandling, delay: int
 ) -> None:
     """Estimate and difference, which grow step by step, are those of the whole history; no event is missed."""
     session = reasoning(recording.open(tmp_path))
     given = {"chain": {"options": {"defect-microcompact": {"microcompact_ratio": 0.05, "keep_recent_turns": 1}}}}
     policy = POLICIES[name]
-    params = params_for(policy, given.get(name, {}))
+    params = build_params(policy, given.get(name, {}))
     walk = Walk(Recording(session), policy, params, recorded, SUMMARY, delay)
     checked = 0
 
     def check() -> None:
         nonlocal checked
-        history, at = walk.history, walk.history.at
-        assert history.estimate == history._estimated()
-        assert history.reasoning() == count_past_reasoning(walk.recording.facts, history.order)
-        there = walk.recording.content_of(history.order, history.replaced)
+        history, at = walk.history, walk.history.end_message
+        assert history.estimate == history._estimate_tokens()
+        assert history.count_past_reasoning() == count_past_reasoning(walk.recording.facts, history.order)
+        there = walk.recording.compute_amount(history.order, history.replaced)
         actual = session.context_at(at)
-        assert history.more == minus(there, walk.recording.content_of(actual.order, actual.replacements))
+        assert history.excess == subtract_amounts(
+            there, walk.recording.compute_amount(actual.order, actual.replacements)
+        )
         checked += 1
 
     walk.run(check)
@@ -298,7 +308,7 @@ def test_what_was_cleared_is_gone_from_every_later_call(tmp_path: Path) -> None:
     assert first.before == made.baseline[first.call]
     assert first.after == made.sizes[first.call]
     assert all(size < was for size, was in zip(made.sizes[first.call :], made.baseline[first.call :], strict=True))
-    assert sorted(made.gone.values()) == [f.message for f in made.firings for _ in range(f.cleared)]
+    assert sorted(made.removed_by_policy.values()) == [f.message for f in made.firings for _ in range(f.cleared)]
     assert made.totals.saved == sum(made.baseline) - sum(made.sizes)
 
 
@@ -308,31 +318,32 @@ def test_what_never_fires_says_where_it_came_nearest(tmp_path: Path, name: str) 
     made = replay(session, name)
     policy = POLICIES[name]
     triggers = [
-        (state.at, policy.trigger(state, params_for(policy, {}))) for state in runtime_states(session, policy.phases)
+        (state.at, policy.trigger(state, build_params(policy, {})))
+        for state in iterate_runtime_states(session, policy.phases)
     ]
     looked = [each for each in triggers if each[0] <= made.calls[-1].message]
     at, nearest = max(looked, key=lambda each: each[1].value or 0)
-    assert not made.firings and made.missed == (at, nearest.reason)
-    assert replay(growing(8).open(tmp_path).with_window(20_000), name, delay=0).missed is None
+    assert not made.firings and made.nearest_miss == (at, nearest.reason)
+    assert replay(growing(8).open(tmp_path).with_window(20_000), name, delay=0).nearest_miss is None
 
 
 def test_what_fires_and_finds_nothing_to_do_says_so(tmp_path: Path) -> None:
     session = growing(2).open(tmp_path).with_window(10_000)
     made = replay(session, "defect-microcompact")
-    assert made.missed is not None
-    assert made.missed.reason == ct.plan(session, "defect-microcompact", at=made.missed.message).reason
-    assert replay(session, "langchain-summarize").missed == (None, "it is off until a limit is set")
+    assert made.nearest_miss is not None
+    assert made.nearest_miss.reason == ct.plan(session, "defect-microcompact", at=made.nearest_miss.message).reason
+    assert replay(session, "langchain-summarize").nearest_miss == (None, "it is off until a limit is set")
 
 
 def test_the_cache_keeps_what_comes_before_the_first_change(tmp_path: Path) -> None:
     session = growing(8).open(tmp_path).with_window(30_000)
     made = replay(session, "defect-microcompact", keep_recent_turns=1)
     first = made.firings[0]
-    assert made.kept[0] == 0
+    assert made.unchanged_prefixes[0] == 0
     unchanged = [at for at in range(1, len(made.calls)) if at not in {f.call for f in made.firings}]
-    assert all(made.kept[at] == made.sizes[at - 1] for at in unchanged)
-    assert 0 < first.cut.kept < first.after
-    assert made.kept[first.call] == first.cut.kept
+    assert all(made.unchanged_prefixes[at] == made.sizes[at - 1] for at in unchanged)
+    assert 0 < first.cache_cut.unchanged_prefix < first.after
+    assert made.unchanged_prefixes[first.call] == first.cache_cut.unchanged_prefix
 
 
 def test_a_summary_in_the_background_lands_later_and_keeps_what_came_meanwhile(tmp_path: Path) -> None:
@@ -365,10 +376,10 @@ def test_recorded_compactions_happen_or_do_not(tmp_path: Path) -> None:
     made.assistant(text("going on"), use=usage(0, read=9_000))
     session = made.open(tmp_path)
     watching = Watching()
-    kept = replay_with(Recording(session), watching, AnyParams())
-    undone = replay_with(Recording(session), watching, AnyParams(), recorded="ignore")
+    kept = replay_recording(Recording(session), watching, AnyParams())
+    undone = replay_recording(Recording(session), watching, AnyParams(), recorded="ignore")
     assert kept.sizes[-1] == 9_000
-    assert kept.recorded_gone and not undone.recorded_gone
+    assert kept.removed_by_recording and not undone.removed_by_recording
     assert undone.sizes[:-1] == kept.sizes[:-1]
     assert 0 < undone.sizes[-1] - undone.sizes[-2] < 200  # nothing went, no summary came, and "done" was appended
     assert undone.baseline == undone.sizes
@@ -377,7 +388,7 @@ def test_recorded_compactions_happen_or_do_not(tmp_path: Path) -> None:
 
 def test_calls_that_overflow_the_window_are_counted(tmp_path: Path) -> None:
     session = growing(8).open(tmp_path)
-    made = replay_with(Recording(session.with_window(20_000)), Watching(), AnyParams())
+    made = replay_recording(Recording(session.with_window(20_000)), Watching(), AnyParams())
     assert made.totals.overflows == sum(size > 20_000 for size in made.sizes) > 0
     assert made.totals.peak == max(made.sizes)
 
@@ -397,7 +408,7 @@ def test_a_session_without_usage_is_replayed_by_estimates() -> None:
     session = ct.from_messages(messages)
     recording = Recording(session.with_window(10_000))
     made = replay(recording, "defect-microcompact", keep_recent_turns=1)
-    assert recording.recorded == [None] * 12
+    assert recording.recorded_sizes == [None] * 12
     assert made.baseline == sorted(made.baseline)
     assert made.firings and made.totals.saved > 0
 
@@ -423,9 +434,9 @@ def test_what_makes_no_sense_is_refused(name: str, given: dict[str, Any], says: 
 
 def test_amounts_add_up() -> None:
     one = (1, 2, 3, 4, 5, 6, 7)
-    assert plus(one, minus(NOTHING, one)) == NOTHING
-    assert total([one, one]) == plus(one, one)
-    assert tokens_of(one, (1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)) == 8
+    assert add_amounts(one, subtract_amounts(ZERO_AMOUNT, one)) == ZERO_AMOUNT
+    assert sum_amounts([one, one]) == add_amounts(one, one)
+    assert convert_to_tokens(one, (1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)) == 8
 
 
 @pytest.mark.parametrize(("recorded", "scaled"), [(20_000, True), (400_000, False)])
@@ -439,9 +450,9 @@ def test_no_more_is_taken_out_than_was_recorded(tmp_path: Path, recorded: int, s
         made.assistant(text("done"), use=usage(recorded + 2_500 * (turn + 1)))
         made.user("and now?")
     session = made.open(tmp_path).with_window(recorded + 12_000)
-    assert bool(Recording(session).scaled) == scaled
+    assert bool(Recording(session).scales) == scaled
     found = replay(session, "defect-compact", delay=0)
-    assert found.firings and min(found.sizes) >= Recording(session).summary_tokens - SLACK
+    assert found.firings and min(found.sizes) >= Recording(session).summary_tokens - SIZE_TOLERANCE
 
 
 @pytest.mark.parametrize(
@@ -451,15 +462,15 @@ def test_no_more_is_taken_out_than_was_recorded(tmp_path: Path, recorded: int, s
         ([(50_000, 60_000, 0)] * 20, (1.0, 0.85)),
         ([(50_000, 40_000, 20_000)] * 20, (0.5, 1.0)),
         ([(50_000, 60_000, 20_000)] * 20, (0.0, 0.85)),
-        ([(50_000, 60_000, 0)] * 39 + [(10, 60_000, 0)], (1.0, 0.85 * HELD)),  # one is odd
+        ([(50_000, 60_000, 0)] * 39 + [(10, 60_000, 0)], (1.0, 0.85 * MIN_SCALE_RATIO)),  # one is odd
         ([(9_500, 10_000, 0)] * 20, (1.0, 1.0)),
         ([(9_500, 0, 0)] * 20, (1.0, 1.0)),
     ],
 )
 def test_what_factors_are_taken_by(calls: list[tuple[int, int, int]], scale: tuple[float, float]) -> None:
-    assert scale_of(calls) == pytest.approx(scale)
+    assert fit_scale(calls) == pytest.approx(scale)
     thinking, whole = scale
-    by = scaled((1.0,) * 7, *scale_of(calls))
+    by = scale_weights((1.0,) * 7, *fit_scale(calls))
     assert [by[place] for place in (TEXT, THINKING, RESULT)] == pytest.approx([whole, whole * thinking, whole])
 
 
@@ -470,6 +481,6 @@ def test_a_system_prompt_in_the_file_counts_where_no_size_is_recorded(tmp_path: 
         path = tmp_path / "request.json"
         path.write_text(json.dumps({"system": system, "messages": said}))
         made = Recording(ct.open_session(path))
-        assert made.recorded == [None]
+        assert made.recorded_sizes == [None]
         sizes.append(made.sizes[0])
     assert 9_000 < sizes[1] - sizes[0] < 14_000

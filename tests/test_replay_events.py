@@ -11,14 +11,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from context_tui.compaction.plan import Plan, Trigger
-from context_tui.lab.price.priced import price
-from context_tui.lab.regret.cases import Case
+from context_tui.lab.price.priced import price_replay
+from context_tui.lab.regret.cases import RegretCase
 from context_tui.lab.replay.recording import Recording
-from context_tui.lab.replay.walk import replay, replay_with
+from context_tui.lab.replay.walk import replay, replay_recording
 from context_tui.lab.study import Lab
-from context_tui.policies.base import BasePolicy, nothing
+from context_tui.policies.base import BasePolicy, build_empty_plan
 from context_tui.policies.base import Params as AnyParams
-from context_tui.policies.parameters import params_for
+from context_tui.policies.parameters import build_params
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
@@ -43,7 +43,7 @@ class Never(BasePolicy):
         return Trigger(False, "never")
 
     def plan(self, context: Context, params: AnyParams, state: RuntimeState) -> Plan:
-        return nothing(self.name, params, context, Trigger(False, "never"), "never")
+        return build_empty_plan(self.name, params, context, Trigger(False, "never"), "never")
 
 
 def went_on(made: recordings.Recording, size: int) -> recordings.Recording:
@@ -90,10 +90,10 @@ def test_what_went_silently_is_gone_from_the_call_in_which_it_shows(tmp_path: Pa
     (drop,) = session.drops
     clears: dict[str, Any] = {"gap_seconds": 0, "keep_recent": 0, "compactable_tools": ["Bash", "Read", "Task", "Grep"]}
     made = replay(session, "koda-microcompact", **clears)
-    assert set(drop.cleared_blocks) <= set(made.gone)
+    assert set(drop.cleared_blocks) <= set(made.removed_by_policy)
     number = next(at for at, each in enumerate(made.calls) if each.message == drop.message)
     saved = made.baseline[number] - made.sizes[number]
-    also_gone = [row for row in made.gone if row not in drop.cleared_blocks]
+    also_gone = [row for row in made.removed_by_policy if row not in drop.cleared_blocks]
     most = 2 * sum(session.facts.size[row] for row in also_gone) // 4
     assert 0 <= saved <= most < drop.tokens
     assert all(firing.after == made.sizes[firing.call] for firing in made.firings)
@@ -102,8 +102,8 @@ def test_what_went_silently_is_gone_from_the_call_in_which_it_shows(tmp_path: Pa
 def test_what_went_silently_comes_back_where_compactions_are_undone(tmp_path: Path) -> None:
     session = cleared(tmp_path)
     (drop,) = session.drops
-    kept = replay_with(Recording(session), Never(), AnyParams())
-    undone = replay_with(Recording(session), Never(), AnyParams(), recorded="ignore")
+    kept = replay_recording(Recording(session), Never(), AnyParams())
+    undone = replay_recording(Recording(session), Never(), AnyParams(), recorded="ignore")
     number = next(at for at, each in enumerate(kept.calls) if each.message == drop.message)
     assert undone.baseline[:number] == kept.baseline[:number]
     assert undone.baseline[number] >= undone.baseline[number - 1] > kept.baseline[number]
@@ -158,11 +158,11 @@ def test_each_of_several_changes_is_held_against_what_is_recorded_without_it(
     turn = recording.calls[-1].message - 1
     marks: list[dict[str, Any]] = [{"clear": "2:0"}, {"cut": 4}, {"clear": "6:0,10:0"}]
     policies = [AtTheTurn(turn, **each) for each in marks]
-    made = replay_with(recording, InTurn(*policies), AnyParams())
+    made = replay_recording(recording, InTurn(*policies), AnyParams())
     assert len(made.firings) == 3 and {firing.call for firing in made.firings} == {len(made.calls) - 1}
     sizes = [made.baseline[-1]]
     for count in (1, 2, 3):
-        sizes.append(replay_with(recording, InTurn(*policies[:count]), AnyParams()).sizes[-1])
+        sizes.append(replay_recording(recording, InTurn(*policies[:count]), AnyParams()).sizes[-1])
     assert [(firing.before, firing.after) for firing in made.firings] == list(pairwise(sizes))
     assert len(set(sizes)) > 1
 
@@ -171,7 +171,7 @@ def test_what_a_replay_lost_are_blocks_of_the_session(tmp_path: Path) -> None:
     """Summaries of its own, which the next one stands for, are none."""
     session = growing(16).open(tmp_path).with_window(30_000)
     made = replay(session, "defect-compact", delay=0, compact_soft_ratio=0.8, summary_tokens=3_000)
-    assert len(made.firings) > 1 and max(made.gone) < len(session.facts.kind)
+    assert len(made.firings) > 1 and max(made.removed_by_policy) < len(session.facts.kind)
 
 
 # -- sizes that were not recorded
@@ -211,7 +211,7 @@ def test_the_second_summary_is_another_text_for_the_cache(tmp_path: Path) -> Non
     made = replay(session, "defect-compact", delay=0, compact_soft_ratio=0.8, summary_tokens=3_000)
     assert len(made.firings) > 1
     recording = Recording(session)
-    assert all(firing.cut.kept <= recording.not_in_file for firing in made.firings)
+    assert all(firing.cache_cut.unchanged_prefix <= recording.tokens_outside_file for firing in made.firings)
 
 
 # -- cases and firings
@@ -229,16 +229,16 @@ CHAIN: dict[str, Any] = {
 def test_each_case_is_of_one_firing(tmp_path: Path) -> None:
     """A result that is truncated and then summarised before the same call went with the first of the two."""
     lab = Lab(growing(10, cached=False).open(tmp_path))
-    study = lab.study(POLICIES["chain"], params_for(POLICIES["chain"], CHAIN))
+    study = lab.run_study(POLICIES["chain"], build_params(POLICIES["chain"], CHAIN))
     facts, made = lab.session.facts, study.replay
-    gone = list(made.gone.items())
-    cases = [Case("reference", facts.block_message[row], 0, row, at, at, 0, "x", "x", 1) for row, at in gone]
+    gone = list(made.removed_by_policy.items())
+    cases = [RegretCase("reference", facts.block_message[row], 0, row, at, at, 0, "x", "x", 1) for row, at in gone]
     study = study._replace(regret=replace(study.regret, cases=tuple(cases)))
     first, second = (firing for firing in made.firings if firing.message == made.firings[-1].message)
     assert set(first.plan.changes) <= {row for row, at in gone if at == first.message}
-    assert sorted(number for cases in study.by_firing() for number in cases) == list(range(len(cases)))
-    assert [cases[number].row for number in study.cases_of(first)] == list(first.plan.changes)
-    assert study.cases_of(second) == study.by_firing()[-1] != []
+    assert sorted(number for cases in study.group_cases_by_firing() for number in cases) == list(range(len(cases)))
+    assert [cases[number].row for number in study.find_cases(first)] == list(first.plan.changes)
+    assert study.find_cases(second) == study.group_cases_by_firing()[-1] != []
 
 
 # -- what it costs
@@ -248,6 +248,7 @@ def test_undoing_nothing_costs_what_keeping_does(tmp_path: Path) -> None:
     """The first call is read from the cache as it was recorded, whatever becomes of compactions."""
     session = growing(4).open(tmp_path)
     kept, undone = (
-        price(replay_with(Recording(session), Never(), AnyParams(), recorded=each)) for each in ("keep", "ignore")
+        price_replay(replay_recording(Recording(session), Never(), AnyParams(), recorded=each))
+        for each in ("keep", "ignore")
     )
     assert undone.baseline_costs == kept.baseline_costs

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from context_tui.lab.replay.history import History
 from context_tui.lab.replay.recording import Recording
-from context_tui.lab.replay.result import Recorded
+from context_tui.lab.replay.result import CompactionHandling
 from context_tui.lab.replay.walk import Walk
 from context_tui.policies.base import Policy
-from context_tui.policies.composed import composed
-from context_tui.policies.parameters import params_for
-from context_tui.policies.parts.rules import Spec
+from context_tui.policies.composed import build_rule_policy
+from context_tui.policies.parameters import build_params
+from context_tui.policies.parts.rules import PolicySpec
 from context_tui.policies.registry import POLICIES
 from context_tui.session.context import Context
 from context_tui.tokens.context_index import ContextIndex, index_context
@@ -74,7 +74,7 @@ def policies(most: int, *, timed: bool = True) -> st.SearchStrategy[Policy]:
 
     def made(found: list[dict[str, Any]]) -> Policy:
         named = [{"name": f"rule{number}"} | rule for number, rule in enumerate(found)]
-        return composed(Spec.model_validate({"name": "drawn", "about": "drawn", "rules": named}))
+        return build_rule_policy(PolicySpec.model_validate({"name": "drawn", "about": "drawn", "rules": named}))
 
     return st.lists(rules(timed), min_size=1, max_size=most).map(made)
 
@@ -86,7 +86,7 @@ def test_rules_of_parts_equal_a_loop_that_makes_everything_anew(
 ) -> None:
     session = recording.open(tmp_path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Recording, "weights_at", weights_of)
+        patch.setattr(Recording, "get_weights", weights_of)
         walk = walked(session, policy)
         sizes, firings, _ = naive(session, policy)
     assert walk.sizes == sizes
@@ -101,10 +101,10 @@ def test_rules_of_parts_equal_a_loop_that_makes_everything_anew(
     recorded=st.sampled_from(["keep", "ignore"]),
 )
 def test_what_is_measured_step_by_step_is_what_is_there(
-    tmp_path: Path, recording: recordings.Recording, policy: Policy, recorded: Recorded
+    tmp_path: Path, recording: recordings.Recording, policy: Policy, recorded: CompactionHandling
 ) -> None:
     """Every plan that is made on the way is the plan that is made of the same messages and bodies alone."""
-    session, context_of = recording.open(tmp_path).with_window(6_000), History.context
+    session, context_of = recording.open(tmp_path).with_window(6_000), History.build_context
 
     def context(history: History) -> Context:
         made = context_of(history)
@@ -113,18 +113,18 @@ def test_what_is_measured_step_by_step_is_what_is_there(
         return made
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(History, "context", context)
-        walk = Walk(Recording(session), policy, params_for(policy, {}), recorded, SUMMARY, 0)
+        patch.setattr(History, "build_context", context)
+        walk = Walk(Recording(session), policy, build_params(policy, {}), recorded, SUMMARY, 0)
         made = walk.run(lambda: None)
     for firing in made.firings:
         then = firing.plan.context
         assert _columns(index_context(then)) == _columns(ContextIndex(_alone(then)))
         step = next(step for step in walk.steps if step.policy.name == firing.policy)
-        state = walk._state(firing.message)
+        state = walk._build_state(firing.message)
         anew = step.policy.plan(_alone(then), step.params, state)
-        if not anew.summarises:  # its budget may go by the window at the end
+        if not anew.needs_summary:  # its budget may go by the window at the end
             assert anew.edits == firing.plan.edits
-            assert list(anew.verdicts()) == list(firing.plan.verdicts())
+            assert list(anew.iterate_verdicts()) == list(firing.plan.iterate_verdicts())
 
 
 def _alone(context: Context) -> Context:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import context_tui as ct
 from context_tui.cli import main
-from context_tui.cli.inspect import report_of
-from context_tui.compaction.changes import AlikeChanges
-from context_tui.compaction.next_request import next_request, size_now
+from context_tui.cli.inspect import build_report
+from context_tui.compaction.changes import UniformChanges
+from context_tui.compaction.next_request import compute_current_size, compute_next_request
 from context_tui.errors import ExitCode, MeasureError
 from context_tui.session.context import REMOVED_BODY, Body
 from context_tui.session.session import Session
@@ -164,20 +164,26 @@ def test_the_next_request_frees_what_goes_by_the_ruler(tmp_path: Path) -> None:
     session = recording(tmp_path)
     sizes = build_calibrated_table(session.facts)
     plan = ct.plan(session, "agent-sdk-prune")
-    own, ruled = next_request(plan), next_request(plan, sizes=sizes)
+    own, ruled = compute_next_request(plan), compute_next_request(plan, token_table=sizes)
     assert plan.changes and ruled.estimator == "calibrated" and own.estimator == "bytes/4"
-    assert ruled.goes == pytest.approx(own.goes * RATES["tool_result"], rel=0.02)
-    assert ruled.before == size_now(session.context_at(), sizes).tokens == pytest.approx(own.before, rel=0.01)
+    assert ruled.removed_tokens == pytest.approx(own.removed_tokens * RATES["tool_result"], rel=0.02)
+    assert (
+        ruled.tokens_before
+        == compute_current_size(session.context_at(), sizes).tokens
+        == pytest.approx(own.tokens_before, rel=0.01)
+    )
     cleared = ct.plan(session, "koda-microcompact")
-    assert isinstance(cleared.changes, AlikeChanges) and cleared.changes
+    assert isinstance(cleared.changes, UniformChanges) and cleared.changes
     gone = sum(sizes.blocks[row] - sizes.count_body(row, each.body) for row, each in cleared.changes.items())
-    assert next_request(cleared, sizes=sizes).goes == gone
+    assert compute_next_request(cleared, token_table=sizes).removed_tokens == gone
     cut = ct.plan(session, "manual", cut=21)
-    assert next_request(cut, sizes=sizes).goes == sum(sizes.messages[:21])
+    assert compute_next_request(cut, token_table=sizes).removed_tokens == sum(sizes.messages[:21])
     both = ct.plan(session, "manual", cut=21, clear=((2, 0), (30, 0)))
     (row,) = session.facts.blocks_of(30)
     less = sizes.blocks[row] - sizes.count_body(row, both.changes[row].body)
-    assert next_request(both, sizes=sizes).goes == sum(sizes.messages[:21]) + less, "what is dropped is not cleared too"
+    assert compute_next_request(both, token_table=sizes).removed_tokens == sum(sizes.messages[:21]) + less, (
+        "what is dropped is not cleared too"
+    )
 
 
 @given(histories())
@@ -248,7 +254,10 @@ def test_without_the_extra_one_line_says_how_to_get_it(
 
 def test_inspect_by_a_ruler(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     session = recording(tmp_path)
-    own, cal = report_of(session, timeline=True), report_of(session, timeline=True, ruler=TokenMeasure.CALIBRATED)
+    own, cal = (
+        build_report(session, timeline=True),
+        build_report(session, timeline=True, measure=TokenMeasure.CALIBRATED),
+    )
     assert own["ruler"] == {"kind": "own", "name": "bytes/4", "note": None} and own["window"]["estimator"] == "bytes/4"
     assert own["window"]["estimated_tokens"] == index_context(session.context_at()).total
     assert cal["ruler"]["kind"] == "calibrated" and cal["ruler"]["note"].startswith("±0.")

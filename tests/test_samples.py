@@ -12,12 +12,12 @@ import pytest
 
 import context_tui as ct
 from context_tui.cli import main
-from context_tui.library.discover import samples
-from context_tui.policies.registry import policy_named
-from context_tui.policies.triggers import firing_runs
+from context_tui.library.discover import find_samples
+from context_tui.policies.registry import find_policy
+from context_tui.policies.triggers import find_firing_runs
 from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag, MessageFlag, RecordKind
-from context_tui.summarizer.masking import mask
+from context_tui.summarizer.masking import mask_body
 from context_tui.tokens.accounting import find_last_usage
 from context_tui.tokens.breakdown import compute_breakdown
 from context_tui.tokens.estimate_check import check_estimate
@@ -76,7 +76,7 @@ def test_each_is_told_about_and_none_is_big() -> None:
         if path.suffix != ".md":
             assert f"| `{path.name}` |" in told
             assert path.stat().st_size < 600_000
-    assert {Path(entry.info.path).name for entry in samples()} == set(FORMAT)
+    assert {Path(entry.info.path).name for entry in find_samples()} == set(FORMAT)
 
 
 def test_nothing_of_a_machine_is_in_them() -> None:
@@ -121,7 +121,7 @@ def test_both_tiers_fire_at_the_end_of_the_demo(coding: Session) -> None:
     assert usage is not None and usage.context == 58_472
     for policy, threshold in (("defect-microcompact", 39_321), ("defect-compact", 55_705)):
         plan = ct.plan(coding, policy)
-        assert plan.trigger.fires and plan.changed
+        assert plan.trigger.fires and plan.has_changes
         assert (plan.trigger.value, plan.trigger.threshold) == (58_592, threshold)
 
 
@@ -141,8 +141,8 @@ def test_what_each_policy_makes_of_the_demo(coding: Session) -> None:
 
 
 def test_where_the_triggers_of_the_demo_first_fire(coding: Session) -> None:
-    policies = [policy_named(name) for name in ALL]
-    runs = {policy.name: firing_runs(coding, policy, policy.Params()) for policy in policies}
+    policies = [find_policy(name) for name in ALL]
+    runs = {policy.name: find_firing_runs(coding, policy, policy.Params()) for policy in policies}
     first = {name: [run[0].at for run in found] for name, found in runs.items()}
     assert first == {"defect-microcompact": [93], "defect-compact": [119], "koda-microcompact": [86, 168]}
 
@@ -193,7 +193,7 @@ def test_the_compacted_session() -> None:
     assert list(session.context_at().order)[:3] == [24, 23, 25]
     texts = str([session.message(index) for index in range(len(session))])
     assert "keep Decimal" in texts and "integers of cents.'" not in texts  # the branch that was left
-    assert [info.id for info in ct.sessions_in(path)] == ["", "a7c41de05b92f3e61"]
+    assert [info.id for info in ct.list_sessions(path)] == ["", "a7c41de05b92f3e61"]
     assert len(ct.open_session(f"{path}#a7c41de05b92f3e61")) == 4
 
 
@@ -214,7 +214,7 @@ def test_the_agent_sdk_request_is_pruned_and_masked() -> None:
     plan = ct.plan(session, "agent-sdk-prune")
     assert plan.report == {"removed_bytes": 7_474}
     assert [(edit.message, edit.tool) for edit in plan.edits] == [(2, "Bash"), (8, "Bash"), (16, "Bash")]
-    masked, counts = mask(session.to_messages())
+    masked, counts = mask_body(session.to_messages())
     assert sum(counts.values()) == 2 and "AKIAIOSFODNN7EXAMPLE" not in str(masked)
 
 

@@ -13,15 +13,22 @@ from hypothesis import strategies as st
 import context_tui as ct
 from context_tui.errors import PlanError
 from context_tui.lab.replay.recording import Recording
-from context_tui.lab.replay.result import Recorded
-from context_tui.lab.replay.walk import replay_with
-from context_tui.lab.sweep.frontier import Point, best, dominated, frontier
-from context_tui.lab.sweep.gate import Gate, Limits, behind, cases, gate_of
-from context_tui.lab.sweep.kernel import _Most, _Over, outcomes
-from context_tui.lab.sweep.measure import How, Measured, measured
-from context_tui.lab.sweep.results import Sweep, sweep, sweep_report
-from context_tui.lab.sweep.rows import Cost, Lost, Row, flat, row_of, row_report
-from context_tui.lab.sweep.settings import MOST_SETTINGS, Setting, grid, together
+from context_tui.lab.replay.result import CompactionHandling
+from context_tui.lab.replay.walk import replay_recording
+from context_tui.lab.sweep.frontier import ParetoPoint, find_best, find_dominated, find_frontier
+from context_tui.lab.sweep.gate import Gate, Limits, find_violations, find_worse_sessions, parse_gate
+from context_tui.lab.sweep.kernel import _OverflowCounter, _RangeMax, compute_outcomes
+from context_tui.lab.sweep.measure import SessionSweep, SweepOptions, sweep_session
+from context_tui.lab.sweep.results import Sweep, build_sweep_report, sweep
+from context_tui.lab.sweep.rows import (
+    SettingCost,
+    SettingDrops,
+    SweepRow,
+    build_row_report,
+    flatten_row,
+    parse_row_report,
+)
+from context_tui.lab.sweep.settings import MAX_SETTINGS, SweepSetting, build_grid, merge_grids
 from context_tui.policies.defect_microcompact import DefectMicrocompact, DefectMicrocompactParams
 from context_tui.policies.registry import POLICIES
 from context_tui.session.session import Session
@@ -54,23 +61,25 @@ def session(tmp_path: Path) -> Session:
 # -- settings
 
 
-def names(found: list[Setting]) -> list[str]:
+def names(found: list[SweepSetting]) -> list[str]:
     return [each.name for each in found]
 
 
 def test_a_grid_is_every_combination_of_the_values() -> None:
-    assert names(grid(MICRO, ["keep_recent_turns=2..3", "min_clear_tokens=256,512"])) == [
+    assert names(build_grid(MICRO, ["keep_recent_turns=2..3", "min_clear_tokens=256,512"])) == [
         "defect-microcompact keep_recent_turns=2 min_clear_tokens=256",
         "defect-microcompact keep_recent_turns=2",
         "defect-microcompact min_clear_tokens=256",
         "defect-microcompact",
     ]
-    assert [each.default for each in grid(MICRO, ["keep_recent_turns=2..3"])] == [False, True]
+    assert [each.is_default for each in build_grid(MICRO, ["keep_recent_turns=2..3"])] == [False, True]
 
 
 def test_a_grid_reaches_into_the_policies_that_another_runs() -> None:
-    found = grid(POLICIES["chain"], ["policies=defect-microcompact", "defect-microcompact.keep_recent_turns=1..2"])
-    assert [each.values["options"] for each in found] == [
+    found = build_grid(
+        POLICIES["chain"], ["policies=defect-microcompact", "defect-microcompact.keep_recent_turns=1..2"]
+    )
+    assert [each.param_values["options"] for each in found] == [
         {"defect-microcompact": {"keep_recent_turns": turns}} for turns in (1, 2)
     ]
     assert found[0].params.policies == ("defect-microcompact",)  # type: ignore[attr-defined]
@@ -87,36 +96,36 @@ def test_a_grid_reaches_into_the_policies_that_another_runs() -> None:
 )
 def test_what_is_wrong_with_a_grid_is_said(texts: list[str], says: str) -> None:
     with pytest.raises(PlanError, match=says):
-        grid(MICRO, texts)
+        build_grid(MICRO, texts)
 
 
-def _many() -> list[Setting]:
-    one = grid(MICRO)[0]
-    return [one._replace(name=str(number)) for number in range(MOST_SETTINGS)]
+def _many() -> list[SweepSetting]:
+    one = build_grid(MICRO)[0]
+    return [one._replace(name=str(number)) for number in range(MAX_SETTINGS)]
 
 
 def test_grids_together_have_each_setting_once() -> None:
-    assert names(together([grid(MICRO), grid(MICRO, ["keep_recent_turns=2..4"])])) == [
+    assert names(merge_grids([build_grid(MICRO), build_grid(MICRO, ["keep_recent_turns=2..4"])])) == [
         "defect-microcompact",
         "defect-microcompact keep_recent_turns=2",
         "defect-microcompact keep_recent_turns=4",
     ]
     with pytest.raises(PlanError, match="at most"):
-        together([_many(), grid(MICRO)])
+        merge_grids([_many(), build_grid(MICRO)])
 
 
 # -- the frontier
 
 points = st.dictionaries(
-    st.integers(0, 40).map(str), st.builds(Point, st.integers(-5, 9), st.integers(0, 9)), max_size=30
+    st.integers(0, 40).map(str), st.builds(ParetoPoint, st.integers(-5, 9), st.integers(0, 9)), max_size=30
 )
 
 
 @given(points)
-def test_what_is_beaten_is_beaten_by_one_that_nothing_beats(found: dict[str, Point]) -> None:
-    beaten, left = dominated(found), frontier(found)
+def test_what_is_beaten_is_beaten_by_one_that_nothing_beats(found: dict[str, ParetoPoint]) -> None:
+    beaten, left = find_dominated(found), find_frontier(found)
     for name, point in found.items():
-        by = [other for other in found if found[other].beats(point)]
+        by = [other for other in found if found[other].dominates(point)]
         assert (name in beaten) == bool(by)
         if by:
             assert beaten[name] in by and beaten[name] not in beaten
@@ -127,9 +136,9 @@ def test_what_is_beaten_is_beaten_by_one_that_nothing_beats(found: dict[str, Poi
 
 
 @given(points, st.integers(0, 9))
-def test_the_best_saves_most_within_a_regret(found: dict[str, Point], most: int) -> None:
+def test_the_best_saves_most_within_a_regret(found: dict[str, ParetoPoint], most: int) -> None:
     within = [each for each in found.values() if each.regret <= most]
-    chosen = best(found, most)
+    chosen = find_best(found, most)
     assert (chosen is None) == (not within)
     if chosen is not None:
         assert found[chosen].saved == max(each.saved for each in within)
@@ -145,9 +154,9 @@ params = st.builds(
 )
 
 
-def totals(recording: Recording, each: DefectMicrocompactParams, recorded: Recorded) -> tuple[int, ...]:
-    made = replay_with(recording, DefectMicrocompact(), each, recorded=recorded)
-    gone = [row for row in made.gone if row < len(recording.session.facts.kind)]
+def totals(recording: Recording, each: DefectMicrocompactParams, recorded: CompactionHandling) -> tuple[int, ...]:
+    made = replay_recording(recording, DefectMicrocompact(), each, recorded=recorded)
+    gone = [row for row in made.removed_by_policy if row < len(recording.session.facts.kind)]
     sums = made.totals
     tokens = sum(bytes4(recording.session.facts, row) for row in gone)
     return sums.sent, sums.peak, sums.overflows, len(made.firings), len(gone), tokens
@@ -164,17 +173,17 @@ def test_the_kernel_equals_replays(
     tmp_path: Path,
     recording: recordings.Recording,
     tried: list[DefectMicrocompactParams],
-    recorded: Recorded,
+    recorded: CompactionHandling,
     window: int | None,
 ) -> None:
     there = Recording(recording.open(tmp_path).with_window(window))
-    found = outcomes(there, tried, recorded)
+    found = compute_outcomes(there, tried, recorded)
     same: dict[int, object] = {}
     for number, each in enumerate(tried):
-        if found.known[number]:
+        if found.is_known[number]:
             assert [int(column[number]) for column in found[1:-1]] == [*totals(there, each, recorded)]
-            gone = replay_with(there, DefectMicrocompact(), each, recorded=recorded).gone
-            assert same.setdefault(int(found.alike[number]), gone) == gone
+            gone = replay_recording(there, DefectMicrocompact(), each, recorded=recorded).removed_by_policy
+            assert same.setdefault(int(found.fingerprint[number]), gone) == gone
 
 
 @fixtures
@@ -183,17 +192,17 @@ def test_the_kernel_knows_sessions_in_which_sizes_are_recorded_throughout(
     tmp_path: Path, recording: recordings.Recording, tried: list[DefectMicrocompactParams]
 ) -> None:
     there = Recording(recording.open(tmp_path).with_window(20_000))
-    if None not in there.recorded and not there.events:
-        found = outcomes(there, tried)
+    if None not in there.recorded_sizes and not there.events:
+        found = compute_outcomes(there, tried)
         smallest = min(there.sizes, default=0)
-        assert found.known.all() or smallest < 10_000  # where what was cleared may be more than what was recorded
+        assert found.is_known.all() or smallest < 10_000  # where what was cleared may be more than what was recorded
 
 
 def test_the_kernel_knows_settings_that_fire_and_that_do_not(session: Session) -> None:
     tried = [DefectMicrocompactParams(keep_recent_turns=turns, microcompact_ratio=0.5) for turns in (1, 2, 5, 9)]
     there = Recording(session)
-    found = outcomes(there, tried)
-    assert found.known.all()
+    found = compute_outcomes(there, tried)
+    assert found.is_known.all()
     assert [firings > 0 for firings in found.firings.tolist()] == [True, True, True, False]
     assert [totals(there, each, "keep") for each in tried] == [
         tuple(int(column[number]) for column in found[1:-1]) for number in range(4)
@@ -202,7 +211,7 @@ def test_the_kernel_knows_settings_that_fire_and_that_do_not(session: Session) -
 
 @pytest.mark.parametrize("recorded", ["keep", "ignore"])
 def test_the_kernel_leaves_alone_what_the_recording_clears_after_a_setting_did(
-    tmp_path: Path, recorded: Recorded
+    tmp_path: Path, recorded: CompactionHandling
 ) -> None:
     made = growing(3)
     made.microcompact("c0-0")
@@ -216,11 +225,11 @@ def test_the_kernel_leaves_alone_what_the_recording_clears_after_a_setting_did(
         for ratio in (0.1, 0.84)
         for least in (0, 512)
     ]
-    found = outcomes(there, tried, recorded)
-    assert found.known.tolist() == ([False, False, True, True] if recorded == "keep" else [True] * 4)
+    found = compute_outcomes(there, tried, recorded)
+    assert found.is_known.tolist() == ([False, False, True, True] if recorded == "keep" else [True] * 4)
     for number, each in enumerate(tried):
         alone = totals(there, each, recorded)
-        assert not found.known[number] or alone == tuple(int(column[number]) for column in found[1:-1])
+        assert not found.is_known[number] or alone == tuple(int(column[number]) for column in found[1:-1])
         assert alone[3] > 0 or each.microcompact_ratio > 0.5
 
 
@@ -231,11 +240,11 @@ def test_stretches_of_a_list(numbers: list[int], data: st.DataObject) -> None:
     places = st.integers(0, len(numbers))
     asked = data.draw(st.lists(st.tuples(places, places, st.integers(-25, 25)), min_size=1, max_size=9))
     begin, end, limit = (np.array(each, np.int64) for each in zip(*asked, strict=True))
-    over = _Over(np.array(numbers, np.int64), len(asked))
+    over = _OverflowCounter(np.array(numbers, np.int64), len(asked))
     over.add(np.arange(len(asked)), begin, end, limit)
-    assert over.counted().tolist() == [sum(each > limit for each in numbers[a:b]) for a, b, limit in asked]
+    assert over.count_pending().tolist() == [sum(each > limit for each in numbers[a:b]) for a, b, limit in asked]
     some = begin < end
-    most = _Most(np.array(numbers, np.int64)).between(begin[some], end[some]).tolist()
+    most = _RangeMax(np.array(numbers, np.int64)).find_max(begin[some], end[some]).tolist()
     assert most == [max(numbers[a:b]) for a, b, _ in asked if a < b]
 
 
@@ -262,33 +271,36 @@ GRIDS: dict[str, list[str]] = {
     quick=st.booleans(),
 )
 def test_every_row_is_that_of_its_own_replay(
-    tmp_path: Path, recording: recordings.Recording, name: str, recorded: Recorded, quick: bool
+    tmp_path: Path, recording: recordings.Recording, name: str, recorded: CompactionHandling, quick: bool
 ) -> None:
-    session, how = recording.open(tmp_path), How(recorded, summary_tokens=100, delay=1, window=40_000, quick=quick)
-    chosen = grid(POLICIES[name], GRIDS[name])
-    rows = {row.setting: row for row in measured(session, chosen, how)}
+    session, how = (
+        recording.open(tmp_path),
+        SweepOptions(recorded, summary_tokens=100, delay=1, window=40_000, quick=quick),
+    )
+    chosen = build_grid(POLICIES[name], GRIDS[name])
+    rows = {row.setting: row for row in sweep_session(session, chosen, how)}
     assert [*rows] and {*rows} == {each.name for each in chosen}
-    alone = Measured(session, session.info.path, how)
+    alone = SessionSweep(session, session.info.path, how)
     for each in chosen:
-        assert rows[each.name] == alone.replayed(each)
-        assert rows[each.name].params == each.values
+        assert rows[each.name] == alone.replay_setting(each)
+        assert rows[each.name].params == each.param_values
 
 
 def test_settings_that_do_the_same_are_replayed_once(session: Session) -> None:
-    there = Measured(session, "", How(quick=True))
-    never = grid(POLICIES["defect-compact"], ["compact_ratio=0.99,1.0", "compact_soft_ratio=0.97,0.98"])
-    rows = [there.by_trail(each) for each in never]
-    assert there.trails.replays == 1 and {row.saved for row in rows} == {0}
-    fires = grid(POLICIES["defect-compact"], ["compact_ratio=0.5,0.51,0.52", "compact_soft_ratio=0.3"])
-    rows = [there.by_trail(each) for each in fires]
+    there = SessionSweep(session, "", SweepOptions(quick=True))
+    never = build_grid(POLICIES["defect-compact"], ["compact_ratio=0.99,1.0", "compact_soft_ratio=0.97,0.98"])
+    rows = [there.replay_or_reuse(each) for each in never]
+    assert there.decision_trails.replay_count == 1 and {row.saved for row in rows} == {0}
+    fires = build_grid(POLICIES["defect-compact"], ["compact_ratio=0.5,0.51,0.52", "compact_soft_ratio=0.3"])
+    rows = [there.replay_or_reuse(each) for each in fires]
     assert {row.saved > 0 for row in rows} == {True}
-    assert there.trails.replays == 1 + len({(row.sent, row.firings) for row in rows})
+    assert there.decision_trails.replay_count == 1 + len({(row.sent, row.firings) for row in rows})
 
 
 # -- a whole sweep
 
 
-def row(session: str, setting: str, saved: int, regret: int, *, project: str = "p") -> Row:
+def row(session: str, setting: str, saved: int, regret: int, *, project: str = "p") -> SweepRow:
     found = {
         "session": session,
         "project": project,
@@ -308,7 +320,7 @@ def row(session: str, setting: str, saved: int, regret: int, *, project: str = "
         "regret": {"dropped": 2, "tokens_dropped": 90, "used_later": 1, "tokens_used_later": regret, "by_tier": {}},
         "dominated_by": None,
     }
-    return row_of(found)
+    return parse_row_report(found)
 
 
 def test_a_sweep_tells_what_beats_what_by_session_by_project_and_in_all() -> None:
@@ -321,30 +333,34 @@ def test_a_sweep_tells_what_beats_what_by_session_by_project_and_in_all() -> Non
         ),
     ]
     found = Sweep([one, two, three], rows, current="0")
-    assert {(each.session, each.setting): each.dominated_by for each in found.told if each.dominated_by} == {
+    assert {(each.session, each.setting): each.dominated_by for each in found.sorted_rows if each.dominated_by} == {
         ("a", "0"): "1",
         ("b", "1"): "0",
         ("b", "2"): "0",
     }
-    assert found.standing.frontier == ["0"] and found.standing.best == "0"
-    assert found.projects["p"].frontier == ["1", "2"] and found.projects["p"].best == "1"
-    assert found.whole["2"].saved == 50 and found.whole["2"].lost.tokens_used_later == 10
-    assert found.whole["2"].cost and found.whole["2"].cost.cost == pytest.approx(3.5)
+    assert found.dominance.frontier == ["0"] and found.dominance.best == "0"
+    assert found.dominance_by_project["p"].frontier == ["1", "2"] and found.dominance_by_project["p"].best == "1"
+    assert found.totals["2"].saved == 50 and found.totals["2"].drops.tokens_used_later == 10
+    assert found.totals["2"].cost and found.totals["2"].cost.cost == pytest.approx(3.5)
 
 
 def test_money_is_added_in_one_unit_only() -> None:
-    other = replace(row("c", "0", 99, 5), cost=Cost(9.0, 9.0, "x"))
+    other = replace(row("c", "0", 99, 5), cost=SettingCost(9.0, 9.0, "x"))
     rows = [row("a", "0", 10, 5), row("b", "0", 20, 5), other]
-    found = Sweep(_many()[:1], rows, current="0", by="money")
-    assert found.unit == "USD"
-    assert found.whole["0"].cost and found.whole["0"].cost.cost == pytest.approx(3.7) and found.whole["0"].priced == 2
-    assert found.standing.points["0"].saved == pytest.approx(0.3)
+    found = Sweep(_many()[:1], rows, current="0", saving_unit="money")
+    assert found.cost_unit == "USD"
+    assert (
+        found.totals["0"].cost
+        and found.totals["0"].cost.cost == pytest.approx(3.7)
+        and found.totals["0"].priced_sessions == 2
+    )
+    assert found.dominance.points["0"].saved == pytest.approx(0.3)
 
 
 def test_rows_go_to_json_and_back_and_into_columns() -> None:
     one = row("a", "0", 10, 5)
-    assert row_of(row_report(one)) == one
-    columns = flat(one)
+    assert parse_row_report(build_row_report(one)) == one
+    columns = flatten_row(one)
     assert columns["regret.tokens_used_later"] == 5 and columns["cost.unit"] == "USD" and columns["saved"] == 10
     assert all(value is None or isinstance(value, str | int | float) for value in columns.values())
 
@@ -355,8 +371,8 @@ def test_the_api_sweeps_with_the_defaults_first(session: Session) -> None:
     alone = ct.replay.replay(session, "defect-microcompact", keep_recent_turns=1)
     (one,) = [each for each in found.rows if each.setting == "defect-microcompact keep_recent_turns=1"]
     assert (one.saved, one.peak) == (alone.totals.saved, alone.totals.peak)
-    assert one.cost and one.lost.used_later is not None
-    report = sweep_report(found)
+    assert one.cost and one.drops.used_later is not None
+    report = build_sweep_report(found)
     assert report["schema"] == "context-tui.sweep/1" and len(report["rows"]) == 6
     assert {"session", "policy", "params", "totals", "regret", "dominated_by"} <= report["rows"][0].keys()
 
@@ -367,12 +383,12 @@ def test_the_api_sweeps_with_the_defaults_first(session: Session) -> None:
 def test_a_gate_tells_the_limits_that_are_not_kept() -> None:
     rows = [row("a", "old", 100, 5), row("a", "new", 90, 8), row("b", "old", 10, 0), row("b", "new", 30, 0)]
     found = Sweep(_many()[:2], rows, current="old")
-    assert cases(Gate("old", "new", Limits(sent=0.0, regret=3, saved=0.06), Limits(regret=5)), found) == []
-    (case,) = cases(Gate("old", "new", Limits(regret=2), Limits()), found)
+    assert find_violations(Gate("old", "new", Limits(sent=0.0, regret=3, saved=0.06), Limits(regret=5)), found) == []
+    (case,) = find_violations(Gate("old", "new", Limits(regret=2), Limits()), found)
     assert (case.session, case.limit, case.old, case.new, case.allowed) == ("", "regret", 5, 8, 7)
-    told = cases(Gate("old", "new", Limits(), Limits(sent=0.01, cost=0.0)), found)
+    told = find_violations(Gate("old", "new", Limits(), Limits(sent=0.01, cost=0.0)), found)
     assert [(each.session, each.limit) for each in told] == [("a", "sent"), ("a", "cost")]
-    (case,) = cases(Gate("old", "new", Limits(saved=0.5), Limits()), found)
+    (case,) = find_violations(Gate("old", "new", Limits(saved=0.5), Limits()), found)
     assert str(case) == "all sessions: tokens saved: 120, was 110; allowed: at least 1,000"
 
 
@@ -384,9 +400,9 @@ def test_the_sessions_behind_a_limit_are_named_the_worst_first() -> None:
         for name, of in zip(("old", "new"), both, strict=True)
     ]
     found, gate = Sweep(_many()[:2], rows, current="old"), Gate("old", "new", Limits(regret=0, saved=1.0), Limits())
-    regret, saved = cases(gate, found)
-    assert [str(each) for each in behind(regret, gate, found)] == ["b: 9, was 0", "a: 8, was 5"]
-    assert behind(saved, gate, found) == []
+    regret, saved = find_violations(gate, found)
+    assert [str(each) for each in find_worse_sessions(regret, gate, found)] == ["b: 9, was 0", "a: 8, was 5"]
+    assert find_worse_sessions(saved, gate, found) == []
 
 
 @pytest.mark.parametrize(
@@ -401,11 +417,11 @@ def test_the_sessions_behind_a_limit_are_named_the_worst_first() -> None:
 )
 def test_what_is_wrong_with_a_gate_is_said(tables: dict[str, Any], says: str) -> None:
     with pytest.raises(PlanError, match=says):
-        gate_of(tables)
+        parse_gate(tables)
 
 
 def test_a_gate_on_what_is_not_known_says_so() -> None:
-    unknown = Lost(2, 90)
-    rows = [replace(row("a", name, 100, 5), lost=unknown) for name in ("old", "new")]
+    unknown = SettingDrops(2, 90)
+    rows = [replace(row("a", name, 100, 5), drops=unknown) for name in ("old", "new")]
     with pytest.raises(PlanError, match="tokens used later of old are not known"):
-        cases(Gate("old", "new", Limits(regret=2), Limits()), Sweep(_many()[:2], rows))
+        find_violations(Gate("old", "new", Limits(regret=2), Limits()), Sweep(_many()[:2], rows))

@@ -13,23 +13,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context_tui.compaction.tool_pairing import (
-    ADDED,
-    MERGED,
-    NO_RESULT,
-    NO_START,
+    MISSING_RESULT_TEXT,
+    MISSING_START_TEXT,
+    NOTE_MESSAGES_MERGED,
+    NOTE_RESULTS_ADDED,
     Orphan,
-    compare,
-    content_of,
-    problems,
+    assign_unique_ids,
+    compare_orphans,
+    find_unpaired,
+    get_content_blocks,
     repair,
     repair_minimally,
     repair_orphans,
-    unique_ids,
 )
-from context_tui.formats.kit.writing import body_as_text
+from context_tui.formats.kit.writing import convert_body_to_text
 from context_tui.session.blocks import body_to_text, is_block_list
 from context_tui.session.losses import Losses
-from context_tui.summarizer.request import cleaned
+from context_tui.summarizer.request import clean_messages
 
 Message = dict[str, Any]
 
@@ -59,17 +59,17 @@ FINE = [GO, assistant(text("a"), call("1"), call("2")), user(result("2"), result
 
 
 def test_a_fine_history_has_no_problems_and_stays_as_it_is() -> None:
-    assert not problems(FINE)
+    assert not find_unpaired(FINE)
     repaired, notes = repair(FINE)
     assert notes == []
     assert all(a is b for a, b in zip(repaired, FINE, strict=True))
     assert repair([]) == ([], [])
-    assert not problems([])
+    assert not find_unpaired([])
 
 
 def test_orphans() -> None:
     history = [user(result("0")), assistant(call("1"), call("2")), user(result("1"), result("3"), result("1"))]
-    found = problems(history)
+    found = find_unpaired(history)
     assert found.orphan_calls == (Orphan("call", 1, 1, "2"),)
     assert found.orphan_results == (
         Orphan("result", 0, 0, "0"),
@@ -81,35 +81,35 @@ def test_orphans() -> None:
 
 def test_a_late_result_is_no_answer() -> None:
     history = [GO, assistant(call("1")), user(text("wait")), assistant(text("?")), user(result("1"))]
-    found = problems(history)
+    found = find_unpaired(history)
     assert [len(found.orphan_calls), len(found.orphan_results)] == [1, 1]
 
 
 def test_pending_calls_at_the_very_end_are_fine() -> None:
-    assert not problems([GO, assistant(call("1"), call("2"))])
-    assert problems([GO, assistant(call("1")), user(text("never mind"))]).orphan_calls
-    assert problems([GO, assistant(call("1")), assistant(text("never mind"))]).orphan_calls
-    assert problems([GO, assistant(call("1"), call("2")), user(result("1"))]).orphan_calls
+    assert not find_unpaired([GO, assistant(call("1"), call("2"))])
+    assert find_unpaired([GO, assistant(call("1")), user(text("never mind"))]).orphan_calls
+    assert find_unpaired([GO, assistant(call("1")), assistant(text("never mind"))]).orphan_calls
+    assert find_unpaired([GO, assistant(call("1"), call("2")), user(result("1"))]).orphan_calls
 
 
 def test_neighbours_of_one_role_count_as_one() -> None:
-    assert not problems([GO, assistant(call("1")), assistant(call("2")), user(result("1")), user(result("2"))])
+    assert not find_unpaired([GO, assistant(call("1")), assistant(call("2")), user(result("1")), user(result("2"))])
 
 
 def test_compare() -> None:
     before = [GO, assistant(call("1")), GO, assistant(call("2")), user(result("2"))]
     after = [{"role": "assistant", "content": "summary"}, assistant(call("1")), user(result("2")), user(result("2"))]
-    inherited, introduced = compare(before, after)
+    inherited, introduced = compare_orphans(before, after)
     assert inherited == [Orphan("call", 1, 0, "1")]
     assert introduced == [Orphan("result", 2, 0, "2"), Orphan("result", 3, 0, "2")]
     # As often as before, no more.
     twice = [*before, assistant(call("1")), GO]
-    assert compare(before, twice)[1] == [Orphan("call", 5, 0, "1")]
+    assert compare_orphans(before, twice)[1] == [Orphan("call", 5, 0, "1")]
 
 
 def test_missing_results_are_added_first() -> None:
     repaired, notes = repair([GO, assistant(call("1"), call("2")), user(text("stop"), result("2"))])
-    added = result("1", NO_RESULT, is_error=True)
+    added = result("1", MISSING_RESULT_TEXT, is_error=True)
     assert repaired[2]["content"] == [result("2"), added, text("stop")]
     assert notes == [
         "placeholder results added for calls without one: 1",
@@ -120,7 +120,7 @@ def test_missing_results_are_added_first() -> None:
 def test_pending_calls_are_answered_unless_kept() -> None:
     history = [GO, assistant(call("1"))]
     repaired, _ = repair(history)
-    assert repaired == [*history, user(result("1", NO_RESULT, is_error=True))]
+    assert repaired == [*history, user(result("1", MISSING_RESULT_TEXT, is_error=True))]
     assert repair(history, keep_pending=True) == (history, [])
 
 
@@ -140,7 +140,7 @@ def test_orphan_results_become_labelled_text() -> None:
 
 def test_the_user_begins() -> None:
     repaired, notes = repair([assistant(text("summary")), GO])
-    assert repaired[0] == user(text(NO_START))
+    assert repaired[0] == user(text(MISSING_START_TEXT))
     assert notes == ["user messages added at the start: 1"]
 
 
@@ -160,7 +160,7 @@ def test_equal_ids_get_ids_of_their_own() -> None:
 
 def test_blocks_on_the_wrong_side() -> None:
     repaired, _ = repair([user(call("1")), assistant(result("2"))])
-    assert not problems(repaired)
+    assert not find_unpaired(repaired)
     assert [block["type"] for message in repaired for block in message["content"]] == ["text", "text"]
 
 
@@ -187,8 +187,8 @@ def test_repaired_histories_are_acceptable(history: list[Message]) -> None:
     original = copy.deepcopy(history)
     repaired, notes = repair(history)
     assert history == original
-    assert not problems(repaired)
-    assert problems(history) == problems(original)
+    assert not find_unpaired(repaired)
+    assert find_unpaired(history) == find_unpaired(original)
     assert bool(notes) or repaired == history
     assert all(a["role"] != b["role"] for a, b in itertools.pairwise(repaired))
     called: list[Any] = []
@@ -222,11 +222,11 @@ def test_nothing_said_is_lost(history: list[Message]) -> None:
 
 @given(histories)
 def test_compare_splits_the_problems(history: list[Message]) -> None:
-    inherited, introduced = compare(history, history)
-    found = problems(history)
+    inherited, introduced = compare_orphans(history, history)
+    found = find_unpaired(history)
     assert inherited == [*found.orphan_calls, *found.orphan_results]
     assert introduced == []
-    assert len(compare([], history)[1]) == len(inherited)
+    assert len(compare_orphans([], history)[1]) == len(inherited)
 
 
 @pytest.mark.parametrize(
@@ -244,21 +244,21 @@ def test_compare_splits_the_problems(history: list[Message]) -> None:
 def test_a_body_is_the_same_text_wherever_it_becomes_text(body: Any, text: str) -> None:
     result = {"type": "tool_result", "tool_use_id": "t", "content": body}
     mended = repair([{"role": "user", "content": [result]}])[0][0]["content"][0]["text"]
-    assert mended.partition("\n")[2] == body_as_text(result, Losses()) == body_to_text(body) == text
-    sent = cleaned([{"role": "user", "content": [result]}])[0]["content"][0]["content"]
+    assert mended.partition("\n")[2] == convert_body_to_text(result, Losses()) == body_to_text(body) == text
+    sent = clean_messages([{"role": "user", "content": [result]}])[0]["content"][0]["content"]
     assert isinstance(sent, list) == is_block_list(body)
 
 
 @given(histories, st.data())
 def test_only_these_orphans_are_mended(history: list[Message], data: st.DataObject) -> None:
-    named = [{**message, "content": content_of(message)} for message in unique_ids(history)[0]]
-    found = problems(named)
+    named = [{**message, "content": get_content_blocks(message)} for message in assign_unique_ids(history)[0]]
+    found = find_unpaired(named)
     orphans = [*found.orphan_calls, *found.orphan_results]
     chosen = data.draw(st.lists(st.sampled_from(orphans), unique=True)) if orphans else []
     messages, sources, _ = repair_orphans(named, chosen)
     # Nobody can answer a call that the user made.
     stay = {each[1:3] for each in orphans if each not in chosen or is_of_the_user(named, each)}
-    left = problems(messages)
+    left = find_unpaired(messages)
     places = [sources[each.message].blocks[each.block] for each in (*left.orphan_calls, *left.orphan_results)]
     assert len(places) == len(stay) and set(places) == stay
 
@@ -270,56 +270,56 @@ def is_of_the_user(messages: list[Message], orphan: Orphan) -> bool:
 def test_a_call_is_answered_behind_the_whole_turn() -> None:
     history = [GO, assistant(call("1"), call("2")), user(text("")), assistant(text("a note")), user(result("2"), GO)]
     messages, _, notes = repair_orphans(history, [Orphan("call", 1, 0, "1")])
-    added = result("1", NO_RESULT, is_error=True)
+    added = result("1", MISSING_RESULT_TEXT, is_error=True)
     assert messages == [*history[:-1], user(result("2"), added, GO)]
-    assert notes == {ADDED: 1}
+    assert notes == {NOTE_RESULTS_ADDED: 1}
 
 
 def test_a_call_in_the_last_turn_is_answered_before_calls_that_are_pending() -> None:
     history = [GO, assistant(call("1")), assistant(call("2"))]
     messages, _, _ = repair_orphans(history, [Orphan("call", 1, 0, "1")])
-    assert messages == [*history[:2], user(result("1", NO_RESULT, is_error=True)), history[2]]
-    assert not problems(messages)
+    assert messages == [*history[:2], user(result("1", MISSING_RESULT_TEXT, is_error=True)), history[2]]
+    assert not find_unpaired(messages)
 
 
 @given(histories, st.sets(st.integers(0, 8)))
 def test_what_stays_apart_breaks_no_pair(history: list[Message], apart: set[int]) -> None:
-    named, _ = unique_ids(history)
+    named, _ = assign_unique_ids(history)
     messages, sources, _ = repair_minimally(named, apart)
-    assert not problems(messages)
+    assert not find_unpaired(messages)
     assert Counter(said_in(messages)) == Counter(said_in(repair_minimally(named).messages))
     for message, source in zip(messages, sources, strict=True):
         of = {place.message if place.message in apart else -1 for place in source.blocks if place}
-        assert len(of) < 2 or "tool_use" in [block["type"] for block in content_of(message)]
+        assert len(of) < 2 or "tool_use" in [block["type"] for block in get_content_blocks(message)]
 
 
 def said_in(messages: list[Message]) -> list[str]:
-    blocks = (block for message in messages for block in content_of(message))
-    return [json.dumps(block, sort_keys=True) for block in blocks if block.get("content") != NO_RESULT]
+    blocks = (block for message in messages for block in get_content_blocks(message))
+    return [json.dumps(block, sort_keys=True) for block in blocks if block.get("content") != MISSING_RESULT_TEXT]
 
 
 def test_a_message_apart_is_the_very_one_that_was_given() -> None:
     summary = assistant(text("summary"))
     history = [GO, assistant(call("1")), summary, assistant(text("on")), user(text("and")), assistant(call("2"))]
     messages, _, notes = repair_minimally(history, {2})
-    added = user(result("1", NO_RESULT, is_error=True))
+    added = user(result("1", MISSING_RESULT_TEXT, is_error=True))
     assert messages == [GO, history[1], added, summary, history[3], history[4], history[5]]
     assert messages[3] is summary
-    assert notes == {ADDED: 1}
+    assert notes == {NOTE_RESULTS_ADDED: 1}
 
 
 def test_a_message_apart_stays_between_a_call_and_its_result() -> None:
     history = [GO, assistant(call("1")), assistant(text("summary")), user(text("and"), result("1"))]
     messages, _, notes = repair_minimally(history, {2})
     assert messages == [GO, assistant(call("1"), text("summary")), user(result("1"), text("and"))]
-    assert notes[MERGED] == 1
+    assert notes[NOTE_MESSAGES_MERGED] == 1
 
 
 @given(histories, st.sets(st.integers(0, 8)))
 def test_repairs_say_where_each_block_was(history: list[Message], apart: set[int]) -> None:
-    named, _ = unique_ids(history)
-    found = problems(named)
-    whole = [{**message, "content": content_of(message)} for message in named]
+    named, _ = assign_unique_ids(history)
+    found = find_unpaired(named)
+    whole = [{**message, "content": get_content_blocks(message)} for message in named]
     for messages, sources, _ in (
         repair_minimally(named, apart),
         repair_orphans(whole, (*found.orphan_calls, *found.orphan_results)),
@@ -328,10 +328,10 @@ def test_repairs_say_where_each_block_was(history: list[Message], apart: set[int
         places = [place for source in sources for place in source.blocks if place]
         assert len(set(places)) == len(places)
         for message, source in zip(messages, sources, strict=True):
-            blocks = content_of(message)
+            blocks = get_content_blocks(message)
             assert len(blocks) == len(source.blocks)
             for block, place in zip(blocks, source.blocks, strict=True):
-                was = content_of(named[place.message])[place.block] if place else {}
+                was = get_content_blocks(named[place.message])[place.block] if place else {}
                 if block.get("type") in ("tool_use", "thinking") or block in (text("hi"), text("hello")):
                     assert place and {**was, "id": 0} == {**block, "id": 0}
                 elif place:

@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import context_tui as ct
-from context_tui.policies.parameters import params_for
+from context_tui.policies.parameters import build_params
 from context_tui.policies.registry import POLICIES
-from context_tui.policies.runtime_state import runtime_state_of
-from context_tui.policies.triggers import firing_runs, first_firing, phases_at, runtime_states
+from context_tui.policies.runtime_state import build_runtime_state
+from context_tui.policies.triggers import find_firing_runs, find_first_firing, find_phases, iterate_runtime_states
 from context_tui.session.session import Session
 from context_tui.tokens import History
 from tests.formats.recordings import Recording, call, conversations, reasoning, result, text, usage
@@ -37,9 +37,9 @@ def sized(folder: Path, tokens: int, model: str = "claude-sonnet-4-5", **more: i
 @given(recording=conversations())
 def test_moments_are_what_planning_at_each_point_sees(tmp_path: Path, recording: Recording) -> None:
     session = reasoning(recording.open(tmp_path))
-    looked = [at for at in range(len(session)) if phases_at(session.facts, at) & PHASES] + [len(session)]
-    alone = [runtime_state_of(session.context_at(at), session.window, len(session)) for at in looked]
-    assert list(runtime_states(session, PHASES)) == alone
+    looked = [at for at in range(len(session)) if find_phases(session.facts, at) & PHASES] + [len(session)]
+    alone = [build_runtime_state(session.context_at(at), session.window, len(session)) for at in looked]
+    assert list(iterate_runtime_states(session, PHASES)) == alone
 
 
 def test_a_runtime_looks_after_tools_only_where_a_result_came_right_before_the_call() -> None:
@@ -51,7 +51,7 @@ def test_a_runtime_looks_after_tools_only_where_a_result_came_right_before_the_c
         {"role": "assistant", "content": "welcome"},
     ]
     facts = ct.from_messages(messages).facts
-    assert [sorted(phases_at(facts, at)) for at in range(5)] == [
+    assert [sorted(find_phases(facts, at)) for at in range(5)] == [
         ["before_call"],
         [],
         ["after_tools", "before_call"],
@@ -70,12 +70,12 @@ def test_firing_equals_planning_everywhere(
     given: dict[str, Any] = {}
     if "context_budget" in policy.Params.model_fields:
         given["context_budget"] = data.draw(st.integers(1, 180_000))
-    params = params_for(policy, given)
-    looked = [at for at in range(len(session)) if phases_at(session.facts, at) & policy.phases] + [len(session)]
+    params = build_params(policy, given)
+    looked = [at for at in range(len(session)) if find_phases(session.facts, at) & policy.phases] + [len(session)]
     triggers = [at for at in looked if ct.plan(session, name, at=at, **given).trigger.fires]
-    assert first_firing(session, policy, params) == (triggers[0] if triggers else None)
+    assert find_first_firing(session, policy, params) == (triggers[0] if triggers else None)
     before = dict(zip(looked, [None, *looked], strict=False))
-    begun = [run[0].at for run in firing_runs(session, policy, params)]
+    begun = [run[0].at for run in find_firing_runs(session, policy, params)]
     assert begun == [at for at in triggers if before[at] not in triggers]
 
 
@@ -91,7 +91,7 @@ def test_believed_is_a_replay_of_the_accounting(tmp_path: Path, recording: Recor
             history.record(requests[index].context)
         history.append(session.message(index))
     believed[len(session)] = history.tokens or 0
-    series = {state.at: state.believed for state in runtime_states(session, frozenset({"before_call"}))}
+    series = {state.at: state.believed_tokens for state in iterate_runtime_states(session, frozenset({"before_call"}))}
     assert series == {at: believed[at] for at in series}
     assert len(session) in series
 
@@ -118,9 +118,9 @@ def test_believed_starts_anew_after_a_compaction(tmp_path: Path) -> None:
 
 def test_first_fire_may_be_at_the_end_only_or_nowhere(tmp_path: Path) -> None:
     policy = POLICIES["defect-microcompact"]
-    assert first_firing(sized(tmp_path, 120_000), policy, params_for(policy, {})) == 2
-    assert first_firing(sized(tmp_path, 119_999), policy, params_for(policy, {})) is None
-    assert firing_runs(sized(tmp_path, 1), policy, params_for(policy, {})) == []
+    assert find_first_firing(sized(tmp_path, 120_000), policy, build_params(policy, {})) == 2
+    assert find_first_firing(sized(tmp_path, 119_999), policy, build_params(policy, {})) is None
+    assert find_firing_runs(sized(tmp_path, 1), policy, build_params(policy, {})) == []
 
 
 # -- defect
@@ -233,7 +233,7 @@ def test_koda_plans_nothing_below_its_gap_unless_forced(tmp_path: Path) -> None:
     session = recording.open(tmp_path)
     at = len(session) - 1
     below = ct.plan(session, "koda-microcompact", at=at)
-    assert not below.changed and below.edits == [] and "is below 300 s" in below.reason
+    assert not below.has_changes and below.edits == [] and "is below 300 s" in below.reason
     forced = ct.plan(session, "koda-microcompact", at=at, force=True)
     assert dict(forced.report or {}) == {"cleared": 3, "tokens_saved": 342} and not forced.trigger.fires
 

@@ -12,7 +12,7 @@ import pytest
 
 import context_tui as ct
 from context_tui.export import files
-from context_tui.export.files import ExportError, export, is_copied, writable_formats
+from context_tui.export.files import ExportError, export, is_copied, list_writable_formats
 from context_tui.formats.base import scan
 from context_tui.formats.opening import open_session
 from context_tui.formats.registry import FORMATS
@@ -35,7 +35,7 @@ def copies_of(path: Path, folder: Path) -> list[str]:
     wrong = []
     for session in sessions(path):
         form = session.info.format
-        if form in writable_formats():
+        if form in list_writable_formats():
             done = export(session, folder / f"out{path.suffix}", form, force=True)
             again = ct.open_session(done.path)
             if recorded(again) != recorded(session):
@@ -56,7 +56,7 @@ def test_samples(path: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: str(path.relative_to(CORPUS)))
 def test_recordings(path: Path, tmp_path: Path) -> None:
     try:
-        ct.sessions_in(path)
+        ct.list_sessions(path)
     except ct.Error:
         pytest.skip("not a format that is read")
     assert copies_of(path, tmp_path) == []
@@ -103,7 +103,7 @@ def test_lines_are_copied_with_sidechains_branches_and_what_cannot_be_read(tmp_p
     session = ct.open_session(path)
     done = export(session, tmp_path / "s.copy.jsonl", "claude-code")
     assert done.path.read_bytes() == path.read_bytes() and done.losses == []
-    assert {info.id for info in ct.sessions_in(done.path)} == {"", "helper"}
+    assert {info.id for info in ct.list_sessions(done.path)} == {"", "helper"}
     assert [branch.id for branch in ct.open_session(done.path).facts.branches] == ["branch-1"]
 
 
@@ -239,7 +239,7 @@ def test_an_input_that_has_changed_is_refused(tmp_path: Path, monkeypatch: pytes
         export(session, tmp_path / "out.jsonl", "claude-code")
 
 
-@pytest.mark.parametrize("name", writable_formats())
+@pytest.mark.parametrize("name", list_writable_formats())
 def test_another_format_keeps_the_usage_that_it_can_hold_and_tells_the_rest(tmp_path: Path, name: str) -> None:
     numbers = {"prompt_tokens": 900, "completion_tokens": 5, "cache_read_tokens": 300}
     path = make(tmp_path / "koda.db", [user("go"), {**reply("Gone."), **numbers}, user("on")])
@@ -264,16 +264,16 @@ def test_a_session_that_was_read_in_part_is_copied_in_part(tmp_path: Path) -> No
     path = tmp_path / "s.jsonl"
     path.write_text(FORKED)
     form = FORMATS["claude-code"]
-    scanner = form.scanner(path, form.sessions(path)[0])
+    scanner = form.make_scanner(path, form.list_sessions(path)[0])
     while len(scanner.session()) < 2:
         scanner.advance(0.0)
     session = scanner.session()
     done = export(session, tmp_path / "out.jsonl", "claude-code")
     assert FORKED.startswith(done.path.read_text())
-    assert len(scan(form.scanner(done.path, form.sessions(done.path)[0]))) == len(session)
+    assert len(scan(form.make_scanner(done.path, form.list_sessions(done.path)[0]))) == len(session)
 
 
-@pytest.mark.parametrize("name", [name for name in writable_formats() if FORMATS[name].copies])
+@pytest.mark.parametrize("name", [name for name in list_writable_formats() if FORMATS[name].copies])
 def test_whether_a_session_is_copied_is_known_before(tmp_path: Path, name: str) -> None:
     """As the dialog says of the session, its branches and its sidechains, what is done to it."""
     told = []

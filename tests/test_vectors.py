@@ -74,25 +74,25 @@ def test_defect_microcompact(vector: dict[str, Any], session: Session) -> None:
     made, expect = plan(session, "defect-microcompact"), vector["expect"]["defect_micro"]
     after = apply(session, made)
     if expect is None:
-        assert not made.changed and made.report is None and after is session
+        assert not made.has_changes and made.report is None and after is session
         return
     assert dict(made.report or {}) == {k: expect[k] for k in ("tokens_before", "tokens_after", "cleared")}
     assert sorted({edit.message for edit in made.edits}) == expect["changed_messages"]
     assert made.tokens_after == expect["tokens_after"] == estimate(after)
-    assert not plan(after, "defect-microcompact").changed
+    assert not plan(after, "defect-microcompact").has_changes
 
 
 def test_defect_compact(vector: dict[str, Any], session: Session) -> None:
     for expect in vector["expect"]["defect_full"]:
         made = plan(session, "defect-compact", threshold=expect["threshold"])
         if expect["plan"] is None:
-            assert not made.changed and made.reason
+            assert not made.has_changes and made.reason
             continue
         answer = expect["plan"]
         assert made.boundary == answer["drop_count"]
         assert made.previous_summary == answer["prev_summary"]
         assert made.tokens_before == answer["tokens_before"]
-        assert [digest(message) for message in made.head] == answer["head_sha256"]
+        assert [digest(message) for message in made.messages_to_summarise] == answer["head_sha256"]
         after = apply(session, made, vector["summary"])
         assert estimate(after) == answer["tokens_after"]
         assert after.to_messages()[1:] == session.to_messages()[answer["drop_count"] :]
@@ -114,4 +114,4 @@ def test_agent_sdk_split(vector: dict[str, Any], session: Session) -> None:
     for expect in vector["expect"]["sdk_split"]:
         made = plan(session, "agent-sdk-compact", min_keep=expect["min_keep"])
         assert made.messages_dropped == expect["split"]
-        assert made.changed == bool(expect["split"])
+        assert made.has_changes == bool(expect["split"])

@@ -17,100 +17,102 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from context_tui.errors import Error, UnreadableSession
 from context_tui.formats.base import scan
-from context_tui.formats.opening import scanner_for, session_suffixes, sessions_in, split_spec
-from context_tui.lab.sweep.measure import How, measured
-from context_tui.lab.sweep.results import Unread
-from context_tui.lab.sweep.rows import Row
-from context_tui.lab.sweep.settings import Setting, setting
+from context_tui.formats.opening import list_session_suffixes, list_sessions, make_scanner, split_spec
+from context_tui.lab.sweep.measure import SweepOptions, sweep_session
+from context_tui.lab.sweep.results import UnreadSession
+from context_tui.lab.sweep.rows import SweepRow
+from context_tui.lab.sweep.settings import SweepSetting, build_setting
 from context_tui.policies.registry import POLICIES
-from context_tui.policies.toml import policy_of
+from context_tui.policies.toml import parse_policy
 from context_tui.session.session import SessionInfo
 
 if TYPE_CHECKING:
     from distributed import Client
 
 
-class Place(NamedTuple):
+class SweepSource(NamedTuple):
     """A session to sweep: its name in rows, and the size and time (ns) of its file, by which a change is seen."""
 
     name: str
     info: SessionInfo
-    bytes: int
-    modified: int
+    file_size: int
+    modified_ns: int
 
 
-class Task(NamedTuple):
+class SweepTask(NamedTuple):
     """A session, and the numbers of the settings that are wanted of it."""
 
-    place: Place
-    settings: Sequence[int]
+    source: SweepSource
+    setting_numbers: Sequence[int]
 
 
-class Done(NamedTuple):
-    """The rows of a session; or ``why`` there are none."""
+class TaskResult(NamedTuple):
+    """The rows of a session; or ``failure_reason`` there are none."""
 
-    place: Place
-    rows: Sequence[Row]
-    why: str = ""
+    source: SweepSource
+    rows: Sequence[SweepRow]
+    failure_reason: str = ""
 
 
 @dataclass(frozen=True)
-class Work:
+class SweepWork:
     """What is done with every session, in a form that goes to other processes: policies by name, with parameters.
 
-    ``files`` are the paths and texts of policies that were given as TOML.
+    ``policy_files`` are the paths and texts of policies that were given as TOML.
     """
 
     settings: Sequence[tuple[str, dict[str, Any]]]
-    how: How
-    files: Sequence[tuple[str, str]] = ()
+    options: SweepOptions
+    policy_files: Sequence[tuple[str, str]] = ()
 
     @classmethod
-    def of(cls, settings: Iterable[Setting], how: How, files: Sequence[Path] = ()) -> Work:
+    def from_settings(
+        cls, settings: Iterable[SweepSetting], options: SweepOptions, files: Sequence[Path] = ()
+    ) -> SweepWork:
         """The work of these settings; *files* are those of policies that are TOML."""
         texts = [(str(path), path.read_text("utf-8-sig")) for path in files]
-        return cls([(each.policy.name, each.params.model_dump()) for each in settings], how, texts)
+        return cls([(each.policy.name, each.params.model_dump()) for each in settings], options, texts)
 
-    def made(self) -> list[Setting]:
+    def build_settings(self) -> list[SweepSetting]:
         """The settings, in this process."""
-        for path, text in self.files:
-            policy = policy_of(text, path)
+        for path, text in self.policy_files:
+            policy = parse_policy(text, path)
             if policy.name not in POLICIES:
                 POLICIES.add(policy, policy.name, path)
         policies = {name: POLICIES[name] for name, _ in self.settings}
-        return [setting(policies[name], policies[name].Params(**values)) for name, values in self.settings]
+        return [build_setting(policies[name], policies[name].Params(**values)) for name, values in self.settings]
 
 
-class Stopped(Exception):
+class SweepStopped(Exception):
     """The sweep was told to stop."""
 
 
 # What there is
 
 
-def places(specs: Sequence[str | Path]) -> tuple[list[Place], list[Unread]]:
+def find_sources(specs: Sequence[str | Path]) -> tuple[list[SweepSource], list[UnreadSession]]:
     """The sessions of files, ``PATH#ID`` and folders with all that is in them, each once; and what cannot be read."""
-    found: dict[str, Place] = {}
-    unread: list[Unread] = []
+    found: dict[str, SweepSource] = {}
+    unread: list[UnreadSession] = []
     for spec in specs:
         try:
             path, _ = split_spec(spec)
-            listed = _within(path, unread) if os.path.isdir(path) else sessions_in(spec)
+            listed = _iter_folder_sessions(path, unread) if os.path.isdir(path) else list_sessions(spec)
             for info in listed:
                 status = os.stat(info.path)
                 name = f"{info.path}#{info.id}" if info.id else info.path
-                found.setdefault(name, Place(name, info, status.st_size, status.st_mtime_ns))
+                found.setdefault(name, SweepSource(name, info, status.st_size, status.st_mtime_ns))
         except (Error, OSError) as error:
-            unread.append(Unread(str(spec), _why(error, str(spec))))
+            unread.append(UnreadSession(str(spec), _format_reason(error, str(spec))))
     return list(found.values()), unread
 
 
-def _within(folder: Path, unread: list[Unread]) -> Iterator[SessionInfo]:
+def _iter_folder_sessions(folder: Path, unread: list[UnreadSession]) -> Iterator[SessionInfo]:
     """The sessions of all files in a folder and in those in it."""
-    suffixes = session_suffixes()
+    suffixes = list_session_suffixes()
 
     def closed(error: OSError) -> None:
-        unread.append(Unread(str(error.filename), error.strerror or "it cannot be read"))
+        unread.append(UnreadSession(str(error.filename), error.strerror or "it cannot be read"))
 
     for here, folders, files in os.walk(folder, onerror=closed):
         folders.sort()
@@ -118,40 +120,42 @@ def _within(folder: Path, unread: list[Unread]) -> Iterator[SessionInfo]:
             path = os.path.join(here, name)
             if name.endswith(suffixes) and os.path.isfile(path):
                 try:
-                    yield from sessions_in(path)
+                    yield from list_sessions(path)
                 except (Error, OSError) as error:
-                    unread.append(Unread(path, _why(error, path)))
+                    unread.append(UnreadSession(path, _format_reason(error, path)))
 
 
-def _why(error: Exception, where: str) -> str:
+def _format_reason(error: Exception, where: str) -> str:
     return str(error).removeprefix(f"{where}: ")
 
 
 # One session
 
 
-def work_on(task: Task, settings: Sequence[Setting], how: How, checkpoint: Callable[[], object]) -> Done:
+def run_task(
+    task: SweepTask, settings: Sequence[SweepSetting], options: SweepOptions, checkpoint: Callable[[], object]
+) -> TaskResult:
     """All that is wanted of a session. One that cannot be read or replayed says so."""
-    place = task.place
+    place = task.source
     try:
-        session = scan(scanner_for(place.info))
+        session = scan(make_scanner(place.info))
         folder = session.info.cwd or place.info.cwd or os.path.dirname(os.path.abspath(place.info.path))
         session = replace(session, info=replace(session.info, cwd=folder))
-        wanted = [settings[number] for number in task.settings]
-        return Done(place, list(measured(session, wanted, how, name=place.name, checkpoint=checkpoint)))
+        wanted = [settings[number] for number in task.setting_numbers]
+        return TaskResult(place, list(sweep_session(session, wanted, options, name=place.name, checkpoint=checkpoint)))
     except (UnreadableSession, OSError) as error:
-        return Done(place, [], _why(error, place.info.path))
+        return TaskResult(place, [], _format_reason(error, place.info.path))
     except Error as error:
-        return Done(place, [], str(error))
+        return TaskResult(place, [], str(error))
 
 
 # On this machine
 
-_here: dict[str, Any] = {}
+_worker_state: dict[str, Any] = {}
 """In a worker process: its settings, and whether it is to stop."""
 
 
-def _begin(work: Work, stop: Any) -> None:
+def _init_worker(work: SweepWork, stop: Any) -> None:
     """Begin a worker process. Interrupts are for the one that started it, and when that has gone, it goes too."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
@@ -162,18 +166,20 @@ def _begin(work: Work, stop: Any) -> None:
             os._exit(1)
 
         Thread(target=follow, daemon=True).start()
-    _here.update(settings=work.made(), how=work.how, stop=stop)
+    _worker_state.update(settings=work.build_settings(), how=work.options, stop=stop)
 
 
-def _in_worker(task: Task) -> Done:
+def _run_in_worker(task: SweepTask) -> TaskResult:
     def checkpoint() -> None:
-        if _here["stop"].is_set():
-            raise Stopped
+        if _worker_state["stop"].is_set():
+            raise SweepStopped
 
-    return work_on(task, _here["settings"], _here["how"], checkpoint)
+    return run_task(task, _worker_state["settings"], _worker_state["how"], checkpoint)
 
 
-def on_processes(tasks: Sequence[Task], work: Work, jobs: int | None = None) -> Generator[Done, None, None]:
+def run_on_processes(
+    tasks: Sequence[SweepTask], work: SweepWork, jobs: int | None = None
+) -> Generator[TaskResult, None, None]:
     """Do all tasks, the largest files first, in processes of their own; in this one for a single job or task.
 
     Closing the iterator, or an interrupt, ends them. A session on which a process ends is told, and the others go on.
@@ -181,32 +187,34 @@ def on_processes(tasks: Sequence[Task], work: Work, jobs: int | None = None) -> 
     Args:
         jobs: processes at a time (default: one for each core).
     """
-    waiting = sorted(tasks, key=lambda task: -task.place.bytes)
-    jobs = min(jobs or cores(), len(waiting))
+    waiting = sorted(tasks, key=lambda task: -task.source.file_size)
+    jobs = min(jobs or count_cores(), len(waiting))
     if jobs <= 1:
-        settings = work.made()
+        settings = work.build_settings()
         for task in waiting:
-            yield work_on(task, settings, work.how, lambda: None)
+            yield run_task(task, settings, work.options, lambda: None)
         return
-    left = yield from _in_processes(waiting, work, jobs)
+    left = yield from _run_in_pool(waiting, work, jobs)
     for task in left:  # a process ended: one at a time tells on which
-        if (yield from _in_processes([task], work, 1)):
-            yield Done(task.place, [], "the process that read it ended; it may need more memory than there is")
+        if (yield from _run_in_pool([task], work, 1)):
+            yield TaskResult(task.source, [], "the process that read it ended; it may need more memory than there is")
 
 
-def cores() -> int:
+def count_cores() -> int:
     """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _in_processes(tasks: Sequence[Task], work: Work, jobs: int) -> Generator[Done, None, list[Task]]:
+def _run_in_pool(
+    tasks: Sequence[SweepTask], work: SweepWork, jobs: int
+) -> Generator[TaskResult, None, list[SweepTask]]:
     """Do tasks in processes; returns those that are left when one of these ends."""
     context = multiprocessing.get_context("spawn")
     stop = context.Event()
     left = {id(task): task for task in tasks}
-    pool = ProcessPoolExecutor(jobs, context, _begin, (work, stop))
+    pool = ProcessPoolExecutor(jobs, context, _init_worker, (work, stop))
     try:
-        for task, future in _ahead(tasks, lambda task: pool.submit(_in_worker, task), 2 * jobs):
+        for task, future in _submit_ahead(tasks, lambda task: pool.submit(_run_in_worker, task), 2 * jobs):
             done = future.result()
             del left[id(task)]
             yield done
@@ -218,12 +226,12 @@ def _in_processes(tasks: Sequence[Task], work: Work, jobs: int) -> Generator[Don
     return list(left.values())
 
 
-def _ahead(
-    tasks: Iterable[Task], submit: Callable[[Task], Future[Done]], most: int
-) -> Iterator[tuple[Task, Future[Done]]]:
+def _submit_ahead(
+    tasks: Iterable[SweepTask], submit: Callable[[SweepTask], Future[TaskResult]], max_pending: int
+) -> Iterator[tuple[SweepTask, Future[TaskResult]]]:
     """Tasks with their results as they are done; a few are submitted ahead, so that results do not pile up."""
     waiting = iter(tasks)
-    going = {submit(task): task for task in islice(waiting, most)}
+    going = {submit(task): task for task in islice(waiting, max_pending)}
     while going:
         for future in wait(going, return_when=FIRST_COMPLETED).done:
             task = going.pop(future)
@@ -236,7 +244,7 @@ def _ahead(
 # On a cluster
 
 
-def on_cluster(client: Client, tasks: Sequence[Task], work: Work) -> Generator[Done, None, None]:
+def run_on_cluster(client: Client, tasks: Sequence[SweepTask], work: SweepWork) -> Generator[TaskResult, None, None]:
     """Do all tasks on the workers of a Dask cluster, which must see the files under the same paths.
 
     A task whose worker ends is done by another one. Closing the iterator cancels what is left.
@@ -244,31 +252,31 @@ def on_cluster(client: Client, tasks: Sequence[Task], work: Work) -> Generator[D
     from distributed import as_completed
 
     there = client.scatter(work, broadcast=True, hash=False)
-    waiting = [_anywhere(task) for task in sorted(tasks, key=lambda task: -task.place.bytes)]
-    futures = {client.submit(_in_cluster, task, there, pure=False): task for task in waiting}
+    waiting = [_make_paths_absolute(task) for task in sorted(tasks, key=lambda task: -task.source.file_size)]
+    futures = {client.submit(_run_on_cluster_worker, task, there, pure=False): task for task in waiting}
     try:
         for future in as_completed(list(futures)):
-            yield _of_cluster(future, futures[future])
+            yield _get_cluster_result(future, futures[future])
             future.release()
     finally:
         with suppress(Exception):
             client.cancel([future for future in futures if not future.done()])
 
 
-def _anywhere(task: Task) -> Task:
+def _make_paths_absolute(task: SweepTask) -> SweepTask:
     """A task for a process with another current folder."""
-    info = task.place.info
-    return task._replace(place=task.place._replace(info=replace(info, path=os.path.abspath(info.path))))
+    info = task.source.info
+    return task._replace(source=task.source._replace(info=replace(info, path=os.path.abspath(info.path))))
 
 
-def _of_cluster(future: Any, task: Task) -> Done:
+def _get_cluster_result(future: Any, task: SweepTask) -> TaskResult:
     """The rows of a task that has come to its end on a cluster, or what went wrong with it there."""
     try:
-        done: Done = future.result()
+        done: TaskResult = future.result()
     except (Exception, CancelledError) as error:  # whatever its workers raise
-        return Done(task.place, [], f"failed on the cluster: {type(error).__name__}: {error}")
+        return TaskResult(task.source, [], f"failed on the cluster: {type(error).__name__}: {error}")
     return done
 
 
-def _in_cluster(task: Task, work: Work) -> Done:
-    return work_on(task, work.made(), work.how, lambda: None)
+def _run_on_cluster_worker(task: SweepTask, work: SweepWork) -> TaskResult:
+    return run_task(task, work.build_settings(), work.options, lambda: None)

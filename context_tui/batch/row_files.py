@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from context_tui import __version__
-from context_tui.batch.processes import Place
+from context_tui.batch.processes import SweepSource
 from context_tui.errors import Error
-from context_tui.lab.sweep.measure import How
-from context_tui.lab.sweep.rows import Row, flat, row_of, row_report
+from context_tui.lab.sweep.measure import SweepOptions
+from context_tui.lab.sweep.rows import SweepRow, build_row_report, flatten_row, parse_row_report
 from context_tui.text.private_files import private_folder
 
 SCHEMA = "context-tui.sweep/1"
@@ -26,36 +26,38 @@ class SweepFileError(Error):
     """A file of a sweep that cannot be read, written, or gone on with."""
 
 
-class Journal:
+class SweepJournal:
     """A file of rows, one JSON object a line behind a first one that says how they were made.
 
     Each line is written whole before the next begins, so that a kill costs the last one at most. ``rows`` are those
     that were there already and still hold: their sessions have not changed since.
     """
 
-    def __init__(self, path: Path, how: How, places: Iterable[Place], *, resume: bool, force: bool) -> None:
+    def __init__(
+        self, path: Path, options: SweepOptions, sources: Iterable[SweepSource], *, resume: bool, force: bool
+    ) -> None:
         """Begin a file, or go on with it.
 
         Raises:
             SweepFileError: it is there (and neither *resume* nor *force*), is no such file, or cannot be written.
         """
-        self.path, self.rows = path, dict[tuple[str, str], Row]()
-        self._head: dict[str, Any] = {"schema": SCHEMA, "version": __version__, "how": asdict(how)}
-        self._places = {place.name: place for place in places}
+        self.path, self.rows = path, dict[tuple[str, str], SweepRow]()
+        self._header: dict[str, Any] = {"schema": SCHEMA, "version": __version__, "how": asdict(options)}
+        self._sources = {place.name: place for place in sources}
         goes_on = resume and path.exists()
         if path.exists() and not resume and not force:
             raise SweepFileError(f"{path} exists; go on with it by --resume, or replace it by --force")
         try:
-            end = self._read() if goes_on else 0
+            end = self._read_rows() if goes_on else 0
             self._file: IO[str] = path.open("r+" if goes_on else "w", encoding="ascii")
             self._file.truncate(end)
             self._file.seek(end)
         except OSError as error:
             raise SweepFileError(f"{path} cannot be written: {error.strerror}") from None
         if not end:
-            self._write([self._head])
+            self._write_lines([self._header])
 
-    def _read(self) -> int:
+    def _read_rows(self) -> int:
         """Take the rows of a file; returns where its last whole line ends."""
         end = 0
         with self.path.open("rb") as file:
@@ -64,34 +66,34 @@ class Journal:
                     break  # half of one, of a sweep that was killed
                 try:
                     found = json.loads(line)
-                    self._keep(found) if number else self._check(found)
+                    self._append_recorded_row(found) if number else self._check_header(found)
                 except (ValueError, KeyError, TypeError, RecursionError):
                     wrong = f"line {number + 1} is no row of a sweep; give another file"
                     raise SweepFileError(f"{self.path}: {wrong}") from None
                 end += len(line)
         return end
 
-    def _check(self, found: Any) -> None:
-        if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+    def _check_header(self, header: Any) -> None:
+        if not isinstance(header, dict) or header.get("schema") != SCHEMA:
             raise SweepFileError(f"{self.path}: is no file of a sweep; give another one")
-        if found != self._head:
+        if header != self._header:
             raise SweepFileError(f"{self.path}: was made with other options or another version; begin anew by --force")
 
-    def _keep(self, found: dict[str, Any]) -> None:
-        file, place = found.pop("file"), self._places.get(found["session"])
-        row = row_of(found)
-        if place is not None and file == _file(place):
+    def _append_recorded_row(self, line: dict[str, Any]) -> None:
+        file, place = line.pop("file"), self._sources.get(line["session"])
+        row = parse_row_report(line)
+        if place is not None and file == _describe_file(place):
             self.rows[row.session, row.setting] = row
 
-    def add(self, place: Place, rows: Iterable[Row]) -> None:
+    def append_rows(self, source: SweepSource, rows: Iterable[SweepRow]) -> None:
         """Write the rows of a session.
 
         Raises:
             SweepFileError: they cannot be written.
         """
-        self._write({**row_report(row), "file": _file(place)} for row in rows)
+        self._write_lines({**build_row_report(row), "file": _describe_file(source)} for row in rows)
 
-    def _write(self, lines: Iterable[Mapping[str, Any]]) -> None:
+    def _write_lines(self, lines: Iterable[Mapping[str, Any]]) -> None:
         try:
             for line in lines:
                 self._file.write(json.dumps(line, ensure_ascii=True) + "\n")
@@ -104,7 +106,7 @@ class Journal:
         with suppress(OSError):
             self._file.close()
 
-    def finish(self, rows: Iterable[Row]) -> None:
+    def write_sorted_rows(self, rows: Iterable[SweepRow]) -> None:
         """Write the rows of the whole sweep in place of those that were kept as they were made.
 
         Raises:
@@ -113,19 +115,19 @@ class Journal:
         self.close()
 
         def write(file: IO[str]) -> None:
-            file.write(json.dumps(self._head, ensure_ascii=True) + "\n")
+            file.write(json.dumps(self._header, ensure_ascii=True) + "\n")
             for row in rows:
-                line = {**row_report(row), "file": _file(self._places[row.session])}
+                line = {**build_row_report(row), "file": _describe_file(self._sources[row.session])}
                 file.write(json.dumps(line, ensure_ascii=True) + "\n")
 
-        _replace(self.path, write)
+        _replace_file(self.path, write)
 
 
-def _file(place: Place) -> dict[str, int]:
-    return {"bytes": place.bytes, "modified": place.modified}
+def _describe_file(source: SweepSource) -> dict[str, int]:
+    return {"bytes": source.file_size, "modified": source.modified_ns}
 
 
-def _replace(path: Path, write: Callable[[IO[str]], object]) -> None:
+def _replace_file(path: Path, write: Callable[[IO[str]], object]) -> None:
     """Write a file whole, or leave what is there."""
     try:
         with private_folder(path.absolute().parent, path.name) as folder:
@@ -137,54 +139,54 @@ def _replace(path: Path, write: Callable[[IO[str]], object]) -> None:
         raise SweepFileError(f"{path} cannot be written: {error.strerror}") from None
 
 
-def _columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _collect_columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
-def write_csv(path: Path, rows: Iterable[Row]) -> None:
+def write_csv(path: Path, rows: Iterable[SweepRow]) -> None:
     """Rows as a table with a line of names.
 
     Raises:
         SweepFileError: it cannot be written.
     """
-    lines = [flat(row) for row in rows]
+    lines = [flatten_row(row) for row in rows]
 
     def write(file: IO[str]) -> None:
-        writer = csv.DictWriter(file, _columns(lines))
+        writer = csv.DictWriter(file, _collect_columns(lines))
         writer.writeheader()
         writer.writerows(lines)
 
-    _replace(path, write)
+    _replace_file(path, write)
 
 
-def can_write_parquet() -> None:
+def require_pyarrow() -> None:
     """Look for pyarrow, before there is anything to lose.
 
     Raises:
         SweepFileError: it is not installed.
     """
     if find_spec("pyarrow") is None:
-        raise SweepFileError(NO_PARQUET)
+        raise SweepFileError(PARQUET_MISSING_TEXT)
 
 
-def write_parquet(path: Path, rows: Iterable[Row]) -> None:
+def write_parquet(path: Path, rows: Iterable[SweepRow]) -> None:
     """Rows as a Parquet table.
 
     Raises:
         SweepFileError: pyarrow is not installed, or it cannot be written.
     """
-    can_write_parquet()
+    require_pyarrow()
     import pyarrow
     from pyarrow import parquet
 
-    lines = [flat(row) for row in rows]
-    table = pyarrow.Table.from_pydict({name: [line.get(name) for line in lines] for name in _columns(lines)})
+    lines = [flatten_row(row) for row in rows]
+    table = pyarrow.Table.from_pydict({name: [line.get(name) for line in lines] for name in _collect_columns(lines)})
 
     def write(file: IO[str]) -> None:
         assert isinstance(file, TextIOWrapper)
         parquet.write_table(table, file.buffer)
 
-    _replace(path, write)
+    _replace_file(path, write)
 
 
-NO_PARQUET = "Parquet needs pyarrow; install it by `pip install 'context-tui[parquet]'`, or write --csv"
+PARQUET_MISSING_TEXT = "Parquet needs pyarrow; install it by `pip install 'context-tui[parquet]'`, or write --csv"

@@ -54,7 +54,7 @@ options:
 (128 + n: ended by signal n).
 """
 
-SIGNALLED = 128
+SIGNAL_EXIT_BASE = 128
 """Exit codes above this name a signal; 130 of an interrupt is one of them."""
 
 
@@ -66,24 +66,24 @@ def main(argv: list[str] | None = None) -> int:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character is no reason to fail
     with handle_termination():
-        return _guarded(arguments)
+        return _run_guarded(arguments)
 
 
-def _guarded(arguments: list[str]) -> int:
+def _run_guarded(arguments: list[str]) -> int:
     """Run, and turn whatever ends it into a line and an exit code."""
     try:
         try:
-            code = _run(arguments)
+            code = _dispatch(arguments)
         finally:
             _clean_up()
-        if code > SIGNALLED:
-            _drop_what_nobody_reads()
+        if code > SIGNAL_EXIT_BASE:
+            _drop_closed_streams()
         sys.stdout.flush()
         return code
     except Error as error:
-        return _report(error)
+        return _report_error(error)
     except Terminated as error:
-        return _ended(error)
+        return _report_termination(error)
     except KeyboardInterrupt:
         print("context-tui: interrupted", file=sys.stderr)
         return ExitCode.INTERRUPTED
@@ -94,17 +94,17 @@ def _guarded(arguments: list[str]) -> int:
         return stop.code if isinstance(stop.code, int) else ExitCode.USAGE
     except Exception as error:
         if ended := find_termination(error):
-            return _ended(ended)
+            return _report_termination(ended)
         if isinstance(error, OSError) and error.errno in (ENOSPC, EDQUOT, EIO, EBADF):
-            from context_tui.cli.output import talk
+            from context_tui.cli.output import print_notice
 
             _drop_output()
-            talk(f"{error.filename or 'standard output'}: {error.strerror}")
+            print_notice(f"{error.filename or 'standard output'}: {error.strerror}")
             return ExitCode.FAILED
-        return _crashed(error)
+        return _report_crash(error)
 
 
-def _run(arguments: list[str]) -> int:
+def _dispatch(arguments: list[str]) -> int:
     first = arguments[0] if arguments else ""
     if first in ("--version", "-V"):
         print(f"context-tui {__version__}")
@@ -144,7 +144,7 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _drop_what_nobody_reads() -> None:
+def _drop_closed_streams() -> None:
     """The same for each stream that cannot be written to: the terminal may have gone."""
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -153,32 +153,32 @@ def _drop_what_nobody_reads() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _ended(by: Terminated) -> int:
+def _report_termination(by: Terminated) -> int:
     with suppress(OSError):  # the terminal may have gone
         print(f"context-tui: ended by {by}", file=sys.stderr)
     with suppress(OSError):
         _drop_output()
-    _drop_what_nobody_reads()
+    _drop_closed_streams()
     return by.exit_code
 
 
-def _report(error: Error) -> int:
-    from context_tui.cli.output import talk
+def _report_error(error: Error) -> int:
+    from context_tui.cli.output import print_notice
     from context_tui.text.sanitize import make_visible
 
-    talk(str(error))
+    print_notice(str(error))
     if isinstance(error, SeveralSessions):
         for session_id in error.ids:
             print(make_visible(session_id), file=sys.stderr)
     return error.exit_code
 
 
-def _crashed(error: Exception) -> int:
+def _report_crash(error: Exception) -> int:
     """A defect of ours: one line, and the traceback in a log."""
     import tempfile
     import traceback
 
-    from context_tui.cli.output import talk
+    from context_tui.cli.output import print_notice
 
     what = f"internal error ({type(error).__name__}); please report it with"
     try:
@@ -186,7 +186,7 @@ def _crashed(error: Exception) -> int:
             "w", prefix="context-tui-", suffix=".log", delete=False, encoding="utf-8", errors="backslashreplace"
         ) as log:
             traceback.print_exception(error, file=log)
-        talk(f"{what} the log {log.name}")
+        print_notice(f"{what} the log {log.name}")
     except OSError as no_log:
-        talk(f"{what} what you did; the log cannot be written ({no_log.strerror})")
+        print_notice(f"{what} what you did; the log cannot be written ({no_log.strerror})")
     return ExitCode.FAILED

@@ -11,34 +11,50 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from context_tui.cli.leftovers import offer
-from context_tui.cli.options import add_policy, add_session, file_named, named, one_of, opened, parse, parser
-from context_tui.cli.output import say, talk, write_json
-from context_tui.cli.plan import plan_of, request_line, request_report
+from context_tui.cli.leftovers import offer_leftover_removal
+from context_tui.cli.options import (
+    add_policy_options,
+    add_session_options,
+    build_choice_type,
+    build_parser,
+    open_named_session,
+    parse_arguments,
+    parse_name,
+    parse_output_path,
+)
+from context_tui.cli.output import print_line, print_notice, write_json
+from context_tui.cli.plan import build_request_report, format_request, plan_from_options
 from context_tui.compaction.apply import apply
-from context_tui.compaction.next_request import NextRequest, next_request
+from context_tui.compaction.next_request import NextRequest, compute_next_request
 from context_tui.compaction.plan import Plan
 from context_tui.compaction.tool_pairing import Orphan
 from context_tui.errors import ExitCode, SummarizerError
-from context_tui.export.files import ExportResult, check_place, export, export_formats, try_export, writable_formats
-from context_tui.export.in_place import carry_out, check_in_place
-from context_tui.export.prepare import unpaired
+from context_tui.export.files import (
+    ExportResult,
+    check_output_path,
+    export,
+    list_export_formats,
+    list_writable_formats,
+    try_export,
+)
+from context_tui.export.in_place import apply_in_place, check_in_place
+from context_tui.export.prepare import check_message_pairs
 from context_tui.session.session import Session
 from context_tui.summarizer.plan_summary import (
     EXTRACT,
-    KINDS,
-    blocking_checks,
-    choose,
-    notice,
-    prepare,
-    write_blocking,
+    SUMMARIZER_KINDS,
+    choose_summarizer,
+    find_blocking_checks,
+    format_notice,
+    prepare_summary,
+    write_summary_blocking,
 )
 from context_tui.text.sanitize import make_visible
 from context_tui.tokens import estimate
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenSummary:
     """A summary and who wrote it: ``kind`` is model or extract."""
 
     kind: str
@@ -48,15 +64,15 @@ class Written:
 
 def run(arguments: Sequence[str]) -> int:
     """Apply one policy to one session, and write what it leaves."""
-    options = parser(
+    options = build_parser(
         "apply",
         "Apply a policy to a session and write the result to a new file. The session stays as it is; only koda's"
         " database can be changed in place, when asked for.",
     )
-    add_session(options)
-    add_policy(options)
+    add_session_options(options)
+    add_policy_options(options)
     where = options.add_mutually_exclusive_group(required=True)
-    where.add_argument("-o", "--out", type=file_named, metavar="OUT", help="the file to write")
+    where.add_argument("-o", "--out", type=parse_output_path, metavar="OUT", help="the file to write")
     where.add_argument(
         "--dry-run", action="store_true", help="write nothing; tell what would be left, and what FORMAT cannot hold"
     )
@@ -68,90 +84,90 @@ def run(arguments: Sequence[str]) -> int:
     )
     options.add_argument(
         "--to",
-        type=one_of("format", export_formats()),
+        type=build_choice_type("format", list_export_formats()),
         metavar="FORMAT",
         help="format of OUT, or markdown, a page to read (default: that of the session)",
     )
     options.add_argument("--force", action="store_true", help="replace OUT if it exists")
     options.add_argument(
         "--summarizer",
-        type=one_of("summarizer", KINDS),
+        type=build_choice_type("summarizer", SUMMARIZER_KINDS),
         metavar="NAME",
         default=EXTRACT,
-        help=f"who writes the summary: {', '.join(KINDS)} (default: extract, which asks no model)",
+        help=f"who writes the summary: {', '.join(SUMMARIZER_KINDS)} (default: extract, which asks no model)",
     )
-    options.add_argument("--model", type=named, help="the model to ask")
+    options.add_argument("--model", type=parse_name, help="the model to ask")
     options.add_argument("--base-url", metavar="URL", help="the server to ask (default: that of the vendor)")
     options.add_argument("--mask-secrets", action="store_true", help="mask suspected secrets in what is sent")
     options.add_argument("--json", action="store_true", help="print one JSON document")
-    given = parse(options, arguments)
+    given = parse_arguments(options, arguments)
     if not given.out and (unused := "--to" if given.to and given.in_place else "--force" if given.force else ""):
         options.error(f"{unused} is for a new file; leave it out, or name one with -o OUT")
 
-    session = opened(given.session, given.window)
+    session = open_named_session(given.session, given.window)
     if given.in_place:
-        return _in_place(session, given)
-    to = given.to or (session.info.format if session.info.format in writable_formats() else "anthropic")
+        return _apply_in_place(session, given)
+    to = given.to or (session.info.format if session.info.format in list_writable_formats() else "anthropic")
     if not given.dry_run:
-        check_place(session, given.out, given.force)
-        offer(given.out.parent)
-    made = plan_of(session, given)
-    if not made.changed:
-        talk(f"{made.reason}; nothing was written")
+        check_output_path(session, given.out, given.force)
+        offer_leftover_removal(given.out.parent)
+    made = plan_from_options(session, given)
+    if not made.has_changes:
+        print_notice(f"{made.reason}; nothing was written")
         if given.json:
-            write_json(report_of(session, made, made.tokens_after, None, None))
+            write_json(build_report(session, made, made.tokens_after, None, None))
         return ExitCode.DONE
-    written = _summary(made, given) if made.summarises else None
+    written = _write_summary(made, given) if made.needs_summary else None
     after = apply(session, made, written.text if written else None)
     total = estimate(after) or 0  # before OUT is there, as all that may fail
     result = try_export(after, to) if given.dry_run else export(after, given.out, to, force=given.force)
-    report = report_of(session, made, total, written, result)
+    report = build_report(session, made, total, written, result)
     if given.dry_run:
         report |= {"out": None, "resume": None}
     if given.json:
         write_json(report)
     else:
-        show(report, result, next_request(made, written.text if written else None))
+        print_report(report, result, compute_next_request(made, written.text if written else None))
     return ExitCode.DONE
 
 
-def _in_place(session: Session, given: argparse.Namespace) -> int:
+def _apply_in_place(session: Session, given: argparse.Namespace) -> int:
     """Carry the plan out in the session's own file."""
     check_in_place(session)
-    offer(Path(os.path.realpath(session.info.path)).parent)
-    made = plan_of(session, given)
-    result = carry_out(session, made) if made.changed else None
+    offer_leftover_removal(Path(os.path.realpath(session.info.path)).parent)
+    made = plan_from_options(session, given)
+    result = apply_in_place(session, made) if made.has_changes else None
     if result is None:
-        talk(f"{made.reason}; nothing was changed")
-    report = report_of(session, made, made.tokens_after, None, result)
+        print_notice(f"{made.reason}; nothing was changed")
+    report = build_report(session, made, made.tokens_after, None, result)
     if given.json:
         write_json(report)
     elif result is not None:
-        show(report, result, next_request(made))
+        print_report(report, result, compute_next_request(made))
     return ExitCode.DONE
 
 
-def _summary(made: Plan, given: argparse.Namespace) -> Written:
+def _write_summary(made: Plan, given: argparse.Namespace) -> WrittenSummary:
     """Have the summary written; what is about to be sent goes to stderr first."""
-    prepared = prepare(made, mask_secrets=given.mask_secrets)
-    summarizer = choose(made, given.summarizer, given.model, given.base_url)
-    for line in notice(summarizer, prepared):
-        talk(line)
+    prepared = prepare_summary(made, mask_secrets=given.mask_secrets)
+    summarizer = choose_summarizer(made, given.summarizer, given.model, given.base_url)
+    for line in format_notice(summarizer, prepared):
+        print_notice(line)
     for repair in prepared.repairs if summarizer.endpoints else ():
-        talk(f"changed for the provider: {repair}")
-    summary = write_blocking(summarizer, prepared)
-    checks = prepared.checks_of(summary.text, summary)
+        print_notice(f"changed for the provider: {repair}")
+    summary = write_summary_blocking(summarizer, prepared)
+    checks = prepared.check_text(summary.text, summary)
     for check in checks:
         if not check.ok:
-            talk(f"{check.severity}: {check.name}: {check.detail}")
-    wrong = ", ".join(check.name for check in blocking_checks(checks))
+            print_notice(f"{check.severity}: {check.name}: {check.detail}")
+    wrong = ", ".join(check.name for check in find_blocking_checks(checks))
     if wrong:
-        draft = _draft(summary.text)
+        draft = _save_draft(summary.text)
         raise SummarizerError(f"the summary fails a check ({wrong}); OUT was not written; the draft is in {draft}")
-    return Written("model" if summary.model else "extract", summary.model or None, summary.text)
+    return WrittenSummary("model" if summary.model else "extract", summary.model or None, summary.text)
 
 
-def _draft(text: str) -> str:
+def _save_draft(text: str) -> str:
     """A summary that was paid for is not lost: it is kept in a private temporary file."""
     handle, name = tempfile.mkstemp(prefix="context-tui-summary-", suffix=".txt")
     with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
@@ -159,15 +175,15 @@ def _draft(text: str) -> str:
     return name
 
 
-def report_of(
-    session: Session, made: Plan, total: int, written: Written | None, result: ExportResult | None
+def build_report(
+    session: Session, made: Plan, total: int, written: WrittenSummary | None, result: ExportResult | None
 ) -> dict[str, Any]:
     """What was done as JSON-ready data (schema ``context-tui.apply/1``); no *result*: there was nothing to do.
 
     Args:
         total: estimated tokens of what is left.
     """
-    check = result.check if result else unpaired(session.messages_in(made.context))
+    check = result.check if result else check_message_pairs(session.messages_in(made.context))
     return {
         "schema": "context-tui.apply/1",
         "policy": made.policy,
@@ -182,37 +198,42 @@ def report_of(
             "summary": total - made.tokens_after if written else None,
             "estimator": "bytes/4",
         },
-        "next_request": request_report(next_request(made, written.text if written else None)),
+        "next_request": build_request_report(compute_next_request(made, written.text if written else None)),
         "summary": {"kind": written.kind, "model": written.model, "text": written.text} if written else None,
-        "check": {"inherited": [*map(_orphan, check.inherited)], "introduced": [*map(_orphan, check.introduced)]},
+        "check": {
+            "inherited": [*map(_build_orphan_report, check.inherited)],
+            "introduced": [*map(_build_orphan_report, check.introduced)],
+        },
         "losses": result.losses if result else [],
         "resume": (result.resume_command or None) if result else None,
         "backup": str(result.backup) if result and result.backup else None,
     }
 
 
-def _orphan(orphan: Orphan) -> dict[str, Any]:
+def _build_orphan_report(orphan: Orphan) -> dict[str, Any]:
     return {"kind": orphan.kind, "message": orphan.message, "block": orphan.block, "call_id": orphan.call_id}
 
 
-def show(report: dict[str, Any], result: ExportResult, request: NextRequest) -> None:
+def print_report(report: dict[str, Any], result: ExportResult, request: NextRequest) -> None:
     """What was done as text, or what would be."""
     tokens, check, summary = report["tokens"], report["check"], report["summary"]
-    say(f"{report['policy']}: estimated tokens {tokens['before']:,} -> {tokens['after']:,}")
-    say(f"next request: {request_line(request)}")
+    print_line(f"{report['policy']}: estimated tokens {tokens['before']:,} -> {tokens['after']:,}")
+    print_line(f"next request: {format_request(request)}")
     if summary:
         who = f"written by {summary['model']}" if summary["model"] else "an extract; no model was asked"
-        say(f"summary: estimated tokens {tokens['summary']:,}, {who}")
+        print_line(f"summary: estimated tokens {tokens['summary']:,}, {who}")
     inherited, introduced = len(check["inherited"]), len(check["introduced"])
-    say(f"unpaired calls and results: {inherited:,} in the recording, {introduced:,} introduced")
+    print_line(f"unpaired calls and results: {inherited:,} in the recording, {introduced:,} introduced")
     for loss in report["losses"]:
-        say(f"note: {loss}")
+        print_line(f"note: {loss}")
     if report["out"] is None:
-        say(f"nothing was written; {result.format} holds {'what is not noted here' if result.losses else 'all of it'}")
+        print_line(
+            f"nothing was written; {result.format} holds {'what is not noted here' if result.losses else 'all of it'}"
+        )
         return
     if result.backup:
-        say(f"backup of the whole database, as it was: {make_visible(result.backup)}")
-    say(f"{'changed in place' if result.backup else 'written'}: {make_visible(result.path)} ({result.format})")
+        print_line(f"backup of the whole database, as it was: {make_visible(result.backup)}")
+    print_line(f"{'changed in place' if result.backup else 'written'}: {make_visible(result.path)} ({result.format})")
     if result.resume_command:
-        say(f"resume: {make_visible(result.resume_command)}")
+        print_line(f"resume: {make_visible(result.resume_command)}")
     sys.stdout.flush()

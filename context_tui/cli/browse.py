@@ -11,39 +11,39 @@ from typing import Any
 
 from context_tui.app.config import read_config
 from context_tui.cli.options import (
-    add_policy_file,
-    message_number,
-    named,
-    opened,
-    parse,
-    parser,
-    policy_and_params,
-    spooled,
-    take_policy_files,
-    tokens,
+    add_policy_file_option,
+    build_parser,
+    load_policy_files,
+    open_named_session,
+    parse_arguments,
+    parse_message_number,
+    parse_name,
+    parse_tokens,
+    resolve_policy,
+    spool_stdin,
 )
 from context_tui.errors import ExitCode, SeveralSessions, UnreadableSession
-from context_tui.formats.opening import choose, only_one
+from context_tui.formats.opening import choose_session, find_main_session
 from context_tui.session.session import SessionInfo
 
 
 def run(arguments: Sequence[str]) -> int:
     """Open sessions in the inspector; a picker without SESSION, or with several."""
-    options = parser("", "Open sessions in the inspector; without SESSION, or with several, in its picker.")
-    options.add_argument("sessions", nargs="*", type=named, metavar="SESSION")
-    options.add_argument("--window", type=tokens, metavar="N")
-    options.add_argument("--at", type=message_number, metavar="N")
-    options.add_argument("-P", "--policy", type=named, metavar="POLICY")
-    add_policy_file(options)
+    options = build_parser("", "Open sessions in the inspector; without SESSION, or with several, in its picker.")
+    options.add_argument("sessions", nargs="*", type=parse_name, metavar="SESSION")
+    options.add_argument("--window", type=parse_tokens, metavar="N")
+    options.add_argument("--at", type=parse_message_number, metavar="N")
+    options.add_argument("-P", "--policy", type=parse_name, metavar="POLICY")
+    add_policy_file_option(options)
     options.add_argument("--follow", action="store_true", help="follow the session as it is written")
-    add_looks(options)
-    given = parse(options, arguments)
+    add_appearance_options(options)
+    given = parse_arguments(options, arguments)
     return open_inspector(given.sessions, given)
 
 
-def add_looks(options: argparse.ArgumentParser) -> None:
+def add_appearance_options(options: argparse.ArgumentParser) -> None:
     """Options about how the inspector looks."""
-    options.add_argument("--theme", type=named, metavar="NAME", help="light, dark, or a theme of Textual")
+    options.add_argument("--theme", type=parse_name, metavar="NAME", help="light, dark, or a theme of Textual")
     options.add_argument("--ascii", action="store_true", help="draw with plain characters")
     options.add_argument("--no-mouse", action="store_true", help="do not capture the mouse")
 
@@ -57,13 +57,16 @@ def open_inspector(specs: Sequence[str], given: argparse.Namespace, *, demo: boo
     """
     at, window, policy = (getattr(given, name, None) for name in ("at", "window", "policy"))
     settings: dict[str, dict[str, Any]] = {}
-    files = take_policy_files(getattr(given, "policy_file", ()))
+    files = load_policy_files(getattr(given, "policy_file", ()))
     policy = policy or next(iter(files), None)
     if policy:
-        from context_tui.policies.parameters import differences, params_for  # pydantic: only where a policy is named
+        from context_tui.policies.parameters import (  # pydantic: only where a policy is named
+            build_params,
+            find_changed_values,
+        )
 
-        chosen, texts = policy_and_params(policy)
-        policy, settings = chosen.name, differences(chosen, params_for(chosen, texts))
+        chosen, texts = resolve_policy(policy)
+        policy, settings = chosen.name, find_changed_values(chosen, build_params(chosen, texts))
     terminal = sys.stdout.isatty() and (sys.stdin.isatty() or "-" in specs)
     if not terminal:
         if not specs:
@@ -72,10 +75,10 @@ def open_inspector(specs: Sequence[str], given: argparse.Namespace, *, demo: boo
             raise SeveralSessions("no terminal for the picker; name one session", list(specs))
         from context_tui.cli import inspect  # pydantic: 100 ms, which the first paint can do without
 
-        session = opened(specs[0], window)
-        inspect.show(session, inspect.report_of(session, at))
+        session = open_named_session(specs[0], window)
+        inspect.print_report(session, inspect.build_report(session, at))
         return ExitCode.DONE
-    what, config = _named(specs), read_config()
+    what, config = _find_named_sessions(specs), read_config()
     gc.disable()  # until everything is imported, and nothing of it garbage: the inspector turns it on again
     try:
         from context_tui.tui.app import run as inspector  # Textual: 170 ms
@@ -97,25 +100,25 @@ def open_inspector(specs: Sequence[str], given: argparse.Namespace, *, demo: boo
         gc.enable()
 
 
-def _named(specs: Sequence[str]) -> list[SessionInfo]:
+def _find_named_sessions(specs: Sequence[str]) -> list[SessionInfo]:
     """The sessions that were named; several of one file where it has no main one. None: the picker finds its own."""
     if not specs:
         return []
-    from context_tui.library.discover import infos_at
+    from context_tui.library.discover import find_session_infos
 
     found: list[SessionInfo] = []
     for spec in specs:
         if spec == "-":
-            found.append(choose(spooled()))
-            _keyboard()
+            found.append(choose_session(spool_stdin()))
+            _reopen_keyboard()
             continue
-        listed = infos_at(spec)
-        only = only_one(listed)
+        listed = find_session_infos(spec)
+        only = find_main_session(listed)
         found += [only] if only else listed
     return found
 
 
-def _keyboard() -> None:
+def _reopen_keyboard() -> None:
     """Standard input was the session: the keyboard is the terminal itself."""
     try:
         handle = os.open("/dev/tty", os.O_RDWR)

@@ -7,23 +7,37 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from context_tui.cli.options import add_policy, add_session, opened, parse, parser, policy_and_params
-from context_tui.cli.output import counted, say, table, talk, write_json
-from context_tui.cli.plan import plan_of
+from context_tui.cli.options import (
+    add_policy_options,
+    add_session_options,
+    build_parser,
+    open_named_session,
+    parse_arguments,
+    resolve_policy,
+)
+from context_tui.cli.output import format_count, print_line, print_notice, print_table, write_json
+from context_tui.cli.plan import plan_from_options
 from context_tui.errors import ExitCode, PlanError
 from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.session import Session
-from context_tui.summarizer.checks.compare import Comparison, Contender, Round, Run, compare, contender
-from context_tui.summarizer.checks.facts import MOST, FactKind
+from context_tui.summarizer.checks.compare import (
+    Comparison,
+    ComparisonRound,
+    Contender,
+    ContenderRun,
+    compare_summarizers,
+    parse_contender,
+)
+from context_tui.summarizer.checks.facts import MAX_FACTS_PER_KIND, FactKind
 
-SHOWN = 40
+MAX_FACTS_SHOWN = 40
 """Lost facts that the text lists; JSON has all, and those that are kept."""
 
-WIDTH = 72
+MAX_FACT_WIDTH = 72
 """Most characters of a fact in the text."""
 
-PROMPT_BYTES = 256 * 1024
+MAX_PROMPT_BYTES = 256 * 1024
 """Largest file of a prompt."""
 
 ABOUT = """\
@@ -32,7 +46,7 @@ drop, and show which checkable facts of it survive in each: constraints that the
 error strings, identifiers and numbers, with tokens, time and cost. Nothing is written.
 """
 
-SPECS = f"""\
+SPEC_HELP = f"""\
 SPEC is KIND[:MODEL][@URL][,KEY=VALUE...]: what apply takes as --summarizer, --model and --base-url.
   extract                                     rules on this machine; asks no model
   extract,bytes=4000                          a shorter one
@@ -44,7 +58,7 @@ comes from the environment and the [summarizer] tables of the configuration file
 Naming a summarizer is the consent to send to it: to whom, how much and how many suspected secrets
 is printed on stderr before anything is sent.
 
-At most {MOST} facts of a kind count, those of the most weight: who has it (the user 8, the assistant 4,
+At most {MAX_FACTS_PER_KIND} facts of a kind count, those of the most weight: who has it (the user 8, the assistant 4,
 a call that changes a file 2, another call or a failure 1), then in how many messages it is.
 A path survives with as many of its last parts as tell it from the others, an identifier as a whole
 word, a number with its digits (and its unit, when short), an error or a constraint by a sentence that has
@@ -61,11 +75,11 @@ Exit code 3: an endpoint failed; what the others made is shown.
 
 def run(arguments: Sequence[str]) -> int:
     """Compare summarizers on one session."""
-    options = parser("compare", ABOUT)
+    options = build_parser("compare", ABOUT)
     options.formatter_class = argparse.RawDescriptionHelpFormatter
-    options.epilog = SPECS
-    add_session(options)
-    add_policy(options)
+    options.epilog = SPEC_HELP
+    add_session_options(options)
+    add_policy_options(options)
     policy = next(each for each in options._actions if each.dest == "policy")
     policy.required, policy.default = False, "defect-compact"
     policy.help = f"{policy.help} (default: defect-compact)"
@@ -73,72 +87,72 @@ def run(arguments: Sequence[str]) -> int:
         "--summarizer",
         dest="summarizers",
         action="append",
-        type=_contender,
+        type=_parse_contender_option,
         metavar="SPEC",
         help="who writes a summary, as below; give it twice or more",
     )
     options.add_argument(
         "--repeat",
-        type=_rounds,
+        type=_parse_rounds,
         default=1,
         metavar="N",
         help="compact N times, one summary upon the other (default: 1)",
     )
     options.add_argument("--mask-secrets", action="store_true", help="mask suspected secrets in what is sent")
     options.add_argument("--json", action="store_true", help="print one JSON document")
-    given = parse(options, arguments)
+    given = parse_arguments(options, arguments)
     if len(given.summarizers or ()) < 2:
         options.error("compare needs two summarizers; name each with --summarizer")
-    if given.repeat > 1 and policy_and_params(given.policy)[0].marked:
+    if given.repeat > 1 and resolve_policy(given.policy)[0].is_session_bound:
         options.error(f"{given.policy} cuts where it is told, once; leave --repeat out")
 
-    session = opened(given.session, given.window)
+    session = open_named_session(given.session, given.window)
     at = given.at
 
     def plan_at(of: Session, point: int) -> Any:
-        return plan_of(of, argparse.Namespace(**{**vars(given), "at": point}))
+        return plan_from_options(of, argparse.Namespace(**{**vars(given), "at": point}))
 
-    found = compare(
+    found = compare_summarizers(
         session,
         plan_at,
         given.summarizers,
         at=at,
         rounds=given.repeat,
         mask_secrets=given.mask_secrets,
-        read=_read,
-        tell=talk,
+        read_prompt=_read_prompt,
+        notify=print_notice,
     )
     if given.json:
-        write_json(report_of(session, found))
+        write_json(build_report(session, found))
     elif found.runs:
-        show(session, found)
+        print_report(session, found)
     if not found.runs:
-        talk(found.plan.reason)
+        print_notice(found.plan.reason)
     for made in found.runs:
         for each in made.rounds:
             if each.error:
-                talk(f"{made.name}: {each.error}")
+                print_notice(f"{made.name}: {each.error}")
     if found.interrupted:
-        talk("interrupted; what had come until then is shown")
+        print_notice("interrupted; what had come until then is shown")
         return ExitCode.INTERRUPTED
     return ExitCode.ENDPOINT if any(each.failed for each in found.runs) else ExitCode.DONE
 
 
-def _contender(text: str) -> Contender:
+def _parse_contender_option(text: str) -> Contender:
     try:
-        return contender(text)
+        return parse_contender(text)
     except PlanError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def _rounds(text: str) -> int:
+def _parse_rounds(text: str) -> int:
     try:
         return int(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of compactions; give a whole number") from None
 
 
-def _read(path: str) -> str:
+def _read_prompt(path: str) -> str:
     """The text of a prompt's file.
 
     Raises:
@@ -146,20 +160,20 @@ def _read(path: str) -> str:
     """
     try:
         with Path(path).open("rb") as file:
-            data = file.read(PROMPT_BYTES + 1)
+            data = file.read(MAX_PROMPT_BYTES + 1)
         text = data.decode()
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise PlanError(f"{path}: the prompt cannot be read ({why}); name a text file") from None
-    if not text.strip() or len(data) > PROMPT_BYTES:
-        raise PlanError(f"{path}: a prompt is 1 to {PROMPT_BYTES:,} bytes of text; name another file")
+    if not text.strip() or len(data) > MAX_PROMPT_BYTES:
+        raise PlanError(f"{path}: a prompt is 1 to {MAX_PROMPT_BYTES:,} bytes of text; name another file")
     return text
 
 
 # JSON
 
 
-def report_of(session: Session, found: Comparison) -> dict[str, Any]:
+def build_report(session: Session, found: Comparison) -> dict[str, Any]:
     """The comparison as JSON-ready data (schema ``context-tui.compare/1``).
 
     ``session {path, format, id}``, ``policy``, ``params``, ``reason`` (where nothing would change; then there are
@@ -172,11 +186,11 @@ def report_of(session: Session, found: Comparison) -> dict[str, Any]:
     input}, stop_reason, checks [{name, ok, severity, detail}], kept {KIND: n}, facts [{kept, evidence,
     again}]}``. Facts of a
     round stand in the order of ``facts``; ``again``: whether a message behind the first head has it too. Tokens
-    ``estimated`` and ``request_tokens`` are bytes/4; ``output`` and ``input`` are what the server reported, or null.
+    ``estimate_summary_tokens`` and ``request_tokens`` are bytes/4; ``output`` and ``input`` are what the server reported, or null.
     ``cost`` is in US dollars by the list price of the model that answered, whoever serves it, null where that or the
     number of tokens is unknown; ``price {date, source}`` is where that is from.
     """
-    plan, head = found.plan, found.plan.head_messages
+    plan, head = found.plan, found.plan.summarised_message_numbers
     return {
         "schema": "context-tui.compare/1",
         "session": {"path": session.info.path, "format": session.info.format, "id": session.info.id},
@@ -188,10 +202,10 @@ def report_of(session: Session, found: Comparison) -> dict[str, Any]:
             "messages": len(head),
             "first": head[0] if head else None,
             "last": head[-1] if head else None,
-            "tokens": found.tokens,
+            "tokens": found.head_tokens,
             "estimator": "bytes/4",
         },
-        "facts_per_kind": MOST,
+        "facts_per_kind": MAX_FACTS_PER_KIND,
         "interrupted": found.interrupted,
         "facts": [
             {
@@ -199,20 +213,20 @@ def report_of(session: Session, found: Comparison) -> dict[str, Any]:
                 "text": fact.text,
                 "message": fact.message,
                 "block": fact.block,
-                "voice": fact.voice.value,
+                "voice": fact.source.value,
                 "messages": fact.messages,
                 "quote": fact.quote,
                 "looked_for": list(fact.parts),
-                "need": fact.need,
+                "need": fact.required_parts,
                 "shown": shown,
             }
-            for fact, shown in zip(found.facts, found.shown, strict=True)
+            for fact, shown in zip(found.facts, found.facts_in_request, strict=True)
         ],
-        "summarizers": [_run_report(found, made) for made in found.runs],
+        "summarizers": [_build_run_report(found, made) for made in found.runs],
     }
 
 
-def _run_report(found: Comparison, made: Run) -> dict[str, Any]:
+def _build_run_report(found: Comparison, made: ContenderRun) -> dict[str, Any]:
     endpoint = made.summarizer.endpoints[0] if made.summarizer.endpoints else None
     return {
         "name": made.name,
@@ -220,11 +234,14 @@ def _run_report(found: Comparison, made: Run) -> dict[str, Any]:
         "kind": made.contender.kind,
         "model": endpoint.model if endpoint else None,
         "host": endpoint.host if endpoint else None,
-        "rounds": [_round_report(found, each, again) for each, again in zip(made.rounds, found.again, strict=False)],
+        "rounds": [
+            _build_round_report(found, each, again)
+            for each, again in zip(made.rounds, found.facts_in_tail, strict=False)
+        ],
     }
 
 
-def _round_report(found: Comparison, made: Round, again: Sequence[bool]) -> dict[str, Any]:
+def _build_round_report(found: Comparison, made: ComparisonRound, again: Sequence[bool]) -> dict[str, Any]:
     summary = made.summary
     usage = summary.usage if summary and summary.model else None
     return {
@@ -239,7 +256,7 @@ def _round_report(found: Comparison, made: Round, again: Sequence[bool]) -> dict
         "cost": round(made.cost.usd, 6) if made.cost else None,
         "price": {"date": made.cost.date, "source": made.cost.source} if made.cost and made.cost.date else None,
         "tokens": {
-            "estimated": estimated(made),
+            "estimated": estimate_summary_tokens(made),
             "output": usage.output_tokens if usage else None,
             "input": (usage.context_tokens or None) if usage else None,
         },
@@ -247,70 +264,74 @@ def _round_report(found: Comparison, made: Round, again: Sequence[bool]) -> dict
         "checks": [
             {"name": each.name, "ok": each.ok, "severity": each.severity, "detail": each.detail} for each in made.checks
         ],
-        "kept": {kind.value: kept_of(found, made, kind) for kind in FactKind} if summary else None,
+        "kept": {kind.value: count_preserved(found, made, kind) for kind in FactKind} if summary else None,
         "facts": [
-            {"kept": each.kept, "evidence": each.evidence, "again": too}
+            {"kept": each.preserved, "evidence": each.evidence, "again": too}
             for each, too in zip(made.survivals, again, strict=False)
         ],
     }
 
 
-def estimated(made: Round) -> int | None:
+def estimate_summary_tokens(made: ComparisonRound) -> int | None:
     """Estimated tokens of a summary (bytes/4); None where there is none."""
     return bytes_to_tokens(utf8_len(made.summary.text)) if made.summary else None
 
 
-def kept_of(found: Comparison, made: Round, kind: FactKind) -> int:
+def count_preserved(found: Comparison, made: ComparisonRound, kind: FactKind) -> int:
     """How many facts of a kind survive in a round."""
-    return sum(each.kept for fact, each in zip(found.facts, made.survivals, strict=False) if fact.kind is kind)
+    return sum(each.preserved for fact, each in zip(found.facts, made.survivals, strict=False) if fact.kind is kind)
 
 
 # Text
 
 
-def show(session: Session, found: Comparison) -> None:
+def print_report(session: Session, found: Comparison) -> None:
     """The comparison as text."""
     plan = found.plan
-    head = len(plan.head_messages)
+    head = len(plan.summarised_message_numbers)
     before = "the end" if plan.context.at == len(session) else f"message {plan.context.at:,}"
-    say(f"{session.info.path}   {plan.policy} before {before}")
-    say(f"head: {counted(head, 'message')}, estimated {found.tokens:,} tokens, {counted(len(found.facts), 'fact')}")
+    print_line(f"{session.info.path}   {plan.policy} before {before}")
+    print_line(
+        f"head: {format_count(head, 'message')}, estimated {found.head_tokens:,} tokens, {format_count(len(found.facts), 'fact')}"
+    )
     for made in found.runs:
-        say(f"{made.name} is {made.summarizer.label} ({made.contender.spec})")
+        print_line(f"{made.name} is {made.summarizer.label} ({made.contender.spec})")
     names = [made.name for made in found.runs]
-    table("facts of the head that survive", ("kind", "facts", "shown to a model", *names), _kinds(found))
+    print_table(
+        "facts of the head that survive", ("kind", "facts", "shown to a model", *names), _build_kind_rows(found)
+    )
     heads = ("", "est. tokens", "tokens reported", "seconds", "cost", "failed checks")
-    table("summaries", heads, [_summary_row(made) for made in found.runs if made.rounds])
+    print_table("summaries", heads, [_build_summary_row(made) for made in found.runs if made.rounds])
     if dates := {each.cost.date for made in found.runs for each in made.rounds if each.cost and each.cost.date}:
-        say(f"  cost by the list price of the model that answered, as of {min(dates)}")
+        print_line(f"  cost by the list price of the model that answered, as of {min(dates)}")
     if len(found.points) > 1:
-        table(
+        print_table(
             f"of the {len(found.facts):,} facts of the first head, after each compaction",
             ("compaction", "before message", *names),
-            [_decay_row(found, place) for place in range(len(found.points))],
+            [_build_decay_row(found, place) for place in range(len(found.points))],
         )
-    _show_lost(found, names)
+    _print_lost(found, names)
     for made in found.runs:
         for place, each in enumerate(made.rounds):
             if each.skipped:
-                say(f"{made.name}, compaction {place + 1}: {each.skipped}")
+                print_line(f"{made.name}, compaction {place + 1}: {each.skipped}")
 
 
-def _kinds(found: Comparison) -> list[tuple[object, ...]]:
+def _build_kind_rows(found: Comparison) -> list[tuple[object, ...]]:
     rows: list[tuple[object, ...]] = []
     firsts = [made.rounds[0] if made.rounds else None for made in found.runs]
     for kind in FactKind:
-        of = [shown for fact, shown in zip(found.facts, found.shown, strict=True) if fact.kind is kind]
-        rows.append((kind.value, len(of), sum(of), *(_kept(found, each, kind) for each in firsts)))
-    total = [each.kept if each and each.summary else "failed" for each in firsts]
-    return [*rows, ("all", len(found.facts), sum(found.shown), *total)]
+        of = [shown for fact, shown in zip(found.facts, found.facts_in_request, strict=True) if fact.kind is kind]
+        rows.append((kind.value, len(of), sum(of), *(_format_preserved(found, each, kind) for each in firsts)))
+    total = [each.preserved_count if each and each.summary else "failed" for each in firsts]
+    return [*rows, ("all", len(found.facts), sum(found.facts_in_request), *total)]
 
 
-def _kept(found: Comparison, made: Round | None, kind: FactKind) -> object:
-    return kept_of(found, made, kind) if made and made.summary else "failed"
+def _format_preserved(found: Comparison, made: ComparisonRound | None, kind: FactKind) -> object:
+    return count_preserved(found, made, kind) if made and made.summary else "failed"
 
 
-def _summary_row(made: Run) -> tuple[object, ...]:
+def _build_summary_row(made: ContenderRun) -> tuple[object, ...]:
     first = made.rounds[0]
     summary = first.summary
     if summary is None:
@@ -318,30 +339,32 @@ def _summary_row(made: Run) -> tuple[object, ...]:
     reported = summary.usage.output_tokens if summary.model else ""
     cost = "unknown" if first.cost is None else f"${first.cost.usd:.4f}" if first.cost.usd else "none"
     failed = ", ".join(each.name for each in first.checks if not each.ok)
-    return made.name, estimated(first), reported, f"{summary.seconds:.1f}", cost, failed or "none"
+    return made.name, estimate_summary_tokens(first), reported, f"{summary.seconds:.1f}", cost, failed or "none"
 
 
-def _decay_row(found: Comparison, place: int) -> tuple[object, ...]:
+def _build_decay_row(found: Comparison, place: int) -> tuple[object, ...]:
     cells: list[object] = []
     for made in found.runs:
         each = made.rounds[place] if place < len(made.rounds) else None
         if each is None or each.summary is None:
             cells.append("skipped" if each and each.skipped else "failed" if each else "")
             continue
-        again = sum(kept.kept and too for kept, too in zip(each.survivals, found.again[place], strict=True))
-        cells.append(f"{each.kept:,} ({again:,})")
+        again = sum(
+            kept.preserved and too for kept, too in zip(each.survivals, found.facts_in_tail[place], strict=True)
+        )
+        cells.append(f"{each.preserved_count:,} ({again:,})")
     return (place + 1, found.points[place], *cells)
 
 
-def _show_lost(found: Comparison, names: Sequence[str]) -> None:
+def _print_lost(found: Comparison, names: Sequence[str]) -> None:
     """Facts that not all of the first summaries have."""
     firsts = [made.rounds[0].survivals if made.rounds else () for made in found.runs]
     rows = []
     for place, fact in enumerate(found.facts):
-        cells = [("kept" if each[place].kept else "lost") if each else "" for each in firsts]
+        cells = [("kept" if each[place].preserved else "lost") if each else "" for each in firsts]
         if "lost" in cells:
-            text = fact.text if len(fact.text) <= WIDTH else fact.text[: WIDTH - 1] + "…"
-            rows.append((fact.kind.value, fact.message, fact.voice.value, text, *cells))
-    table("lost facts", ("kind", "message", "by", "fact", *names), rows[:SHOWN])
-    if len(rows) > SHOWN:
-        say(f"  {len(rows) - SHOWN:,} more; --json lists all, each with its evidence")
+            text = fact.text if len(fact.text) <= MAX_FACT_WIDTH else fact.text[: MAX_FACT_WIDTH - 1] + "…"
+            rows.append((fact.kind.value, fact.message, fact.source.value, text, *cells))
+    print_table("lost facts", ("kind", "message", "by", "fact", *names), rows[:MAX_FACTS_SHOWN])
+    if len(rows) > MAX_FACTS_SHOWN:
+        print_line(f"  {len(rows) - MAX_FACTS_SHOWN:,} more; --json lists all, each with its evidence")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from context_tui.cli import browse
-from context_tui.cli.options import parse, parser
+from context_tui.cli.options import build_parser, parse_arguments
 from context_tui.errors import UnreadableSession
-from context_tui.library.discover import samples
+from context_tui.library.discover import find_samples
 
 SAMPLE = "coding-session"
 """The sample that the demo opens: its end is past both of defect's thresholds."""
@@ -15,12 +15,12 @@ SAMPLE = "coding-session"
 
 def run(arguments: Sequence[str]) -> int:
     """Open the sample, or print its report where there is no terminal."""
-    options = parser(
+    options = build_parser(
         "demo", "Open the inspector on a bundled sample session, where microcompaction and full compaction both fire."
     )
-    browse.add_looks(options)
-    given = parse(options, arguments)
-    found = next((entry.info.path for entry in samples() if SAMPLE in entry.info.path), None)
+    browse.add_appearance_options(options)
+    given = parse_arguments(options, arguments)
+    found = next((entry.info.path for entry in find_samples() if SAMPLE in entry.info.path), None)
     if found is None:
         raise UnreadableSession("the sample sessions are missing from this installation; reinstall context-tui")
     return browse.open_inspector([found], given, demo=True)

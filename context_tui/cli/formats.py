@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from context_tui.cli.options import parse, parser
-from context_tui.cli.output import broken_report, table, write_json
+from context_tui.cli.options import build_parser, parse_arguments
+from context_tui.cli.output import broken_report, print_table, write_json
 from context_tui.errors import ExitCode
-from context_tui.formats.base import WHOLE
+from context_tui.formats.base import ALL_FROM_SOURCE
 from context_tui.formats.registry import FORMATS
 
-UNSEEN = "; from source, not yet seen on a real file"
+UNSEEN_NOTE = "; from source, not yet seen on a real file"
 
 
 def run(arguments: Sequence[str]) -> int:
     """List the formats."""
-    options = parser("formats", "List the session formats that can be read, and which of them can be written.")
+    options = build_parser("formats", "List the session formats that can be read, and which of them can be written.")
     options.add_argument("--json", action="store_true", help="print one JSON document")
-    given = parse(options, arguments)
+    given = parse_arguments(options, arguments)
     known = list(FORMATS.values())
     if given.json:
         rows = [
@@ -27,13 +27,13 @@ def run(arguments: Sequence[str]) -> int:
         broken = [broken_report(each) for each in FORMATS.broken]
         write_json({"schema": "context-tui.formats/1", "formats": rows, "broken": broken})
     else:
-        table(
+        print_table(
             "formats",
             ("format", "can be written", "description"),
-            [(f.name, "yes" if f.writable else "no", f"{f.about}{_unseen(f.from_source)}") for f in known],
+            [(f.name, "yes" if f.writable else "no", f"{f.about}{_format_unseen(f.from_source)}") for f in known],
         )
     return ExitCode.DONE
 
 
-def _unseen(part: str) -> str:
-    return f"{UNSEEN}{'' if part == WHOLE else f': {part}'}" if part else ""
+def _format_unseen(part: str) -> str:
+    return f"{UNSEEN_NOTE}{'' if part == ALL_FROM_SOURCE else f': {part}'}" if part else ""

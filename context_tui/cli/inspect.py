@@ -9,18 +9,24 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from context_tui.cli.options import add_session, one_of, opened, parse, parser
-from context_tui.cli.output import counted, say, table, talk, write_json
-from context_tui.compaction.next_request import Known, NextRequest, size_now
-from context_tui.compaction.recorded import RecordedCompaction, by_category, recorded_compactions
+from context_tui.cli.options import (
+    add_session_options,
+    build_choice_type,
+    build_parser,
+    open_named_session,
+    parse_arguments,
+)
+from context_tui.cli.output import format_count, print_line, print_notice, print_table, write_json
+from context_tui.compaction.next_request import NextRequest, SizeSource, compute_current_size
+from context_tui.compaction.recorded import RecordedCompaction, count_tokens_by_category, find_recorded_compactions
 from context_tui.errors import ExitCode
-from context_tui.formats.opening import choose
-from context_tui.lab.regret.index import Uses, index_of
-from context_tui.lab.regret.returns import Return, returns
-from context_tui.library.follow import follow
-from context_tui.policies.registry import runtimes
+from context_tui.formats.opening import choose_session
+from context_tui.lab.regret.index import UseIndex, build_use_index
+from context_tui.lab.regret.returns import ReusedBlock, find_reused_blocks
+from context_tui.library.follow import follow_session
+from context_tui.policies.registry import find_runtimes
 from context_tui.policies.runtime_state import RuntimeState
-from context_tui.policies.triggers import runtime_states
+from context_tui.policies.triggers import iterate_runtime_states
 from context_tui.session.facts import Compaction, Facts
 from context_tui.session.session import Session
 from context_tui.session.values import Kind, MessageFlag, RecordKind, Role
@@ -37,13 +43,15 @@ from context_tui.tokens.measures import TokenMeasure, TokenTable, build_calibrat
 
 def run(arguments: Sequence[str]) -> int:
     """Print the report of one session."""
-    options = parser("inspect", "Show where a session's context went: tokens by category and tool, turns, compactions.")
-    add_session(options)
+    options = build_parser(
+        "inspect", "Show where a session's context went: tokens by category and tool, turns, compactions."
+    )
+    add_session_options(options)
     options.add_argument("--json", action="store_true", help="print one JSON document")
     options.add_argument("--messages", action="store_true", help="add the timeline, message by message")
     options.add_argument(
         "--ruler",
-        type=one_of("ruler", list(TokenMeasure)),
+        type=build_choice_type("ruler", list(TokenMeasure)),
         default=TokenMeasure.OWN,
         metavar="RULER",
         help="measure by: own (bytes / 4, as the policies do), calibrated (by recorded sizes), exact (a tokenizer)",
@@ -56,67 +64,70 @@ def run(arguments: Sequence[str]) -> int:
     options.add_argument(
         "--follow", action="store_true", help="go on as the session is written: a line, or with --json a document, each"
     )
-    given = parse(options, arguments)
+    given = parse_arguments(options, arguments)
     if given.follow:
-        return _follow(given)
-    session = opened(given.session, given.window)
-    report = report_of(
-        session, given.at, timeline=given.messages, ruler=TokenMeasure(given.ruler), compactions=given.compactions
+        return _follow_session(given)
+    session = open_named_session(given.session, given.window)
+    report = build_report(
+        session, given.at, timeline=given.messages, measure=TokenMeasure(given.ruler), compactions=given.compactions
     )
     if given.json:
         write_json(report)
     else:
-        show(session, report)
+        print_report(session, report)
     return ExitCode.DONE
 
 
-def _follow(given: argparse.Namespace) -> int:
+def _follow_session(given: argparse.Namespace) -> int:
     """Tell how the session is now, and after each change of its file, until it is interrupted."""
     happened = set[tuple[str, int]]()
-    for session in follow(choose(given.session), tell=talk):
+    for session in follow_session(choose_session(given.session), notify=print_notice):
         session = session.with_window(given.window)
         if given.json:
-            report = report_of(session, given.at, timeline=given.messages, ruler=TokenMeasure(given.ruler))
+            report = build_report(session, given.at, timeline=given.messages, measure=TokenMeasure(given.ruler))
             write_json(report, indent=None)
         else:
-            happened, before = _happened(session), happened
-            say(line_of(session, given.at) + (_newest_compaction(session, before) if happened > before else ""))
+            happened, before = _find_compaction_keys(session), happened
+            print_line(
+                format_status_line(session, given.at)
+                + (_format_newest_compaction(session, before) if happened > before else "")
+            )
         sys.stdout.flush()
     return ExitCode.DONE
 
 
-def line_of(session: Session, at: int | None = None) -> str:
+def format_status_line(session: Session, at: int | None = None) -> str:
     """A followed session in a line: messages, context and window, problems."""
-    size, window = size_now(session.context_at(at)), session.window_at(len(session) if at is None else at)
+    size, window = compute_current_size(session.context_at(at)), session.window_at(len(session) if at is None else at)
     share = f" of {window.tokens:,} ({size.tokens / window.tokens:.0%})" if window.tokens else ""
-    problems = f"   {counted(len(session.facts.problems), 'problem')}" if session.facts.problems else ""
+    problems = f"   {format_count(len(session.facts.problems), 'problem')}" if session.facts.problems else ""
     how = "estimated" if size.recorded is None else "recorded and estimated"
-    return f"{counted(len(session), 'message')}   {size.tokens:,}{share} tokens, {how}{problems}"
+    return f"{format_count(len(session), 'message')}   {size.tokens:,}{share} tokens, {how}{problems}"
 
 
-def _happened(session: Session) -> set[tuple[str, int]]:
+def _find_compaction_keys(session: Session) -> set[tuple[str, int]]:
     """The compactions of a session by kind and place: what tells whether there is another one, and takes no time."""
     silent = (("silent", drop.message) for drop in session.drops if drop.cleared_blocks)
     return {*((each.kind, each.message) for each in session.facts.compactions), *silent}
 
 
-def _newest_compaction(session: Session, known: set[tuple[str, int]]) -> str:
+def _format_newest_compaction(session: Session, known: set[tuple[str, int]]) -> str:
     """The last compaction of a followed session, where it is not *known*."""
-    found = recorded_compactions(session)[-1:]
+    found = find_recorded_compactions(session)[-1:]
     return "".join(
         f"   last compaction: {each.kind}, before message {each.message:,}, "
-        f"lost {sum(map(each.tokens, each.lost)):,} tokens (est.)"
+        f"lost {sum(map(each.count_block_tokens, each.removed_blocks)):,} tokens (est.)"
         for each in found
         if (each.kind, each.message) not in known
     )
 
 
-def report_of(
+def build_report(
     session: Session,
     at: int | None = None,
     *,
     timeline: bool = False,
-    ruler: TokenMeasure = TokenMeasure.OWN,
+    measure: TokenMeasure = TokenMeasure.OWN,
     compactions: bool = False,
 ) -> dict[str, Any]:
     """The report as JSON-ready data (schema ``context-tui.inspect/1``), with sizes by a ruler.
@@ -132,9 +143,9 @@ def report_of(
     calibrated = build_calibrated_table(facts)
     sizes = (
         calibrated
-        if ruler is TokenMeasure.CALIBRATED
+        if measure is TokenMeasure.CALIBRATED
         else measure_exactly(session)
-        if ruler is TokenMeasure.EXACT
+        if measure is TokenMeasure.EXACT
         else None
     )
     window, kinds = session.window_at(context.at), Counter(facts.record_kind)
@@ -143,9 +154,9 @@ def report_of(
         find_last_usage(context),
     )
     parts, shares = compute_breakdown(context, hidden, table=sizes), suggest_sizes(session, context)
-    fit, request = check_estimate(session, context), NextRequest(size_now(context, sizes))
-    happened = recorded_compactions(session)
-    uses = index_of(session) if compactions and happened else None
+    fit, request = check_estimate(session, context), NextRequest(compute_current_size(context, sizes))
+    happened = find_recorded_compactions(session)
+    uses = build_use_index(session) if compactions and happened else None
     in_context = sizes.prefix_sums_in(context)[-1] + sizes.system + sizes.tools if sizes else 0
     report: dict[str, Any] = {
         "schema": "context-tui.inspect/1",
@@ -171,25 +182,25 @@ def report_of(
         "requests": len(facts.requests),
         "requests_elsewhere": sum(branch.requests for branch in facts.branches),
         "branches": [asdict(branch) for branch in facts.branches],
-        "compactions": [_compaction(each, uses) for each in happened if each.kind != "silent"],
+        "compactions": [_build_compaction_report(each, uses) for each in happened if each.kind != "silent"],
         "at": context.at,
         "epochs": [
             {"message": epoch.message, "cause": epoch.cause}
             for epoch in facts.epochs
             if not epoch.message or epoch.message < context.at
         ],
-        "drops": _drops(session, context.at, [each for each in happened if each.kind == "silent"], uses),
+        "drops": _build_drop_reports(session, context.at, [each for each in happened if each.kind == "silent"], uses),
         "window": {
             "indices": list(context.order),
             "estimated_tokens": in_context if sizes else index_context(context).total + estimate_prompt(facts),
             "recorded_tokens": usage.context if usage else None,
             "believed_tokens": compute_believed_size(context).tokens,
-            "next_request_tokens": request.before,
-            "next_request_source": request.before_known,
+            "next_request_tokens": request.tokens_before,
+            "next_request_source": request.source_before,
             "not_in_file_tokens": hidden,
             "estimator": sizes.name if sizes else "bytes/4",
         },
-        "ruler": {"kind": ruler, "name": sizes.name if sizes else "bytes/4", "note": (sizes and sizes.note) or None},
+        "ruler": {"kind": measure, "name": sizes.name if sizes else "bytes/4", "note": (sizes and sizes.note) or None},
         "by_category": parts.by_category,
         "by_category_recorded": dict(shares.by_category) if shares.by_category else None,
         "by_category_recorded_why": shares.reason or None,
@@ -201,18 +212,21 @@ def report_of(
             for read in parts.duplicate_reads
         ],
         "diagnosis": parts.diagnosis,
-        "fit": _fit(fit) if fit else None,
+        "fit": _build_fit_report(fit) if fit else None,
         "calibration": [
-            {**calibration_report(each), "not_in_file": _hidden(calibrated.not_in_file.get(each.model))}
+            {
+                **build_calibration_report(each),
+                "not_in_file": _build_hidden_report(calibrated.not_in_file.get(each.model)),
+            }
             for each in calibrated.calibrations
         ],
     }
     if timeline:
-        report["timeline"] = timeline_of(session, frozenset(context.order), sizes)
+        report["timeline"] = build_timeline(session, frozenset(context.order), sizes)
     return report
 
 
-def _fit(fit: EstimateCheck) -> dict[str, Any]:
+def _build_fit_report(fit: EstimateCheck) -> dict[str, Any]:
     """The estimate beside the recorded size; tokens of causes are positive where they make the estimate too large."""
     return {
         "recorded": fit.recorded,
@@ -223,28 +237,28 @@ def _fit(fit: EstimateCheck) -> dict[str, Any]:
     }
 
 
-def _hidden(tokens: int | None) -> dict[str, Any] | None:
+def _build_hidden_report(tokens: int | None) -> dict[str, Any] | None:
     """Tokens of a model's requests that are not in the file, and how that is known; None where it is not."""
     return None if tokens is None else {"tokens": tokens, "source": "recorded - calibrated, median"}
 
 
-def calibration_report(found: Calibration) -> dict[str, Any]:
+def build_calibration_report(found: Calibration) -> dict[str, Any]:
     """Recorded tokens per estimated token by kind of content; ``each`` and ``image`` are tokens of one."""
     factors = asdict(found.factors)
     factors["each"] = factors.pop("request_overhead")
     return {
         "model": found.model or None,
         "requests": found.requests,
-        "factors": {name: round(factors[name], 3) if factors[name] is not None else None for name in _FACTORS},
-        "error": _errors(found.error),
-        "error_bytes4": _errors(found.error_bytes4),
+        "factors": {name: round(factors[name], 3) if factors[name] is not None else None for name in _FACTOR_NAMES},
+        "error": _build_error_report(found.error),
+        "error_bytes4": _build_error_report(found.error_bytes4),
         "usable": found.usable,
         "why": found.reason or None,
         "instead": None if found.usable else found.fallback,
     }
 
 
-_FACTORS = {
+_FACTOR_NAMES = {
     "text": "text",
     "thinking": "thinking",
     "signature": "signatures",
@@ -256,16 +270,18 @@ _FACTORS = {
 }
 
 
-def _errors(errors: ErrorStats | None) -> dict[str, float] | None:
+def _build_error_report(errors: ErrorStats | None) -> dict[str, float] | None:
     return {"median": round(errors.median, 4), "p95": round(errors.p95, 4)} if errors else None
 
 
-def _drops(session: Session, at: int, silent: Sequence[RecordedCompaction], uses: Uses | None) -> list[dict[str, Any]]:
+def _build_drop_reports(
+    session: Session, at: int, silent: Sequence[RecordedCompaction], uses: UseIndex | None
+) -> list[dict[str, Any]]:
     """Silent drops, and those that a recorded microcompaction explains; results that are inferred to have gone.
 
     Those that cleared results are the *silent* compactions.
     """
-    sides = {each.message: _both_sides(each, uses) for each in silent} if uses else {}
+    sides = {each.message: _build_sides_report(each, uses) for each in silent} if uses else {}
     facts, drops = session.facts, [drop for drop in session.drops if drop.message < at]
     owners = {facts.block_message[row] for drop in drops for row in drop.cleared_blocks}
     ordinals = {row: number for owner in owners for number, row in enumerate(facts.blocks_of(owner))}
@@ -281,31 +297,34 @@ def _drops(session: Session, at: int, silent: Sequence[RecordedCompaction], uses
     ]
 
 
-def _compaction(found: RecordedCompaction, uses: Uses | None) -> dict[str, Any]:
+def _build_compaction_report(found: RecordedCompaction, uses: UseIndex | None) -> dict[str, Any]:
     """A compaction that a record announces: what the runtime had before it, and what was recorded after it."""
-    what = found.what
+    what = found.event
     assert isinstance(what, Compaction)
     return {
         "message": what.message,
         "kind": what.kind,
         "trigger": what.trigger,
-        "tokens_before": found.believed_before,
-        "tokens_before_source": "recorded + estimated delta" if found.believed_known else "estimated",
+        "tokens_before": found.believed_tokens_before,
+        "tokens_before_source": "recorded + estimated delta" if found.believed_is_recorded else "estimated",
         "tokens_before_in_file": what.pre_tokens,
         "tokens_saved_in_file": what.saved_tokens,
-        "tokens_after": found.recorded_after,
+        "tokens_after": found.recorded_tokens_after,
         "preserved_missing": what.missing_messages,
-        **(_both_sides(found, uses) if uses else {}),
+        **(_build_sides_report(found, uses) if uses else {}),
     }
 
 
-def _both_sides(found: RecordedCompaction, uses: Uses) -> dict[str, Any]:
+def _build_sides_report(found: RecordedCompaction, uses: UseIndex) -> dict[str, Any]:
     """What was there before a compaction and after it, what was lost, and what of that came back; tokens by
     ``bytes/4``.
     """
-    facts, summary = found.session.facts, found.summary
-    sides = {name: by_category(context) for name, context in (("before", found.before), ("after", found.after))}
-    contexts = {"before": found.before, "after": found.after}
+    facts, summary = found.session.facts, found.summary_message
+    sides = {
+        name: count_tokens_by_category(context)
+        for name, context in (("before", found.context_before), ("after", found.context_after))
+    }
+    contexts = {"before": found.context_before, "after": found.context_after}
     return {
         **{
             name: {
@@ -315,33 +334,35 @@ def _both_sides(found: RecordedCompaction, uses: Uses) -> dict[str, Any]:
             }
             for name, parts in sides.items()
         },
-        "kept": len(found.kept),
-        "put_in": len(found.put_in),
+        "kept": len(found.remaining_messages),
+        "put_in": len(found.added_messages),
         "summary": summary,
         "summary_tokens": None if summary is None else count_message_tokens(facts, summary),
         "lost": {
-            "messages": len({facts.block_message[row] for row in found.lost}),
-            "blocks": len(found.lost),
-            "tokens": sum(map(found.tokens, found.lost)),
+            "messages": len({facts.block_message[row] for row in found.removed_blocks}),
+            "blocks": len(found.removed_blocks),
+            "tokens": sum(map(found.count_block_tokens, found.removed_blocks)),
         },
-        "came_back": [_return(found, each) for each in returns(found, uses)],
+        "came_back": [_build_return_report(found, each) for each in find_reused_blocks(found, uses)],
     }
 
 
-def _return(found: RecordedCompaction, back: Return) -> dict[str, Any]:
+def _build_return_report(found: RecordedCompaction, back: ReusedBlock) -> dict[str, Any]:
     facts, use = found.session.facts, back.use
     return {
         "tier": use.tier,
         "message": facts.block_message[back.row],
         "block": facts.ordinal(back.row),
-        "tokens": found.tokens(back.row),
+        "tokens": found.count_block_tokens(back.row),
         "later": use.message,
         "evidence": use.evidence,
-        "still_in_context": sorted({facts.block_message[row] for row in back.had}),
+        "still_in_context": sorted({facts.block_message[row] for row in back.row_copies}),
     }
 
 
-def timeline_of(session: Session, in_context: frozenset[int], sizes: TokenTable | None = None) -> list[dict[str, Any]]:
+def build_timeline(
+    session: Session, in_context: frozenset[int], sizes: TokenTable | None = None
+) -> list[dict[str, Any]]:
     """Every message with its turn (1-based; 0 before the first) and its blocks; tokens by ``bytes/4`` or *sizes*.
 
     Before each call to the model, what the runtimes would have believed their context to be stands beside what was
@@ -350,7 +371,7 @@ def timeline_of(session: Session, in_context: frozenset[int], sizes: TokenTable 
     facts, turn, found = session.facts, 0, []
     recorded = {message: usage.context for message, usage in zip(facts.request_message, facts.requests, strict=True)}
     drops = {drop.message: drop.tokens for drop in session.drops}
-    looks = {state.at: state for state in runtime_states(session, frozenset({"before_call"}))}
+    looks = {state.at: state for state in iterate_runtime_states(session, frozenset({"before_call"}))}
     for message in range(len(session)):
         turn += bool(facts.flags[message] & MessageFlag.TURN_START)
         found.append(
@@ -362,48 +383,50 @@ def timeline_of(session: Session, in_context: frozenset[int], sizes: TokenTable 
                 "in_context": message in in_context,
                 "recorded_tokens": recorded.get(message),
                 "dropped_tokens": drops.get(message),
-                "believed_tokens": _believed(looks[message]) if message in looks else None,
-                "blocks": [_block(facts, block, sizes) for block in facts.blocks_of(message)],
+                "believed_tokens": _build_believed_sizes(looks[message]) if message in looks else None,
+                "blocks": [_build_block_report(facts, block, sizes) for block in facts.blocks_of(message)],
             }
         )
     return found
 
 
-def _believed(state: RuntimeState) -> dict[str, int | None]:
+def _build_believed_sizes(state: RuntimeState) -> dict[str, int | None]:
     """What each runtime that looks at sizes would believe at a moment, in tokens."""
-    beliefs = {runtime: policy.believed(state) for runtime, policy in runtimes().items()}
+    beliefs = {runtime: policy.believed_size(state) for runtime, policy in find_runtimes().items()}
     return {runtime: belief.tokens for runtime, belief in beliefs.items() if belief is not None}
 
 
-def _block(facts: Facts, block: int, sizes: TokenTable | None) -> dict[str, Any]:
+def _build_block_report(facts: Facts, block: int, sizes: TokenTable | None) -> dict[str, Any]:
     kind = Kind(facts.kind[block]).name.lower()
     tokens = sizes.blocks[block] if sizes else bytes4(facts, block)
     return {"kind": kind, "tokens": tokens, "tool": facts.tool_name(block) or None}
 
 
-def show(session: Session, report: dict[str, Any]) -> None:
+def print_report(session: Session, report: dict[str, Any]) -> None:
     """The report as text."""
     about, records, window = report["session"], report["records"], report["window"]
     name = f"{about['path']}#{about['id']}" if about["id"] else about["path"]
-    say(f"{make_visible(name)}   {about['format']}   {about['model'] or 'model unknown'}")
+    print_line(f"{make_visible(name)}   {about['format']}   {about['model'] or 'model unknown'}")
     if about["note"]:
-        say(f"note: {about['note']}")
-    say("   ".join(counted(report[f"{what}s"], what) for what in ("message", "turn", "request")))
+        print_line(f"note: {about['note']}")
+    print_line("   ".join(format_count(report[f"{what}s"], what) for what in ("message", "turn", "request")))
     if report["branches"]:
-        left = counted(sum(branch["messages"] for branch in report["branches"]), "message")
+        left = format_count(sum(branch["messages"] for branch in report["branches"]), "message")
         ids = ", ".join(f"#{branch['id']}" for branch in report["branches"])
-        say(f"branches left by a rewind: {left}, {counted(report['requests_elsewhere'], 'request')} ({ids})")
-    say(
-        f"{counted(records['total'], 'record')}: {counted(records['messages'], 'message record')}, "
-        f"{counted(records['side'], 'metadata record')}, {counted(records['problems'], 'problem')}"
+        print_line(
+            f"branches left by a rewind: {left}, {format_count(report['requests_elsewhere'], 'request')} ({ids})"
+        )
+    print_line(
+        f"{format_count(records['total'], 'record')}: {format_count(records['messages'], 'message record')}, "
+        f"{format_count(records['side'], 'metadata record')}, {format_count(records['problems'], 'problem')}"
     )
     where = "at the end" if report["at"] == report["messages"] else f"before message {report['at']:,}"
-    say(f"context {where}: {counted(len(window['indices']), 'message')}")
+    print_line(f"context {where}: {format_count(len(window['indices']), 'message')}")
     ruler = report["ruler"]
     how, unit = ("estimated", "est.") if ruler["kind"] == TokenMeasure.OWN else (ruler["name"], ruler["name"])
     if ruler["kind"] != TokenMeasure.OWN:
-        say(f"sizes by {ruler['name']}" + (f": {ruler['note']}" if ruler["note"] else ""))
-    table("size", ("tokens", "", ""), _sizes(report, how))
+        print_line(f"sizes by {ruler['name']}" + (f": {ruler['note']}" if ruler["note"] else ""))
+    print_table("size", ("tokens", "", ""), _build_size_rows(report, how))
     total = max(1, sum(report["by_category"].values()))
     real = report["by_category_recorded"]
     categories = [
@@ -412,63 +435,65 @@ def show(session: Session, report: dict[str, Any]) -> None:
         if tokens or (real and real[name])
     ]
     columns = ("category", "tokens", "share", *(["fitted to recorded sizes"] if real else []))
-    table(f"by category ({how}; not_in_file is recorded - {how})", columns, categories)
+    print_table(f"by category ({how}; not_in_file is recorded - {how})", columns, categories)
     if not real:
-        say(f"  no fit to recorded sizes: {report['by_category_recorded_why']}")
-    _show_calibration(report["calibration"])
+        print_line(f"  no fit to recorded sizes: {report['by_category_recorded_why']}")
+    _print_calibration(report["calibration"])
     tools = [(share["tool"] or "(call missing)", share["calls"], share["result_tokens"]) for share in report["by_tool"]]
-    table(f"by tool ({how})", ("tool", "calls", "result tokens"), tools)
+    print_table(f"by tool ({how})", ("tool", "calls", "result tokens"), tools)
     reads = [
         (read["path"], read["count"], read["tokens"], read["wasted"])
         for read in report["duplicate_reads"]
         if read["wasted"]
     ]
-    table(f"lines read more than once ({how})", ("path", "reads", "tokens", "wasted"), reads[:20])
+    print_table(f"lines read more than once ({how})", ("path", "reads", "tokens", "wasted"), reads[:20])
     if len(reads) > 20:
-        say(f"  {len(reads) - 20:,} more; --json lists all")
+        print_line(f"  {len(reads) - 20:,} more; --json lists all")
     compactions = [
         (c["message"], c["kind"], c["trigger"] or "", c["tokens_before"], c["tokens_before_in_file"], c["tokens_after"])
         for c in report["compactions"]
     ]
-    table(
+    print_table(
         "recorded compactions",
         ("message", "kind", "trigger", "believed before", "before in the file", "recorded after"),
         compactions,
     )
     sides = [
-        (each["message"], each.get("kind", "silent"), *_side_cells(each))
+        (each["message"], each.get("kind", "silent"), *_format_side_cells(each))
         for each in sorted([*report["compactions"], *report["drops"]], key=lambda each: each["message"])
         if "lost" in each
     ]
     heads = ("message", "kind", "before", "after", "kept", "put in", "summary", "lost blocks", "lost tokens")
-    table("before and after them (messages; tokens est.)", heads, sides)
-    _show_returns(report)
+    print_table("before and after them (messages; tokens est.)", heads, sides)
+    _print_returns(report)
     for c in report["compactions"]:
         if c["preserved_missing"]:
-            missing = counted(c["preserved_missing"], "record")
-            say(f"  not in the file: {missing} kept by the compaction at message {c['message']:,}")
+            missing = format_count(c["preserved_missing"], "record")
+            print_line(f"  not in the file: {missing} kept by the compaction at message {c['message']:,}")
     if len(report["epochs"]) > 1:
         begun = ", ".join(f"{e['message']:,} ({e['cause']})" for e in report["epochs"])
-        say()
-        say(f"contexts begin at messages {begun}")
+        print_line()
+        print_line(f"contexts begin at messages {begun}")
     drops = [
         (drop["message"], drop["tokens"], drop["explained_by"] or "unexplained", len(drop["results"]) or "")
         for drop in report["drops"]
     ]
-    table("drops of the recorded context", ("message", "tokens", "explained by", "results (inferred)"), drops)
-    table("problems", ("where", "what"), [(problem["where"], problem["what"]) for problem in report["problems"][:20]])
+    print_table("drops of the recorded context", ("message", "tokens", "explained by", "results (inferred)"), drops)
+    print_table(
+        "problems", ("where", "what"), [(problem["where"], problem["what"]) for problem in report["problems"][:20]]
+    )
     if report["diagnosis"]:
-        say()
-        say(f"diagnosis (estimated, bytes / 3.5): {report['diagnosis']}")
+        print_line()
+        print_line(f"diagnosis (estimated, bytes / 3.5): {report['diagnosis']}")
     if "timeline" in report:
-        believed = [*runtimes()]
+        believed = [*find_runtimes()]
         rows = [
             (
                 entry["index"],
                 entry["turn"],
                 entry["role"],
                 entry["tokens"],
-                _recorded_cell(entry),
+                _format_recorded_cell(entry),
                 *((entry["believed_tokens"] or {}).get(name, "") for name in believed),
                 "yes" if entry["in_context"] else "no",
                 ", ".join(block["kind"] + (f" {block['tool']}" if block["tool"] else "") for block in entry["blocks"]),
@@ -483,37 +508,45 @@ def show(session: Session, report: dict[str, Any]) -> None:
             "recorded",
             *(f"believed by {name}" for name in believed),
         )
-        table("timeline", (*columns, "in context", "blocks"), rows)
+        print_table("timeline", (*columns, "in context", "blocks"), rows)
 
 
-def _side_cells(found: dict[str, Any]) -> tuple[object, ...]:
+def _format_side_cells(found: dict[str, Any]) -> tuple[object, ...]:
     before, after = found["before"], found["after"]
     sizes = (f"{each['estimated_tokens']:,} in {each['messages']:,}" for each in (before, after))
     lost = found["lost"]
     return *sizes, found["kept"], found["put_in"], found["summary_tokens"] or "", lost["blocks"], lost["tokens"]
 
 
-def _show_returns(report: dict[str, Any]) -> None:
+def _print_returns(report: dict[str, Any]) -> None:
     """What compactions lost and later messages came back to."""
     found = sorted([*report["compactions"], *report["drops"]], key=lambda each: each["message"])
     rows = [
-        (each["message"], back["message"], back["tokens"], back["later"], back["tier"], _where(back), back["evidence"])
+        (
+            each["message"],
+            back["message"],
+            back["tokens"],
+            back["later"],
+            back["tier"],
+            _format_remaining_places(back),
+            back["evidence"],
+        )
         for each in found
         for back in each.get("came_back", ())
     ]
     heads = ("compaction", "lost", "tokens", "used at", "as", "still told by", "evidence")
-    table("lost by them and used later", heads, rows)
+    print_table("lost by them and used later", heads, rows)
 
 
-def _where(back: dict[str, Any]) -> str:
+def _format_remaining_places(back: dict[str, Any]) -> str:
     return ", ".join(f"#{message:,}" for message in back["still_in_context"]) or "nothing"
 
 
-def _show_calibration(calibration: list[dict[str, Any]]) -> None:
+def _print_calibration(calibration: list[dict[str, Any]]) -> None:
     """What each model makes of an estimated token, and how far sizes that it was not fitted on are off."""
     usable = [each for each in calibration if each["usable"]]
     rows: list[tuple[object, ...]] = [
-        (name, *(_factor(each["factors"][key], key) for each in usable)) for key, name in _FACTORS.items()
+        (name, *(_format_factor(each["factors"][key], key) for each in usable)) for key, name in _FACTOR_NAMES.items()
     ]
     for name, key in (("error", "error"), ("error of bytes / 4", "error_bytes4")):
         rows.append((name, *(f"{each[key]['median']:.1%} (95 %: {each[key]['p95']:.1%})" for each in usable)))
@@ -521,22 +554,22 @@ def _show_calibration(calibration: list[dict[str, Any]]) -> None:
     rows.append(("not in the file", *(f"{each['tokens']:,} tokens" if each else "unknown" for each in hidden)))
     heads = ("", *(make_visible(each["model"] or "model unknown") for each in usable))
     title = "calibration: recorded tokens per estimated token, and the median error on requests not fitted on"
-    table(title, heads, rows if usable else [])
+    print_table(title, heads, rows if usable else [])
     if any(hidden):
-        say("  not in the file: the median over the model's requests of recorded - calibrated")
+        print_line("  not in the file: the median over the model's requests of recorded - calibrated")
     for each in calibration:
         if not each["usable"]:
             model = make_visible(each["model"] or "model unknown")
-            say(f"  not calibrated: {model}: {each['why']}; {each['instead']} are used")
+            print_line(f"  not calibrated: {model}: {each['why']}; {each['instead']} are used")
 
 
-def _factor(value: float | None, name: str) -> str:
+def _format_factor(value: float | None, name: str) -> str:
     if value is None:
         return "none seen"
     return f"{value:.0f} tokens" if name in ("each", "image", "unrecorded") else f"{value:.2f}"
 
 
-def _recorded_cell(entry: dict[str, Any]) -> object:
+def _format_recorded_cell(entry: dict[str, Any]) -> object:
     """What was recorded at a message, with the drop where it fell."""
     recorded, dropped = entry["recorded_tokens"], entry["dropped_tokens"]
     if recorded is None:
@@ -544,7 +577,7 @@ def _recorded_cell(entry: dict[str, Any]) -> object:
     return f"{recorded:,} (-{dropped:,})" if dropped else recorded
 
 
-def _sizes(report: dict[str, Any], how: str) -> list[tuple[object, ...]]:
+def _build_size_rows(report: dict[str, Any], how: str) -> list[tuple[object, ...]]:
     window, about, fit = report["window"], report["session"], report["fit"]
     own = report["ruler"]["kind"] == TokenMeasure.OWN
     by, hidden = ("bytes / 4", "at the first request") if own else (how, "over all requests of the model, median")
@@ -553,8 +586,8 @@ def _sizes(report: dict[str, Any], how: str) -> list[tuple[object, ...]]:
         (window["estimated_tokens"], how, f"{by} of what is in the file" if own else "what is in the file"),
         (window["not_in_file_tokens"], "not in the file", f"recorded - {how} {hidden}"),
         (window["believed_tokens"], "believed", "last recorded + estimate of everything after it"),
-        (window["next_request_tokens"], "next request", _next_request_source(window)),
-        (about["context_window"], "window", _window_source(about)),
+        (window["next_request_tokens"], "next request", _format_next_request_source(window)),
+        (about["context_window"], "window", _format_window_source(about)),
     ]
     if fit and fit["cause"]:
         off = (fit["expected"] - fit["recorded"]) / fit["recorded"]
@@ -562,14 +595,14 @@ def _sizes(report: dict[str, Any], how: str) -> list[tuple[object, ...]]:
     return rows
 
 
-def _next_request_source(window: dict[str, Any]) -> str:
+def _format_next_request_source(window: dict[str, Any]) -> str:
     """What the size of the next request is made of."""
-    if window["next_request_source"] != Known.ESTIMATED:
+    if window["next_request_source"] != SizeSource.ESTIMATED:
         return str(window["next_request_source"])
     return "estimate, with what is not in the file" if window["not_in_file_tokens"] else "estimate"
 
 
-def _window_source(about: dict[str, Any]) -> str:
+def _format_window_source(about: dict[str, Any]) -> str:
     """Where the window is from, and which others this model may have had."""
     others = " or ".join(f"{tokens:,}" for tokens in about["context_window_others"])
     return f"{about['context_window_source']}; may also be {others}" if others else about["context_window_source"]

@@ -6,12 +6,12 @@ import shlex
 import sys
 from pathlib import Path
 
-from context_tui.cli.output import counted, talk
+from context_tui.cli.output import format_count, print_notice
 from context_tui.text.private_files import find_leftovers, remove_leftover
 from context_tui.text.sanitize import make_visible
 
 
-def offer(folder: Path) -> None:
+def offer_leftover_removal(folder: Path) -> None:
     """Tell of the leftovers in *folder*, and remove them if that is wanted."""
     found = find_leftovers(folder)
     if not found:
@@ -19,13 +19,15 @@ def offer(folder: Path) -> None:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         for each in found:
             name = shlex.quote(str(each))
-            talk(f"{each}: left by a run that was killed, with a copy of a session in it; remove it with: rm -r {name}")
+            print_notice(
+                f"{each}: left by a run that was killed, with a copy of a session in it; remove it with: rm -r {name}"
+            )
         return
-    what = counted(len(found), "folder")
-    talk(f"{folder}: {what} left by runs that were killed, each with a copy of a session in it:")
+    what = format_count(len(found), "folder")
+    print_notice(f"{folder}: {what} left by runs that were killed, each with a copy of a session in it:")
     for each in found:
         print(f"  {make_visible(each.name)}", file=sys.stderr)
     print("remove them? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() in ("y", "yes"):
         gone = sum(map(remove_leftover, found))
-        talk(f"{gone:,} of {what} removed")
+        print_notice(f"{gone:,} of {what} removed")

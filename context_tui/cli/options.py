@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from context_tui.cli.leftovers import offer
-from context_tui.cli.output import talk
+from context_tui.cli.leftovers import offer_leftover_removal
+from context_tui.cli.output import print_notice
 from context_tui.errors import ExitCode, SeveralSessions, UnreadableSession
 from context_tui.formats.opening import open_session
 from context_tui.session.session import Session
@@ -27,45 +27,47 @@ if TYPE_CHECKING:
     from context_tui.policies.base import Policy
 
 
-class Parser(argparse.ArgumentParser):
+class CommandParser(argparse.ArgumentParser):
     """Errors are one line, with exit code 2. What was typed is repeated only after it was made safe."""
 
     def error(self, message: str) -> NoReturn:
-        talk(f"{message}; see {self.prog} --help", self.prog)
+        print_notice(f"{message}; see {self.prog} --help", self.prog)
         raise SystemExit(int(ExitCode.USAGE))
 
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
         super()._print_message(sanitize(message), file)  # argparse writes nothing but through here
 
 
-def parser(command: str, about: str) -> Parser:
+def build_parser(command: str, about: str) -> CommandParser:
     """A parser for a command of the program."""
-    return Parser(prog=f"context-tui {command}".strip(), description=about, allow_abbrev=False)
+    return CommandParser(prog=f"context-tui {command}".strip(), description=about, allow_abbrev=False)
 
 
-def add_session(to: argparse.ArgumentParser) -> None:
+def add_session_options(to: argparse.ArgumentParser) -> None:
     """SESSION, --window and --at."""
-    to.add_argument("session", type=named, metavar="SESSION", help="a file, PATH#ID, or - for standard input")
-    to.add_argument("--window", type=tokens, metavar="N", help="size of the context window in tokens")
+    to.add_argument("session", type=parse_name, metavar="SESSION", help="a file, PATH#ID, or - for standard input")
+    to.add_argument("--window", type=parse_tokens, metavar="N", help="size of the context window in tokens")
     to.add_argument(
-        "--at", type=message_number, metavar="N", help="use the context before message N (default: at the end)"
+        "--at", type=parse_message_number, metavar="N", help="use the context before message N (default: at the end)"
     )
 
 
-def add_policy(to: argparse.ArgumentParser) -> None:
+def add_policy_options(to: argparse.ArgumentParser) -> None:
     """-P, --policy-file, -p, --idle, --ignore-trigger and --firing-only."""
     to.add_argument(
         "-P",
         "--policy",
-        type=named,
+        type=parse_name,
         metavar="POLICY",
         help="the policy, or settings saved under a name; `context-tui policies` lists both",
     )
-    add_policy_file(to)
+    add_policy_file_option(to)
     to.add_argument(
         "-p", "--param", action="append", default=[], metavar="KEY=VALUE", help="set a parameter; may be repeated"
     )
-    to.add_argument("--idle", type=seconds, metavar="SECONDS", help="idle time for koda (default: the recorded one)")
+    to.add_argument(
+        "--idle", type=parse_seconds, metavar="SECONDS", help="idle time for koda (default: the recorded one)"
+    )
     to.add_argument("--ignore-trigger", action="store_true", help="plan even where koda's idle trigger does not fire")
     to.add_argument(
         "--firing-only",
@@ -74,11 +76,11 @@ def add_policy(to: argparse.ArgumentParser) -> None:
     )
 
 
-def add_replay(options: argparse.ArgumentParser) -> None:
+def add_replay_options(options: argparse.ArgumentParser) -> None:
     """What holds along a recording: --window, --recorded, --summary-tokens, --delay, --shares-prefix and --cache."""
-    from context_tui.lab.replay.walk import SUMMARY_DELAY
+    from context_tui.lab.replay.walk import DEFAULT_SUMMARY_DELAY
 
-    options.add_argument("--window", type=tokens, metavar="N", help="size of the context window in tokens")
+    options.add_argument("--window", type=parse_tokens, metavar="N", help="size of the context window in tokens")
     options.add_argument(
         "--recorded",
         choices=("keep", "ignore"),
@@ -87,16 +89,16 @@ def add_replay(options: argparse.ArgumentParser) -> None:
     )
     options.add_argument(
         "--summary-tokens",
-        type=tokens,
+        type=parse_tokens,
         metavar="N",
         help="size of a summary in tokens by bytes/4 (default: the median of the recorded ones, else 2,000)",
     )
     options.add_argument(
         "--delay",
         type=int,
-        default=SUMMARY_DELAY,
+        default=DEFAULT_SUMMARY_DELAY,
         metavar="N",
-        help=f"calls made while a summary is written in the background (default: {SUMMARY_DELAY})",
+        help=f"calls made while a summary is written in the background (default: {DEFAULT_SUMMARY_DELAY})",
     )
     options.add_argument(
         "--shares-prefix",
@@ -112,19 +114,19 @@ def add_replay(options: argparse.ArgumentParser) -> None:
     )
 
 
-def add_policy_file(to: argparse.ArgumentParser) -> None:
+def add_policy_file_option(to: argparse.ArgumentParser) -> None:
     """--policy-file."""
     to.add_argument(
         "--policy-file",
         action="append",
         default=[],
-        type=file_named,
+        type=parse_output_path,
         metavar="FILE",
         help="take a policy from a TOML file, and use it where no -P names another; may be repeated",
     )
 
 
-def policy_given(given: argparse.Namespace) -> str:
+def resolve_policy_name(given: argparse.Namespace) -> str:
     """The name of the policy that is asked for, which may be that of a file; those of files are there from now on.
 
     Raises:
@@ -132,14 +134,14 @@ def policy_given(given: argparse.Namespace) -> str:
     """
     from context_tui.errors import PlanError
 
-    names = take_policy_files(given.policy_file)
+    names = load_policy_files(given.policy_file)
     chosen: str | None = given.policy or next(iter(names), None)
     if chosen is None:
         raise PlanError("no policy is named; give -P POLICY or --policy-file FILE")
     return chosen
 
 
-def take_policy_files(paths: Sequence[Path]) -> list[str]:
+def load_policy_files(paths: Sequence[Path]) -> list[str]:
     """Add the policies of these files to those there are; returns their names.
 
     Raises:
@@ -160,39 +162,39 @@ def take_policy_files(paths: Sequence[Path]) -> list[str]:
     return found
 
 
-def policy_and_params(name: str, params: Sequence[str] = ()) -> tuple[Policy, dict[str, str]]:
+def resolve_policy(name: str, params: Sequence[str] = ()) -> tuple[Policy, dict[str, str]]:
     """The policy that ``-P`` names and the texts of its parameters; of saved settings those under the ones given.
 
     Raises:
         PlanError: there is neither a policy nor settings of this name, or a parameter has no value.
         ConfigError: the configuration file is not valid.
     """
-    from context_tui.policies.parameters import pairs  # pydantic: only where a policy is named
-    from context_tui.policies.registry import POLICIES, policy_named
+    from context_tui.policies.parameters import parse_assignments  # pydantic: only where a policy is named
+    from context_tui.policies.registry import POLICIES, find_policy
 
     if name in POLICIES:
-        return POLICIES[name], pairs(params)
+        return POLICIES[name], parse_assignments(params)
     from context_tui.app.config import read_config  # only for a name that is no policy's
 
     saved = read_config().settings.get(name)
     if saved is None:
-        return policy_named(name), pairs(params)
-    return policy_named(saved.policy), {**pairs(saved.params), **pairs(params)}
+        return find_policy(name), parse_assignments(params)
+    return find_policy(saved.policy), {**parse_assignments(saved.params), **parse_assignments(params)}
 
 
-def named(text: str) -> str:
+def parse_name(text: str) -> str:
     """A name that has to be one: an empty one would stand for the current folder, or for nothing at all."""
     if not text:
         raise argparse.ArgumentTypeError("is empty; give a name")
     return text
 
 
-def file_named(text: str) -> Path:
+def parse_output_path(text: str) -> Path:
     """The path of a file that is to be written."""
-    return Path(named(text))
+    return Path(parse_name(text))
 
 
-def one_of(noun: str, names: Sequence[str]) -> Callable[[str], str]:
+def build_choice_type(noun: str, names: Sequence[str]) -> Callable[[str], str]:
     """The type of an argument that is one of these names."""
 
     def known(text: str) -> str:
@@ -203,7 +205,7 @@ def one_of(noun: str, names: Sequence[str]) -> Callable[[str], str]:
     return known
 
 
-def message_number(text: str) -> int:
+def parse_message_number(text: str) -> int:
     """The number of a message; whether the session has it is not said here."""
     try:
         return int(text)
@@ -211,7 +213,7 @@ def message_number(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r} is not a message number; give a whole number") from None
 
 
-def seconds(text: str) -> float:
+def parse_seconds(text: str) -> float:
     """A number of seconds; whether it may be that one is not said here."""
     try:
         return float(text)
@@ -219,7 +221,7 @@ def seconds(text: str) -> float:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds; give one such as 3600") from None
 
 
-def tokens(text: str) -> int:
+def parse_tokens(text: str) -> int:
     """A positive number of tokens; 200k and 1m are understood."""
     scale = {"k": 1_000, "m": 1_000_000}.get(text[-1:].lower(), 1)
     digits = text[:-1] if scale > 1 else text
@@ -233,11 +235,11 @@ def tokens(text: str) -> int:
     return int(value)
 
 
-def opened(spec: str, window: int | None = None) -> Session:
+def open_named_session(spec: str, window: int | None = None) -> Session:
     """Read the session that *spec* names; ``-`` is standard input."""
     if spec != "-":
         return open_session(spec, window=window)
-    path = spooled()
+    path = spool_stdin()
     try:
         session = open_session(path, window=window)
     except SeveralSessions as error:
@@ -249,10 +251,10 @@ def opened(spec: str, window: int | None = None) -> Session:
     return replace(session, info=replace(session.info, path="-", title="standard input"))
 
 
-def spooled() -> Path:
+def spool_stdin() -> Path:
     """Standard input as a private temporary file, gone when the program ends."""
     place = Path(tempfile.gettempdir())
-    offer(place)
+    offer_leftover_removal(place)
     folder = private_folder(place, "context-tui")
     path = folder.__enter__() / "standard-input"
     atexit.register(folder.__exit__, None, None, None)
@@ -261,6 +263,6 @@ def spooled() -> Path:
     return path
 
 
-def parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
+def parse_arguments(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
     """Parse, with options and positionals in any order."""
     return parser.parse_intermixed_args(list(arguments))

@@ -17,12 +17,12 @@ def write_json(value: Any, indent: int | None = 2) -> None:
     sys.stdout.write("\n")
 
 
-def say(text: str = "") -> None:
+def print_line(text: str = "") -> None:
     """A line of text; what came from a session is made safe here."""
     print(sanitize_line(text))
 
 
-def talk(text: str, about: str = "context-tui") -> None:
+def print_notice(text: str, about: str = "context-tui") -> None:
     """A line to the user, beside the data: an error or a remark, with names of files as they are."""
     print(f"{about}: {make_visible(text)}", file=sys.stderr)
 
@@ -32,19 +32,19 @@ def broken_report(plugin: BrokenPlugin) -> dict[str, str]:
     return {"name": plugin.name, "package": plugin.package, "why": plugin.reason}
 
 
-def counted(number: int, what: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """A number of things in words: ``1 turn``, ``1,200 turns``."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """A table: numbers to the right. Drawn on a terminal, aligned plain text when piped; nothing for no rows."""
-    texts = [[_cell(value) for value in row] for row in rows]
+    texts = [[_format_cell(value) for value in row] for row in rows]
     if not texts:
         return
     right = [all(_is_number(row[column]) for row in texts) for column in range(len(columns))]
     if sys.stdout.isatty():
-        _draw(title, columns, texts, right)
+        _draw_table(title, columns, texts, right)
         return
     if title:
         print(f"\n{title}")
@@ -57,7 +57,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
         print("  " + "  ".join(cells).rstrip())
 
 
-def _draw(title: str, columns: Sequence[str], rows: list[list[str]], right: list[bool]) -> None:
+def _draw_table(title: str, columns: Sequence[str], rows: list[list[str]], right: list[bool]) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -73,7 +73,7 @@ def _draw(title: str, columns: Sequence[str], rows: list[list[str]], right: list
     Console(highlight=False).print(drawn)
 
 
-def _cell(value: object) -> str:
+def _format_cell(value: object) -> str:
     if value is None:
         return "unknown"
     if isinstance(value, int) and not isinstance(value, bool):

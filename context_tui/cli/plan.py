@@ -7,21 +7,29 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from context_tui.cli.options import add_policy, add_session, opened, parse, parser, policy_and_params, policy_given
-from context_tui.cli.output import say, table, talk, write_json
-from context_tui.compaction.next_request import Known, NextRequest, next_request
+from context_tui.cli.options import (
+    add_policy_options,
+    add_session_options,
+    build_parser,
+    open_named_session,
+    parse_arguments,
+    resolve_policy,
+    resolve_policy_name,
+)
+from context_tui.cli.output import print_line, print_notice, print_table, write_json
+from context_tui.compaction.next_request import NextRequest, SizeSource, compute_next_request
 from context_tui.compaction.plan import Plan
 from context_tui.errors import ExitCode
-from context_tui.policies.parameters import assignments, params_for
-from context_tui.policies.planning import plan_with
-from context_tui.policies.registry import policy_named
-from context_tui.policies.triggers import first_firing
+from context_tui.policies.parameters import build_params, format_assignments
+from context_tui.policies.planning import build_plan
+from context_tui.policies.registry import find_policy
+from context_tui.policies.triggers import find_first_firing
 from context_tui.session.session import Session
 
-SHOWN = 40
+MAX_EDITS_SHOWN = 40
 """Edits that the text lists; JSON has all."""
 
-_OPTIONS = {
+_OPTION_NAMES = {
     "at": "--at",
     "window": "--window",
     "idle": "--idle",
@@ -32,38 +40,40 @@ _OPTIONS = {
 }
 """What may be taken for a parameter, and is an option."""
 
-_TRIGGER = ("fires", "reason", "value", "threshold", "unit", "source")
+_TRIGGER_FIELDS = ("fires", "reason", "value", "threshold", "unit", "source")
 
 
 def run(arguments: Sequence[str]) -> int:
     """Print the plan of one policy for one session."""
-    options = parser("plan", "Show what a policy would do to a session's context, and whether it would fire there.")
-    add_session(options)
-    add_policy(options)
+    options = build_parser(
+        "plan", "Show what a policy would do to a session's context, and whether it would fire there."
+    )
+    add_session_options(options)
+    add_policy_options(options)
     options.add_argument("--force", action="store_true", help=argparse.SUPPRESS)
     options.add_argument("--json", action="store_true", help="print one JSON document")
-    given = parse(options, arguments)
+    given = parse_arguments(options, arguments)
     if given.force:  # an alias for scripts
-        talk("plan --force is deprecated; use --ignore-trigger")
+        print_notice("plan --force is deprecated; use --ignore-trigger")
         given.ignore_trigger = True
-    session = opened(given.session, given.window)
-    made = plan_of(session, given)
+    session = open_named_session(given.session, given.window)
+    made = plan_from_options(session, given)
     if given.json:
-        write_json(report_of(made))
+        write_json(build_report(made))
     else:
-        show(session, made)
-    if not made.changed:
-        talk(made.reason)
+        print_report(session, made)
+    if not made.has_changes:
+        print_notice(made.reason)
     return ExitCode.DONE
 
 
-def plan_of(session: Session, given: argparse.Namespace) -> Plan:
+def plan_from_options(session: Session, given: argparse.Namespace) -> Plan:
     """The plan that the options ask for."""
-    policy, values = policy_and_params(policy_given(given), given.param)
-    return plan_with(
+    policy, values = resolve_policy(resolve_policy_name(given), given.param)
+    return build_plan(
         session,
         policy,
-        params_for(policy, values, _OPTIONS),
+        build_params(policy, values, _OPTION_NAMES),
         at=given.at,
         idle_seconds=given.idle,
         force=given.ignore_trigger,
@@ -71,15 +81,15 @@ def plan_of(session: Session, given: argparse.Namespace) -> Plan:
     )
 
 
-def report_of(made: Plan) -> dict[str, Any]:
+def build_report(made: Plan) -> dict[str, Any]:
     """The plan as JSON-ready data (schema ``context-tui.plan/1``)."""
     return {
         "schema": "context-tui.plan/1",
         "policy": made.policy,
         "params": made.params.model_dump(mode="json"),
         "at": made.context.at,
-        "trigger": {name: getattr(made.trigger, name) for name in _TRIGGER},
-        "changed": made.changed,
+        "trigger": {name: getattr(made.trigger, name) for name in _TRIGGER_FIELDS},
+        "changed": made.has_changes,
         "reason": made.reason or None,
         "tokens": {
             "before": made.tokens_before,
@@ -87,11 +97,16 @@ def report_of(made: Plan) -> dict[str, Any]:
             "summary": None,
             "estimator": "bytes/4",
         },
-        "next_request": request_report(next_request(made)),
+        "next_request": build_request_report(compute_next_request(made)),
         "report": dict(made.report) if made.report is not None else None,
         "boundary": made.boundary,
         "inserts": [
-            {"role": each.role, "before": _number(made, each.position), "summary": each.summary, "text": each.text()}
+            {
+                "role": each.role,
+                "before": _find_message_number(made, each.position),
+                "summary": each.holds_summary,
+                "text": each.format_text(),
+            }
             for each in made.inserts
         ],
         "edits": [asdict(edit) for edit in made.edits],
@@ -99,87 +114,87 @@ def report_of(made: Plan) -> dict[str, Any]:
             {
                 "message": message,
                 "block": block,
-                "verdict": verdict.verdict,
+                "verdict": verdict.outcome,
                 "code": verdict.code,
                 "reason": verdict.reason,
             }
-            for message, block, verdict in made.verdicts()
+            for message, block, verdict in made.iterate_verdicts()
         ],
     }
 
 
-def request_report(request: NextRequest) -> dict[str, Any]:
+def build_request_report(request: NextRequest) -> dict[str, Any]:
     """The next request as JSON-ready data, in tokens: all but ``recorded`` are estimates."""
     return {
-        "recorded": request.now.recorded,
-        "appended": request.now.estimated,
-        "before": request.before,
-        "before_source": request.before_known,
-        "goes": request.goes,
+        "recorded": request.current_size.recorded,
+        "appended": request.current_size.estimated,
+        "before": request.tokens_before,
+        "before_source": request.source_before,
+        "goes": request.removed_tokens,
         "estimator": request.estimator,
-        "comes": request.comes,
-        "summary_unknown": request.waits,
-        "after": request.after,
-        "share": round(request.share, 4),
+        "comes": request.inserted_tokens,
+        "summary_unknown": request.summary_pending,
+        "after": request.tokens_after,
+        "share": round(request.saved_share, 4),
     }
 
 
-def request_line(request: NextRequest) -> str:
+def format_request(request: NextRequest) -> str:
     """The next request in words: without the plan and with it, and what that is made of."""
-    now = request.now
-    sign = "" if request.before_known is Known.RECORDED else "~"
-    change, more = f"{_percent(request.share)} less", request.after - request.before
-    if more > 0 and request.before:
-        change = f"{_percent(more / request.before)} more"
-    sizes = f"{sign}{request.before:,} -> ~{request.after:,} tokens, {change}"
+    now = request.current_size
+    sign = "" if request.source_before is SizeSource.RECORDED else "~"
+    change, more = f"{_format_percent(request.saved_share)} less", request.tokens_after - request.tokens_before
+    if more > 0 and request.tokens_before:
+        change = f"{_format_percent(more / request.tokens_before)} more"
+    sizes = f"{sign}{request.tokens_before:,} -> ~{request.tokens_after:,} tokens, {change}"
     parts = "" if now.recorded is None else f"{now.recorded:,} recorded + "
-    parts += f"~{now.estimated:,} estimated - ~{request.goes:,} by {request.estimator}"
-    parts += f" + ~{request.comes:,} put in" if request.comes else ""
-    if request.before - request.goes + request.comes < request.after:
-        parts += f"; at least the system prompt and tools, ~{request.least:,}"
-    return f"{sizes}{', plus a summary' if request.waits else ''} ({parts})"
+    parts += f"~{now.estimated:,} estimated - ~{request.removed_tokens:,} by {request.estimator}"
+    parts += f" + ~{request.inserted_tokens:,} put in" if request.inserted_tokens else ""
+    if request.tokens_before - request.removed_tokens + request.inserted_tokens < request.tokens_after:
+        parts += f"; at least the system prompt and tools, ~{request.minimum_tokens:,}"
+    return f"{sizes}{', plus a summary' if request.summary_pending else ''} ({parts})"
 
 
-def _percent(share: float) -> str:
+def _format_percent(share: float) -> str:
     """A share as it is read: what is not quite all is no 100 %."""
     return ">99%" if 0.995 <= share < 1 else f"{share:.0%}"
 
 
-def _number(made: Plan, position: int) -> int:
+def _find_message_number(made: Plan, position: int) -> int:
     """The number of the message at a position; that of the point behind the last one."""
     return made.context.order[position] if position < len(made.context) else made.context.at
 
 
-def show(session: Session, made: Plan) -> None:
+def print_report(session: Session, made: Plan) -> None:
     """The plan as text."""
     before, after = made.tokens_before, made.tokens_after
     point = "at the end" if made.context.at == len(session) else f"before message {made.context.at:,}"
     settings = {
         name: value for name, value in made.params.model_dump(mode="json").items() if value not in (None, {}, [])
     }
-    say("   ".join([f"{made.policy} {point}", *assignments(settings)]))
-    say(f"trigger {'would fire' if made.trigger.fires else 'would not fire'}: {made.trigger.reason}")
-    policy = policy_named(made.policy)
+    print_line("   ".join([f"{made.policy} {point}", *format_assignments(settings)]))
+    print_line(f"trigger {'would fire' if made.trigger.fires else 'would not fire'}: {made.trigger.reason}")
+    policy = find_policy(made.policy)
     if policy.phases and not made.trigger.fires:
-        first = first_firing(session, policy, made.params)  # type: ignore[arg-type]
-        say(
+        first = find_first_firing(session, policy, made.params)  # type: ignore[arg-type]
+        print_line(
             "trigger fires nowhere in this session"
             if first is None
             else f"trigger first fires before message {first:,}"
         )
-    if not made.changed:
+    if not made.has_changes:
         return
     waiting = [step.policy for step in made.steps or (made,) if not step.trigger.fires]
     forced = ", if forced" if waiting and not made.trigger.by_hand else ""
-    say(f"next request{forced}: {request_line(next_request(made))}")
+    print_line(f"next request{forced}: {format_request(compute_next_request(made))}")
     if made.trigger.fires and waiting:
-        say(f"here {', '.join(waiting)} would not run; --firing-only leaves that out")
-    share = f", {_percent((before - after) / before)} less" if before else ""
-    say(f"estimated tokens: {before:,} -> {after:,}{share}{', plus a summary' if made.summarises else ''}")
+        print_line(f"here {', '.join(waiting)} would not run; --firing-only leaves that out")
+    share = f", {_format_percent((before - after) / before)} less" if before else ""
+    print_line(f"estimated tokens: {before:,} -> {after:,}{share}{', plus a summary' if made.needs_summary else ''}")
     if made.report:
-        say("report of the runtime: " + ", ".join(f"{key} {value:,}" for key, value in made.report.items()))
+        print_line("report of the runtime: " + ", ".join(f"{key} {value:,}" for key, value in made.report.items()))
     if made.boundary is not None:
-        say(f"boundary: message {made.boundary:,} is the first one kept")
+        print_line(f"boundary: message {made.boundary:,} is the first one kept")
     edits = made.edits
     rows = [
         (
@@ -190,8 +205,8 @@ def show(session: Session, made: Plan) -> None:
             edit.tokens_before,
             edit.tokens_after,
         )
-        for edit in edits[:SHOWN]
+        for edit in edits[:MAX_EDITS_SHOWN]
     ]
-    table("edits (estimated)", ("message", "block", "action", "tool", "before", "after"), rows)
-    if len(edits) > SHOWN:
-        say(f"  {len(edits) - SHOWN:,} more; --json lists all")
+    print_table("edits (estimated)", ("message", "block", "action", "tool", "before", "after"), rows)
+    if len(edits) > MAX_EDITS_SHOWN:
+        print_line(f"  {len(edits) - MAX_EDITS_SHOWN:,} more; --json lists all")

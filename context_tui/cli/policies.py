@@ -7,20 +7,27 @@ from dataclasses import asdict
 from typing import Any
 
 from context_tui.app.config import SavedSettings, read_config
-from context_tui.cli.options import add_policy_file, named, parse, parser, take_policy_files, tokens
-from context_tui.cli.output import broken_report, say, table, write_json
+from context_tui.cli.options import (
+    add_policy_file_option,
+    build_parser,
+    load_policy_files,
+    parse_arguments,
+    parse_name,
+    parse_tokens,
+)
+from context_tui.cli.output import broken_report, print_line, print_table, write_json
 from context_tui.errors import ExitCode
 from context_tui.policies.base import Policy
-from context_tui.policies.native import Native, native
-from context_tui.policies.parameters import pairs, parameters_of, params_for, setting
-from context_tui.policies.registry import POLICIES, PRESETS, policy_named
+from context_tui.policies.native import AgentSettings, build_agent_settings
+from context_tui.policies.parameters import build_params, format_value, list_parameters, parse_assignments
+from context_tui.policies.registry import POLICIES, PRESETS, find_policy
 from context_tui.session.window import ASSUMED_WINDOW, Window
 
 
 def run(arguments: Sequence[str]) -> int:
     """List the policies, or tell about one."""
-    options = parser("policies", "List the compaction policies and what their parameters mean.")
-    options.add_argument("name", nargs="?", type=named, metavar="NAME", help="show only this policy")
+    options = build_parser("policies", "List the compaction policies and what their parameters mean.")
+    options.add_argument("name", nargs="?", type=parse_name, metavar="NAME", help="show only this policy")
     options.add_argument(
         "-p",
         "--param",
@@ -30,72 +37,87 @@ def run(arguments: Sequence[str]) -> int:
         help="set a parameter of NAME, whose settings in its agent's own configuration are then told; may be repeated",
     )
     options.add_argument(
-        "--window", type=tokens, default=ASSUMED_WINDOW, metavar="N", help="the context window for these"
+        "--window", type=parse_tokens, default=ASSUMED_WINDOW, metavar="N", help="the context window for these"
     )
     options.add_argument("--json", action="store_true", help="print one JSON document")
-    add_policy_file(options)
-    given = parse(options, arguments)
-    take_policy_files(given.policy_file)
+    add_policy_file_option(options)
+    given = parse_arguments(options, arguments)
+    load_policy_files(given.policy_file)
     if given.param and not given.name:
         options.error("-p sets a parameter of one policy; name it")
-    chosen = [policy_named(given.name)] if given.name else list(POLICIES.values())
+    chosen = [find_policy(given.name)] if given.name else list(POLICIES.values())
     saved = {} if given.name else read_config().settings
-    own = _native(chosen[0], given.param, given.window) if given.name else None
+    own = _build_native(chosen[0], given.param, given.window) if given.name else None
     if given.json:
-        policies = [{**_known(p), "params": params_of(p)} for p in chosen]
+        policies = [{**_build_policy_report(p), "params": build_parameter_reports(p)} for p in chosen]
         if own is not None:
-            policies[0]["native"] = {"settings": [asdict(each) for each in own.settings], "fixed": list(own.fixed)}
+            policies[0]["native"] = {
+                "settings": [asdict(each) for each in own.settings],
+                "fixed": list(own.constant_params),
+            }
         broken = [] if given.name else [broken_report(each) for each in POLICIES.broken]
-        write_json({"schema": "context-tui.policies/1", "policies": policies, "broken": broken, "saved": _saved(saved)})
+        write_json(
+            {
+                "schema": "context-tui.policies/1",
+                "policies": policies,
+                "broken": broken,
+                "saved": _build_saved_report(saved),
+            }
+        )
         return ExitCode.DONE
     for policy in chosen:
-        say(policy.name)
-        say(f"  {policy.about}")
-        for line in _lines(policy, limits=bool(given.name)):
-            say(f"  {line}")
-        rows = [(p["name"], _shown(p["default"]), _range(p), p["unit"], p["about"]) for p in params_of(policy)]
-        table("", ("parameter", "default", "range", "unit", "meaning"), rows)
+        print_line(policy.name)
+        print_line(f"  {policy.about}")
+        for line in _format_policy_lines(policy, limits=bool(given.name)):
+            print_line(f"  {line}")
+        rows = [
+            (p["name"], _format_value(p["default"]), _format_range(p), p["unit"], p["about"])
+            for p in build_parameter_reports(policy)
+        ]
+        print_table("", ("parameter", "default", "range", "unit", "meaning"), rows)
         if own is not None:
-            _show_native(own, given.window)
-        say()
+            _print_native(own, given.window)
+        print_line()
     if saved:
-        say("saved settings")
-        table("", ("name", "policy", "parameters"), [(n, s.policy, " ".join(s.params)) for n, s in saved.items()])
+        print_line("saved settings")
+        print_table("", ("name", "policy", "parameters"), [(n, s.policy, " ".join(s.params)) for n, s in saved.items()])
     return ExitCode.DONE
 
 
-def _native(policy: Policy, texts: Sequence[str], window: int) -> Native | None:
+def _build_native(policy: Policy, texts: Sequence[str], window: int) -> AgentSettings | None:
     """What its agent is to be told, with these parameters."""
-    return native(policy.name, params_for(policy, pairs(texts)), Window(window, "given"))
+    return build_agent_settings(policy.name, build_params(policy, parse_assignments(texts)), Window(window, "given"))
 
 
-def _show_native(own: Native, window: int) -> None:
+def _print_native(own: AgentSettings, window: int) -> None:
     rows = [(each.file, each.key, each.value, each.note) for each in own.settings]
-    table(f"in its agent's own configuration, for a window of {window:,}", ("where", "key", "value", "note"), rows)
-    if own.fixed:
-        say(f"  no setting of the agent: {', '.join(own.fixed)}")
+    print_table(
+        f"in its agent's own configuration, for a window of {window:,}", ("where", "key", "value", "note"), rows
+    )
+    if own.constant_params:
+        print_line(f"  no setting of the agent: {', '.join(own.constant_params)}")
 
 
-def _known(policy: Policy) -> dict[str, Any]:
+def _build_policy_report(policy: Policy) -> dict[str, Any]:
     """What is to be known of a policy besides its parameters."""
     return {
         "name": policy.name,
         "about": policy.about,
-        "origin": _origin(policy),
+        "origin": _find_origin(policy),
         "source": policy.source,
         "version": policy.version,
         "limits": list(policy.limits),
     }
 
 
-def _origin(policy: Policy) -> str:
+def _find_origin(policy: Policy) -> str:
     """Where a policy is from: ``built in``, ``preset``, ``package NAME``, or the path of a file."""
     return "preset" if policy.name in PRESETS else POLICIES.origin(policy.name)
 
 
-def _lines(policy: Policy, *, limits: bool) -> Iterator[str]:
+def _format_policy_lines(policy: Policy, *, limits: bool) -> Iterator[str]:
     """Where a policy is from, of what it is the rule, and what that leaves out."""
-    origin = _origin(policy)
+    origin = _find_origin(policy)
     if origin != "built in":
         yield f"from: {origin}"
     if policy.source:
@@ -104,11 +126,11 @@ def _lines(policy: Policy, *, limits: bool) -> Iterator[str]:
         yield from (f"limit: {limit}" for limit in policy.limits)
 
 
-def _saved(saved: Mapping[str, SavedSettings]) -> list[dict[str, Any]]:
+def _build_saved_report(saved: Mapping[str, SavedSettings]) -> list[dict[str, Any]]:
     return [{"name": name, "policy": each.policy, "params": list(each.params)} for name, each in saved.items()]
 
 
-def params_of(policy: Policy) -> list[dict[str, Any]]:
+def build_parameter_reports(policy: Policy) -> list[dict[str, Any]]:
     """Name, type, default, range, unit and meaning of each parameter."""
     return [
         {
@@ -120,14 +142,14 @@ def params_of(policy: Policy) -> list[dict[str, Any]]:
             "unit": each.unit,
             "about": each.about,
         }
-        for each in parameters_of(policy)
+        for each in list_parameters(policy)
     ]
 
 
-def _range(param: dict[str, Any]) -> str:
+def _format_range(param: dict[str, Any]) -> str:
     low, high = param["min"], param["max"]
     return "" if low is None else f"{low:,} or more" if high is None else f"{low:,} to {high:,}"
 
 
-def _shown(value: Any) -> str:
-    return "" if value in (None, {}) else setting(value)
+def _format_value(value: Any) -> str:
+    return "" if value in (None, {}) else format_value(value)

@@ -8,49 +8,51 @@ from dataclasses import asdict
 from itertools import zip_longest
 from typing import Any
 
-from context_tui.cli.inspect import calibration_report
+from context_tui.cli.inspect import build_calibration_report
 from context_tui.cli.options import (
-    add_policy_file,
-    add_replay,
-    named,
-    opened,
-    parse,
-    parser,
-    policy_and_params,
-    take_policy_files,
+    add_policy_file_option,
+    add_replay_options,
+    build_parser,
+    load_policy_files,
+    open_named_session,
+    parse_arguments,
+    parse_name,
+    resolve_policy,
 )
-from context_tui.cli.output import counted, say, table, talk, write_json
+from context_tui.cli.output import format_count, print_line, print_notice, print_table, write_json
 from context_tui.errors import ExitCode
-from context_tui.lab.price.advice import advice
+from context_tui.lab.price.advice import build_advice
 from context_tui.lab.price.model import PriceModel
-from context_tui.lab.price.priced import FiringPrice, Priced
-from context_tui.lab.price.words import after_a_change, against_none, figure, pays_after
+from context_tui.lab.price.priced import FiringPrice, ReplayPrice
+from context_tui.lab.price.words import format_amount, format_break_even, format_cache_reuse, format_savings
 from context_tui.lab.regret.index import TIERS
-from context_tui.lab.replay.backtest import Backtested
-from context_tui.lab.replay.own import Back, backtests
+from context_tui.lab.replay.backtest import BacktestResult
+from context_tui.lab.replay.own import PolicyBacktest, run_backtests
 from context_tui.lab.replay.recording import Recording
 from context_tui.lab.replay.result import Firing
-from context_tui.lab.replay.words import LIMITS, label, never_words, what
-from context_tui.lab.study import Lab, Settings, Study
+from context_tui.lab.replay.words import REPLAY_LIMITS_TEXT, format_firing, format_never_fired, format_replay_label
+from context_tui.lab.study import Lab, Study, StudySettings
 from context_tui.policies.base import Params, Policy
-from context_tui.policies.parameters import params_for
+from context_tui.policies.parameters import build_params
 from context_tui.session.session import Session
 from context_tui.text.sanitize import make_visible
 
-SHOWN = 40
+MAX_FIRINGS_SHOWN = 40
 """Firings of a policy that the text lists; JSON has all."""
 
 
 def run(arguments: Sequence[str]) -> int:
     """Replay policies along one session."""
-    options = parser("replay", "Show what policies would have done along a recording: firings, sizes, what was saved.")
-    options.add_argument("session", type=named, metavar="SESSION", help="a file, PATH#ID, or - for standard input")
+    options = build_parser(
+        "replay", "Show what policies would have done along a recording: firings, sizes, what was saved."
+    )
+    options.add_argument("session", type=parse_name, metavar="SESSION", help="a file, PATH#ID, or - for standard input")
     options.add_argument(
         "-P",
         "--policy",
         dest="policies",
-        action=NextPolicy,
-        type=named,
+        action=PolicyAction,
+        type=parse_name,
         metavar="POLICY",
         help="a policy, or settings saved under a name; several are shown side by side",
     )
@@ -58,41 +60,41 @@ def run(arguments: Sequence[str]) -> int:
         "-p",
         "--param",
         dest="policies",
-        action=ItsParam,
+        action=ParameterAction,
         metavar="KEY=VALUE",
         help="set a parameter of the -P before it; may be repeated",
     )
-    add_replay(options)
+    add_replay_options(options)
     options.add_argument("--json", action="store_true", help="print one JSON document")
-    add_policy_file(options)
-    given = parse(options, arguments)
-    policies, files = given.policies or [], take_policy_files(given.policy_file)
+    add_policy_file_option(options)
+    given = parse_arguments(options, arguments)
+    policies, files = given.policies or [], load_policy_files(given.policy_file)
     policies += [(name, []) for name in files if name not in dict(policies)]
     if not policies:
         options.error("no policy is named; give one with -P")
-    chosen = [_chosen(name, texts) for name, texts in policies]
-    session = opened(given.session, given.window)
+    chosen = [_parse_policy(name, texts) for name, texts in policies]
+    session = open_named_session(given.session, given.window)
     lab = Lab(session)
-    settings = Settings(given.recorded, given.summary_tokens, given.delay, given.shares_prefix, given.cache)
-    studies = [lab.study(*each, settings) for each in chosen]
-    backs = backtests(lab.recording)
+    settings = StudySettings(given.recorded, given.summary_tokens, given.delay, given.shares_prefix, given.cache)
+    studies = [lab.run_study(*each, settings) for each in chosen]
+    backs = run_backtests(lab.recording)
     if given.json:
-        write_json(report_of(lab, studies, backs))
+        write_json(build_report(lab, studies, backs))
     else:
-        show(lab, studies, backs)
+        print_report(lab, studies, backs)
     if not lab.recording.calls:
-        talk("there is no call to a model in this session, so there is nothing to replay")
+        print_notice("there is no call to a model in this session, so there is nothing to replay")
     return ExitCode.DONE
 
 
-class NextPolicy(argparse.Action):
+class PolicyAction(argparse.Action):
     """Begin one more policy, whose parameters follow."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
         setattr(namespace, self.dest, [*(getattr(namespace, self.dest) or []), (values, [])])
 
 
-class ItsParam(argparse.Action):
+class ParameterAction(argparse.Action):
     """A parameter of the last policy."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
@@ -102,15 +104,15 @@ class ItsParam(argparse.Action):
         policies[-1][1].append(values)
 
 
-def _chosen(name: str, texts: Sequence[str]) -> tuple[Policy, Params]:
-    policy, values = policy_and_params(name, texts)
-    return policy, params_for(policy, values)
+def _parse_policy(name: str, texts: Sequence[str]) -> tuple[Policy, Params]:
+    policy, values = resolve_policy(name, texts)
+    return policy, build_params(policy, values)
 
 
 # JSON
 
 
-def report_of(lab: Lab, studies: Sequence[Study], backs: Sequence[Back]) -> dict[str, Any]:
+def build_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyBacktest]) -> dict[str, Any]:
     """The replays as JSON-ready data (schema ``context-tui.replay/1``)."""
     session, recording = lab.session, lab.recording
     most = max(recording.calibrations, key=lambda each: each.requests, default=None)
@@ -119,14 +121,14 @@ def report_of(lab: Lab, studies: Sequence[Study], backs: Sequence[Back]) -> dict
         "session": {"path": session.info.path, "format": session.info.format, "id": session.info.id},
         "recorded": studies[0].replay.recorded,
         "summary_tokens": recording.summary_tokens,
-        "cache": studies[0].priced.reuse,
+        "cache": studies[0].price.reuse,
         "requests": [
             {"message": call.message, "recorded": size, "window": window.tokens}
-            for call, size, window in zip(recording.calls, recording.recorded, recording.windows, strict=True)
+            for call, size, window in zip(recording.calls, recording.recorded_sizes, recording.windows, strict=True)
         ],
-        "calibration": calibration_report(most) if most else None,
-        "calibrations": [calibration_report(each) for each in recording.calibrations],
-        "scaled": {model: scale._asdict() for model, scale in recording.scaled.items()},
+        "calibration": build_calibration_report(most) if most else None,
+        "calibrations": [build_calibration_report(each) for each in recording.calibrations],
+        "scaled": {model: scale._asdict() for model, scale in recording.scales.items()},
         "backtest": [
             {
                 "message": each.message,
@@ -140,46 +142,46 @@ def report_of(lab: Lab, studies: Sequence[Study], backs: Sequence[Back]) -> dict
                 "params": case.params.model_dump(mode="json"),
                 "off_by_fitted": fitted.off_by if fitted else None,
             }
-            for back in backs
-            for case, each, fitted in zip_longest(back.cases, back.tested, back.fitted)
+            for back in backtests
+            for case, each, fitted in zip_longest(back.cases, back.results, back.fitted_results)
         ],
         "thresholds": [
-            {"policy": back.policy, **back.threshold._asdict()} for back in backs if back.threshold is not None
+            {"policy": back.policy, **back.threshold._asdict()} for back in backtests if back.threshold is not None
         ],
-        "price_model": price_report(lab.price_model),
-        "policies": [policy_report(each) for each in studies],
+        "price_model": build_price_report(lab.price_model),
+        "policies": [build_policy_report(each) for each in studies],
     }
 
 
-def price_report(model: PriceModel) -> dict[str, Any]:
+def build_price_report(model: PriceModel) -> dict[str, Any]:
     """What the recorded calls read from the prompt cache, beside what the model of it says."""
     report = asdict(model)
     report["unexplained"] = [asdict(each) for each in model.unexplained]
     return report
 
 
-def policy_report(study: Study) -> dict[str, Any]:
+def build_policy_report(study: Study) -> dict[str, Any]:
     """One policy along the recording. ``regrets`` of a firing are places in the policy's list of regrets."""
-    made, priced = study.replay, study.priced
+    made, priced = study.replay, study.price
     return {
         "policy": made.policy,
         "params": made.params.model_dump(mode="json"),
         "context": list(made.sizes),
         "without": list(made.baseline),
         "firings": [
-            {**firing_report(firing), "price": asdict(cost), "regrets": cases}
-            for firing, cost, cases in zip(made.firings, priced.firings, study.by_firing(), strict=True)
+            {**build_firing_report(firing), "price": asdict(cost), "regrets": cases}
+            for firing, cost, cases in zip(made.firings, priced.firings, study.group_cases_by_firing(), strict=True)
         ],
         "totals": {
             **made.totals._asdict(),
             "cost": priced.cost,
             "cost_without": priced.baseline_cost,
-            "cost_unit": priced.table.unit,
+            "cost_unit": priced.rate_table.unit,
             "cost_of_firings": sum(each.cost for each in priced.firings),
-            "cost_besides": priced.rest,
+            "cost_besides": priced.unattributed_cost,
         },
-        "missed": made.missed._asdict() if made.missed else None,
-        "advice": [asdict(each) for each in advice(priced)],
+        "missed": made.nearest_miss._asdict() if made.nearest_miss else None,
+        "advice": [asdict(each) for each in build_advice(priced)],
         "regret": {
             "dropped": study.regret.dropped,
             "used_later": study.regret.used_later,
@@ -187,25 +189,25 @@ def policy_report(study: Study) -> dict[str, Any]:
             "tokens_used_later": study.regret.tokens_used_later,
             "by_tier": dict(study.regret.by_tier),
             "tokens_by_tier": dict(study.regret.tokens_by_tier),
-            "read_anew": study.regret.read_anew,
+            "read_anew": study.regret.refetched_after_edit,
         },
-        "regrets": [{name: getattr(case, name) for name in _CASE} for case in study.regret.cases],
+        "regrets": [{name: getattr(case, name) for name in _CASE_FIELDS} for case in study.regret.cases],
         "bound": {
             name: {
-                "could_go": sum(share.most),
-                "went": sum(share.taken),
-                "left": share.sent_for_nothing,
-                "share": share.reached,
+                "could_go": sum(share.droppable),
+                "went": sum(share.dropped_unused),
+                "left": share.wasted_tokens,
+                "share": share.achieved_share,
             }
             for name, share in (("results", study.bound.results), ("everything", study.bound.everything))
         },
     }
 
 
-_CASE = ("tier", "message", "block", "dropped", "later", "later_block", "needle", "evidence", "tokens")
+_CASE_FIELDS = ("tier", "message", "block", "dropped", "later", "later_block", "needle", "evidence", "tokens")
 
 
-def firing_report(firing: Firing) -> dict[str, Any]:
+def build_firing_report(firing: Firing) -> dict[str, Any]:
     """One firing; ``request`` is a place in the list of requests."""
     return {
         "request": firing.call,
@@ -220,71 +222,77 @@ def firing_report(firing: Firing) -> dict[str, Any]:
         "dropped": firing.dropped,
         "summarised": firing.summarised,
         "reason": firing.reason,
-        "cache_kept": firing.cut.kept,
+        "cache_kept": firing.cache_cut.unchanged_prefix,
     }
 
 
 # Text
 
 
-def show(lab: Lab, studies: Sequence[Study], backs: Sequence[Back]) -> None:
+def print_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyBacktest]) -> None:
     """The replays as text."""
     session, recording = lab.session, lab.recording
-    known = sum(size is not None for size in recording.recorded)
+    known = sum(size is not None for size in recording.recorded_sizes)
     window = recording.windows[-1] if recording.windows else session.window
     name = f"{session.info.path}#{session.info.id}" if session.info.id else session.info.path
-    say(f"{make_visible(name)}   {counted(len(recording.calls), 'call')}, {known:,} of them with a recorded size")
-    say(f"window {window.tokens:,} ({window.source})   recorded compactions {_kept(session, studies)}")
-    say(_ruler(recording))
-    for line in _prices(lab, studies):
-        say(line)
-    for back in backs:
-        _show_backtest(back)
-    unit = studies[0].priced.table.unit
-    table(
+    print_line(
+        f"{make_visible(name)}   {format_count(len(recording.calls), 'call')}, {known:,} of them with a recorded size"
+    )
+    print_line(
+        f"window {window.tokens:,} ({window.source})   recorded compactions {_format_recorded_compactions(session, studies)}"
+    )
+    print_line(_format_measure(recording))
+    for line in _format_price_lines(lab, studies):
+        print_line(line)
+    for back in backtests:
+        _print_backtest(back)
+    unit = studies[0].price.rate_table.unit
+    print_table(
         "policies along the recording (tokens; calls over the window; cost of prompts and summaries)",
         ("policy", "firings", "first at", "peak", "sent", "saved", "over window", f"cost ({unit})", "saved"),
-        [_row(each) for each in studies],
+        [_build_policy_row(each) for each in studies],
     )
-    table(
+    print_table(
         "regret: dropped blocks that the recorded run used later (tokens by bytes/4)",
         ("policy", "dropped", "used later", "of tokens", "re-fetch", "edit", "reference", "could go unused", "went"),
-        [_regret_row(each) for each in studies],
+        [_build_regret_row(each) for each in studies],
     )
-    say("  could go unused: tokens that all calls held of blocks after their last use; went: the share that was taken")
+    print_line(
+        "  could go unused: tokens that all calls held of blocks after their last use; went: the share that was taken"
+    )
     for each in studies:
-        _show_firings(each)
-        _show_regrets(each)
-    for line in LIMITS:
-        say(line)
+        _print_firings(each)
+        _print_regrets(each)
+    for line in REPLAY_LIMITS_TEXT:
+        print_line(line)
 
 
-def _prices(lab: Lab, studies: Sequence[Study]) -> list[str]:
+def _format_price_lines(lab: Lab, studies: Sequence[Study]) -> list[str]:
     """How costs are known: the prices, and how well the model of the prompt cache does on what was recorded."""
-    model, note = lab.price_model, studies[0].priced.table.note
-    assumed = after_a_change(studies[0].priced.reuse)
+    model, note = lab.price_model, studies[0].price.rate_table.note
+    assumed = format_cache_reuse(studies[0].price.reuse)
     if model.error is None:
         return [f"costs: {note}; no read of a prompt cache is recorded", assumed]
     read = f"{model.read_predicted:,} tokens for {model.read_recorded:,} recorded"
     off = f"{model.error:.2%} off, call by call {model.off or 0:.2%}"
     if model.unexplained:
-        off += f"; {counted(len(model.unexplained), 'call')} not explained, which --json lists"
+        off += f"; {format_count(len(model.unexplained), 'call')} not explained, which --json lists"
     return [f"costs: {note}", f"read from the prompt cache without a policy: predicted {read} ({off})", assumed]
 
 
-def _kept(session: Session, studies: Sequence[Study]) -> str:
+def _format_recorded_compactions(session: Session, studies: Sequence[Study]) -> str:
     count = len(session.facts.compactions)
     happen = studies[0].replay.recorded == "keep"
     return f"{'happen' if happen else 'do not happen'} ({count:,} in the file)"
 
 
-def _ruler(recording: Recording) -> str:
+def _format_measure(recording: Recording) -> str:
     """How sizes under a policy are known."""
     usable = [each for each in recording.calibrations if each.usable and each.error]
-    if not any(recording.recorded):
+    if not any(recording.recorded_sizes):
         return "sizes are estimated, by typical factors: no size is recorded in this session"
     words = "sizes under a policy: recorded, less what it took out by calibrated size"
-    by = ", ".join(map(str, recording.scaled.values()))
+    by = ", ".join(map(str, recording.scales.values()))
     scaled = f"; taken at {by}, as recorded prompts are smaller than what they hold by it" if by else ""
     if not usable:
         instead = max(recording.calibrations, key=lambda each: each.requests).fallback
@@ -293,77 +301,97 @@ def _ruler(recording: Recording) -> str:
     return f"{words} (median error {errors}{scaled})"
 
 
-def _row(study: Study) -> tuple[object, ...]:
-    made, priced = study.replay, study.priced
+def _build_policy_row(study: Study) -> tuple[object, ...]:
+    made, priced = study.replay, study.price
     totals, first = made.totals, made.firings[0].message if made.firings else ""
     without = sum(made.baseline)
     saved = f"{totals.saved:,} ({totals.saved / without:.0%})" if without else "0"
     cheaper = priced.baseline_cost - priced.cost
-    saves = f"{figure(cheaper, priced)} ({cheaper / priced.baseline_cost:.0%})" if priced.baseline_cost else "0"
+    saves = f"{format_amount(cheaper, priced)} ({cheaper / priced.baseline_cost:.0%})" if priced.baseline_cost else "0"
     counts = len(made.firings), first, totals.peak, totals.sent
-    return label(made), *counts, saved, totals.overflows, figure(priced.cost, priced), saves
+    return format_replay_label(made), *counts, saved, totals.overflows, format_amount(priced.cost, priced), saves
 
 
-def _regret_row(study: Study) -> tuple[object, ...]:
+def _build_regret_row(study: Study) -> tuple[object, ...]:
     found, share = study.regret, study.bound.everything
     of = f"{found.tokens_used_later:,} of {found.tokens_dropped:,}"
-    went = "" if share.reached is None else f"{share.reached:.0%}"
+    went = "" if share.achieved_share is None else f"{share.achieved_share:.0%}"
     by_tier = (found.by_tier[tier] for tier in TIERS)
-    return label(study.replay), found.dropped, found.used_later, of, *by_tier, sum(share.most), went
+    return format_replay_label(study.replay), found.dropped, found.used_later, of, *by_tier, sum(share.droppable), went
 
 
-def _show_regrets(study: Study) -> None:
+def _print_regrets(study: Study) -> None:
     cases = study.regret.cases
-    rows = [(each.tier, each.message, each.tokens, each.dropped, each.later, each.evidence) for each in cases[:SHOWN]]
+    rows = [
+        (each.tier, each.message, each.tokens, each.dropped, each.later, each.evidence)
+        for each in cases[:MAX_FIRINGS_SHOWN]
+    ]
     heads = ("tier", "message", "tokens", "dropped at", "used at", "evidence")
-    table(f"dropped by {label(study.replay)} and used later", heads, rows)
-    if len(cases) > SHOWN:
-        say(f"  {len(cases) - SHOWN:,} more; --json lists all")
+    print_table(f"dropped by {format_replay_label(study.replay)} and used later", heads, rows)
+    if len(cases) > MAX_FIRINGS_SHOWN:
+        print_line(f"  {len(cases) - MAX_FIRINGS_SHOWN:,} more; --json lists all")
 
 
-def _show_firings(study: Study) -> None:
-    made, priced = study.replay, study.priced
+def _print_firings(study: Study) -> None:
+    made, priced = study.replay, study.price
     several = len({each.policy for each in made.firings}) > 1
     rows = [
-        (each.message, each.before, each.after, what(each, several), *_worth(cost, priced), each.reason)
-        for each, cost in zip(made.firings[:SHOWN], priced.firings, strict=False)
+        (
+            each.message,
+            each.before,
+            each.after,
+            format_firing(each, several),
+            *_build_price_cells(cost, priced),
+            each.reason,
+        )
+        for each, cost in zip(made.firings[:MAX_FIRINGS_SHOWN], priced.firings, strict=False)
     ]
-    worth = "tokens cleared", "rewritten", "pays after", "calls left", "verdict", f"costs ({priced.table.unit})"
-    title = f"firings of {label(made)} (each against the run before it; rewritten: tokens its first call wrote for it)"
-    table(title, ("message", "before", "after", "what", *worth, "why"), rows)
-    if len(made.firings) > SHOWN:
-        say(f"  {len(made.firings) - SHOWN:,} more; --json lists all")
+    worth = "tokens cleared", "rewritten", "pays after", "calls left", "verdict", f"costs ({priced.rate_table.unit})"
+    title = f"firings of {format_replay_label(made)} (each against the run before it; rewritten: tokens its first call wrote for it)"
+    print_table(title, ("message", "before", "after", "what", *worth, "why"), rows)
+    if len(made.firings) > MAX_FIRINGS_SHOWN:
+        print_line(f"  {len(made.firings) - MAX_FIRINGS_SHOWN:,} more; --json lists all")
     if made.firings:
-        say(f"  {against_none(priced)}")
+        print_line(f"  {format_savings(priced)}")
     elif made.calls:
-        say()
-        say(f"{label(made)} {never_words(made.missed)}")
-    for each in advice(priced):
-        say(f"  {each.words}")
+        print_line()
+        print_line(f"{format_replay_label(made)} {format_never_fired(made.nearest_miss)}")
+    for each in build_advice(priced):
+        print_line(f"  {each.words}")
 
 
-def _worth(cost: FiringPrice, priced: Priced) -> tuple[object, ...]:
+def _build_price_cells(cost: FiringPrice, priced: ReplayPrice) -> tuple[object, ...]:
     """Tokens cleared and rewritten, calls until it pays and that were left, the verdict, and what it cost."""
-    return cost.cleared, cost.rewritten, pays_after(cost), cost.calls_left, cost.verdict, figure(cost.cost, priced)
+    return (
+        cost.cleared,
+        cost.rewritten,
+        format_break_even(cost),
+        cost.calls_left,
+        cost.verdict,
+        format_amount(cost.cost, priced),
+    )
 
 
-def _show_backtest(back: Back) -> None:
-    rows = [(each.message, each.kind, each.trigger or "", each.recorded, _off(each), each.why) for each in back.tested]
+def _print_backtest(back: PolicyBacktest) -> None:
+    rows = [
+        (each.message, each.kind, each.trigger or "", each.recorded, _format_calls_off(each), each.why)
+        for each in back.results
+    ]
     heads = ("message", "kind", "trigger", "believed then", "off by calls", "why")
-    table(f"back-test: {back.policy} against the recorded compactions", heads, rows)
-    if once := back.once:
-        say(f"  as it was in the version that the file names: {', '.join(once)}")
+    print_table(f"back-test: {back.policy} against the recorded compactions", heads, rows)
+    if once := back.former_settings:
+        print_line(f"  as it was in the version that the file names: {', '.join(once)}")
     best = back.threshold
     if best:
-        hits = sum(each.hit for each in back.fitted)
-        many = counted(best.of, "compaction")
-        say(
+        hits = sum(each.is_hit for each in back.fitted_results)
+        many = format_count(best.of, "compaction")
+        print_line(
             f"  thresholds above {best.above:,} up to {best.most:,} tokens explain {best.explains:,} of {many};"
             f" at {best.most:,} it fires within one call of {hits:,}"
         )
 
 
-def _off(tested: Backtested) -> str:
+def _format_calls_off(tested: BacktestResult) -> str:
     if not tested.testable:
         return "not testable"
     return "not there" if tested.off_by is None else f"{tested.off_by:,}"

@@ -8,90 +8,104 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from context_tui.cli.options import named, one_of, parse, parser
-from context_tui.cli.output import counted, say, table, talk, write_json
+from context_tui.cli.options import build_choice_type, build_parser, parse_arguments, parse_name
+from context_tui.cli.output import format_count, print_line, print_notice, print_table, write_json
 from context_tui.errors import ExitCode
 from context_tui.formats.registry import FORMATS
-from context_tui.library.cache import Details, cache_path
+from context_tui.library.cache import SessionCache, find_cache_path
 from context_tui.library.discover import (
-    HERE,
-    Entry,
-    Key,
-    entries_at,
+    THIS_PROJECT,
+    SessionEntry,
+    SessionKey,
+    find_entries,
+    find_project_name,
+    find_recorded_sessions,
+    find_title,
     is_database,
-    project,
-    recorded_sessions,
-    title_of,
-    unfolded,
+    list_database_sessions,
 )
-from context_tui.library.summary import Look, Reader
+from context_tui.library.summary import OverviewReader, SessionOverview
 from context_tui.text.numbers import format_age, format_bytes, format_percent, format_tokens
 from context_tui.text.sanitize import make_visible
 
-SHOWN = 50
+DEFAULT_LIMIT = 50
 """How many are listed where no number is given."""
-TITLE = 48
+MAX_TITLE_WIDTH = 48
 """Characters of a title in the table."""
 
 
 @dataclass(frozen=True)
-class Listed:
+class SessionRow:
     """A session, what is known of it, and how far below another it stands."""
 
-    entry: Entry
+    entry: SessionEntry
     title: str
-    look: Look
-    parent: Entry | None = None
+    overview: SessionOverview
+    parent: SessionEntry | None = None
 
     @property
     def project(self) -> str:
         """The name of its project's folder."""
-        return project(self.entry, self.look.cwd)
+        return find_project_name(self.entry, self.overview.cwd)
 
     @property
     def agent(self) -> str:
         """Its format."""
-        return self.look.agent or self.entry.agent
+        return self.overview.agent or self.entry.agent
 
 
 def run(arguments: Sequence[str]) -> int:
     """List sessions, newest first."""
-    options = parser("sessions", "List the sessions of every agent on this machine, newest first.")
-    options.add_argument("paths", nargs="*", type=named, metavar="PATH", help="list those of a file, folder, database")
-    options.add_argument("--agent", type=one_of("format", list(FORMATS)), metavar="FORMAT", help="only of this format")
-    options.add_argument("--project", type=named, metavar="TEXT", help="only of projects with TEXT in their name")
-    options.add_argument("--text", type=named, metavar="TEXT", help="only with every word in name, title or project")
+    options = build_parser("sessions", "List the sessions of every agent on this machine, newest first.")
+    options.add_argument(
+        "paths", nargs="*", type=parse_name, metavar="PATH", help="list those of a file, folder, database"
+    )
+    options.add_argument(
+        "--agent", type=build_choice_type("format", list(FORMATS)), metavar="FORMAT", help="only of this format"
+    )
+    options.add_argument("--project", type=parse_name, metavar="TEXT", help="only of projects with TEXT in their name")
+    options.add_argument(
+        "--text", type=parse_name, metavar="TEXT", help="only with every word in name, title or project"
+    )
     options.add_argument("--here", action="store_true", help="only those of the current folder's project")
     options.add_argument(
-        "--limit", type=_limit, default=SHOWN, metavar="N", help=f"how many at most; 0 for all (default: {SHOWN})"
+        "--limit",
+        type=_parse_limit,
+        default=DEFAULT_LIMIT,
+        metavar="N",
+        help=f"how many at most; 0 for all (default: {DEFAULT_LIMIT})",
     )
     options.add_argument("--brief", action="store_true", help="read no session: names, times and sizes only")
     options.add_argument("--json", action="store_true", help="print one JSON document")
-    given = parse(options, arguments)
-    found = _found(given.paths)
-    details = Details(cache_path())
-    reader = Reader(details)
+    given = parse_arguments(options, arguments)
+    found = _find_entries(given.paths)
+    details = SessionCache(find_cache_path())
+    reader = OverviewReader(details)
     try:
-        wanted = _matching(found, given, reader)
+        wanted = _filter_entries(found, given, reader)
         wanted.sort(key=lambda entry: -entry.info.time)
         shown = wanted[: given.limit or None]
-        looks = {entry.key: _look(entry, reader, brief=given.brief) for entry in shown}
-        rows = [row for nested in _nested(shown, looks) for row in _rows(nested, looks, reader, brief=given.brief)]
+        overviews = {entry.key: _read_overview(entry, reader, brief=given.brief) for entry in shown}
+        rows = [
+            row
+            for nested in _nest_entries(shown, overviews)
+            for row in _build_rows(nested, overviews, reader, brief=given.brief)
+        ]
     finally:
         details.close()
     if given.json:
-        sessions = [_json(row) for row in rows]
+        sessions = [_build_row_report(row) for row in rows]
         write_json({"schema": "context-tui.sessions/1", "total": len(wanted), "sessions": sessions})
     else:
-        _print(rows)
+        _print_rows(rows)
         if not rows:
-            talk("no sessions found" + ("" if found else "; name a file or folder to list what is in it"))
+            print_notice("no sessions found" + ("" if found else "; name a file or folder to list what is in it"))
     if len(shown) < len(wanted):
-        talk(f"{len(shown):,} of {counted(len(wanted), 'session')}; --limit 0 lists all")
+        print_notice(f"{len(shown):,} of {format_count(len(wanted), 'session')}; --limit 0 lists all")
     return ExitCode.DONE
 
 
-def _limit(text: str) -> int:
+def _parse_limit(text: str) -> int:
     from argparse import ArgumentTypeError
 
     if not text.isascii() or not text.isdigit():
@@ -99,58 +113,62 @@ def _limit(text: str) -> int:
     return int(text)
 
 
-def _found(paths: Sequence[str]) -> list[Entry]:
+def _find_entries(paths: Sequence[str]) -> list[SessionEntry]:
     if paths:
-        return [entry for path in paths for entry in entries_at(path)]
+        return [entry for path in paths for entry in find_entries(path)]
     return [
         each
-        for entry in recorded_sessions()
-        for each in (unfolded(entry) if is_database(entry.info.path) and not entry.info.id else [entry])
+        for entry in find_recorded_sessions()
+        for each in (list_database_sessions(entry) if is_database(entry.info.path) and not entry.info.id else [entry])
     ]
 
 
-def _matching(found: Sequence[Entry], given: Any, reader: Reader) -> list[Entry]:
+def _filter_entries(found: Sequence[SessionEntry], given: Any, reader: OverviewReader) -> list[SessionEntry]:
     """Those that were asked for. What their names do not tell is read from their heads."""
     entries = [entry for entry in found if given.agent in (None, entry.agent) or not entry.agent]
     if given.here or given.project or (given.agent and not all(entry.agent for entry in entries)):
-        entries = [reader.placed(entry) for entry in entries]
+        entries = [reader.read_place(entry) for entry in entries]
     entries = [entry for entry in entries if given.agent in (None, entry.agent)]
     if given.here:
-        entries = [entry for entry in entries if entry.group == HERE or _is_here(entry)]
+        entries = [entry for entry in entries if entry.group == THIS_PROJECT or _is_here(entry)]
     if given.project:
         text = given.project.casefold()
-        entries = [entry for entry in entries if text in entry.place.casefold() or text in _folder(entry).casefold()]
+        entries = [
+            entry for entry in entries if text in entry.place.casefold() or text in _find_folder_name(entry).casefold()
+        ]
     if given.text:
         words = given.text.casefold().split()
-        entries = [entry for entry in entries if _holds(entry, words, reader, brief=given.brief)]
+        entries = [entry for entry in entries if _has_words(entry, words, reader, brief=given.brief)]
     return entries
 
 
-def _folder(entry: Entry) -> str:
+def _find_folder_name(entry: SessionEntry) -> str:
     """The name of the folder that a session's file is in: some agents name it after the path of the project."""
     return os.path.basename(os.path.dirname(entry.info.path))
 
 
-def _is_here(entry: Entry) -> bool:
+def _is_here(entry: SessionEntry) -> bool:
     return bool(entry.info.cwd) and os.path.abspath(entry.info.cwd) == os.getcwd()
 
 
-def _holds(entry: Entry, words: Sequence[str], reader: Reader, *, brief: bool) -> bool:
+def _has_words(entry: SessionEntry, words: Sequence[str], reader: OverviewReader, *, brief: bool) -> bool:
     text = f"{entry.name} {entry.info.title} {entry.place} {entry.agent} {entry.info.path}".casefold()
     if not all(word in text for word in words) and not brief:
-        text = f"{text} {reader.title(entry.info)}".casefold()
+        text = f"{text} {reader.read_title(entry.info)}".casefold()
     return all(word in text for word in words)
 
 
-def _look(entry: Entry, reader: Reader, *, brief: bool) -> Look:
-    return Look(entry.agent, cwd=entry.info.cwd) if brief else reader.look(entry)
+def _read_overview(entry: SessionEntry, reader: OverviewReader, *, brief: bool) -> SessionOverview:
+    return SessionOverview(entry.agent, cwd=entry.info.cwd) if brief else reader.read_overview(entry)
 
 
-def _nested(entries: Sequence[Entry], looks: Mapping[Key, Look]) -> Iterator[tuple[Entry, Entry | None]]:
+def _nest_entries(
+    entries: Sequence[SessionEntry], overviews: Mapping[SessionKey, SessionOverview]
+) -> Iterator[tuple[SessionEntry, SessionEntry | None]]:
     """Each with the one of them that it belongs to, right behind that."""
     by_name = {entry.spec: entry for entry in entries}
-    parents = {entry.key: by_name.get(entry.info.parent or looks[entry.key].parent) for entry in entries}
-    inner: dict[tuple[str, str], list[Entry]] = {}
+    parents = {entry.key: by_name.get(entry.info.parent or overviews[entry.key].parent) for entry in entries}
+    inner: dict[tuple[str, str], list[SessionEntry]] = {}
     for entry in entries:
         if parent := parents[entry.key]:
             inner.setdefault(parent.key, []).append(entry)
@@ -166,21 +184,25 @@ def _nested(entries: Sequence[Entry], looks: Mapping[Key, Look]) -> Iterator[tup
     yield from ((entry, None) for entry in entries if entry.key not in seen)  # each other's: a file may say so
 
 
-def _rows(
-    nested: tuple[Entry, Entry | None], looks: Mapping[Key, Look], reader: Reader, *, brief: bool
-) -> Iterator[Listed]:
+def _build_rows(
+    nested: tuple[SessionEntry, SessionEntry | None],
+    overviews: Mapping[SessionKey, SessionOverview],
+    reader: OverviewReader,
+    *,
+    brief: bool,
+) -> Iterator[SessionRow]:
     """A session, and what belongs to it and is not listed for itself."""
     entry, parent = nested
-    look = looks[entry.key]
-    yield Listed(entry, entry.info.title if brief else reader.title(entry.info), look, parent)
-    for below in look.below:
-        if below.key not in looks:
-            told = Look(below.agent, cwd=look.cwd)
-            yield Listed(replace(below, place=entry.place), title_of(below.info) or below.about, told, entry)
+    look = overviews[entry.key]
+    yield SessionRow(entry, entry.info.title if brief else reader.read_title(entry.info), look, parent)
+    for below in look.children:
+        if below.key not in overviews:
+            told = SessionOverview(below.agent, cwd=look.cwd)
+            yield SessionRow(replace(below, place=entry.place), find_title(below.info) or below.about, told, entry)
 
 
-def _json(row: Listed) -> dict[str, Any]:
-    info, look = row.entry.info, row.look
+def _build_row_report(row: SessionRow) -> dict[str, Any]:
+    info, look = row.entry.info, row.overview
     return {
         "path": info.path,
         "id": info.id,
@@ -188,7 +210,7 @@ def _json(row: Listed) -> dict[str, Any]:
         "agent": row.agent,
         "project": row.project,
         "cwd": look.cwd or info.cwd or None,
-        "here": row.entry.group == HERE or _is_here(row.entry),
+        "here": row.entry.group == THIS_PROJECT or _is_here(row.entry),
         "title": row.title,
         "model": look.model or None,
         "time": info.time or None,
@@ -200,10 +222,10 @@ def _json(row: Listed) -> dict[str, Any]:
     }
 
 
-def _print(rows: Sequence[Listed]) -> None:
+def _print_rows(rows: Sequence[SessionRow]) -> None:
     now, lines = time.time(), []
     for row in rows:
-        info, look = row.entry.info, row.look
+        info, look = row.entry.info, row.overview
         title = " ".join((row.title or ("cannot be read" if look.problem else "")).split())
         mark = "└ " if row.parent else ""
         lines.append(
@@ -216,13 +238,13 @@ def _print(rows: Sequence[Listed]) -> None:
                 "" if look.tokens is None else format_tokens(look.tokens),
                 "" if look.tokens is None or not look.window else format_percent(look.tokens / look.window),
                 "" if look.compactions is None else str(look.compactions),
-                mark + (title if len(title) <= TITLE else f"{title[: TITLE - 1]}…"),
+                mark + (title if len(title) <= MAX_TITLE_WIDTH else f"{title[: MAX_TITLE_WIDTH - 1]}…"),
                 make_visible(row.entry.spec),
             )
         )
     heads = ("age", "size", "agent", "project", "model", "context", "full", "compactions", "title", "session")
     used = [n for n, head in enumerate(heads) if head in ("age", "title", "session") or any(line[n] for line in lines)]
-    table("sessions", [heads[n] for n in used], [[line[n] for n in used] for line in lines])
+    print_table("sessions", [heads[n] for n in used], [[line[n] for n in used] for line in lines])
     for row in rows:
-        if row.look.problem:
-            say(row.look.problem)
+        if row.overview.problem:
+            print_line(row.overview.problem)

@@ -14,7 +14,7 @@ from context_tui.session.facts import Facts
 from context_tui.session.jsontext import compact_json, utf8_len
 from context_tui.session.session import Content
 
-Render = Callable[[Any], str]
+TextRenderer = Callable[[Any], str]
 """Makes the new text of a block from what stands there: a result's content, a call's input, another block's text."""
 
 
@@ -22,50 +22,50 @@ Render = Callable[[Any], str]
 class Change:
     """Another body for a block, or none: ``policy`` is who does it; ``render`` makes the text where the body has none.
 
-    For a tool_use the text is its new input as compact JSON (:func:`input_body`).
+    For a tool_use the text is its new input as compact JSON (:func:`build_input_body`).
     """
 
     action: Literal["clear", "truncate", "drop"]
     body: Body
     policy: str
-    render: Render | None = None
+    render: TextRenderer | None = None
 
 
-def removal(policy: str) -> Change:
+def build_removal(policy: str) -> Change:
     """A block that goes."""
     return Change("drop", REMOVED_BODY, policy)
 
 
-def input_body(facts: Facts, row: int, arguments: Mapping[str, Any]) -> Body:
+def build_input_body(facts: Facts, row: int, arguments: Mapping[str, Any]) -> Body:
     """The body of a tool_use with other arguments."""
     encoded = compact_json(dict(arguments))
     return Body(encoded.decode("utf-8", "surrogatepass"), utf8_len(facts.tool_name(row)) + len(encoded))
 
 
-class Changes(Mapping[int, Change]):
+class LazyChanges(Mapping[int, Change]):
     """Changes by block row, in prompt order; each is made when it is asked for, as tens of thousands take too long."""
 
     def __init__(self, rows: Sequence[int], make: Callable[[int], Change]) -> None:
-        self.rows, self._make = rows, make
+        self.rows, self._build_change = rows, make
 
-    def bodies(self) -> dict[int, Body]:
+    def build_bodies(self) -> dict[int, Body]:
         """The new bodies by block row."""
-        return {row: self._of(row).body for row in self.rows}
+        return {row: self._get_change(row).body for row in self.rows}
 
-    def _of(self, row: int) -> Change:
-        return self._make(row)
+    def _get_change(self, row: int) -> Change:
+        return self._build_change(row)
 
     @cached_property
-    def _members(self) -> frozenset[int]:
+    def _row_set(self) -> frozenset[int]:
         return frozenset(self.rows)
 
     def __contains__(self, row: object) -> bool:
-        return row in self._members
+        return row in self._row_set
 
     def __getitem__(self, row: int) -> Change:
-        if row not in self._members:
+        if row not in self._row_set:
             raise KeyError(row)
-        return self._of(row)
+        return self._get_change(row)
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.rows)
@@ -74,16 +74,16 @@ class Changes(Mapping[int, Change]):
         return len(self.rows)
 
 
-class AlikeChanges(Changes):
+class UniformChanges(LazyChanges):
     """The same change for all of many blocks."""
 
     def __init__(self, rows: Sequence[int], change: Change) -> None:
         self.rows, self.change = rows, change
 
-    def _of(self, row: int) -> Change:
+    def _get_change(self, row: int) -> Change:
         return self.change
 
-    def bodies(self) -> dict[int, Body]:
+    def build_bodies(self) -> dict[int, Body]:
         return dict.fromkeys(self.rows, self.change.body)
 
 
@@ -92,7 +92,7 @@ class StackedChanges(Mapping[int, Change]):
 
     def __init__(self, newer: Mapping[int, Change], older: Mapping[int, Change]) -> None:
         self._newer, self._older = newer, older
-        self._keys = [*older, *(row for row in newer if row not in older)]
+        self._rows = [*older, *(row for row in newer if row not in older)]
 
     def __getitem__(self, row: int) -> Change:
         newer, older = self._newer.get(row), self._older.get(row)
@@ -109,27 +109,33 @@ class StackedChanges(Mapping[int, Change]):
         return row in self._newer or row in self._older
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._keys)
+        return iter(self._rows)
 
     def __len__(self) -> int:
-        return len(self._keys)
+        return len(self._rows)
 
 
-def counts_of(changes: Mapping[int, Change]) -> tuple[int, int]:
+def count_actions(changes: Mapping[int, Change]) -> tuple[int, int]:
     """How many changes clear a block, and how many truncate one."""
-    if isinstance(changes, AlikeChanges):
+    if isinstance(changes, UniformChanges):
         count, action = len(changes.rows), changes.change.action
         return (count if action == "clear" else 0), (count if action == "truncate" else 0)
     actions = Counter(change.action for change in changes.values())
     return actions["clear"], actions["truncate"]
 
 
-def bodies_of(changes: Mapping[int, Change]) -> dict[int, Body]:
+def collect_bodies(changes: Mapping[int, Change]) -> dict[int, Body]:
     """The new bodies by block row."""
-    return changes.bodies() if isinstance(changes, Changes) else {row: each.body for row, each in changes.items()}
+    return (
+        changes.build_bodies()
+        if isinstance(changes, LazyChanges)
+        else {row: each.body for row, each in changes.items()}
+    )
 
 
-def new_texts(content: Content, context: Context, changes: Mapping[int, Change], message: int) -> dict[int, str | None]:
+def build_new_texts(
+    content: Content, context: Context, changes: Mapping[int, Change], message: int
+) -> dict[int, str | None]:
     """New texts of a message's blocks, by ordinal, None for one that goes: what is changed, else what the context knew
     to be replaced.
     """

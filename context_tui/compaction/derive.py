@@ -11,14 +11,14 @@ from context_tui.session.values import MessageFlag, RecordKind, Role
 from context_tui.session.window import model_at
 
 
-class Derivation:
+class SessionBuilder:
     """The messages of a session to be, one after the other. The session that it is made from stays as it was."""
 
     def __init__(self, session: Session) -> None:
         self._session, self._facts = session, Facts()
         self._entries: list[Origin | Message] = []
 
-    def keep(self, message: int, bodies: Mapping[int, str | None] | None = None) -> None:
+    def copy_message(self, message: int, bodies: Mapping[int, str | None] | None = None) -> None:
         """Take a message over, with other texts (by block ordinal) for some of its blocks; None removes one."""
         bodies = bodies or {}
         self._entries.append(find_origin(self._session, message, bodies))
@@ -36,7 +36,7 @@ class Derivation:
             else:
                 self._facts.copy_block(index, source, row)
 
-    def add(
+    def add_message(
         self,
         message: Message,
         *,
@@ -60,7 +60,7 @@ class Derivation:
             else:
                 facts.add_block(index, block, injected=injected and block.get("type") == "text")
 
-    def session(self, origin: str, at: int | None = None) -> Session:
+    def build_session(self, origin: str, at: int | None = None) -> Session:
         """The session of what was put in.
 
         Args:

@@ -14,9 +14,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from context_tui.compaction.changes import Change, bodies_of, new_texts
-from context_tui.compaction.prompt import Prompt
-from context_tui.compaction.verdicts import PAST, Code, Kept, Verdict, Why
+from context_tui.compaction.changes import Change, build_new_texts, collect_bodies
+from context_tui.compaction.prompt import SummaryPrompt
+from context_tui.compaction.verdicts import ACTION_PAST_TENSE, KeepReason, KeepReasonFinder, Verdict, VerdictCode
 from context_tui.errors import PlanError
 from context_tui.session.blocks import bytes_to_tokens, replace_texts
 from context_tui.session.context import Context
@@ -46,17 +46,17 @@ class Trigger:
 
 @dataclass(frozen=True)
 class Insert:
-    """A message of one text, put in before ``position``: prefix, the summary where ``summary`` says so, suffix."""
+    """A message of one text, put in before ``position``: prefix, the summary where ``summary_insert`` says so, suffix."""
 
     role: str
     position: int
     prefix: str
     suffix: str = ""
-    summary: bool = True
+    holds_summary: bool = True
 
-    def text(self, summary: str = "") -> str:
+    def format_text(self, summary: str = "") -> str:
         """The whole text of the message."""
-        return f"{self.prefix}{summary if self.summary else ''}{self.suffix}"
+        return f"{self.prefix}{summary if self.holds_summary else ''}{self.suffix}"
 
 
 @dataclass(frozen=True)
@@ -73,14 +73,14 @@ class Edit:
     source: str
 
 
-GONE = {
+ALREADY_CLEARED_REASONS = {
     "recorded": "already cleared, recorded",
     "inferred": "already cleared, inferred from a drop of the recorded size",
 }
 """Why a result is out of the context already, by how that is known."""
 
 
-def spans(positions: Iterable[range]) -> tuple[range, ...]:
+def merge_ranges(positions: Iterable[range]) -> tuple[range, ...]:
     """Ranges of positions in order, with those that touch or overlap made one."""
     found: list[range] = []
     for each in sorted((each for each in positions if each), key=lambda each: each.start):
@@ -91,13 +91,13 @@ def spans(positions: Iterable[range]) -> tuple[range, ...]:
     return tuple(found)
 
 
-def _within(ranges: tuple[range, ...], position: int) -> range | None:
+def _find_range(ranges: tuple[range, ...], position: int) -> range | None:
     """The range that a position lies in."""
     number = bisect_right(ranges, position, key=lambda each: each.start) - 1
     return ranges[number] if number >= 0 and position in ranges[number] else None
 
 
-def _put_in(facts: Facts, message: int) -> list[int]:
+def _list_injected_ordinals(facts: Facts, message: int) -> list[int]:
     """Ordinals of the blocks of a message that a runtime put in; an earlier summary, the first block, is none."""
     return [
         ordinal
@@ -111,10 +111,10 @@ class Plan:
     """A policy's plan for a context; nothing is carried out by making one. It knows no session.
 
     Positions count from 0 within the context. ``changes`` maps block rows to what stands there instead. The messages
-    of ``dropped`` go, those of ``summarised`` (None: all that are dropped, where an insert holds a summary) are what
+    of ``dropped_ranges`` go, those of ``summarised_ranges`` (None: all that are dropped, where an insert holds a summary) are what
     the summarizer is given. ``reason`` says why nothing would change. The trigger stands beside the plan and does not
-    empty it. ``saved`` are the tokens that would be gone in all, where the policy has sums of them; without it they are
-    counted. A policy whose ``estimator`` is another than ``bytes/4`` says in ``freed`` what goes by that. ``steps`` are
+    empty it. ``tokens_saved`` are the tokens that would be gone in all, where the policy has sums of them; without it they are
+    counted. A policy whose ``estimator`` is another than ``bytes/4`` says in ``tokens_freed`` what goes by that. ``steps`` are
     the plans that it is made of, in order, where several policies run one after another.
     """
 
@@ -123,109 +123,115 @@ class Plan:
     context: Context
     trigger: Trigger
     changes: Mapping[int, Change] = field(default_factory=dict)
-    dropped: tuple[range, ...] = ()
+    dropped_ranges: tuple[range, ...] = ()
     inserts: tuple[Insert, ...] = ()
-    summarised: tuple[range, ...] | None = None
+    summarised_ranges: tuple[range, ...] | None = None
     reason: str = ""
     report: Mapping[str, int] | None = None
-    kept: Why = lambda position, block: Kept(Code.KEPT, "not changed by this policy")
-    prompt: Prompt | None = None
-    previous: int = -1  # block row of an earlier summary that the new one is to update
-    saved: int | None = None
+    keep_reason: KeepReasonFinder = lambda position, block: KeepReason(VerdictCode.KEPT, "not changed by this policy")
+    prompt: SummaryPrompt | None = None
+    previous_summary_row: int = -1  # block row of an earlier summary that the new one is to update
+    tokens_saved: int | None = None
     estimator: str = "bytes/4"
-    freed: int | None = None
-    dropped_by: str = ""  # the policy that drops, where it is one of several
+    tokens_freed: int | None = None
+    dropping_policy: str = ""  # the policy that drops, where it is one of several
     steps: tuple[Plan, ...] = ()
 
     def __post_init__(self) -> None:
-        if not (self.dropped or self.inserts or self.summarised):
+        if not (self.dropped_ranges or self.inserts or self.summarised_ranges):
             object.__setattr__(self, "summarised", ())
             return
-        object.__setattr__(self, "dropped", spans(self.dropped))
+        object.__setattr__(self, "dropped", merge_ranges(self.dropped_ranges))
         object.__setattr__(self, "inserts", tuple(sorted(self.inserts, key=lambda each: each.position)))
-        asked = self.summarised if self.summarised is not None else self.dropped if self.summary else ()
-        object.__setattr__(self, "summarised", spans(asked))
+        asked = (
+            self.summarised_ranges
+            if self.summarised_ranges is not None
+            else self.dropped_ranges
+            if self.summary_insert
+            else ()
+        )
+        object.__setattr__(self, "summarised", merge_ranges(asked))
         places = {each.position for each in self.inserts}
-        for ranges in (self.dropped, self.summarised or ()):
+        for ranges in (self.dropped_ranges, self.summarised_ranges or ()):
             places.update(end for each in ranges for end in (each.start, each.stop))
         if places and not 0 <= min(places) <= max(places) <= len(self.context):
             raise PlanError(f"{self.policy}: its plan reaches outside the context of {len(self.context):,} messages")
 
     @cached_property
-    def summary(self) -> Insert | None:
+    def summary_insert(self) -> Insert | None:
         """The first insert that holds a summary."""
-        return next((each for each in self.inserts if each.summary), None)
+        return next((each for each in self.inserts if each.holds_summary), None)
 
     @property
-    def changed(self) -> bool:
+    def has_changes(self) -> bool:
         """Whether carrying it out would change anything."""
-        return bool(self.changes or self.dropped or self.inserts)
+        return bool(self.changes or self.dropped_ranges or self.inserts)
 
     @property
-    def summarises(self) -> bool:
+    def needs_summary(self) -> bool:
         """Whether it needs a summary to be carried out."""
-        return bool(self.inserts) and self.summary is not None
+        return bool(self.inserts) and self.summary_insert is not None
 
     # Text, read when it is asked for
 
     @property
-    def head(self) -> list[Message]:
+    def messages_to_summarise(self) -> list[Message]:
         """The messages that it summarises, as the summarizer is to see them (vectors' shape, before pair repair)."""
-        messages = self._messages(self.head_messages)
-        return self.prompt.prepare(messages) if self.prompt else messages
+        messages = self._build_messages(self.summarised_message_numbers)
+        return self.prompt.prepare_messages(messages) if self.prompt else messages
 
     @property
-    def said(self) -> list[Message]:
+    def quotable_messages(self) -> list[Message]:
         """The messages that it summarises, unprepared and without what the runtime put in: what may be quoted."""
-        return self._messages(self.head_messages, injected=False)
+        return self._build_messages(self.summarised_message_numbers, injected=False)
 
-    def _messages(self, numbers: Iterable[int], *, injected: bool = True) -> list[Message]:
+    def _build_messages(self, numbers: Iterable[int], *, injected: bool = True) -> list[Message]:
         """Messages with the changed bodies in them, and with the blocks that the runtime put in or without them."""
         content, context = self.context.content, self.context
         if content is None:
             return []
         made = []
         for message in numbers:
-            texts = new_texts(content, context, self.changes, message)
+            texts = build_new_texts(content, context, self.changes, message)
             if not injected:
-                texts |= dict.fromkeys(_put_in(context.facts, message))
+                texts |= dict.fromkeys(_list_injected_ordinals(context.facts, message))
             role = "assistant" if context.facts.role[message] == Role.ASSISTANT else "user"
             made.append({"role": role, "content": replace_texts(content.blocks(message), texts)})
         return made
 
-    def said_blocks(self) -> Iterator[tuple[int, int, dict[str, Any]]]:
-        """The blocks of :attr:`said`, each with the number of its message and its ordinal in the recording."""
+    def iterate_quotable_blocks(self) -> Iterator[tuple[int, int, dict[str, Any]]]:
+        """The blocks of :attr:`quotable_messages`, each with the number of its message and its ordinal in the recording."""
         content, context = self.context.content, self.context
         if content is None:
             return
-        for message in self.head_messages:
-            texts = new_texts(content, context, self.changes, message)
-            texts |= dict.fromkeys(_put_in(context.facts, message))
+        for message in self.summarised_message_numbers:
+            texts = build_new_texts(content, context, self.changes, message)
+            texts |= dict.fromkeys(_list_injected_ordinals(context.facts, message))
             for ordinal, block in enumerate(content.blocks(message)):
                 for left in replace_texts([block], {0: texts[ordinal]} if ordinal in texts else {}):
                     yield message, ordinal, left
 
     @property
-    def head_messages(self) -> list[int]:
+    def summarised_message_numbers(self) -> list[int]:
         """Numbers of the messages that it summarises."""
-        return [self.context.order[position] for position in chain.from_iterable(self.summarised or ())]
+        return [self.context.order[position] for position in chain.from_iterable(self.summarised_ranges or ())]
 
     @property
     def previous_summary(self) -> str | None:
         """The body of an earlier summary that the new one is to update, or None."""
-        if self.previous < 0 or self.summary is None or self.context.content is None:
+        if self.previous_summary_row < 0 or self.summary_insert is None or self.context.content is None:
             return None
         facts = self.context.facts
-        message = facts.block_message[self.previous]
-        block = self.context.content.blocks(message)[[*facts.blocks_of(message)].index(self.previous)]
-        return str(block.get("text") or "").removeprefix(self.summary.prefix.rstrip("\n")).lstrip()
+        message = facts.block_message[self.previous_summary_row]
+        block = self.context.content.blocks(message)[[*facts.blocks_of(message)].index(self.previous_summary_row)]
+        return str(block.get("text") or "").removeprefix(self.summary_insert.prefix.rstrip("\n")).lstrip()
 
     # Totals
 
     @property
     def messages_dropped(self) -> int:
         """How many messages go."""
-        return sum(map(len, self.dropped))
+        return sum(map(len, self.dropped_ranges))
 
     @property
     def tokens_before(self) -> int:
@@ -236,26 +242,30 @@ class Plan:
     def tokens_after(self) -> int:
         """Estimated tokens of what would be left, without the summary that has yet to be written."""
         sums, facts = index_context(self.context), self.context.facts
-        if self.saved is not None:
-            return sums.total - self.saved
-        saved = sum(sums.prefix[each.stop] - sums.prefix[each.start] for each in self.dropped)
-        position_of = sums.position_of if self.dropped and self.changes else {}
+        if self.tokens_saved is not None:
+            return sums.total - self.tokens_saved
+        saved = sum(sums.prefix[each.stop] - sums.prefix[each.start] for each in self.dropped_ranges)
+        position_of = sums.position_of if self.dropped_ranges and self.changes else {}
         for block, change in self.changes.items():
-            if not self.dropped or not _within(self.dropped, position_of[facts.block_message[block]]):
-                saved += self.tokens_of(block) - change.body.tokens
-        return sums.total - saved + self.tokens_in
+            if not self.dropped_ranges or not _find_range(self.dropped_ranges, position_of[facts.block_message[block]]):
+                saved += self.count_block_tokens(block) - change.body.tokens
+        return sums.total - saved + self.tokens_inserted
 
     @cached_property
-    def tokens_in(self) -> int:
+    def tokens_inserted(self) -> int:
         """Estimated tokens of the messages that are put in, but for those that hold a summary."""
-        return sum(bytes_to_tokens(utf8_len(each.text())) for each in self.inserts if not each.summary)
+        return sum(bytes_to_tokens(utf8_len(each.format_text())) for each in self.inserts if not each.holds_summary)
 
     @property
-    def tokens_out(self) -> int:
+    def tokens_removed(self) -> int:
         """Estimated tokens that go, less what stands in their place, by the estimator of the policy that takes them."""
         if self.steps:
-            return sum(step.tokens_out for step in self.steps)
-        return self.tokens_before - self.tokens_after + self.tokens_in if self.freed is None else self.freed
+            return sum(step.tokens_removed for step in self.steps)
+        return (
+            self.tokens_before - self.tokens_after + self.tokens_inserted
+            if self.tokens_freed is None
+            else self.tokens_freed
+        )
 
     @property
     def boundary(self) -> int | None:
@@ -264,83 +274,90 @@ class Plan:
         A range that begins with the context is the first one, so that this is where what is kept begins; where the
         beginning is kept too, it is where the messages go on.
         """
-        if not self.dropped:
+        if not self.dropped_ranges:
             return None
-        stop = self.dropped[0].stop
+        stop = self.dropped_ranges[0].stop
         return self.context.order[stop] if stop < len(self.context.order) else self.context.at
 
-    def tokens_of(self, block: int) -> int:
+    def count_block_tokens(self, block: int) -> int:
         """Estimated tokens of a block as it stands in the context."""
         body = self.context.replacements.get(block)
         return body.tokens if body else bytes4(self.context.facts, block)
 
     # What becomes of each message and block
 
-    def action_at(self, position: int) -> str:
+    def find_action(self, position: int) -> str:
         """What is done to the message at a position as a whole: drop, summarise or nothing."""
-        if not self.dropped or _within(self.dropped, position) is None:
+        if not self.dropped_ranges or _find_range(self.dropped_ranges, position) is None:
             return ""
-        return "summarise" if _within(self.summarised or (), position) is not None else "drop"
+        return "summarise" if _find_range(self.summarised_ranges or (), position) is not None else "drop"
 
     @property
     def edits(self) -> list[Edit]:
         """Every single change, in prompt order; what is changed in a message that goes is changed before it goes."""
-        return list(self._edits())
+        return list(self._iterate_edits())
 
-    def _edits(self) -> Iterator[Edit]:
-        facts, sums, by = self.context.facts, index_context(self.context), self.dropped_by or self.policy
-        everywhere = range(len(self.context)) if self.changes else chain.from_iterable(self.dropped)
+    def _iterate_edits(self) -> Iterator[Edit]:
+        facts, sums, by = self.context.facts, index_context(self.context), self.dropping_policy or self.policy
+        everywhere = range(len(self.context)) if self.changes else chain.from_iterable(self.dropped_ranges)
         for position in everywhere:
             message = self.context.order[position]
             left = sums.tokens[position]
             for ordinal, block in enumerate(facts.blocks_of(message)) if self.changes else ():
                 change = self.changes.get(block)
                 if change:
-                    before, after = self.tokens_of(block), change.body.tokens
+                    before, after = self.count_block_tokens(block), change.body.tokens
                     left -= before - after
                     tool, call_id = facts.tool_name(block), facts.call_id(block)
                     yield Edit(change.action, message, ordinal, tool, call_id, before, after, change.policy)
-            if action := self.action_at(position):
+            if action := self.find_action(position):
                 yield Edit(action, message, None, "", "", left, 0, by)
 
-    def verdict_at(self, position: int, block: int | None = None) -> Verdict:
+    def find_verdict_at(self, position: int, block: int | None = None) -> Verdict:
         """The verdict on the message at a position of the context, or on one of its blocks (a row)."""
         change = self.changes.get(block) if block is not None else None
-        if action := self.action_at(position):
-            first = f", {PAST[change.action]} first" if change else ""
-            return Verdict(PAST[action], *self._why_dropped(position, first))
+        if action := self.find_action(position):
+            first = f", {ACTION_PAST_TENSE[change.action]} first" if change else ""
+            return Verdict(ACTION_PAST_TENSE[action], *self._explain_dropped(position, first))
         if change and block is not None:
             became = "nothing" if change.body.removed else f"{change.body.tokens:,}"
-            return Verdict(PAST[change.action], Code.SELECTED, f"{self.tokens_of(block):,} tokens become {became}")
+            return Verdict(
+                ACTION_PAST_TENSE[change.action],
+                VerdictCode.SELECTED,
+                f"{self.count_block_tokens(block):,} tokens become {became}",
+            )
         body = self.context.replacements.get(block) if block is not None else None
         if body and body.source:
-            return Verdict("kept", Code.ALREADY_CLEARED, GONE[body.source])
-        return Verdict("kept", *self.kept(position, block))
+            return Verdict("kept", VerdictCode.ALREADY_CLEARED, ALREADY_CLEARED_REASONS[body.source])
+        return Verdict("kept", *self.keep_reason(position, block))
 
-    def _why_dropped(self, position: int, first: str) -> tuple[Code, str]:
-        within = _within(self.dropped, position) or range(0)
+    def _explain_dropped(self, position: int, first: str) -> tuple[VerdictCode, str]:
+        within = _find_range(self.dropped_ranges, position) or range(0)
         if not within.start:
-            return Code.BEFORE_BOUNDARY, f"before the boundary at message {self.boundary:,}{first}"
+            return VerdictCode.BEFORE_BOUNDARY, f"before the boundary at message {self.boundary:,}{first}"
         order = self.context.order
-        return Code.DROPPED_RANGE, f"one of messages {order[within.start]:,} to {order[within.stop - 1]:,}{first}"
+        return (
+            VerdictCode.DROPPED_RANGE,
+            f"one of messages {order[within.start]:,} to {order[within.stop - 1]:,}{first}",
+        )
 
-    def verdict(self, message: int, block: int | None = None) -> Verdict:
+    def find_verdict(self, message: int, block: int | None = None) -> Verdict:
         """The verdict on a message of the context, or on its block with this ordinal."""
         position = index_context(self.context).position_of.get(message)
         if position is None:
-            return Verdict("kept", Code.OUTSIDE, "not in the context at this point")
+            return Verdict("kept", VerdictCode.NOT_IN_CONTEXT, "not in the context at this point")
         rows = list(self.context.facts.blocks_of(message))
-        return self.verdict_at(position, None if block is None else rows[block])
+        return self.find_verdict_at(position, None if block is None else rows[block])
 
-    def verdicts(self) -> Iterator[tuple[int, int | None, Verdict]]:
+    def iterate_verdicts(self) -> Iterator[tuple[int, int | None, Verdict]]:
         """Every message, tool_result and changed block: message, block ordinal (None: the message), verdict."""
         facts = self.context.facts
         for position, message in enumerate(self.context.order):
-            yield message, None, self.verdict_at(position)
+            yield message, None, self.find_verdict_at(position)
             for ordinal, block in enumerate(facts.blocks_of(message)):
                 if facts.kind[block] == Kind.TOOL_RESULT or block in self.changes:
-                    yield message, ordinal, self.verdict_at(position, block)
+                    yield message, ordinal, self.find_verdict_at(position, block)
 
-    def after(self) -> Context:
+    def build_context_after(self) -> Context:
         """The context with the changed blocks, for a policy that works on what this one leaves; nothing is dropped."""
-        return self.context.with_bodies(bodies_of(self.changes))
+        return self.context.with_bodies(collect_bodies(self.changes))

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from context_tui.session.session import Message
 
 
-def as_it_is(messages: list[Message]) -> list[Message]:
+def return_unchanged(messages: list[Message]) -> list[Message]:
     """The messages unprepared."""
     return messages
 
 
 @dataclass(frozen=True)
-class Prompt:
+class SummaryPrompt:
     """What a summarizer is sent besides the head, and how the head is prepared for it.
 
     Attributes:
@@ -24,14 +24,14 @@ class Prompt:
         sections: headings that a complete reply holds, in order; empty when none are asked for.
         max_tokens: the most that the reply may use.
         history: whether the head is sent as messages, so that the session's tool schemas go along and its tool pairs
-            are repaired first; else ``ask`` makes text of it.
+            are repaired first; else ``build_request`` makes text of it.
         own_model: whether the session's own model is asked when the first one fails.
     """
 
     system: str
-    ask: Callable[[list[Message], str | None], list[Message]]
-    prepare: Callable[[list[Message]], list[Message]] = as_it_is
+    build_request: Callable[[list[Message], str | None], list[Message]]
+    prepare_messages: Callable[[list[Message]], list[Message]] = return_unchanged
     sections: tuple[str, ...] = ()
     max_tokens: int = 8_192
-    history: bool = True
-    own_model: bool = False
+    sends_messages: bool = True
+    retries_with_session_model: bool = False

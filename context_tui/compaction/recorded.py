@@ -1,7 +1,7 @@
 """The compactions that a recording holds, before and after: what the model had, what it was left with, what was lost.
 
 Three kinds: a full one, with its summary; a micro one that a record announces; and a silent one, which shows only in
-the recorded sizes (:class:`context_tui.session.facts.Drop`) and whose results are inferred.
+the recorded sizes (:class:`context_tui.build_session.select_facts.Drop`) and whose results are inferred.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class RecordedCompaction:
         kind: full, micro or silent.
         what: what the facts say of it.
         believed_before: tokens that a runtime with baseline and delta believed the context to have before it; None for
-            an empty one. ``believed_known`` says whether a recorded size is in that.
+            an empty one. ``believed_is_recorded`` says whether a recorded size is in that.
         recorded_after: recorded tokens of the first request after it; None where another context begins before that.
 
     What is there before and after is put together when it is asked for: it takes time in proportion to the contexts.
@@ -44,62 +44,63 @@ class RecordedCompaction:
     session: Session
     message: int
     kind: CompactionKind
-    what: Compaction | Drop
-    believed_before: int | None
-    believed_known: bool
-    recorded_after: int | None
+    event: Compaction | Drop
+    believed_tokens_before: int | None
+    believed_is_recorded: bool
+    recorded_tokens_after: int | None
 
     @cached_property
-    def before(self) -> Context:
+    def context_before(self) -> Context:
         """The context before it."""
         if self.kind == "silent":
             return self.session.context_at(self.message)
         return context_at(self.session.facts, self.message, after_micro=False, content=self.session.content)
 
     @cached_property
-    def after(self) -> Context:
+    def context_after(self) -> Context:
         """The context of the first request after it, with what was put in and said by then."""
-        if isinstance(self.what, Drop):
-            return self.before.with_bodies(dict.fromkeys(self.what.cleared_blocks, CLEARED_BODIES["inferred"]))
-        at = _first_reply(self.session, self.message) if self.kind == "full" else self.message
+        if isinstance(self.event, Drop):
+            return self.context_before.with_bodies(dict.fromkeys(self.event.cleared_blocks, CLEARED_BODIES["inferred"]))
+        at = _find_first_reply(self.session, self.message) if self.kind == "full" else self.message
         return self.session.context_at(at)
 
     @cached_property
-    def lost(self) -> Sequence[int]:
+    def removed_blocks(self) -> Sequence[int]:
         """Rows of the blocks whose content was there before and is not after, in prompt order."""
-        left = set(self.after.order)
+        left = set(self.context_after.order)
         return [
             row
-            for message in self.before.order
-            for row in self.before.blocks_of(message)
-            if row not in self.before.replacements and (message not in left or row in self.after.replacements)
+            for message in self.context_before.order
+            for row in self.context_before.blocks_of(message)
+            if row not in self.context_before.replacements
+            and (message not in left or row in self.context_after.replacements)
         ]
 
     @cached_property
-    def put_in(self) -> Sequence[int]:
+    def added_messages(self) -> Sequence[int]:
         """Messages that were not there before, in prompt order: the summary, what was attached again, what was said."""
-        known = set(self.before.order)
-        return [message for message in self.after.order if message not in known]
+        known = set(self.context_before.order)
+        return [message for message in self.context_after.order if message not in known]
 
     @cached_property
-    def kept(self) -> Sequence[int]:
+    def remaining_messages(self) -> Sequence[int]:
         """Messages that are there before and after, in prompt order."""
-        left = set(self.after.order)
-        return [message for message in self.before.order if message in left]
+        left = set(self.context_after.order)
+        return [message for message in self.context_before.order if message in left]
 
     @property
-    def summary(self) -> int | None:
+    def summary_message(self) -> int | None:
         """The summary's message, None where there is none."""
         flags = self.session.facts.flags
-        return next((message for message in self.put_in if flags[message] & MessageFlag.SUMMARY), None)
+        return next((message for message in self.added_messages if flags[message] & MessageFlag.SUMMARY), None)
 
-    def tokens(self, row: int) -> int:
+    def count_block_tokens(self, row: int) -> int:
         """Estimated tokens (``bytes/4``) of a block before it."""
-        body = self.before.replacements.get(row)
+        body = self.context_before.replacements.get(row)
         return body.tokens if body else bytes4(self.session.facts, row)
 
 
-def by_category(context: Context) -> dict[str, int]:
+def count_tokens_by_category(context: Context) -> dict[str, int]:
     """Estimated tokens (``bytes/4``) of the messages of a context by category, as in a breakdown."""
     facts, found = context.facts, dict.fromkeys(CATEGORIES, 0)
     for message in context.order:
@@ -109,26 +110,26 @@ def by_category(context: Context) -> dict[str, int]:
     return {name: tokens for name, tokens in found.items() if tokens}
 
 
-def recorded_compactions(session: Session) -> list[RecordedCompaction]:
+def find_recorded_compactions(session: Session) -> list[RecordedCompaction]:
     """All compactions of a recording, in order."""
     facts, sizes = session.facts, RunningSizes(session.facts)
     found: list[Compaction | Drop] = [each for each in facts.compactions if each.message <= session.length]
     found += (drop for drop in session.drops if drop.cleared_blocks)
-    return [_recorded(session, each, sizes) for each in sorted(found, key=lambda each: each.message)]
+    return [_build_recorded_compaction(session, each, sizes) for each in sorted(found, key=lambda each: each.message)]
 
 
-def _recorded(session: Session, what: Compaction | Drop, sizes: RunningSizes) -> RecordedCompaction:
+def _build_recorded_compaction(session: Session, what: Compaction | Drop, sizes: RunningSizes) -> RecordedCompaction:
     facts = session.facts
     at = min(what.message, len(session))
     if isinstance(what, Drop):
         after = facts.requests[bisect_left(facts.request_message, at)].context
         return RecordedCompaction(session, at, "silent", what, after + what.tokens, True, after)
-    believed, known = _believed(facts, at, sizes)
+    believed, known = _compute_believed_tokens(facts, at, sizes)
     kind: CompactionKind = "full" if what.kind == "full" else "micro"
-    return RecordedCompaction(session, at, kind, what, believed, known, _recorded_after(facts, what))
+    return RecordedCompaction(session, at, kind, what, believed, known, _find_recorded_tokens_after(facts, what))
 
 
-def _believed(facts: Facts, at: int, sizes: RunningSizes) -> tuple[int | None, bool]:
+def _compute_believed_tokens(facts: Facts, at: int, sizes: RunningSizes) -> tuple[int | None, bool]:
     """What a runtime believed before message *at*, and whether a recorded size is in that."""
     sizes.move_to(at, until=at - 1)
     epoch = epoch_at(facts, at)
@@ -137,7 +138,7 @@ def _believed(facts: Facts, at: int, sizes: RunningSizes) -> tuple[int | None, b
     return tokens, request >= 0
 
 
-def _recorded_after(facts: Facts, what: Compaction) -> int | None:
+def _find_recorded_tokens_after(facts: Facts, what: Compaction) -> int | None:
     """What the first request after a compaction recorded. After a micro one that may be of another context."""
     row = bisect_left(facts.request_message, what.message)
     if row >= len(facts.requests):
@@ -149,7 +150,7 @@ def _recorded_after(facts: Facts, what: Compaction) -> int | None:
     return facts.requests[row].context
 
 
-def _first_reply(session: Session, summary: int) -> int:
+def _find_first_reply(session: Session, summary: int) -> int:
     """The point at which the model was first asked behind a summary, in the same context; else where that ends.
 
     Not before what that context begins with is there: more may be put in behind the summary, such as a hint to go on.
@@ -161,9 +162,9 @@ def _first_reply(session: Session, summary: int) -> int:
     spoken = (
         message
         for message in range(start, end)
-        if facts.role[message] == Role.ASSISTANT and not facts.flags[message] & _NOT_ASKED
+        if facts.role[message] == Role.ASSISTANT and not facts.flags[message] & _NOT_FROM_MODEL
     )
     return next(spoken, end)
 
 
-_NOT_ASKED = MessageFlag.SYNTHETIC | MessageFlag.NOT_SENT
+_NOT_FROM_MODEL = MessageFlag.SYNTHETIC | MessageFlag.NOT_SENT

@@ -20,14 +20,14 @@ Message = dict[str, Any]
 Block = dict[str, Any]
 T = TypeVar("T")
 
-NO_RESULT = "[no result was recorded for this tool call]"
+MISSING_RESULT_TEXT = "[no result was recorded for this tool call]"
 """Body of a result that ``repair`` adds."""
-NO_START = "[the conversation began before this point]"
+MISSING_START_TEXT = "[the conversation began before this point]"
 """Text of the user message that ``repair`` puts before a history that begins with the assistant."""
-RENAMED = "calls given a new id, as theirs was missing or taken"
-BECAME_TEXT = "results without a call turned into text"
-ADDED = "placeholder results added for calls without one"
-MERGED = "messages merged with the previous one of the same role"
+NOTE_CALLS_RENAMED = "calls given a new id, as theirs was missing or taken"
+NOTE_RESULTS_AS_TEXT = "results without a call turned into text"
+NOTE_RESULTS_ADDED = "placeholder results added for calls without one"
+NOTE_MESSAGES_MERGED = "messages merged with the previous one of the same role"
 
 
 class Orphan(NamedTuple):
@@ -40,7 +40,7 @@ class Orphan(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Pairs:
+class UnpairedBlocks:
     """What is unpaired in a history."""
 
     orphan_calls: tuple[Orphan, ...] = ()
@@ -50,53 +50,53 @@ class Pairs:
         return bool(self.orphan_calls or self.orphan_results)
 
 
-class Place(NamedTuple):
+class BlockPosition(NamedTuple):
     """Where a block stands: number of the message, and of the block in it."""
 
     message: int
     block: int
 
 
-class Source(NamedTuple):
+class MessageSource(NamedTuple):
     """What a repaired message was made of, in what was given: the message, and each block; None for what is new."""
 
     message: int | None
-    blocks: list[Place | None]
+    blocks: list[BlockPosition | None]
 
 
-class Repaired(NamedTuple):
+class RepairedHistory(NamedTuple):
     """A history that was repaired, the source of each of its messages, and what was changed, with how often.
 
     What was given and needed nothing is the same object.
     """
 
     messages: list[Message]
-    sources: list[Source]
+    sources: list[MessageSource]
     notes: Counter[str]
 
 
-class _Traced(NamedTuple):
+class _TracedMessage(NamedTuple):
     """A message on its way through repairs, with its source."""
 
     message: Message
-    source: Source
+    source: MessageSource
 
 
-_Placed = tuple[Block, Place | None]
+_PlacedBlock = tuple[Block, BlockPosition | None]
 
 
-def problems(messages: list[Message]) -> Pairs:
+def find_unpaired(messages: list[Message]) -> UnpairedBlocks:
     """The calls and results without their counterpart. Calls of the very last message are pending, which is fine."""
     calls: list[Orphan] = []
     results: list[Orphan] = []
     open_calls: list[Orphan] = []  # of the assistant turn before
-    for role, places in groupby(places_of(messages), key=lambda place: place[0]):
+    for role, places in groupby(list_block_positions(messages), key=lambda place: place[0]):
         turn = [Orphan(kind, message, block, call_id) for _, kind, message, block, call_id in places if kind]
         if role == "assistant":
             open_calls = [orphan for orphan in turn if orphan.kind == "call"]
             results += [orphan for orphan in turn if orphan.kind == "result"]
             continue
-        waiting = _queues((call.call_id, call) for call in open_calls)
+        waiting = _group_by_call_id((call.call_id, call) for call in open_calls)
         for result in turn:
             if result.kind == "call":
                 calls.append(result)
@@ -107,12 +107,12 @@ def problems(messages: list[Message]) -> Pairs:
         unanswered = frozenset(call for of_id in waiting.values() for call in of_id)
         calls += [call for call in open_calls if call in unanswered]
         open_calls = []
-    last = max((message for message, entry in enumerate(messages) if nonblank_blocks(entry)), default=0)
+    last = max((message for message, entry in enumerate(messages) if list_nonblank_blocks(entry)), default=0)
     calls += [call for call in open_calls if call.message != last]
-    return Pairs(tuple(calls), tuple(results))
+    return UnpairedBlocks(tuple(calls), tuple(results))
 
 
-def compare(
+def compare_orphans(
     before: list[Message], after: list[Message], renamed: Mapping[str, str] | None = None
 ) -> tuple[list[Orphan], list[Orphan]]:
     """The orphans of *after*: those inherited from *before* (same kind and id there), and those introduced.
@@ -120,7 +120,7 @@ def compare(
     Args:
         renamed: ids that calls of *after* have now, with those that they had before.
     """
-    had, has = problems(before), problems(after)
+    had, has = find_unpaired(before), find_unpaired(after)
     known = Counter((orphan.kind, orphan.call_id) for orphan in (*had.orphan_calls, *had.orphan_results))
     inherited: list[Orphan] = []
     introduced: list[Orphan] = []
@@ -131,7 +131,7 @@ def compare(
     return inherited, introduced
 
 
-def _queues(entries: Iterable[tuple[str, T]]) -> dict[str, deque[T]]:
+def _group_by_call_id(entries: Iterable[tuple[str, T]]) -> dict[str, deque[T]]:
     """What there is of each id, in order: ids may come again, and each answer takes the first that waits."""
     found: dict[str, deque[T]] = {}
     for call_id, entry in entries:
@@ -139,24 +139,24 @@ def _queues(entries: Iterable[tuple[str, T]]) -> dict[str, deque[T]]:
     return found
 
 
-def places_of(messages: list[Message]) -> list[tuple[str, str, int, int, str]]:
+def list_block_positions(messages: list[Message]) -> list[tuple[str, str, int, int, str]]:
     """Role, kind, message, block and call id of every block that is not blank; what is blank is as good as absent."""
     kinds = {"tool_use": ("call", "id"), "tool_result": ("result", "tool_use_id")}
     places = []
     for index, message in enumerate(messages):
-        for number, block in enumerate(content_of(message)):
-            if isinstance(block, dict) and not _blank(block):
+        for number, block in enumerate(get_content_blocks(message)):
+            if isinstance(block, dict) and not _is_blank(block):
                 kind, key = kinds.get(block.get("type", ""), ("", ""))
-                places.append((role_of(message), kind, index, number, str(block.get(key) or "")))
+                places.append((get_role(message), kind, index, number, str(block.get(key) or "")))
     return places
 
 
-def role_of(message: Message) -> str:
+def get_role(message: Message) -> str:
     """Whose message it is: what is no assistant's is a user's."""
     return "assistant" if message.get("role") == "assistant" else "user"
 
 
-def content_of(message: Message) -> list[Any]:
+def get_content_blocks(message: Message) -> list[Any]:
     """The blocks as they stand; a string is one text block."""
     content = message.get("content")
     if isinstance(content, str):
@@ -164,22 +164,22 @@ def content_of(message: Message) -> list[Any]:
     return content if isinstance(content, list) else []
 
 
-def nonblank_blocks(message: Message) -> list[Block]:
+def list_nonblank_blocks(message: Message) -> list[Block]:
     """The blocks that are not blank."""
-    return [block for block in content_of(message) if isinstance(block, dict) and not _blank(block)]
+    return [block for block in get_content_blocks(message) if isinstance(block, dict) and not _is_blank(block)]
 
 
-def _blank(block: Block) -> bool:
+def _is_blank(block: Block) -> bool:
     return block.get("type") == "text" and not str(block.get("text") or "").strip()
 
 
-def unique_ids(messages: list[Message]) -> tuple[list[Message], dict[str, str]]:
+def assign_unique_ids(messages: list[Message]) -> tuple[list[Message], dict[str, str]]:
     """The messages with an id of its own for each call, and each new id with the one it stands for.
 
     Recordings of several runs count calls anew in each, and providers refuse a second call with an id. It gets one made
     from the old one, as does the result that answers it. Messages that need nothing are the same objects.
     """
-    places = places_of(messages)
+    places = list_block_positions(messages)
     present = {call_id for _, kind, _, _, call_id in places if kind}
     seen: set[str] = set()
     tried: dict[str, int] = {}
@@ -191,7 +191,7 @@ def unique_ids(messages: list[Message]) -> tuple[list[Message], dict[str, str]]:
             waiting = {}
         for _, kind, message, block, old in turn:
             if kind == "call" and role == "assistant":
-                new = _fresh(old, seen, present, tried)
+                new = _make_unique_id(old, seen, present, tried)
                 waiting.setdefault(old, deque()).append(new)
             elif kind == "result" and role == "user" and waiting.get(old):
                 new = waiting[old].popleft()
@@ -200,10 +200,10 @@ def unique_ids(messages: list[Message]) -> tuple[list[Message], dict[str, str]]:
             if new != old:
                 ids[message, block], renamed[new] = new, old
     changed = {message for message, _ in ids}
-    return [_renamed(m, at, ids) if at in changed else m for at, m in enumerate(messages)], renamed
+    return [_rename_call_ids(m, at, ids) if at in changed else m for at, m in enumerate(messages)], renamed
 
 
-def _renamed(message: Message, at: int, ids: dict[tuple[int, int], str]) -> Message:
+def _rename_call_ids(message: Message, at: int, ids: dict[tuple[int, int], str]) -> Message:
     content = list(message["content"])
     for number, block in enumerate(content):
         if new := ids.get((at, number)):
@@ -211,7 +211,7 @@ def _renamed(message: Message, at: int, ids: dict[tuple[int, int], str]) -> Mess
     return {**message, "content": content}
 
 
-def _fresh(call_id: str, seen: set[str], present: set[str], tried: dict[str, int]) -> str:
+def _make_unique_id(call_id: str, seen: set[str], present: set[str], tried: dict[str, int]) -> str:
     """*call_id* if no earlier call has it, else the next one made from it that nothing in the history has.
 
     Args:
@@ -237,120 +237,144 @@ def repair(messages: list[Message], *, keep_pending: bool = False) -> tuple[list
         messages: the history.
         keep_pending: leave calls of the very last message unanswered, where the history will be continued by a runtime.
     """
-    repaired = _repair(messages, keep_pending)
+    repaired = _repair_history(messages, keep_pending)
     return repaired.messages, format_losses(repaired.notes)
 
 
-def _repair(messages: list[Message], keep_pending: bool, apart: Collection[int] = ()) -> Repaired:
+def _repair_history(messages: list[Message], keep_pending: bool, unmerged: Collection[int] = ()) -> RepairedHistory:
     notes = Counter[str]()
-    named, renamed = unique_ids(messages)
-    notes[RENAMED] = len(renamed)
-    given = _without_blanks(_traced(named), notes)
-    history = _user_first(_alternating(given, notes), notes)
-    if history and _role(history[-1]) == "assistant" and _calls(history[-1].message) and not keep_pending:
-        history.append(_new([]))
+    named, renamed = assign_unique_ids(messages)
+    notes[NOTE_CALLS_RENAMED] = len(renamed)
+    given = _remove_blanks(_trace_messages(named), notes)
+    history = _ensure_user_first(_merge_same_roles(given, notes), notes)
+    if (
+        history
+        and _get_entry_role(history[-1]) == "assistant"
+        and _find_calls(history[-1].message)
+        and not keep_pending
+    ):
+        history.append(_build_user_message([]))
     for position, entry in enumerate(history):
-        if _role(entry) == "assistant":
+        if _get_entry_role(entry) == "assistant":
             following = history[position + 1] if position + 1 < len(history) else None
-            history[position], answers = _answered(entry, following, notes)
+            history[position], answers = _answer_calls(entry, following, notes)
             if following is not None:
                 history[position + 1] = answers
         elif position == 0:
-            history[0] = _answered(_new([]), entry, notes)[1]
-    if apart:
-        history = _parted(history, {entry.source.message: entry for entry in given}, apart, notes)
-    return _repaired(history, +notes)
+            history[0] = _answer_calls(_build_user_message([]), entry, notes)[1]
+    if unmerged:
+        history = _split_merged_messages(history, {entry.source.message: entry for entry in given}, unmerged, notes)
+    return _build_repaired_history(history, +notes)
 
 
-def _traced(messages: list[Message]) -> list[_Traced]:
+def _trace_messages(messages: list[Message]) -> list[_TracedMessage]:
     return [
-        _Traced(message, Source(at, [Place(at, number) for number in range(len(content_of(message)))]))
+        _TracedMessage(
+            message,
+            MessageSource(at, [BlockPosition(at, number) for number in range(len(get_content_blocks(message)))]),
+        )
         for at, message in enumerate(messages)
     ]
 
 
-def _parted(
-    history: list[_Traced], given: Mapping[int | None, _Traced], apart: Collection[int], notes: Counter[str]
-) -> list[_Traced]:
+def _split_merged_messages(
+    history: list[_TracedMessage],
+    originals: Mapping[int | None, _TracedMessage],
+    unmerged: Collection[int],
+    notes: Counter[str],
+) -> list[_TracedMessage]:
     """The history with messages of *given* taken out again of those that they were merged with: those *apart*.
 
     One between a call and its result stays where it is; a call before one that only has an added result gets it there.
     """
-    parted: list[_Traced] = []
+    split_history: list[_TracedMessage] = []
     for position, entry in enumerate(history):
-        pieces = _pieces(entry, apart)
+        pieces = _split_blocks(entry, unmerged)
         if len(pieces) < 2:
-            parted.append(entry)
+            split_history.append(entry)
             continue
         following = history[position + 1] if position + 1 < len(history) else None
         added = {
             block.get("tool_use_id"): block
-            for block, place in (_placed(following) if following else ())
+            for block, place in (_list_placed_blocks(following) if following else ())
             if place is None and block.get("type") == "tool_result"
         }
         asked = [[str(block.get("id")) for block, _ in piece if block.get("type") == "tool_use"] for piece in pieces]
         asked[-1] = []  # it stands right before what answers it already
         moved = {call for calls in asked for call in calls}
         if following is not None and not moved <= added.keys():
-            parted.append(entry)
+            split_history.append(entry)
             continue
-        notes[MERGED] -= len(pieces) - 1
+        notes[NOTE_MESSAGES_MERGED] -= len(pieces) - 1
         for piece, calls in zip(pieces, asked, strict=True):
-            parted.append(_piece(entry, piece, given))
+            split_history.append(_build_split_message(entry, piece, originals))
             if calls:
-                parted.append(_new([added[call] if call in added else _no_result(call, notes) for call in calls]))
+                split_history.append(
+                    _build_user_message(
+                        [added[call] if call in added else _build_missing_result(call, notes) for call in calls]
+                    )
+                )
         if following is not None and moved:
-            rest = [(block, at) for block, at in _placed(following) if at or block.get("tool_use_id") not in moved]
-            history[position + 1] = _with(following, rest)
-    return [entry for entry in parted if content_of(entry.message)]
+            rest = [
+                (block, at)
+                for block, at in _list_placed_blocks(following)
+                if at or block.get("tool_use_id") not in moved
+            ]
+            history[position + 1] = _replace_blocks(following, rest)
+    return [entry for entry in split_history if get_content_blocks(entry.message)]
 
 
-def _pieces(entry: _Traced, apart: Collection[int]) -> list[list[_Placed]]:
+def _split_blocks(entry: _TracedMessage, unmerged: Collection[int]) -> list[list[_PlacedBlock]]:
     """The blocks of a message that are of one of the messages *apart*, and those before, between and behind them."""
     numbers = [
-        (each, place.message if (place := each[1]) and place.message in apart else -1) for each in _placed(entry)
+        (each, place.message if (place := each[1]) and place.message in unmerged else -1)
+        for each in _list_placed_blocks(entry)
     ]
     return [[each for each, _ in piece] for _, piece in groupby(numbers, key=lambda numbered: numbered[1])]
 
 
-def _piece(entry: _Traced, placed: list[_Placed], given: Mapping[int | None, _Traced]) -> _Traced:
+def _build_split_message(
+    entry: _TracedMessage, placed: list[_PlacedBlock], originals: Mapping[int | None, _TracedMessage]
+) -> _TracedMessage:
     """Some blocks of a message as one of their own: the one of *given*, by its number, where they are all of it."""
     number = next((place.message for _, place in placed if place), None)
-    return _with(given.get(number, entry), placed)
+    return _replace_blocks(originals.get(number, entry), placed)
 
 
-def _repaired(history: list[_Traced], notes: Counter[str]) -> Repaired:
-    return Repaired([entry.message for entry in history], [entry.source for entry in history], notes)
+def _build_repaired_history(history: list[_TracedMessage], notes: Counter[str]) -> RepairedHistory:
+    return RepairedHistory([entry.message for entry in history], [entry.source for entry in history], notes)
 
 
-def _role(entry: _Traced) -> str:
+def _get_entry_role(entry: _TracedMessage) -> str:
     return str(entry.message["role"])
 
 
-def _new(blocks: list[Block]) -> _Traced:
+def _build_user_message(blocks: list[Block]) -> _TracedMessage:
     """A message of the user that nobody gave."""
-    return _Traced({"role": "user", "content": blocks}, Source(None, [None] * len(blocks)))
+    return _TracedMessage({"role": "user", "content": blocks}, MessageSource(None, [None] * len(blocks)))
 
 
-def _placed(entry: _Traced) -> list[_Placed]:
+def _list_placed_blocks(entry: _TracedMessage) -> list[_PlacedBlock]:
     """The blocks that are not blank, each with its place."""
-    found = zip(content_of(entry.message), entry.source.blocks, strict=True)
-    return [(block, place) for block, place in found if isinstance(block, dict) and not _blank(block)]
+    found = zip(get_content_blocks(entry.message), entry.source.blocks, strict=True)
+    return [(block, place) for block, place in found if isinstance(block, dict) and not _is_blank(block)]
 
 
-def _with(entry: _Traced, placed: list[_Placed]) -> _Traced:
+def _replace_blocks(entry: _TracedMessage, placed: list[_PlacedBlock]) -> _TracedMessage:
     """The message with these blocks; itself, when it has them already."""
     blocks = [block for block, _ in placed]
-    if blocks == nonblank_blocks(entry.message):
+    if blocks == list_nonblank_blocks(entry.message):
         return entry
-    return _Traced({**entry.message, "content": blocks}, Source(entry.source.message, [place for _, place in placed]))
+    return _TracedMessage(
+        {**entry.message, "content": blocks}, MessageSource(entry.source.message, [place for _, place in placed])
+    )
 
 
-def repair_minimally(messages: list[Message], apart: Collection[int] = ()) -> Repaired:
+def repair_minimally(messages: list[Message], unmerged: Collection[int] = ()) -> RepairedHistory:
     """The least that makes a history one that a provider accepts, and notes on it.
 
     Neighbours of one role stay apart, as providers take them, unless pairs are broken or something is said between a
-    call and its result: that needs :func:`repair`. Ids are taken for those that :func:`unique_ids` gave. Calls of the
+    call and its result: that needs :func:`repair`. Ids are taken for those that :func:`assign_unique_ids` gave. Calls of the
     very last message stay pending.
 
     Args:
@@ -358,14 +382,14 @@ def repair_minimally(messages: list[Message], apart: Collection[int] = ()) -> Re
         apart: the numbers of messages that are joined to no other, unless they stand between a call and its result.
     """
     notes = Counter[str]()
-    history = _user_first(_without_blanks(_traced(messages), notes), notes)
-    repaired = _repaired(history, notes)
-    if problems(repaired.messages) or _results_late(repaired.messages):
-        return _repair(messages, keep_pending=True, apart=apart)
+    history = _ensure_user_first(_remove_blanks(_trace_messages(messages), notes), notes)
+    repaired = _build_repaired_history(history, notes)
+    if find_unpaired(repaired.messages) or _has_late_results(repaired.messages):
+        return _repair_history(messages, keep_pending=True, unmerged=unmerged)
     return repaired
 
 
-def repair_orphans(messages: list[Message], orphans: Iterable[Orphan]) -> Repaired:
+def repair_orphans(messages: list[Message], orphans: Iterable[Orphan]) -> RepairedHistory:
     """The messages with these orphans mended and all else as it was, and notes on it.
 
     A result becomes labelled text in its place. A call of the assistant gets a labelled result where its turn is
@@ -378,95 +402,97 @@ def repair_orphans(messages: list[Message], orphans: Iterable[Orphan]) -> Repair
     for orphan in orphans:
         if orphan.kind == "call":
             calls.setdefault(orphan.message, []).append(orphan.call_id)
-    history: list[_Traced] = []
-    due: list[_Placed] = []  # for calls of the assistant's turn
+    history: list[_TracedMessage] = []
+    due: list[_PlacedBlock] = []  # for calls of the assistant's turn
     last = 0  # of what is there, the last that is not blank
-    for at, entry in enumerate(_traced(messages)):
+    for at, entry in enumerate(_trace_messages(messages)):
         message, source = entry
-        is_blank, is_user = not nonblank_blocks(message), role_of(message) == "user"
-        made: list[_Placed] = []
-        for block, place in zip(content_of(message), source.blocks, strict=True):
-            made += _as_text(block, notes) if place in texts else [(block, place)]
+        is_blank, is_user = not list_nonblank_blocks(message), get_role(message) == "user"
+        made: list[_PlacedBlock] = []
+        for block, place in zip(get_content_blocks(message), source.blocks, strict=True):
+            made += _convert_result_to_text(block, notes) if place in texts else [(block, place)]
         changed = any(place in texts for place in source.blocks)
         if due and is_user and not is_blank:
             behind = max((n + 1 for n, (block, _) in enumerate(made) if block.get("type") == "tool_result"), default=0)
             made[behind:behind], due, changed = due, [], True
         if changed:
             blocks, places = [block for block, _ in made], [place for _, place in made]
-            entry = _Traced({**message, "content": blocks}, Source(source.message, places))
+            entry = _TracedMessage({**message, "content": blocks}, MessageSource(source.message, places))
         if not is_user:
-            due += [(_no_result(call_id, notes), None) for call_id in calls.get(at, ())]
+            due += [(_build_missing_result(call_id, notes), None) for call_id in calls.get(at, ())]
         last = last if is_blank else len(history)
         history.append(entry)
     if due:  # not behind the last message, whose own calls are pending
-        history.insert(last, _new([block for block, _ in due]))
-    return _repaired(history, notes)
+        history.insert(last, _build_user_message([block for block, _ in due]))
+    return _build_repaired_history(history, notes)
 
 
-def _calls(message: Message) -> list[Block]:
-    return [block for block in nonblank_blocks(message) if block.get("type") == "tool_use"]
+def _find_calls(message: Message) -> list[Block]:
+    return [block for block in list_nonblank_blocks(message) if block.get("type") == "tool_use"]
 
 
-def _without_blanks(messages: list[_Traced], notes: Counter[str]) -> list[_Traced]:
+def _remove_blanks(messages: list[_TracedMessage], notes: Counter[str]) -> list[_TracedMessage]:
     """The messages without blank texts, and without those that are nothing else; the rest are the same objects."""
-    history: list[_Traced] = []
+    history: list[_TracedMessage] = []
     for entry in messages:
         message, source = entry
-        role, placed, content = role_of(message), _placed(entry), message.get("content")
+        role, placed, content = get_role(message), _list_placed_blocks(entry), message.get("content")
         if not placed:
             notes["empty messages left out"] += 1
         elif isinstance(content, list) and len(content) != len(placed):
-            kept = Source(source.message, [place for _, place in placed])
-            history.append(_Traced({**message, "role": role, "content": [block for block, _ in placed]}, kept))
+            kept = MessageSource(source.message, [place for _, place in placed])
+            history.append(_TracedMessage({**message, "role": role, "content": [block for block, _ in placed]}, kept))
             notes["empty texts left out"] += len(content) - len(placed)
         else:
-            history.append(entry if message.get("role") == role else _Traced({**message, "role": role}, source))
+            history.append(entry if message.get("role") == role else _TracedMessage({**message, "role": role}, source))
     return history
 
 
-def _results_late(messages: list[Message]) -> bool:
+def _has_late_results(messages: list[Message]) -> bool:
     """Whether a result stands behind anything else in its turn, which providers refuse."""
-    for _, turn in groupby(places_of(messages), key=lambda place: place[0]):
+    for _, turn in groupby(list_block_positions(messages), key=lambda place: place[0]):
         results = [kind == "result" for _, kind, *_ in turn]
         if any(results[results.index(False) :] if False in results else ()):
             return True
     return False
 
 
-def _alternating(messages: list[_Traced], notes: Counter[str]) -> list[_Traced]:
+def _merge_same_roles(messages: list[_TracedMessage], notes: Counter[str]) -> list[_TracedMessage]:
     """The messages with neighbours of one role merged."""
-    history: list[_Traced] = []
-    for _, group in groupby(messages, key=_role):
+    history: list[_TracedMessage] = []
+    for _, group in groupby(messages, key=_get_entry_role):
         first, *others = group
         if others:
-            first = _with(first, [each for entry in (first, *others) for each in _placed(entry)])
-            notes[MERGED] += len(others)
+            first = _replace_blocks(first, [each for entry in (first, *others) for each in _list_placed_blocks(entry)])
+            notes[NOTE_MESSAGES_MERGED] += len(others)
         history.append(first)
     return history
 
 
-def _user_first(messages: list[_Traced], notes: Counter[str]) -> list[_Traced]:
-    if messages and _role(messages[0]) == "assistant":
+def _ensure_user_first(messages: list[_TracedMessage], notes: Counter[str]) -> list[_TracedMessage]:
+    if messages and _get_entry_role(messages[0]) == "assistant":
         notes["user messages added at the start"] += 1
-        return [_new([{"type": "text", "text": NO_START}]), *messages]
+        return [_build_user_message([{"type": "text", "text": MISSING_START_TEXT}]), *messages]
     return messages
 
 
-def _answered(assistant: _Traced, user: _Traced | None, notes: Counter[str]) -> tuple[_Traced, _Traced]:
+def _answer_calls(
+    assistant: _TracedMessage, user: _TracedMessage | None, notes: Counter[str]
+) -> tuple[_TracedMessage, _TracedMessage]:
     """An assistant message, and the user message that answers exactly its calls."""
-    spoken: list[_Placed] = []
-    results: list[tuple[int, _Placed]] = []  # with their number among the given blocks, added ones behind
-    given = _placed(user) if user is not None else []
-    unused = _queues(
+    assistant_blocks: list[_PlacedBlock] = []
+    results: list[tuple[int, _PlacedBlock]] = []  # with their number among the given blocks, added ones behind
+    given = _list_placed_blocks(user) if user is not None else []
+    unused = _group_by_call_id(
         (str(block.get("tool_use_id") or ""), number)
         for number, (block, _) in enumerate(given)
         if block.get("type") == "tool_result"
     )
-    for block, place in _placed(assistant):
+    for block, place in _list_placed_blocks(assistant):
         if block.get("type") == "tool_result":
-            spoken += _as_text(block, notes)
+            assistant_blocks += _convert_result_to_text(block, notes)
             continue
-        spoken.append((block, place))
+        assistant_blocks.append((block, place))
         if block.get("type") != "tool_use":
             continue
         call_id = str(block.get("id") or "")
@@ -474,13 +500,13 @@ def _answered(assistant: _Traced, user: _Traced | None, notes: Counter[str]) -> 
             number = of_id.popleft()
             results.append((number, given[number]))
         elif user is not None:
-            results.append((len(given), (_no_result(call_id, notes), None)))
+            results.append((len(given), (_build_missing_result(call_id, notes), None)))
     answering = {number for number, _ in results}
-    rest: list[_Placed] = []
+    rest: list[_PlacedBlock] = []
     for number, (block, place) in enumerate(given):
         match block.get("type"):
             case "tool_result" if number not in answering:
-                rest += _as_text(block, notes)
+                rest += _convert_result_to_text(block, notes)
             case "tool_use":
                 rest.append(({"type": "text", "text": f"[tool call by the user] {compact_text(block)}"}, None))
                 notes["calls in user messages turned into text"] += 1
@@ -489,22 +515,24 @@ def _answered(assistant: _Traced, user: _Traced | None, notes: Counter[str]) -> 
             case _:
                 rest.append((block, place))
     ordered = [result for _, result in sorted(results, key=lambda entry: entry[0])]
-    said = min((number for number in range(len(given)) if number not in answering), default=len(given))
-    if any(said < number < len(given) for number in answering):
+    first_other = min((number for number in range(len(given)) if number not in answering), default=len(given))
+    if any(first_other < number < len(given) for number in answering):
         notes["user messages reordered to begin with their results"] += 1
-    return _with(assistant, spoken), _with(user or _new([]), [*ordered, *rest])
+    return _replace_blocks(assistant, assistant_blocks), _replace_blocks(
+        user or _build_user_message([]), [*ordered, *rest]
+    )
 
 
-def _no_result(call_id: str, notes: Counter[str]) -> Block:
+def _build_missing_result(call_id: str, notes: Counter[str]) -> Block:
     """A labelled result for a call that has none."""
-    notes[ADDED] += 1
-    return {"type": "tool_result", "tool_use_id": call_id, "content": NO_RESULT, "is_error": True}
+    notes[NOTE_RESULTS_ADDED] += 1
+    return {"type": "tool_result", "tool_use_id": call_id, "content": MISSING_RESULT_TEXT, "is_error": True}
 
 
-def _as_text(result: Block, notes: Counter[str]) -> list[_Placed]:
+def _convert_result_to_text(result: Block, notes: Counter[str]) -> list[_PlacedBlock]:
     """A result without its call as labelled text; its images stay images. They are new blocks."""
     call_id = str(result.get("tool_use_id") or "")
-    notes[BECAME_TEXT] += 1
+    notes[NOTE_RESULTS_AS_TEXT] += 1
     label = "tool error" if result.get("is_error") else "tool result"
     body = result.get("content")
     parts = body if isinstance(body, list) else []

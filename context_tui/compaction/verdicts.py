@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 
-class Code(StrEnum):
+class VerdictCode(StrEnum):
     """Why a verdict is what it is. Programs compare these; the words beside a code say it in full."""
 
     # Kept, as it is recent or protected by another rule: PROTECTED holds these.
@@ -17,7 +17,7 @@ class Code(StrEnum):
     RECENT_RESULT = "recent_result"
     TAIL = "tail"
     NEWEST_TURN = "newest_turn"
-    PINNED = "protected"
+    PROTECTED = "protected"
     # Kept, as the policy does not touch it.
     KEPT = "kept"
     PAIR = "pair"
@@ -28,30 +28,37 @@ class Code(StrEnum):
     NOT_MARKED = "not_marked"
     ALREADY_CLEARED = "already_cleared"
     NOTHING_TO_DO = "nothing_to_do"
-    OUTSIDE = "not_in_context"
+    NOT_IN_CONTEXT = "not_in_context"
     # Changed or gone.
     SELECTED = "selected"
     BEFORE_BOUNDARY = "before_boundary"
     DROPPED_RANGE = "dropped_range"
 
 
-PROTECTED = frozenset(
-    {Code.RECENT_TURN, Code.RECENT_MESSAGE, Code.RECENT_RESULT, Code.TAIL, Code.NEWEST_TURN, Code.PINNED}
+PROTECTED_CODES = frozenset(
+    {
+        VerdictCode.RECENT_TURN,
+        VerdictCode.RECENT_MESSAGE,
+        VerdictCode.RECENT_RESULT,
+        VerdictCode.TAIL,
+        VerdictCode.NEWEST_TURN,
+        VerdictCode.PROTECTED,
+    }
 )
 """The codes of what a policy keeps because of where it stands."""
 
-PAST = {"clear": "cleared", "truncate": "truncated", "drop": "dropped", "summarise": "summarised"}
+ACTION_PAST_TENSE = {"clear": "cleared", "truncate": "truncated", "drop": "dropped", "summarise": "summarised"}
 """What an action makes of a message or block."""
 
 
-class Kept(NamedTuple):
+class KeepReason(NamedTuple):
     """Why something is kept."""
 
-    code: Code
-    words: str
+    code: VerdictCode
+    explanation: str
 
 
-Why = Callable[[int, int | None], Kept]
+KeepReasonFinder = Callable[[int, int | None], KeepReason]
 """Why something is kept: position in the context, and block row (None for the message)."""
 
 
@@ -59,11 +66,11 @@ Why = Callable[[int, int | None], Kept]
 class Verdict:
     """What becomes of a message or block (kept, cleared, truncated, dropped or summarised), and why."""
 
-    verdict: str
-    code: Code
-    words: str
+    outcome: str
+    code: VerdictCode
+    explanation: str
 
     @property
     def reason(self) -> str:
         """The verdict and its words."""
-        return self.words if self.code == Code.OUTSIDE else f"{self.verdict}: {self.words}"
+        return self.explanation if self.code == VerdictCode.NOT_IN_CONTEXT else f"{self.outcome}: {self.explanation}"

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from context_tui.errors import Error, ExitCode, UnreadableSession
-from context_tui.export.markdown import ABOUT, MARKDOWN, SUFFIX, write_page
-from context_tui.export.prepare import PairCheck, check_pairs, exportable
+from context_tui.export.markdown import MARKDOWN, MARKDOWN_ABOUT, MARKDOWN_SUFFIX, write_page
+from context_tui.export.prepare import PairCheck, build_exportable, check_pairs
 from context_tui.formats.base import Format, scan
-from context_tui.formats.opening import format_of
-from context_tui.formats.registry import FORMATS, format_named
+from context_tui.formats.opening import detect_format
+from context_tui.formats.registry import FORMATS, get_format
 from context_tui.session.context import restore_inferred
 from context_tui.session.facts import Facts
 from context_tui.session.jsontext import utf8_len
@@ -26,7 +26,7 @@ from context_tui.session.values import Kind
 from context_tui.text.private_files import is_temporary, move_new, private_folder, sync, sync_folder
 from context_tui.tokens.context_index import index_context
 
-NAME_BYTES = 255
+MAX_NAME_BYTES = 255
 """The longest name that file systems take."""
 
 
@@ -74,19 +74,19 @@ def export(session: Session, out: Path, format_name: str, *, force: bool = False
         OutputExists: *out* exists, and *force* was not given.
         Error: the format cannot be written, the input has changed since it was read, or writing failed.
     """
-    form = _form_of(format_name)
-    check_place(session, out, force)
+    form = _find_writable_format(format_name)
+    check_output_path(session, out, force)
     _check_input(session)
     try:
         with private_folder(out.parent, out.name) as folder:
             temporary = folder / out.name
-            result = _made(form, session, temporary, out)
+            result = _write_temporary(form, session, temporary, out)
             os.chmod(temporary, 0o600)
             sync(temporary)
             _check_input(session)  # again: what was written was read meanwhile
-            _move(temporary, out, force)  # behind this nothing may fail
+            _move_into_place(temporary, out, force)  # behind this nothing may fail
     except OSError as error:
-        raise _unwritable(out, error) from None
+        raise _build_write_error(out, error) from None
     return result
 
 
@@ -96,43 +96,43 @@ def try_export(session: Session, format_name: str) -> ExportResult:
     Raises:
         Error: as :func:`export`.
     """
-    form = _form_of(format_name)
+    form = _find_writable_format(format_name)
     _check_input(session)
     try:
         with private_folder(Path(tempfile.gettempdir()), "export") as folder:
-            return _made(form, session, folder / "export", Path("export"))
+            return _write_temporary(form, session, folder / "export", Path("export"))
     except OSError as error:
-        raise _unwritable(Path(tempfile.gettempdir()), error) from None
+        raise _build_write_error(Path(tempfile.gettempdir()), error) from None
 
 
-def _form_of(format_name: str) -> Format | None:
+def _find_writable_format(format_name: str) -> Format | None:
     """The format that is to be written; None for a page.
 
     Raises:
         Error: there is none of this name, or it cannot be written.
     """
-    form = None if format_name == MARKDOWN else format_named(format_name)
+    form = None if format_name == MARKDOWN else get_format(format_name)
     if form is not None and not form.writable:
-        raise ExportError(f"format {form.name!r} cannot be written; available: {', '.join(export_formats())}")
+        raise ExportError(f"format {form.name!r} cannot be written; available: {', '.join(list_export_formats())}")
     return form
 
 
-def _made(form: Format | None, session: Session, temporary: Path, out: Path) -> ExportResult:
+def _write_temporary(form: Format | None, session: Session, temporary: Path, out: Path) -> ExportResult:
     """Write a session to a temporary file."""
     if form is None:
-        return _page(session, temporary, out)
-    return _copied(form, session, temporary, out) or _written(form, session, temporary, out)
+        return _write_markdown(session, temporary, out)
+    return _copy_records(form, session, temporary, out) or _write_context(form, session, temporary, out)
 
 
 def is_copied(session: Session, format_name: str) -> bool:
     """Whether *session* is written as the records that it was read from: nothing was applied, the format is its own."""
     if session.origin or format_name != session.info.format:
         return False
-    form = format_named(format_name)
+    form = get_format(format_name)
     return form.copies and form.can_copy(session)
 
 
-def _copied(form: Format, session: Session, temporary: Path, out: Path) -> ExportResult | None:
+def _copy_records(form: Format, session: Session, temporary: Path, out: Path) -> ExportResult | None:
     """Copy a session that is to stay as it was recorded; None where it has to be written anew.
 
     Raises:
@@ -142,23 +142,25 @@ def _copied(form: Format, session: Session, temporary: Path, out: Path) -> Expor
     if notes is None:
         return None
     written = _read_back(form, temporary)
-    if differing := _differing(session, written):
+    if differing := _find_difference(session, written):
         raise ExportError(f"{form.name}: the copy reads back with other {differing}; nothing was written; {_REMEDY}")
     if more := len(written) - len(session):
         notes.append(f"the copy has {more:,} more messages, which were not read here")
     return ExportResult(out, form.name, notes, check=check_pairs(session, written.to_messages(), {}))
 
 
-def _differing(session: Session, written: Session) -> str:
+def _find_difference(session: Session, written: Session) -> str:
     """What a copy of *session* holds otherwise, in a word; nothing where it begins with the same."""
     facts, again, same = session.facts, written.facts, len(session)
     if len(written) > same:
         same -= 1  # what follows may belong to the last message
-    if len(written) < same or any(_message(facts, at) != _message(again, at) for at in range(same)):
+    if len(written) < same or any(
+        _collect_message_facts(facts, at) != _collect_message_facts(again, at) for at in range(same)
+    ):
         return "messages"
     for what, before, now in (
-        ("requests", _requests(facts, same), _requests(again, same)),
-        ("compactions", _compactions(facts, same), _compactions(again, same)),
+        ("requests", _collect_requests(facts, same), _collect_requests(again, same)),
+        ("compactions", _collect_compactions(facts, same), _collect_compactions(again, same)),
     ):
         if before != now:
             return what
@@ -166,86 +168,86 @@ def _differing(session: Session, written: Session) -> str:
     return "problems" if whole and len(facts.problems) != len(again.problems) else ""
 
 
-def _message(facts: Facts, message: int) -> tuple[Any, ...]:
-    return facts.role[message], facts.flags[message], facts.time[message], _measures(facts, message)
+def _collect_message_facts(facts: Facts, message: int) -> tuple[Any, ...]:
+    return facts.role[message], facts.flags[message], facts.time[message], _collect_block_sizes(facts, message)
 
 
-def _requests(facts: Facts, before: int) -> list[tuple[Any, ...]]:
+def _collect_requests(facts: Facts, before: int) -> list[tuple[Any, ...]]:
     rows = zip(facts.request_message, facts.request_time, facts.requests, strict=True)
     return [row for row in rows if row[0] < before]
 
 
-def _compactions(facts: Facts, before: int) -> list[tuple[Any, ...]]:
+def _collect_compactions(facts: Facts, before: int) -> list[tuple[Any, ...]]:
     return [
         (each.message, each.kind, each.trigger, each.pre_tokens) for each in facts.compactions if each.message < before
     ]
 
 
-def _written(form: Format, session: Session, temporary: Path, out: Path) -> ExportResult:
+def _write_context(form: Format, session: Session, temporary: Path, out: Path) -> ExportResult:
     """Write the context at the end of a session anew.
 
     Raises:
         ExportError: there is nothing to write, or something of it would be missing.
     """
-    made = exportable(session, _messages_as_read(session), form.refuses if form.is_request else None)
+    made = build_exportable(session, _read_messages(session), form.unsupported_reason if form.is_request else None)
     if all(first < 0 for first in made.session.facts.first_block):  # none, or none with a block in it
-        raise _empty(made.losses)
+        raise _build_empty_error(made.losses)
     lost = made.losses + form.write(made.session, temporary)
     if not weigh_context(made.session.context_at()) - lost.removed:
-        raise _empty(lost)
+        raise _build_empty_error(lost)
     written = _read_back(form, temporary)
     losses = lost.lines
-    losses += _compare(form, session, made.session, written, lost.removed, bool(losses))
-    losses += _usage_lost(session, written)
-    check = check_pairs(session, written.to_messages(), made.renamed)
+    losses += _compare_contexts(form, session, made.session, written, lost.removed, bool(losses))
+    losses += _format_lost_usage(session, written)
+    check = check_pairs(session, written.to_messages(), made.renamed_ids)
     if check.introduced:
         raise ExportError(
             f"{form.name}: {len(check.introduced):,} calls or results would be unpaired; "
             "nothing was written; choose another boundary"
         )
-    return ExportResult(out, form.name, losses, form.resume(session, temporary, out), check)
+    return ExportResult(out, form.name, losses, form.build_resume_command(session, temporary, out), check)
 
 
-def _page(session: Session, temporary: Path, out: Path) -> ExportResult:
+def _write_markdown(session: Session, temporary: Path, out: Path) -> ExportResult:
     """Write the context at the end of a session as a page of Markdown.
 
     Raises:
         ExportError: there is nothing to write.
     """
-    messages = _messages_as_read(session)
+    messages = _read_messages(session)
     if not any(message["content"] for message in messages):
-        raise _empty(Losses())
+        raise _build_empty_error(Losses())
     losses = write_page(session, messages, temporary)
     return ExportResult(out, MARKDOWN, losses.lines, check=check_pairs(session, messages, {}))
 
 
-def _empty(losses: Losses) -> ExportError:
+def _build_empty_error(losses: Losses) -> ExportError:
     why = f" ({'; '.join(losses.lines)})" if losses.lines else ""
     return ExportError(f"no messages to write{why}; choose another point or policy")
 
 
-def _usage_lost(session: Session, written: Session) -> list[str]:
+def _format_lost_usage(session: Session, written: Session) -> list[str]:
     """What a file does not hold of the usage that was recorded for a session to which nothing was applied."""
     lost = len(collect_usage(session)) - len(written.facts.requests)
     return [f"recorded usage left out: {lost:,} requests"] if lost > 0 else []
 
 
-def writable_formats() -> list[str]:
+def list_writable_formats() -> list[str]:
     """The names of the formats that can be written, and are opened again."""
     return [form.name for form in FORMATS.values() if form.writable]
 
 
-def export_formats() -> list[str]:
+def list_export_formats() -> list[str]:
     """What a session can be written as: the formats, and a page of Markdown."""
-    return [*writable_formats(), MARKDOWN]
+    return [*list_writable_formats(), MARKDOWN]
 
 
-def about_format(name: str) -> str:
+def describe_format(name: str) -> str:
     """What a session is written as, in words."""
-    return ABOUT if name == MARKDOWN else FORMATS[name].about
+    return MARKDOWN_ABOUT if name == MARKDOWN else FORMATS[name].about
 
 
-def suggested_path(session: Session, format_name: str) -> Path:
+def suggest_path(session: Session, format_name: str) -> Path:
     """``NAME.compacted.EXT`` beside the input; in the current folder for one that has no lasting place, or where the
     agent would take it for a session of its own.
 
@@ -254,19 +256,19 @@ def suggested_path(session: Session, format_name: str) -> Path:
     source = Path(session.info.path or "session")
     if is_temporary(source):
         source = Path("session")  # standard input, spooled
-    usual = (SUFFIX,) if format_name == MARKDOWN else format_named(format_name).suffixes
+    usual = (MARKDOWN_SUFFIX,) if format_name == MARKDOWN else get_format(format_name).suffixes
     own = source.suffix if format_name == session.info.format and len(source.suffix) < 10 else ""
     # What is written anew is of the first kind that a format has: of lines, where it had documents before.
     suffix = own if own and (own not in usual or is_copied(session, format_name)) else usual[0]
     stem = source.name.removesuffix(source.suffix).removesuffix(".compacted").removesuffix(".copy")
     ending = f".{'compacted' if session.origin else 'copy'}{suffix}"
-    if utf8_len(stem + ending) > NAME_BYTES:
-        stem = stem.encode("utf-8", "replace")[: NAME_BYTES - utf8_len(ending)].decode("utf-8", "ignore")
+    if utf8_len(stem + ending) > MAX_NAME_BYTES:
+        stem = stem.encode("utf-8", "replace")[: MAX_NAME_BYTES - utf8_len(ending)].decode("utf-8", "ignore")
     form = FORMATS.get(session.info.format)
-    return Path(stem + ending) if form and form.reads_all_beside(source) else source.with_name(stem + ending)
+    return Path(stem + ending) if form and form.reads_all_siblings(source) else source.with_name(stem + ending)
 
 
-def check_place(session: Session, out: Path, force: bool = False) -> None:
+def check_output_path(session: Session, out: Path, force: bool = False) -> None:
     """Refuse an output before any work is done: the input itself, a folder, or what exists and may not be replaced.
 
     Raises:
@@ -275,20 +277,20 @@ def check_place(session: Session, out: Path, force: bool = False) -> None:
         ExportError: nothing can be written there.
     """
     source = find_recording(session).info.path
-    if source and _same(Path(source), out):
+    if source and _is_same_file(Path(source), out):
         raise OutputIsInput(f"{out}: is the session itself, which is never written to; name another file")
-    beside, there = _kind(out.parent), _kind(out)
+    beside, there = _read_file_mode(out.parent), _read_file_mode(out)
     if stat.S_ISDIR(there):
         raise ExportError(f"{out}: is a folder; name a file in it")
     if not stat.S_ISDIR(beside):
         raise ExportError(f"{out.parent}: no such folder; create it, or name a file elsewhere")
     if os.path.lexists(out) and not force:
-        raise _exists(out)
+        raise _build_exists_error(out)
     if there and not stat.S_ISREG(there):
         raise ExportError(f"{out}: is not a regular file; name another file")
 
 
-def _kind(path: Path) -> int:
+def _read_file_mode(path: Path) -> int:
     """The mode of what a path leads to; 0 where there is nothing.
 
     Raises:
@@ -299,15 +301,15 @@ def _kind(path: Path) -> int:
     except (FileNotFoundError, NotADirectoryError):
         return 0
     except (OSError, ValueError) as error:
-        raise _unwritable(path, error) from None
+        raise _build_write_error(path, error) from None
 
 
-def _unwritable(path: Path, error: Exception) -> ExportError:
+def _build_write_error(path: Path, error: Exception) -> ExportError:
     why = getattr(error, "strerror", None) or error
     return ExportError(f"{path}: cannot be written: {why}; nothing was written; name a file elsewhere")
 
 
-def _same(source: Path, out: Path) -> bool:
+def _is_same_file(source: Path, out: Path) -> bool:
     try:
         return os.path.samefile(source, out)
     except OSError:
@@ -316,19 +318,19 @@ def _same(source: Path, out: Path) -> bool:
         return False
 
 
-def _messages_as_read(session: Session) -> list[Message]:
+def _read_messages(session: Session) -> list[Message]:
     """The session's messages, read now, when they still measure what they did when it was opened.
 
     Raises:
         ExportError: what was read has changed since. That the file has grown is fine.
     """
-    changed = _changed_error(session)
+    changed = _build_changed_error(session)
     context = session.context_at()
     try:
         recorded = [session.message(index) for index in context.order]
         read = build_facts(recorded)
         for number, index in enumerate(context.order):
-            if _measures(read, number) != _measures(session.facts, index):
+            if _collect_block_sizes(read, number) != _collect_block_sizes(session.facts, index):
                 raise changed
         return session.messages_in(context) if context.replacements else recorded
     except (OSError, ValueError, LookupError, TypeError) as error:
@@ -346,14 +348,14 @@ def _check_input(session: Session) -> None:
     except UnreadableSession as error:
         raise ExportError(f"{error}; nothing was written") from None
     if not same:
-        raise _changed_error(session)
+        raise _build_changed_error(session)
 
 
-def _changed_error(session: Session) -> ExportError:
+def _build_changed_error(session: Session) -> ExportError:
     return ExportError(f"{find_recording(session).info.path}: has changed since it was read; open it again")
 
 
-def _measures(facts: Facts, message: int) -> list[tuple[int, int]]:
+def _collect_block_sizes(facts: Facts, message: int) -> list[tuple[int, int]]:
     return [(facts.kind[row], facts.text_bytes[row]) for row in facts.blocks_of(message)]
 
 
@@ -364,12 +366,12 @@ def _read_back(form: Format, path: Path) -> Session:
         ExportError: it cannot be read.
     """
     try:
-        format_of(path)  # or nobody could open it without naming the format
-        listed = form.sessions(path)
+        detect_format(path)  # or nobody could open it without naming the format
+        listed = form.list_sessions(path)
         info = next((each for each in listed if not each.parent), listed[0] if listed else None)
         if info is None:
             raise ExportError(f"{form.name}: the written file holds no session; nothing was written; {_REMEDY}")
-        return scan(form.scanner(path, info))
+        return scan(form.make_scanner(path, info))
     except ExportError:
         raise
     except Error as error:
@@ -381,8 +383,8 @@ def _read_back(form: Format, path: Path) -> Session:
 _REMEDY = "choose another format"
 
 
-def _compare(
-    form: Format, session: Session, made: Session, written: Session, declared: Counter[int], told: bool
+def _compare_contexts(
+    form: Format, session: Session, exported: Session, written: Session, declared: Counter[int], has_losses: bool
 ) -> list[str]:
     """Every difference in size, messages and turns between *session* and what was *written* of it.
 
@@ -395,7 +397,7 @@ def _compare(
         ExportError: something is gone that was not declared, or the size differs and nothing says why.
     """
     context, again = session.context_at(), restore_inferred(written.context_at())
-    gone = weigh_context(made.context_at()) - declared - weigh_context(again)
+    gone = weigh_context(exported.context_at()) - declared - weigh_context(again)
     if gone:
         what = ", ".join(f"{number:,} {_UNITS[Kind(kind)]}" for kind, number in gone.items())
         raise ExportError(f"{form.name}: the written file lacks {what}; nothing was written; {_REMEDY}")
@@ -409,7 +411,7 @@ def _compare(
         for unit, now, before in pairs
         if now != before
     ]
-    if differences and not told and index_context(again).total != index_context(context).total:
+    if differences and not has_losses and index_context(again).total != index_context(context).total:
         raise ExportError(f"{form.name}: {differences[0]}; nothing was written; {_REMEDY}")
     return differences
 
@@ -424,11 +426,11 @@ _UNITS = {
 }
 
 
-def _exists(out: Path) -> OutputExists:
+def _build_exists_error(out: Path) -> OutputExists:
     return OutputExists(f"{out}: already exists; name another file, or overwrite it with --force")
 
 
-def _move(temporary: Path, out: Path, force: bool) -> None:
+def _move_into_place(temporary: Path, out: Path, force: bool) -> None:
     """Into place in one step; without *force* only where nothing is, even if it came there just now."""
     if force:
         os.replace(temporary, out)
@@ -437,4 +439,4 @@ def _move(temporary: Path, out: Path, force: bool) -> None:
     try:
         move_new(temporary, out)
     except FileExistsError:
-        raise _exists(out) from None
+        raise _build_exists_error(out) from None

@@ -9,13 +9,13 @@ from context_tui.compaction.plan import Plan
 from context_tui.errors import Error, ExitCode, UnreadableSession
 from context_tui.export.files import ExportError, ExportResult
 from context_tui.export.prepare import check_pairs
-from context_tui.formats.registry import FORMATS, format_named
+from context_tui.formats.registry import FORMATS, get_format
 from context_tui.session.session import Message, Session
 from context_tui.text.private_files import is_temporary
 from context_tui.tokens.context_index import index_context
 
 
-class NotInPlace(Error):
+class InPlaceError(Error):
     """The file of this session, or this plan, is none that can be carried out in place."""
 
     exit_code = ExitCode.USAGE
@@ -27,17 +27,17 @@ def check_in_place(session: Session) -> None:
     Raises:
         NotInPlace: it is of another format, or has no lasting place.
     """
-    if not format_named(session.info.format).in_place:
+    if not get_format(session.info.format).in_place:
         able = ", ".join(form.name for form in FORMATS.values() if form.in_place)
-        raise NotInPlace(
+        raise InPlaceError(
             f"{session.info.path}: format {session.info.format!r} is not changed in place (only {able}); "
             "write a new file with -o OUT"
         )
     if is_temporary(Path(session.info.path)) or not os.path.isfile(session.info.path):
-        raise NotInPlace(f"{session.info.path}: is not a file that can be changed in place; name the database itself")
+        raise InPlaceError(f"{session.info.path}: is not a file that can be changed in place; name the database itself")
 
 
-def carry_out(session: Session, plan: Plan) -> ExportResult:
+def apply_in_place(session: Session, plan: Plan) -> ExportResult:
     """Carry *plan* out in the file that *session* was read from, once there is a backup of it.
 
     Raises:
@@ -45,10 +45,12 @@ def carry_out(session: Session, plan: Plan) -> ExportResult:
         Error: the file was not changed, and why; as it is in use, or is no longer what was read.
     """
     check_in_place(session)
-    if plan.dropped or plan.inserts or any(change.action != "clear" for change in plan.changes.values()):
-        raise NotInPlace(f"{plan.policy}: does more than clear results, which is all that is done in place; use -o OUT")
+    if plan.dropped_ranges or plan.inserts or any(change.action != "clear" for change in plan.changes.values()):
+        raise InPlaceError(
+            f"{plan.policy}: does more than clear results, which is all that is done in place; use -o OUT"
+        )
     if plan.context.at != len(session):
-        raise NotInPlace(f"--at {plan.context.at}: only the context at the end is changed in place; use -o OUT")
+        raise InPlaceError(f"--at {plan.context.at}: only the context at the end is changed in place; use -o OUT")
     read_again: list[Message] = []
 
     def check(again: Session) -> None:
@@ -63,7 +65,7 @@ def carry_out(session: Session, plan: Plan) -> ExportResult:
 
     texts = {block: change.body.text or "" for block, change in plan.changes.items()}
     try:
-        backup = format_named(session.info.format).change(session, texts, check)
+        backup = get_format(session.info.format).edit_in_place(session, texts, check)
     except UnreadableSession as error:
         raise ExportError(str(error)) from None
     except OSError as error:

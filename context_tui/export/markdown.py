@@ -21,31 +21,31 @@ from context_tui.text.sanitize import sanitize, sanitize_line
 from context_tui.tokens.context_index import index_context
 
 MARKDOWN = "markdown"
-ABOUT = "a page to read, with every message, call and result; it cannot be opened again"
-SUFFIX = ".md"
+MARKDOWN_ABOUT = "a page to read, with every message, call and result; it cannot be opened again"
+MARKDOWN_SUFFIX = ".md"
 
 _TAG = re.compile(r"<[A-Za-z/!?]")
 _FENCE = re.compile(r"`{3,}")
 
-Block = Mapping[str, Any]
+BlockData = Mapping[str, Any]
 
 
 def write_page(session: Session, messages: list[Message], path: Path) -> Losses:
     """Write the context at the end of *session*, which is *messages*, to the new file *path*."""
     losses = Losses()
     with path.open("x", encoding="utf-8", newline="\n") as file:
-        for part in _parts(session, messages, losses):
+        for part in _format_parts(session, messages, losses):
             file.write(f"{part}\n\n")
     return losses
 
 
-def _parts(session: Session, messages: list[Message], losses: Losses) -> Iterator[str]:
+def _format_parts(session: Session, messages: list[Message], losses: Losses) -> Iterator[str]:
     context, facts = session.context_at(), session.facts
-    yield f"# {_plain(session.info.title or Path(session.info.path).name or 'Session')}"
-    yield "\n".join(f"- {each}" for each in _about(session))
+    yield f"# {_escape_name(session.info.title or Path(session.info.path).name or 'Session')}"
+    yield "\n".join(f"- {each}" for each in _format_header(session))
     if system := session.content.system():
         yield "## System prompt"
-        yield _fenced(system)
+        yield _format_fence(system)
     starts = {context.order[position] for position in index_context(context).turn_starts}
     calls: dict[str, str] = {}
     turn = 0
@@ -55,100 +55,100 @@ def _parts(session: Session, messages: list[Message], losses: Losses) -> Iterato
             yield f"## Turn {turn:,}"
         who = "assistant" if facts.role[message] == Role.ASSISTANT else "user"
         summary = " (summary)" if facts.flags[message] & MessageFlag.SUMMARY else ""
-        yield f"### #{message} {who}{summary}{_time(facts.time[message])}"
+        yield f"### #{message} {who}{summary}{_format_time(facts.time[message])}"
         rows = list(facts.blocks_of(message))
         injected = [bool(facts.block_flags[row] & BlockFlag.INJECTED) for row in rows]
         if len(rows) != len(said["content"]):  # some were removed
             injected = [False] * len(said["content"])
         for block, put_in in zip(said["content"], injected, strict=True):
-            yield from _block(block, put_in, calls, losses)
+            yield from _format_block(block, put_in, calls, losses)
 
 
-def _about(session: Session) -> Iterator[str]:
+def _format_header(session: Session) -> Iterator[str]:
     info, context, window = session.info, session.context_at(), session.window
-    yield f"agent: {_plain(info.format)}, model: {_plain(session.facts.model or 'unknown')}"
+    yield f"agent: {_escape_name(info.format)}, model: {_escape_name(session.facts.model or 'unknown')}"
     if info.cwd:
-        yield f"folder: {_plain(info.cwd)}"
+        yield f"folder: {_escape_name(info.cwd)}"
     sizes = index_context(context)
     yield (
         f"messages: {len(context):,}, turns: {len(sizes.turn_starts):,}, est. {sizes.total:,} tokens (bytes / 4) "
         f"of a window of {window.tokens:,} ({window.source})"
     )
     if session.origin:
-        yield f"applied: {_plain(session.origin)}"
+        yield f"applied: {_escape_name(session.origin)}"
 
 
-def _time(time: int) -> str:
+def _format_time(time: int) -> str:
     return f", {datetime.fromtimestamp(time / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC" if 0 <= time <= MAX_TIME_MS else ""
 
 
-def _block(block: Block, injected: bool, calls: dict[str, str], losses: Losses) -> Iterator[str]:
+def _format_block(block: BlockData, injected: bool, calls: dict[str, str], losses: Losses) -> Iterator[str]:
     kind = block.get("type")
     if kind == "text":
         if injected:
             yield "*put in by the runtime:*"
-        yield _said(str(block.get("text") or ""))
+        yield _quote_text(str(block.get("text") or ""))
     elif kind in ("thinking", "redacted_thinking"):
         thought = str(block.get("thinking") or "")
         yield "*thinking:*" if thought else "*thinking, hidden by the provider*"
         if thought:
-            yield _said(thought)
+            yield _quote_text(thought)
     elif kind == "tool_use":
-        calls[str(block.get("id"))] = name = _named(str(block.get("name") or "?"))
+        calls[str(block.get("id"))] = name = _format_tool_name(str(block.get("name") or "?"))
         yield f"**call** {name}"
-        yield _fenced(_json(block.get("input")), "json")
+        yield _format_fence(_format_json(block.get("input")), "json")
     elif kind == "tool_result":
         error = ", an error" if block.get("is_error") else ""
         yield f"**result** of {calls.get(str(block.get('tool_use_id')), 'a call that is not here')}{error}"
         body = block.get("content")
         for part in body if isinstance(body, list) else [{"type": "text", "text": body}]:
-            yield from _of_result(part, losses)
+            yield from _format_result_part(part, losses)
     elif kind == "image":
         losses.add("images named, not shown")
-        yield f"*image: {_plain(_image(block))}*"
+        yield f"*image: {_escape_name(_format_image(block))}*"
     else:
-        yield f"*{_plain(str(kind or 'unknown'))}, of unknown size:*"
-        yield _fenced(_json(block), "json")
+        yield f"*{_escape_name(str(kind or 'unknown'))}, of unknown size:*"
+        yield _format_fence(_format_json(block), "json")
 
 
-def _of_result(part: Any, losses: Losses) -> Iterator[str]:
+def _format_result_part(part: Any, losses: Losses) -> Iterator[str]:
     if isinstance(part, Mapping) and part.get("type") == "image":
-        yield from _block(part, False, {}, losses)
+        yield from _format_block(part, False, {}, losses)
     elif isinstance(part, Mapping) and part.get("type") == "text":
         text = part.get("text")
-        yield _fenced(text if isinstance(text, str) else "" if text is None else _json(text))
+        yield _format_fence(text if isinstance(text, str) else "" if text is None else _format_json(text))
     else:
-        yield _fenced(_json(part), "json")
+        yield _format_fence(_format_json(part), "json")
 
 
-def _image(block: Block) -> str:
+def _format_image(block: BlockData) -> str:
     source = block.get("source")
     source = source if isinstance(source, Mapping) else {}
     return str(source.get("media_type") or source.get("url") or "of unknown type")[:200]
 
 
-def _named(name: str) -> str:
+def _format_tool_name(name: str) -> str:
     return "`" + sanitize_line(name).replace("`", "'") + "`"
 
 
-def _json(value: Any) -> str:
+def _format_json(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
 
-def _plain(text: str) -> str:
+def _escape_name(text: str) -> str:
     """A name or title in the text of the page, as it is."""
     return re.sub(r"([\\`*\[\]<>|])", r"\\\1", sanitize_line(text))
 
 
-def _said(text: str) -> str:
+def _quote_text(text: str) -> str:
     """Markdown that somebody wrote, quoted; with tags in it, which a page would hide, in a fence."""
     clean = sanitize(text)
     if _TAG.search(clean):
-        return _fenced(clean)
+        return _format_fence(clean)
     return "\n".join(f"> {line}".rstrip() for line in clean.split("\n")) if clean.strip() else "*empty*"
 
 
-def _fenced(text: str, language: str = "") -> str:
+def _format_fence(text: str, language: str = "") -> str:
     clean = sanitize(text).rstrip("\n")
     fence = "`" * max(3, *(len(run) + 1 for run in _FENCE.findall(clean)), 3)
     return f"{fence}{language}\n{clean}\n{fence}"

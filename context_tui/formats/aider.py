@@ -18,32 +18,34 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.base import Claim, Format, Found, Scanner
-from context_tui.formats.kit.document_scanner import DocumentScanner, documents_in
+from context_tui.formats.base import Claim, Format, Scanner, SessionFile
+from context_tui.formats.kit.document_scanner import DocumentScanner, list_document_sessions
 from context_tui.formats.kit.documents import Run
-from context_tui.formats.kit.files import whole_file
-from context_tui.formats.kit.message_builder import Compacted, MessageBuilder, Part
-from context_tui.formats.kit.usage import with_cache
-from context_tui.formats.kit.values import epoch_ms
+from context_tui.formats.kit.files import read_whole_file
+from context_tui.formats.kit.message_builder import CompactionRecord, MessageBuilder, MessagePart
+from context_tui.formats.kit.usage import make_cached_usage
+from context_tui.formats.kit.values import parse_time_ms
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import BOM
 from context_tui.session.session import SessionInfo
 from context_tui.session.validation import truncate_name
 from context_tui.session.values import Role
 
-HISTORY = ".aider.chat.history.md"
-START = "# aider chat started at "
-NOTE = "best effort: the files in the chat and its summaries are not in the history, and recorded tokens are rounded"
-_TOKENS = re.compile(r"Tokens: ([\d.,]+[kM]?) sent(.*?), ([\d.,]+[kM]?) received")
-_CACHE = re.compile(r"([\d.,]+[kM]?) cache (write|hit)")
-_MODEL = re.compile(r"(?:Main model|Model): (\S+)")
-_CLEARS = ("/clear", "/reset")
-_ANSWER = re.compile(r".*\(Y\)es/\(N\)o.*\[\w+\]: \w+")
+HISTORY_NAME = ".aider.chat.history.md"
+SESSION_HEADING = "# aider chat started at "
+INCOMPLETE_NOTE = (
+    "best effort: the files in the chat and its summaries are not in the history, and recorded tokens are rounded"
+)
+_TOKENS_PATTERN = re.compile(r"Tokens: ([\d.,]+[kM]?) sent(.*?), ([\d.,]+[kM]?) received")
+_CACHE_PATTERN = re.compile(r"([\d.,]+[kM]?) cache (write|hit)")
+_MODEL_PATTERN = re.compile(r"(?:Main model|Model): (\S+)")
+_CLEAR_COMMANDS = ("/clear", "/reset")
+_ANSWER_PATTERN = re.compile(r".*\(Y\)es/\(N\)o.*\[\w+\]: \w+")
 """An answer that was given for a group of questions: it is written as if it had been typed."""
-_FAILED = re.compile(r"# \d+ SEARCH/REPLACE blocks? failed to match!")
+_FAILED_EDIT_PATTERN = re.compile(r"# \d+ SEARCH/REPLACE blocks? failed to match!")
 """How the message begins by which Aider tells the model that an edit cannot be made; it is shown and sent."""
-_FAILED_END = "Just reply with fixed versions of the block"
-_SCALE = {"k": 1_000, "M": 1_000_000}
+_FAILED_EDIT_END = "Just reply with fixed versions of the block"
+_TOKEN_SCALES = {"k": 1_000, "M": 1_000_000}
 
 
 class AiderFormat(Format):
@@ -56,104 +58,119 @@ class AiderFormat(Format):
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """By the line that begins a session."""
         lines = head.removeprefix(BOM)[:4_096].split(b"\n")
-        return Claim(90, "a chat of Aider started") if any(each.startswith(START.encode()) for each in lines) else None
+        return (
+            Claim(90, "a chat of Aider started")
+            if any(each.startswith(SESSION_HEADING.encode()) for each in lines)
+            else None
+        )
 
-    def sessions(self, path: Path) -> list[SessionInfo]:
+    def list_sessions(self, path: Path) -> list[SessionInfo]:
         """The sessions in a history."""
-        return documents_in(path, self.name, AiderShape, runs=_runs)
+        return list_document_sessions(path, self.name, AiderShape, read_runs=_read_runs)
 
-    def scanner(self, path: Path, info: SessionInfo) -> Scanner:
+    def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """A scanner for one of them."""
-        return DocumentScanner(path, info, AiderShape, runs=_runs)
+        return DocumentScanner(path, info, AiderShape, read_runs=_read_runs)
 
-    def kept(self, environ: Mapping[str, str], cwd: Path) -> Iterable[Found]:
+    def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
         """The file that the environment names, and the history of the current project."""
         folder, named = cwd.absolute(), environ.get("AIDER_CHAT_HISTORY_FILE")
-        places = [*([folder / named] if named else []), *(project / HISTORY for project in (folder, *folder.parents))]
-        return [Found(path, path.parent.name, True) for path in dict.fromkeys(places) if os.path.isfile(path)]
+        places = [
+            *([folder / named] if named else []),
+            *(project / HISTORY_NAME for project in (folder, *folder.parents)),
+        ]
+        return [SessionFile(path, path.parent.name, True) for path in dict.fromkeys(places) if os.path.isfile(path)]
 
 
 class AiderShape:
     """Lines of one kind are an element: what was typed, what was said, or what the console showed."""
 
-    def begin(self, run: Run, builder: MessageBuilder) -> None:
+    def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
         """Nothing stands beside the list but the time."""
         builder.facts.input_includes_cache = True
 
-    def tools(self, run: Run) -> list[dict[str, Any]]:
+    def parse_tools(self, run: Run) -> list[dict[str, Any]]:
         """None: Aider calls no tools."""
         return []
 
-    def reply(self, run: Run) -> dict[str, Any] | None:
+    def parse_response(self, run: Run) -> dict[str, Any] | None:
         """None: every reply is an element."""
         return None
 
     @staticmethod
     def note(run: Run) -> str:
         """What the history cannot tell."""
-        return NOTE
+        return INCOMPLETE_NOTE
 
-    def part(self, value: Any, place: int) -> Part:
+    def parse(self, value: Any, place: int) -> MessagePart:
         """What lines of one kind say; commands are run by Aider, and not sent."""
-        text, time = str(value["text"]), epoch_ms(value.get("time"))
+        text, time = str(value["text"]), parse_time_ms(value.get("time"))
         if value["kind"] in ("console", "counts"):
-            model = _MODEL.search(text)
-            return Part(usage=_usage(text), model=truncate_name(model[1]) if model else "")
+            model = _MODEL_PATTERN.search(text)
+            return MessagePart(usage=_parse_usage(text), model=truncate_name(model[1]) if model else "")
         blocks = [{"type": "text", "text": text}]
         if value["kind"] == "reflected":
-            return Part(Role.USER, blocks, injected=True)
+            return MessagePart(Role.USER, blocks, is_injected=True)
         if value["kind"] == "said":
-            return Part(Role.ASSISTANT, blocks)
-        if text.startswith(_CLEARS):
-            return Part(compacted=Compacted(text.split()[0], context=(), summarises=False))
-        if text.startswith(("/", "!")) or _ANSWER.fullmatch(text):
-            return Part()
-        return Part(Role.USER, blocks, time=time)
+            return MessagePart(Role.ASSISTANT, blocks)
+        if text.startswith(_CLEAR_COMMANDS):
+            return MessagePart(compaction=CompactionRecord(text.split()[0], context=(), has_summary=False))
+        if text.startswith(("/", "!")) or _ANSWER_PATTERN.fullmatch(text):
+            return MessagePart()
+        return MessagePart(Role.USER, blocks, time=time)
 
 
-def _usage(line: str) -> Usage | None:
+def _parse_usage(line: str) -> Usage | None:
     """The rounded usage that a line of the console tells."""
-    if not (found := _TOKENS.search(line)):
+    if not (found := _TOKENS_PATTERN.search(line)):
         return None
-    cached = {kind: _number(size) for size, kind in _CACHE.findall(found[2])}
-    return with_cache(_number(found[1]), cached.get("hit", 0), cached.get("write", 0), _number(found[3]))
+    cached = {kind: _parse_token_count(size) for size, kind in _CACHE_PATTERN.findall(found[2])}
+    return make_cached_usage(
+        _parse_token_count(found[1]), cached.get("hit", 0), cached.get("write", 0), _parse_token_count(found[3])
+    )
 
 
-def _number(text: str) -> int:
+def _parse_token_count(text: str) -> int:
     """A number of tokens as Aider rounds it; 0 where it is none."""
-    scale = _SCALE.get(text[-1], 1)
+    scale = _TOKEN_SCALES.get(text[-1], 1)
     try:
         return round(float(text.rstrip("kM").replace(",", "")) * scale)
     except ValueError:
         return 0
 
 
-def _runs(path: Path) -> list[Run]:
+def _read_runs(path: Path) -> list[Run]:
     """The sessions in a history, each with its elements.
 
     Raises:
         UnreadableSession: it cannot be read, or holds none.
     """
-    text = whole_file(path).decode("utf-8", "replace")
+    text = read_whole_file(path).decode("utf-8", "replace")
     runs: list[Run] = []
-    for chunk in re.split(rf"^(?={re.escape(START)})", text, flags=re.MULTILINE):
-        if chunk.startswith(START):
+    for chunk in re.split(rf"^(?={re.escape(SESSION_HEADING)})", text, flags=re.MULTILINE):
+        if chunk.startswith(SESSION_HEADING):
             first, _, rest = chunk.partition("\n")
-            time = first.removeprefix(START).strip()
-            runs.append(Run({"started": time}, [*_elements(rest, time)]))
+            time = first.removeprefix(SESSION_HEADING).strip()
+            runs.append(Run({"started": time}, [*_parse_elements(rest, time)]))
     if not runs:
         raise UnreadableSession(f"{path}: holds no chat of Aider")
     return runs
 
 
-def _elements(text: str, time: str) -> Iterator[dict[str, str]]:
+def _parse_elements(text: str, time: str) -> Iterator[dict[str, str]]:
     """What was written; the console's lines together, but for those of tokens. The first typed has the time."""
     held, texts = "", list[str]()
-    for written, words in [*_written(text), ("", "")]:
+    for written, words in [*_split_by_speaker(text), ("", "")]:
         kind = written
         if kind == "console":
-            goes_on = held == "reflected" and _FAILED_END not in texts[-1]
-            kind = "reflected" if goes_on or _FAILED.match(words) else "counts" if _TOKENS.search(words) else kind
+            goes_on = held == "reflected" and _FAILED_EDIT_END not in texts[-1]
+            kind = (
+                "reflected"
+                if goes_on or _FAILED_EDIT_PATTERN.match(words)
+                else "counts"
+                if _TOKENS_PATTERN.search(words)
+                else kind
+            )
         if texts and (kind != held or kind in ("typed", "said", "counts")):
             yield {"kind": held, "text": "\n".join(texts), **({"time": time} if held == "typed" else {})}
             time, texts = ("" if held == "typed" else time), []
@@ -161,7 +178,7 @@ def _elements(text: str, time: str) -> Iterator[dict[str, str]]:
         texts.append(words)
 
 
-def _written(text: str) -> Iterator[tuple[str, str]]:
+def _split_by_speaker(text: str) -> Iterator[tuple[str, str]]:
     """What was written at once, and its kind: what was typed, what was said, or a line or more of the console."""
     kind, lines, last, goes_on = "said", list[str](), "blank", False
     for line in (each.rstrip("\r") for each in text.split("\n")):

@@ -11,7 +11,7 @@ from context_tui.errors import Error
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 
-WHOLE = "all of it"
+ALL_FROM_SOURCE = "all of it"
 
 HEAD_BYTES = 65_536
 """How much of a file is looked at to tell its format."""
@@ -41,19 +41,19 @@ class Advance:
 
 
 @dataclass(frozen=True)
-class Found:
+class SessionFile:
     """A session file where its program keeps it: the name of its project, and whether that is the current one."""
 
     path: Path
     project: str
-    here: bool
+    is_current_project: bool
 
 
-Check = Callable[[Session], None]
+SessionCheck = Callable[[Session], None]
 """Looks at a session that was read again, and raises an Error where it is not what it has to be."""
 
 Lister = Callable[[Path], list[SessionInfo]]
-"""The sessions in a file, as :meth:`Format.sessions` tells them."""
+"""The sessions in a file, as :meth:`Format.list_sessions` tells them."""
 
 
 class Scanner(Protocol):
@@ -79,9 +79,9 @@ class Format(Protocol):
 
     ``name`` is what users call it by, ``about`` a line on it. ``suffixes`` are those of its files, looked for in
     folders; a new file gets the first. ``copies`` says that ``copy`` is there. ``is_request`` says that what is written
-    goes to a provider as it is, which needs pairs mended and what it ``refuses`` left out. ``in_place`` says that
-    ``change`` is there. ``from_source`` is what was made from the source of a program, as no real file was there to
-    hold the reader to: :data:`WHOLE`, or which part. What has a body here may be left as it is.
+    goes to a provider as it is, which needs pairs mended and what it ``unsupported_reason`` left out. ``in_place`` says that
+    ``edit_in_place`` is there. ``from_source`` is what was made from the source of a program, as no real file was there to
+    hold the reader to: :data:`ALL_FROM_SOURCE`, or which part. What has a body here may be left as it is.
     """
 
     name: ClassVar[str]
@@ -96,25 +96,25 @@ class Format(Protocol):
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """Whether a file that begins with *head* (up to ``HEAD_BYTES``) is of this format."""
 
-    def sessions(self, path: Path) -> list[SessionInfo]:
+    def list_sessions(self, path: Path) -> list[SessionInfo]:
         """The sessions in a file, in its order; cheap. ``id`` is empty for the only or the main one.
 
         Raises:
             UnreadableSession: the file cannot be read.
         """
 
-    def lister(self) -> Lister:
-        """:meth:`sessions` for one file after the other: what it takes to know of their folder is looked up once."""
-        return self.sessions
+    def make_lister(self) -> Lister:
+        """:meth:`list_sessions` for one file after the other: what it takes to know of their folder is looked up once."""
+        return self.list_sessions
 
-    def scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """A scanner for one of :meth:`sessions`.
+    def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
+        """A scanner for one of :meth:`list_sessions`.
 
         Raises:
             UnreadableSession: there is no such session in the file.
         """
 
-    def unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
+    def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
         """A session of a file that is not listed, as it is only found by reading: None where no id is like that.
 
         Args:
@@ -122,7 +122,7 @@ class Format(Protocol):
         """
         return None
 
-    def called(self, session: Session, call: int) -> SessionInfo | None:
+    def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
         """The session of the sub-agent that the call in a block row started; None where no record says which.
 
         Raises:
@@ -130,30 +130,30 @@ class Format(Protocol):
         """
         return None
 
-    def listed(self, path: Path) -> bool:
+    def is_standalone(self, path: Path) -> bool:
         """Whether a file stands for itself, as far as its name tells; not what belongs to the session of another."""
         return True
 
-    def folder(self, path: Path) -> list[SessionInfo]:
+    def list_folder_sessions(self, path: Path) -> list[SessionInfo]:
         """The sessions that a folder stands for, where it is the folder, not a file, that is of this format."""
         return []
 
-    def reads_all_beside(self, path: Path) -> bool:
+    def reads_all_siblings(self, path: Path) -> bool:
         """Whether its program takes every file beside *path* for a session, so that nothing else may be put there."""
         return False
 
-    def title(self, path: Path) -> str:
+    def read_title(self, path: Path) -> str:
         """What the main session of a file is about, from its head; empty where that does not tell."""
         return ""
 
-    def beside(self, path: Path) -> Iterable[Path]:
+    def related_files(self, path: Path) -> Iterable[Path]:
         """Files and folders that tell of the sessions in a file besides it, be they there or not.
 
         Of a folder it is the files right in it. What was read of a session counts while none of them changes.
         """
         return ()
 
-    def kept(self, environ: Mapping[str, str], cwd: Path) -> Iterable[Found]:
+    def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
         """The session files that its program keeps on this machine; none of them is opened.
 
         Args:
@@ -162,7 +162,7 @@ class Format(Protocol):
         """
         return ()
 
-    def refuses(self, role: str, block: dict[str, Any]) -> str:
+    def unsupported_reason(self, role: str, block: dict[str, Any]) -> str:
         """Why the provider of a request takes no *block* in a message of *role*, in words; empty where it does.
 
         It is left out before pairs are mended, so that no message is written with nothing in it.
@@ -196,7 +196,7 @@ class Format(Protocol):
         """
         return None
 
-    def change(self, session: Session, texts: Mapping[int, str], check: Check) -> Path:
+    def edit_in_place(self, session: Session, texts: Mapping[int, str], check: SessionCheck) -> Path:
         """Put other texts in the place of results in the file itself, as its own program would: all of them or none.
 
         Args:
@@ -214,7 +214,7 @@ class Format(Protocol):
         """
         raise Error(f"format {self.name!r} cannot be changed in place")
 
-    def resume(self, session: Session, written: Path, out: Path) -> str:
+    def build_resume_command(self, session: Session, written_session: Path, out_path: Path) -> str:
         """The shell command that goes on with *session* as it was *written*, once that is at *out*; empty for none."""
         return ""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from context_tui.errors import Error, UnreadableSession
-from context_tui.formats.base import Advance, Claim, Format, Found, Lister, Scanner
+from context_tui.formats.base import Advance, Claim, Format, Lister, Scanner, SessionFile
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.validation import truncate_name
@@ -19,147 +19,151 @@ T = TypeVar("T")
 class GuardedFormat:
     """The same format. Where it looks at what may not be its own, a failure says nothing; else it is an ``Error``."""
 
-    def __init__(self, form: Format) -> None:
-        self._form = form
+    def __init__(self, wrapped: Format) -> None:
+        self._format = wrapped
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._form, name)
+        return getattr(self._format, name)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """Its claim; none where that fails, which leaves the file to the others."""
-        claim = self._quietly(None, self._form.sniff, head, path)
+        claim = self._call_or_default(None, self._format.sniff, head, path)
         return claim if isinstance(claim, Claim) and isinstance(claim.strength, int) else None
 
-    def sessions(self, path: Path) -> list[SessionInfo]:
+    def list_sessions(self, path: Path) -> list[SessionInfo]:
         """Its sessions."""
-        return self._listed(self._form.sessions, path)
+        return self._list_checked(self._format.list_sessions, path)
 
-    def lister(self) -> Lister:
+    def make_lister(self) -> Lister:
         """Its lister; a failure to make one is told of each file."""
         made: list[Lister] = []
 
-        def listed(path: Path) -> list[SessionInfo]:
-            made[:] = made or [self._read(path, self._form.lister)]
-            return self._listed(made[0], path)
+        def list_sessions_of(path: Path) -> list[SessionInfo]:
+            made[:] = made or [self._call_for_file(path, self._format.make_lister)]
+            return self._list_checked(made[0], path)
 
-        return listed
+        return list_sessions_of
 
-    def scanner(self, path: Path, info: SessionInfo) -> Scanner:
+    def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """Its scanner, guarded too."""
-        return _GuardedScanner(self, path, self._read(path, self._form.scanner, path, info))
+        return _GuardedScanner(self, path, self._call_for_file(path, self._format.make_scanner, path, info))
 
-    def unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
+    def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
         """What it knows to be there; nothing where that fails."""
-        info: object = self._quietly(None, self._form.unlisted, main, session_id)
+        info: object = self._call_or_default(None, self._format.find_unlisted, main, session_id)
         return info if isinstance(info, SessionInfo) else None
 
-    def called(self, session: Session, call: int) -> SessionInfo | None:
+    def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
         """The session that a call started."""
         path = Path(session.info.path)
-        info = self._read(path, self._form.called, session, call)
-        return None if info is None else self._of(UnreadableSession, f"{path}: ", SessionInfo, info)
+        info = self._call_for_file(path, self._format.subagent_of, session, call)
+        return None if info is None else self._check_type(UnreadableSession, f"{path}: ", SessionInfo, info)
 
-    def listed(self, path: Path) -> bool:
+    def is_standalone(self, path: Path) -> bool:
         """Whether it stands for itself; it does where that fails."""
-        return self._quietly(True, self._form.listed, path) is not False
+        return self._call_or_default(True, self._format.is_standalone, path) is not False
 
-    def folder(self, path: Path) -> list[SessionInfo]:
+    def list_folder_sessions(self, path: Path) -> list[SessionInfo]:
         """The sessions that a folder stands for; none where that fails."""
         nothing: list[SessionInfo] = []
-        found: list[object] = [*self._quietly(nothing, lambda: list(self._form.folder(path)))]
+        found: list[object] = [*self._call_or_default(nothing, lambda: list(self._format.list_folder_sessions(path)))]
         return [each for each in found if isinstance(each, SessionInfo)]
 
-    def beside(self, path: Path) -> Iterable[Path]:
+    def related_files(self, path: Path) -> Iterable[Path]:
         """What stands beside; nothing where that fails."""
         nothing: list[Path] = []
-        found: list[object] = [*self._quietly(nothing, lambda: list(self._form.beside(path)))]
+        found: list[object] = [*self._call_or_default(nothing, lambda: list(self._format.related_files(path)))]
         return [each for each in found if isinstance(each, Path)]
 
-    def reads_all_beside(self, path: Path) -> bool:
+    def reads_all_siblings(self, path: Path) -> bool:
         """Whether its program reads all that is beside; not where that fails."""
-        return self._quietly(False, self._form.reads_all_beside, path) is True
+        return self._call_or_default(False, self._format.reads_all_siblings, path) is True
 
-    def title(self, path: Path) -> str:
+    def read_title(self, path: Path) -> str:
         """Its title; nothing where that fails."""
-        return self._text(self._form.title, path)
+        return self._call_for_text(self._format.read_title, path)
 
-    def kept(self, environ: Mapping[str, str], cwd: Path) -> Iterable[Found]:
+    def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
         """What it finds; nothing where that fails."""
-        nothing: list[Found] = []
-        found: list[object] = [*self._quietly(nothing, lambda: list(self._form.kept(environ, cwd)))]
-        return [each for each in found if isinstance(each, Found)]
+        nothing: list[SessionFile] = []
+        found: list[object] = [*self._call_or_default(nothing, lambda: list(self._format.find_sessions(environ, cwd)))]
+        return [each for each in found if isinstance(each, SessionFile)]
 
-    def refuses(self, role: str, block: dict[str, Any]) -> str:
+    def unsupported_reason(self, role: str, block: dict[str, Any]) -> str:
         """What it refuses."""
-        return self._of(Error, "", str, self._safely(Error, "", self._form.refuses, role, block))
+        return self._check_type(
+            Error, "", str, self._call_or_raise(Error, "", self._format.unsupported_reason, role, block)
+        )
 
     def write(self, session: Session, path: Path) -> Losses:
         """What it loses."""
-        return self._of(Error, "", Losses, self._safely(Error, "", self._form.write, session, path))
+        return self._check_type(Error, "", Losses, self._call_or_raise(Error, "", self._format.write, session, path))
 
     def can_copy(self, session: Session) -> bool:
         """Whether it says that it copies a session; not where that fails."""
-        return self._quietly(False, lambda: self._form.can_copy(session) is True)
+        return self._call_or_default(False, lambda: self._format.can_copy(session) is True)
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
         """What is to be known about its copy; None where it makes none."""
-        notes: object = self._safely(Error, "", self._form.copy, session, path)
-        return None if notes is None else [str(note) for note in self._of(Error, "", list, notes)]
+        notes: object = self._call_or_raise(Error, "", self._format.copy, session, path)
+        return None if notes is None else [str(note) for note in self._check_type(Error, "", list, notes)]
 
-    def resume(self, session: Session, written: Path, out: Path) -> str:
+    def build_resume_command(self, session: Session, written_session: Path, out_path: Path) -> str:
         """Its command; nothing where that fails."""
-        return self._text(self._form.resume, session, written, out)
+        return self._call_for_text(self._format.build_resume_command, session, written_session, out_path)
 
-    def _listed(self, ask: Lister, path: Path) -> list[SessionInfo]:
-        found = self._read(path, lambda: list(ask(path)))
-        return [self._of(UnreadableSession, f"{path}: ", SessionInfo, each) for each in found]
+    def _list_checked(self, list_sessions: Lister, path: Path) -> list[SessionInfo]:
+        found = self._call_for_file(path, lambda: list(list_sessions(path)))
+        return [self._check_type(UnreadableSession, f"{path}: ", SessionInfo, each) for each in found]
 
-    def _text(self, ask: Callable[P, str], *args: P.args, **kwargs: P.kwargs) -> str:
-        text: object = self._quietly("", ask, *args, **kwargs)
+    def _call_for_text(self, function: Callable[P, str], *args: P.args, **kwargs: P.kwargs) -> str:
+        text: object = self._call_or_default("", function, *args, **kwargs)
         return text if isinstance(text, str) else ""
 
-    def _read(self, path: Path, ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._safely(UnreadableSession, f"{path}: ", ask, *args, **kwargs)
+    def _call_for_file(self, path: Path, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._call_or_raise(UnreadableSession, f"{path}: ", function, *args, **kwargs)
 
-    def _of(self, error: type[Error], where: str, kind: type[T], answer: object) -> T:
-        if not isinstance(answer, kind):
-            words = f"gave {type(answer).__name__}, not {kind.__name__}"
-            raise error(f"{where}format {self._form.name} failed: {words}; tell its author")
-        return answer
+    def _check_type(self, error: type[Error], where: str, expected_type: type[T], result: object) -> T:
+        if not isinstance(result, expected_type):
+            words = f"gave {type(result).__name__}, not {expected_type.__name__}"
+            raise error(f"{where}format {self._format.name} failed: {words}; tell its author")
+        return result
 
-    def _quietly(self, otherwise: T, ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    def _call_or_default(self, default: T, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         try:
-            return ask(*args, **kwargs)
+            return function(*args, **kwargs)
         except Exception:
-            return otherwise
+            return default
 
-    def _safely(self, error: type[Error], where: str, ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    def _call_or_raise(
+        self, error: type[Error], where: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
         try:
-            return ask(*args, **kwargs)
+            return function(*args, **kwargs)
         except (Error, OSError):  # a file that cannot be read or written is told as that, as of any format
             raise
         except Exception as failed:
             words = truncate_name(f"{type(failed).__name__}: {failed}")
-            raise error(f"{where}format {self._form.name} failed: {words}; tell its author") from failed
+            raise error(f"{where}format {self._format.name} failed: {words}; tell its author") from failed
 
 
 class _GuardedScanner:
     """A scanner of such a format."""
 
-    def __init__(self, form: GuardedFormat, path: Path, scanner: Scanner) -> None:
-        self._form, self._path, self._scanner = form, path, scanner
+    def __init__(self, guarded: GuardedFormat, path: Path, scanner: Scanner) -> None:
+        self._format, self._path, self._scanner = guarded, path, scanner
 
     @property
     def progress(self) -> float:
         """Its progress."""
-        return self._form._read(self._path, lambda: float(self._scanner.progress))
+        return self._format._call_for_file(self._path, lambda: float(self._scanner.progress))
 
     def advance(self, budget_s: float | None = None) -> Advance:
         """Its next step."""
-        done = self._form._read(self._path, lambda: self._scanner.advance(budget_s))
-        return self._form._of(UnreadableSession, f"{self._path}: ", Advance, done)
+        done = self._format._call_for_file(self._path, lambda: self._scanner.advance(budget_s))
+        return self._format._check_type(UnreadableSession, f"{self._path}: ", Advance, done)
 
     def session(self) -> Session:
         """What it has read."""
-        made = self._form._read(self._path, lambda: self._scanner.session())
-        return self._form._of(UnreadableSession, f"{self._path}: ", Session, made)
+        made = self._format._call_for_file(self._path, lambda: self._scanner.session())
+        return self._format._check_type(UnreadableSession, f"{self._path}: ", Session, made)

@@ -12,30 +12,35 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from context_tui.formats.base import WHOLE, Claim, Format, Scanner
-from context_tui.formats.kit.document_scanner import DocumentScanner, Runs, documents_in
+from context_tui.formats.base import ALL_FROM_SOURCE, Claim, Format, Scanner
+from context_tui.formats.kit.document_scanner import DocumentScanner, RunReader, list_document_sessions
 from context_tui.formats.kit.documents import (
-    FIRST,
+    MAX_CHECKED_ELEMENTS,
     Element,
-    Lists,
+    MessageLists,
     Run,
-    items_of,
-    members_of,
+    decode_element,
+    decode_items,
+    decode_members,
+    find_runs,
     read_runs,
-    runs_in,
-    value_of,
 )
-from context_tui.formats.kit.heads import first_values
-from context_tui.formats.kit.message_builder import Compacted, MessageBuilder, Part
-from context_tui.formats.kit.usage import anthropic_usage, openai_usage, size_of, with_cache
-from context_tui.formats.kit.values import as_blocks, as_id, image_of, usage_or_note
-from context_tui.formats.openai.shape import FunctionCalls, call_of, content_block
+from context_tui.formats.kit.heads import parse_first_values
+from context_tui.formats.kit.message_builder import CompactionRecord, MessageBuilder, MessagePart
+from context_tui.formats.kit.usage import (
+    make_cached_usage,
+    parse_anthropic_usage,
+    parse_openai_usage,
+    parse_token_count,
+)
+from context_tui.formats.kit.values import parse_blocks, parse_id, parse_image_url, parse_usage_or_note
+from context_tui.formats.openai.shape import FunctionCalls, parse_call, parse_content_part
 from context_tui.session.facts import Usage
 from context_tui.session.session import SessionInfo
 from context_tui.session.validation import truncate_name
 from context_tui.session.values import MessageFlag, Role
 
-KINDS = {
+ROLES = {
     **{"human": Role.USER, "HumanMessage": Role.USER, "HumanMessageChunk": Role.USER},
     **{"ai": Role.ASSISTANT, "AIMessage": Role.ASSISTANT, "AIMessageChunk": Role.ASSISTANT},
     **{"system": Role.SYSTEM, "SystemMessage": Role.SYSTEM, "SystemMessageChunk": Role.SYSTEM},
@@ -43,13 +48,15 @@ KINDS = {
     **{"function": Role.USER, "FunctionMessage": Role.USER, "FunctionMessageChunk": Role.USER},
     **{"chat": Role.USER, "ChatMessage": Role.USER, "ChatMessageChunk": Role.USER},
 }
-ANSWERS = ("tool", "ToolMessage", "ToolMessageChunk", "function", "FunctionMessage", "FunctionMessageChunk")
-REMOVALS = ("remove", "RemoveMessage")
-WRAPPERS = ("values", "checkpoint", "channel_values", "outputs", "output")
+TOOL_MESSAGE_TYPES = ("tool", "ToolMessage", "ToolMessageChunk", "function", "FunctionMessage", "FunctionMessageChunk")
+REMOVAL_TYPES = ("remove", "RemoveMessage")
+WRAPPER_KEYS = ("values", "checkpoint", "channel_values", "outputs", "output")
 """Members of states, checkpoints and runs that messages stand in, if not beside them."""
-MOST_WRAPPED = 5
+MAX_WRAPPING_DEPTH = 5
 Block = dict[str, Any]
-LISTS = Lists(keys=("messages",), members=("type",), never=("messages", "parentUuid", "sessionId"))
+MESSAGE_LISTS = MessageLists(
+    keys=("messages",), required_keys=("type",), excluded_keys=("messages", "parentUuid", "sessionId")
+)
 
 
 class LangChainFormat(Format):
@@ -58,14 +65,14 @@ class LangChainFormat(Format):
     name: ClassVar[str] = "langchain"
     about: ClassVar[str] = "LangChain messages, LangGraph states, LangSmith runs (JSON, JSONL), parsed and never loaded"
     suffixes: ClassVar[tuple[str, ...]] = (".json", ".jsonl")
-    from_source: ClassVar[str] = WHOLE
+    from_source: ClassVar[str] = ALL_FROM_SOURCE
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """By messages of LangChain's types, alone, in a list or in a state."""
-        value = next(iter(first_values(head)), None)
-        if isinstance(value, list) and value and not LISTS.is_element(value[0]):
+        value = next(iter(parse_first_values(head)), None)
+        if isinstance(value, list) and value and not MESSAGE_LISTS.is_element(value[0]):
             value = value[0]  # the newest of several states
-        found = _held(value)
+        found = _unwrap_state(value)
         if isinstance(found, dict) and "messages" in found:
             held = found["messages"]
             first = next(iter(held), None) if isinstance(held, list) else None
@@ -74,13 +81,13 @@ class LangChainFormat(Format):
         first = (first[0] if first else None) if isinstance(first, list) else first
         return Claim(90, "messages of LangChain") if isinstance(first, dict) and _is_message(first) else None
 
-    def sessions(self, path: Path) -> list[SessionInfo]:
+    def list_sessions(self, path: Path) -> list[SessionInfo]:
         """The message lists in a file."""
-        return documents_in(path, self.name, LangChainShape, runs=_RUNS)
+        return list_document_sessions(path, self.name, LangChainShape, read_runs=_read_runs)
 
-    def scanner(self, path: Path, info: SessionInfo) -> Scanner:
+    def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """A scanner for one of them."""
-        return DocumentScanner(path, info, LangChainShape, runs=_RUNS, ahead=True)
+        return DocumentScanner(path, info, LangChainShape, read_runs=_read_runs, needs_lookahead=True)
 
 
 class LangChainShape:
@@ -91,104 +98,121 @@ class LangChainShape:
         self._functions = FunctionCalls()
         self._elements: list[Element] = []
 
-    def begin(self, run: Run, builder: MessageBuilder) -> None:
+    def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
         """Input tokens have cached ones in, whoever the provider is."""
         builder.facts.input_includes_cache = True
         self._elements = run.elements
 
-    def tools(self, run: Run) -> list[dict[str, Any]]:
+    def parse_tools(self, run: Run) -> list[dict[str, Any]]:
         """None: schemas are not dumped."""
         return []
 
-    def reply(self, run: Run) -> dict[str, Any] | None:
+    def parse_response(self, run: Run) -> dict[str, Any] | None:
         """None: every reply is an element."""
         return None
 
-    def part(self, value: Any, place: int) -> Part:
+    def parse(self, value: Any, place: int) -> MessagePart:
         """A message."""
         if not isinstance(value, dict):
             raise ValueError("not a message: not a JSON object")
-        kind, data = _spelled(value)
-        key = as_id(data.get("id")) or f"place {place}"
-        if kind in REMOVALS:
-            gone = None if self._is_removal(place + 1) else Compacted("RemoveMessage", context=(), summarises=False)
-            return Part(compacted=gone)
-        if kind not in KINDS:
+        kind, data = _normalize_message(value)
+        key = parse_id(data.get("id")) or f"place {place}"
+        if kind in REMOVAL_TYPES:
+            gone = (
+                None
+                if self._is_removal(place + 1)
+                else CompactionRecord("RemoveMessage", context=(), has_summary=False)
+            )
+            return MessagePart(compaction=gone)
+        if kind not in ROLES:
             raise ValueError(f"not a message: unknown type {kind[:40]!r}")
-        if kind in ANSWERS:
+        if kind in TOOL_MESSAGE_TYPES:
             error = {"is_error": True} if data.get("status") == "error" else {}
             function = kind.lower().startswith("function")
-            answered = self._functions.answered(place) if function else as_id(data.get("tool_call_id"))
-            block = {"type": "tool_result", "tool_use_id": answered, "content": _body(data.get("content")), **error}
-            return Part(Role.USER, [block], results=True, key=key)
-        blocks = [made for each in as_blocks(data.get("content")) if (made := _block(each))]
+            answered = self._functions.find_call_id(place) if function else parse_id(data.get("tool_call_id"))
+            block = {
+                "type": "tool_result",
+                "tool_use_id": answered,
+                "content": _parse_result_body(data.get("content")),
+                **error,
+            }
+            return MessagePart(Role.USER, [block], has_results=True, key=key)
+        blocks = [made for each in parse_blocks(data.get("content")) if (made := _parse_block(each))]
         more = data.get("additional_kwargs")
         more = more if isinstance(more, dict) else {}
-        role = KINDS[kind]
+        role = ROLES[kind]
         if kind.lower().startswith("chat") and data.get("role") in ("assistant", "ai"):
             role = Role.ASSISTANT
         if role != Role.ASSISTANT:
             summary = more.get("lc_source") == "summarization"
-            return Part(role, blocks, flags=int(MessageFlag.SUMMARY) if summary else 0, injected=summary, key=key)
+            return MessagePart(
+                role, blocks, flags=int(MessageFlag.SUMMARY) if summary else 0, is_injected=summary, key=key
+            )
         about = data.get("response_metadata")
         about = about if isinstance(about, dict) else {}
-        usage, notes = usage_or_note(_usage, data.get("usage_metadata"))
+        usage, notes = parse_usage_or_note(_parse_usage_metadata, data.get("usage_metadata"))
         if usage is None and not notes:  # as the provider told it
-            usage, notes = usage_or_note(openai_usage, about.get("token_usage"))
+            usage, notes = parse_usage_or_note(parse_openai_usage, about.get("token_usage"))
         if usage is None and not notes:
-            usage, notes = usage_or_note(_provider_usage, about.get("usage"))
+            usage, notes = parse_usage_or_note(_parse_provider_usage, about.get("usage"))
         model = about.get("model_name") or about.get("model")
-        return Part(
+        return MessagePart(
             role,
-            self._spoken(blocks, data, more, place),
+            self._build_assistant_blocks(blocks, data, more, place),
             usage=usage,
             notes=notes,
             model=truncate_name(model) if isinstance(model, str) else "",
             key=key,
         )
 
-    def placed(self, value: Any, part: Part) -> Part:
+    def resolve_in_order(self, value: Any, part: MessagePart) -> MessagePart:
         """The last of some removals: the context is what is left."""
         if part.role is not None:
             self._keys[part.key] = None
             return part
-        gone = as_id(_spelled(value)[1].get("id"))
+        gone = parse_id(_normalize_message(value)[1].get("id"))
         if gone == "__remove_all__":
             self._keys.clear()
         self._keys.pop(gone, None)
-        if part.compacted is None:
+        if part.compaction is None:
             return part
-        return replace(part, compacted=replace(part.compacted, context=tuple(self._keys)))
+        return replace(part, compaction=replace(part.compaction, context=tuple(self._keys)))
 
     def _is_removal(self, place: int) -> bool:
         """Whether the element at *place* takes out a message too."""
         try:
-            value = value_of(self._elements[place]) if place < len(self._elements) else None
-            return isinstance(value, dict) and _spelled(value)[0] in REMOVALS
+            value = decode_element(self._elements[place]) if place < len(self._elements) else None
+            return isinstance(value, dict) and _normalize_message(value)[0] in REMOVAL_TYPES
         except ValueError:
             return False
 
-    def _spoken(self, blocks: list[Block], data: dict[str, Any], more: dict[str, Any], place: int) -> list[Block]:
+    def _build_assistant_blocks(
+        self, blocks: list[Block], data: dict[str, Any], more: dict[str, Any], place: int
+    ) -> list[Block]:
         """Blocks of an assistant, with the reasoning and those calls that are not among them already."""
-        known = {as_id(block.get("id")) for block in blocks if block.get("type") == "tool_use"}
+        known = {parse_id(block.get("id")) for block in blocks if block.get("type") == "tool_use"}
         thought = more.get("reasoning_content")
         if isinstance(thought, str) and thought and all(block.get("type") != "thinking" for block in blocks):
             blocks = [{"type": "thinking", "thinking": thought}, *blocks]
         calls: list[Block] = []
-        for call in (*_calls(data, "tool_calls"), *_calls(data, "invalid_tool_calls"), *_calls(more, "tool_calls")):
-            own = as_id(call.get("id"))
+        for call in (
+            *_parse_tool_calls(data, "tool_calls"),
+            *_parse_tool_calls(data, "invalid_tool_calls"),
+            *_parse_tool_calls(more, "tool_calls"),
+        ):
+            own = parse_id(call.get("id"))
             if own not in known or not own:
                 if call in calls or (not own and calls):  # the provider's copy of one without an id
                     continue
                 known.add(own)
-                calls.append(call_of(call, own) if "function" in call else _call(call, own))
+                calls.append(parse_call(call, own) if "function" in call else _build_tool_use(call, own))
         if isinstance(function := more.get("function_call"), dict) and not calls:
-            calls = [call_of({"function": function}, self._functions.asked(place))]
+            calls = [parse_call({"function": function}, self._functions.make_call_id(place))]
         said = [block for block in blocks if block != {"type": "text", "text": ""}] if calls else blocks
         return [*said, *calls]
 
 
-def _spelled(value: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def _normalize_message(value: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """The kind of a message and its members, whatever the spelling.
 
     Raises:
@@ -208,28 +232,28 @@ def _is_message(value: dict[str, Any]) -> bool:
     if value.get("type") == "constructor":
         path = value.get("id")
         return value.get("lc") == 1 and isinstance(path, list) and bool(path) and "Message" in str(path[-1])
-    kind, data = _spelled(value)
-    own = kind in KINDS and kind != "chat" and not {"session_id", "sessionId", "uuid", "role"} & value.keys()
+    kind, data = _normalize_message(value)
+    own = kind in ROLES and kind != "chat" and not {"session_id", "sessionId", "uuid", "role"} & value.keys()
     return own and "content" in data
 
 
-def _calls(members: dict[str, Any], name: str) -> list[dict[str, Any]]:
+def _parse_tool_calls(members: dict[str, Any], name: str) -> list[dict[str, Any]]:
     """The calls in a member; what could not be dumped is none."""
     found = members.get(name)
     return [each for each in found if isinstance(each, dict) and "lc" not in each] if isinstance(found, list) else []
 
 
-def _call(call: dict[str, Any], own: str) -> Block:
+def _build_tool_use(call: dict[str, Any], own: str) -> Block:
     """A call whose arguments are an object; or, where the model failed to write one, their text."""
     given = call.get("args")
-    return {"type": "tool_use", "id": own, "name": as_id(call.get("name")), "input": {} if given is None else given}
+    return {"type": "tool_use", "id": own, "name": parse_id(call.get("name")), "input": {} if given is None else given}
 
 
-def _block(part: Block) -> Block | None:
+def _parse_block(part: Block) -> Block | None:
     """A part of a content as a block; None for a call that stands among the calls of its message too."""
     match part:
         case {"type": "tool_call"}:
-            return _call(part, as_id(part.get("id")))
+            return _build_tool_use(part, parse_id(part.get("id")))
         case {"type": "function_call"} | {"type": "invalid_tool_call"} | {"type": "tool_call_chunk"}:
             return None
         case {"type": "reasoning", "reasoning": str() as thought}:
@@ -240,75 +264,79 @@ def _block(part: Block) -> Block | None:
             "data": str() as data,
         }:
             kind = part.get("mime_type")
-            return image_of(f"data:{kind if isinstance(kind, str) else 'image/png'};base64,{data}")
+            return parse_image_url(f"data:{kind if isinstance(kind, str) else 'image/png'};base64,{data}")
         case {"type": "image", "url": str() as url}:
-            return image_of(url)
-    return content_block(part)
+            return parse_image_url(url)
+    return parse_content_part(part)
 
 
-def _body(content: Any) -> Any:
+def _parse_result_body(content: Any) -> Any:
     """What a tool answered."""
     if isinstance(content, list):
-        return [_block(each) or each if isinstance(each, dict) else each for each in content]
+        return [_parse_block(each) or each if isinstance(each, dict) else each for each in content]
     return content
 
 
-def _provider_usage(value: Any) -> Usage | None:
+def _parse_provider_usage(value: Any) -> Usage | None:
     """Usage as a provider told it: Anthropic's names say whether tokens were cached, OpenAI's are of prompts."""
     if isinstance(value, dict) and "prompt_tokens" in value:
-        return openai_usage(value)
-    return anthropic_usage(value)
+        return parse_openai_usage(value)
+    return parse_anthropic_usage(value)
 
 
-def _usage(value: Any) -> Usage | None:
+def _parse_usage_metadata(value: Any) -> Usage | None:
     """``usage_metadata``, whose input has cached tokens in."""
     if not isinstance(value, dict) or "input_tokens" not in value:
         return None
     more = value.get("input_token_details")
     more = more if isinstance(more, dict) else {}
-    read, written = size_of(more, "cache_read"), size_of(more, "cache_creation")
-    return with_cache(size_of(value, "input_tokens"), read, written, size_of(value, "output_tokens"))
+    read, written = parse_token_count(more, "cache_read"), parse_token_count(more, "cache_creation")
+    return make_cached_usage(
+        parse_token_count(value, "input_tokens"), read, written, parse_token_count(value, "output_tokens")
+    )
 
 
-def _find(values: list[Element]) -> list[Run]:
-    if len(values) == 1 and (listed := items_of(values[0])) is not None:
-        if any(map(LISTS.is_element, listed[:FIRST])):
-            return runs_in(listed, LISTS)
+def _find_runs(values: list[Element]) -> list[Run]:
+    if len(values) == 1 and (listed := decode_items(values[0])) is not None:
+        if any(map(MESSAGE_LISTS.is_element, listed[:MAX_CHECKED_ELEMENTS])):
+            return find_runs(listed, MESSAGE_LISTS)
         values = listed  # several states, the newest first
-    held = [_held(each) for each in values]
-    return runs_in([[held[0]] if len(held) == 1 and _lone(held[0]) else each for each in held], LISTS)
+    held = [_unwrap_state(each) for each in values]
+    return find_runs(
+        [[held[0]] if len(held) == 1 and _is_single_message(held[0]) else each for each in held], MESSAGE_LISTS
+    )
 
 
-def _held(element: Element) -> Element:
+def _unwrap_state(element: Element) -> Element:
     """What holds messages in a state, a checkpoint or a run, as an object with ``messages``; anything else as it is."""
-    for _ in range(MOST_WRAPPED):
-        members = members_of(element)
-        name = next((each for each in WRAPPERS if each in (members or {})), None)
-        if members is None or "messages" in members or name is None or members_of(members[name]) is None:
+    for _ in range(MAX_WRAPPING_DEPTH):
+        members = decode_members(element)
+        name = next((each for each in WRAPPER_KEYS if each in (members or {})), None)
+        if members is None or "messages" in members or name is None or decode_members(members[name]) is None:
             break
-        if name == "outputs" and (replied := _replied(members)) is not None:
+        if name == "outputs" and (replied := _parse_run_messages(members)) is not None:
             return {"messages": replied}
         element = members[name]
-    members = members_of(element) or {}
-    asked = items_of(members.get("messages")) or []
-    inner = items_of(asked[0]) if len(asked) == 1 else None  # of a batch of one
+    members = decode_members(element) or {}
+    asked = decode_items(members.get("messages")) or []
+    inner = decode_items(asked[0]) if len(asked) == 1 else None  # of a batch of one
     return {**members, "messages": inner} if inner is not None else element
 
 
-def _replied(run: dict[str, Element]) -> list[Element] | None:
+def _parse_run_messages(run: dict[str, Element]) -> list[Element] | None:
     """What a model was asked in a run, and what it replied; None where the output is no reply of a model."""
-    batch = items_of((members_of(run["outputs"]) or {}).get("generations"))
-    asked = items_of((members_of(_held(run.get("inputs"))) or {}).get("messages"))
+    batch = decode_items((decode_members(run["outputs"]) or {}).get("generations"))
+    asked = decode_items((decode_members(_unwrap_state(run.get("inputs"))) or {}).get("messages"))
     if not batch or asked is None:
         return None
-    replies = items_of(batch[0]) or []
-    said = [(members_of(each) or {}).get("message") for each in replies[:1]]
+    replies = decode_items(batch[0]) or []
+    said = [(decode_members(each) or {}).get("message") for each in replies[:1]]
     return [*asked, *(each for each in said if each is not None)]
 
 
-def _lone(element: Element) -> bool:
+def _is_single_message(element: Element) -> bool:
     """Whether a document is one message."""
-    return "messages" not in (members_of(element) or {"messages": 0})
+    return "messages" not in (decode_members(element) or {"messages": 0})
 
 
-_RUNS: Runs = partial(read_runs, find=_find)
+_read_runs: RunReader = partial(read_runs, finder=_find_runs)

@@ -8,15 +8,15 @@ from pathlib import Path
 
 from context_tui.errors import SeveralSessions, UnreadableSession
 from context_tui.formats.base import HEAD_BYTES, LONG_HEAD_BYTES, Claim, Format, Scanner, scan
-from context_tui.formats.kit.files import open_regular, unreadable
-from context_tui.formats.kit.places import entries
+from context_tui.formats.kit.files import make_unreadable_error, open_regular
+from context_tui.formats.kit.places import list_entries
 from context_tui.formats.registry import FORMATS
 from context_tui.session.jsontext import loads
 from context_tui.session.session import Session, SessionInfo
 
-MOST_FOLDERS = 20_000
+MAX_FOLDERS = 20_000
 """Folders of a folder that are looked into."""
-OF_TOOLS = frozenset({".git", ".hg", ".venv", "__pycache__", "node_modules", "venv"})
+IGNORED_FOLDERS = frozenset({".git", ".hg", ".venv", "__pycache__", "node_modules", "venv"})
 """Names of folders that version control and package managers fill: nobody keeps sessions in them."""
 
 
@@ -30,7 +30,7 @@ def split_spec(spec: str | Path) -> tuple[Path, str | None]:
     return Path(name), session_id
 
 
-def format_of(path: Path) -> Format:
+def detect_format(path: Path) -> Format:
     """The format with the strongest claim to a file.
 
     Raises:
@@ -41,12 +41,12 @@ def format_of(path: Path) -> Format:
     try:
         with open_regular(path) as file:
             head = file.read(HEAD_BYTES)
-            claims, other = _claims(head, path)
+            claims, other = _collect_claims(head, path)
             if not claims and other is None and head.lstrip()[:1] in (b"{", b"["):  # a long prompt may come first
                 head += file.read(LONG_HEAD_BYTES - HEAD_BYTES)
-                claims, other = _claims(head, path)
+                claims, other = _collect_claims(head, path)
     except OSError as error:
-        raise unreadable(path, error) from None
+        raise make_unreadable_error(path, error) from None
     if not head.strip():
         raise UnreadableSession(
             f"{path}: the file is empty" if not head else f"{path}: the file holds only blank lines"
@@ -54,14 +54,14 @@ def format_of(path: Path) -> Format:
     if other and other.strength >= max((strength for strength, _ in claims), default=0):
         raise UnreadableSession(f"{path}: is {other.evidence}")
     if not claims:
-        if _is_empty(head):
+        if _is_empty_document(head):
             raise UnreadableSession(f"{path}: an empty list, without any messages")
         what = "binary data, not a session" if b"\0" in head else "unknown session format"
         raise UnreadableSession(f"{path}: {what}; `context-tui formats` lists those that can be read")
     return max(claims, key=lambda claim: claim[0])[1]
 
 
-def _is_empty(head: bytes) -> bool:
+def _is_empty_document(head: bytes) -> bool:
     """Whether a file is an empty list, or a document whose list of messages is empty."""
     try:
         value = loads(head) if len(head) < HEAD_BYTES else None
@@ -70,34 +70,34 @@ def _is_empty(head: bytes) -> bool:
     return value == [] or (isinstance(value, dict) and value.get("messages") == [])
 
 
-def _claims(head: bytes, path: Path) -> tuple[list[tuple[int, Format]], Claim | None]:
+def _collect_claims(head: bytes, path: Path) -> tuple[list[tuple[int, Format]], Claim | None]:
     """Who claims a file that begins with *head*, and how strongly; and whether it is known to hold no session."""
     claims = [(claim.strength, each) for each in FORMATS.values() if (claim := each.sniff(head, path))]
-    from context_tui.formats.unsupported import unsupported_format  # once every format is imported: it knows Cline's
+    from context_tui.formats.unsupported import detect_side_file  # once every format is imported: it knows Cline's
 
-    return claims, unsupported_format(head, path)
+    return claims, detect_side_file(head, path)
 
 
-def session_suffixes() -> tuple[str, ...]:
+def list_session_suffixes() -> tuple[str, ...]:
     """The suffixes of session files, of every format."""
     return tuple(dict.fromkeys(suffix for form in FORMATS.values() for suffix in form.suffixes))
 
 
-def sessions_in(spec: str | Path) -> list[SessionInfo]:
+def list_sessions(spec: str | Path) -> list[SessionInfo]:
     """The sessions at a path: of a file, or of the files in a directory.
 
     Raises:
         UnreadableSession: there is none.
     """
     path, session_id = split_spec(spec)
-    found = _in_directory(path) if os.path.isdir(path) else format_of(path).sessions(path)
+    found = _list_sessions_in_directory(path) if os.path.isdir(path) else detect_format(path).list_sessions(path)
     if session_id is not None:
         ids = [info.id for info in found if info.id]
         main = next((info for info in found if not info.parent), None)
         alone = not os.path.isdir(path) or len(found) == 1
         found = [info for info in found if info.id == session_id]
         if not found and main and alone:
-            unlisted = FORMATS[main.format].unlisted(main, session_id)
+            unlisted = FORMATS[main.format].find_unlisted(main, session_id)
             found = [unlisted] if unlisted else []
         if not found:
             others = f"; available: {', '.join(ids[:10])}{', …' if len(ids) > 10 else ''}" if ids else ""
@@ -107,31 +107,35 @@ def sessions_in(spec: str | Path) -> list[SessionInfo]:
     return found
 
 
-def _in_directory(path: Path) -> list[SessionInfo]:
+def _list_sessions_in_directory(path: Path) -> list[SessionInfo]:
     """The sessions of the files in a folder, else of those in the folders in it (as of projects, or of days).
 
     Raises:
         UnreadableSession: the folder may not be read, or has too many others in it.
     """
-    closed = 0
+    unreadable_folders = 0
 
-    def of(folder: Path) -> list[SessionInfo]:
-        nonlocal closed
-        closed += not os.access(folder, os.R_OK | os.X_OK)
-        return of_folder(folder) or _of_files(Path(entry.path) for entry in entries(folder))
+    def list_sessions_of(folder: Path) -> list[SessionInfo]:
+        nonlocal unreadable_folders
+        unreadable_folders += not os.access(folder, os.R_OK | os.X_OK)
+        return list_folder_sessions(folder) or _list_sessions_of_files(
+            Path(entry.path) for entry in list_entries(folder)
+        )
 
     try:
         os.listdir(path)
         os.stat(os.path.join(path, "."))  # a folder that may be listed but not searched gives names, and no files
     except OSError as error:
-        raise unreadable(path, error) from None
-    found = in_folders(path, of)
-    if closed and not found:
-        raise UnreadableSession(f"{path}: holds no session that can be read; unreadable folders in it: {closed:,}")
+        raise make_unreadable_error(path, error) from None
+    found = search_folders(path, list_sessions_of)
+    if unreadable_folders and not found:
+        raise UnreadableSession(
+            f"{path}: holds no session that can be read; unreadable folders in it: {unreadable_folders:,}"
+        )
     return found
 
 
-def in_folders(path: Path, of: Callable[[Path], list[SessionInfo]]) -> list[SessionInfo]:
+def search_folders(path: Path, list_sessions_of: Callable[[Path], list[SessionInfo]]) -> list[SessionInfo]:
     """What *of* finds in a folder, else in each of those in it, and so on; none is looked into twice.
 
     Raises:
@@ -144,43 +148,47 @@ def in_folders(path: Path, of: Callable[[Path], list[SessionInfo]]) -> list[Sess
         if (real := os.path.realpath(folder)) in seen:
             continue
         seen.add(real)
-        if len(seen) > MOST_FOLDERS:
-            raise UnreadableSession(f"{path}: has more than {MOST_FOLDERS:,} folders in it; name one of them")
-        here = of(folder)
+        if len(seen) > MAX_FOLDERS:
+            raise UnreadableSession(f"{path}: has more than {MAX_FOLDERS:,} folders in it; name one of them")
+        here = list_sessions_of(folder)
         found += here
         if not here:
-            inside = [Path(each.path) for each in entries(folder) if each.name not in OF_TOOLS and os.path.isdir(each)]
+            inside = [
+                Path(each.path)
+                for each in list_entries(folder)
+                if each.name not in IGNORED_FOLDERS and os.path.isdir(each)
+            ]
             waiting += reversed(inside)
     return found
 
 
-def of_folder(path: Path) -> list[SessionInfo]:
+def list_folder_sessions(path: Path) -> list[SessionInfo]:
     """The sessions that a folder itself stands for, by the first format that keeps them so; mostly none."""
-    return next((found for form in FORMATS.values() if (found := form.folder(path))), [])
+    return next((found for form in FORMATS.values() if (found := form.list_folder_sessions(path))), [])
 
 
-def _of_files(files: Iterable[Path]) -> list[SessionInfo]:
+def _list_sessions_of_files(files: Iterable[Path]) -> list[SessionInfo]:
     found: list[SessionInfo] = []
-    suffixes = session_suffixes()
-    listers = {name: form.lister() for name, form in FORMATS.items()}
+    suffixes = list_session_suffixes()
+    listers = {name: form.make_lister() for name, form in FORMATS.items()}
     for file in sorted(files):
         if file.suffix in suffixes and os.path.isfile(file):
             try:
-                found.extend(listers[format_of(file).name](file))
+                found.extend(listers[detect_format(file).name](file))
             except (UnreadableSession, OSError):
                 continue
     return found
 
 
-def choose(spec: str | Path) -> SessionInfo:
+def choose_session(spec: str | Path) -> SessionInfo:
     """The one session that *spec* names.
 
     Raises:
         SeveralSessions: there are several and none is the main one.
         UnreadableSession: there is none.
     """
-    found = sessions_in(spec)
-    if only := only_one(found):
+    found = list_sessions(spec)
+    if only := find_main_session(found):
         return only
     main = [info for info in found if not info.parent]
     path, _ = split_spec(spec)
@@ -188,15 +196,15 @@ def choose(spec: str | Path) -> SessionInfo:
     raise SeveralSessions(f"{path}: holds {len(ids):,} sessions; name one", ids)
 
 
-def only_one(found: Sequence[SessionInfo]) -> SessionInfo | None:
+def find_main_session(sessions: Sequence[SessionInfo]) -> SessionInfo | None:
     """The main one of several sessions, or the only one; None where a choice is to be made."""
-    main = [info for info in found if not info.parent]
-    return (main or found)[0] if len(main) == 1 or len(found) == 1 else None
+    main = [info for info in sessions if not info.parent]
+    return (main or sessions)[0] if len(main) == 1 or len(sessions) == 1 else None
 
 
-def scanner_for(info: SessionInfo) -> Scanner:
+def make_scanner(info: SessionInfo) -> Scanner:
     """A scanner for a session that :func:`sessions_in` named."""
-    return FORMATS[info.format].scanner(Path(info.path), info)
+    return FORMATS[info.format].make_scanner(Path(info.path), info)
 
 
 def open_session(spec: str | Path, *, window: int | None = None) -> Session:
@@ -210,4 +218,4 @@ def open_session(spec: str | Path, *, window: int | None = None) -> Session:
         SeveralSessions: *spec* holds several and names none.
         PlanError: the window is no positive number.
     """
-    return scan(scanner_for(choose(spec))).with_window(window)
+    return scan(make_scanner(choose_session(spec))).with_window(window)

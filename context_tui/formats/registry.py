@@ -10,18 +10,18 @@ from context_tui.formats.base import Format
 from context_tui.formats.guarded import GuardedFormat
 
 
-def _wrong_with(name: str, form: Any) -> str:
+def _find_defect(name: str, loaded: Any) -> str:
     """What keeps a loaded object from being the format of this name; empty when nothing does."""
-    if Format not in type(form).__mro__:
+    if Format not in type(loaded).__mro__:
         return "it does not derive from formats.base.Format"
-    missing = [each for each in ("name", "about") if not hasattr(form, each)]
+    missing = [each for each in ("name", "about") if not hasattr(loaded, each)]
     if missing:
         return f"it lacks {', '.join(missing)}"
-    if not all(isinstance(text, str) for text in (form.name, form.about)):
+    if not all(isinstance(text, str) for text in (loaded.name, loaded.about)):
         return "its name or about is not a text"
-    if not (isinstance(form.suffixes, tuple) and form.suffixes and all(map(_is_suffix, form.suffixes))):
+    if not (isinstance(loaded.suffixes, tuple) and loaded.suffixes and all(map(_is_suffix, loaded.suffixes))):
         return "its suffixes are not a tuple of texts like '.jsonl'"
-    return f"it calls itself {form.name!r}" if form.name != name else ""
+    return f"it calls itself {loaded.name!r}" if loaded.name != name else ""
 
 
 def _is_suffix(text: object) -> bool:
@@ -54,12 +54,12 @@ FORMATS: Plugins[Format] = Plugins(
         "aider": "context_tui.formats.aider:AiderFormat",
         "langchain": "context_tui.formats.langchain:LangChainFormat",
     },
-    _wrong_with,
+    _find_defect,
     lambda form: cast(Format, GuardedFormat(form)),
 )
 
 
-def format_named(name: str) -> Format:
+def get_format(name: str) -> Format:
     """The format of this name.
 
     Raises:

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from context_tui.lab.price.cache import Reuse
-from context_tui.lab.price.model import PriceModel, price_model
-from context_tui.lab.price.priced import Priced, price
-from context_tui.lab.price.recorded import Recorded as RecordedCalls
-from context_tui.lab.price.recorded import recorded_calls
-from context_tui.lab.regret.bound import Bound, bound
-from context_tui.lab.regret.cases import Regret, regret
-from context_tui.lab.regret.index import Uses, index_of
+from context_tui.lab.price.cache import CacheReuse
+from context_tui.lab.price.model import PriceModel, build_price_model
+from context_tui.lab.price.priced import ReplayPrice, price_replay
+from context_tui.lab.price.recorded import RecordedCalls as RecordedCalls
+from context_tui.lab.price.recorded import reconstruct_recorded_calls
+from context_tui.lab.regret.bound import RegretBound, compute_regret_bound
+from context_tui.lab.regret.cases import Regret, compute_regret
+from context_tui.lab.regret.index import UseIndex, build_use_index
 from context_tui.lab.replay.recording import Recording
-from context_tui.lab.replay.result import Firing, Recorded, Replay, rows_of
-from context_tui.lab.replay.walk import SUMMARY_DELAY, replay_with
+from context_tui.lab.replay.result import CompactionHandling, Firing, Replay, find_changed_rows
+from context_tui.lab.replay.walk import DEFAULT_SUMMARY_DELAY, replay_recording
 from context_tui.policies.base import Params, Policy
 from context_tui.session.session import Session
 
@@ -26,15 +26,19 @@ class Study(NamedTuple):
     """A replay, what it costs, what it dropped that was used later, and how much could have been dropped."""
 
     replay: Replay
-    priced: Priced
+    price: ReplayPrice
     regret: Regret
-    bound: Bound
+    bound: RegretBound
 
-    def cases_of(self, firing: Firing) -> list[int]:
+    def find_cases(self, firing: Firing) -> list[int]:
         """The numbers of the regret's cases whose content went with this firing."""
-        return next(cases for each, cases in zip(self.replay.firings, self.by_firing(), strict=True) if each is firing)
+        return next(
+            cases
+            for each, cases in zip(self.replay.firings, self.group_cases_by_firing(), strict=True)
+            if each is firing
+        )
 
-    def by_firing(self) -> list[list[int]]:
+    def group_cases_by_firing(self) -> list[list[int]]:
         """By firing, the numbers of the regret's cases whose content went with it; each case is of one firing."""
         found: list[list[int]] = [[] for _ in self.replay.firings]
         at_message: dict[int, list[int]] = {}
@@ -45,7 +49,7 @@ class Study(NamedTuple):
             took, *later = at_message[case.dropped]
             for each in [took, *later] if later else ():
                 if each not in rows:
-                    rows[each] = rows_of(self.replay.firings[each].plan)
+                    rows[each] = find_changed_rows(self.replay.firings[each].plan)
                 if case.row in rows[each]:
                     took = each
                     break
@@ -54,7 +58,7 @@ class Study(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Settings:
+class StudySettings:
     """How a study is made.
 
     Attributes:
@@ -65,11 +69,11 @@ class Settings:
         reuse: what a call reads from the prompt cache where the policy changed its prompt.
     """
 
-    recorded: Recorded = "keep"
+    recorded: CompactionHandling = "keep"
     summary_tokens: int | None = None
-    delay: int = SUMMARY_DELAY
+    delay: int = DEFAULT_SUMMARY_DELAY
     shares_prefix: bool = False
-    reuse: Reuse = "breakpoints"
+    reuse: CacheReuse = "breakpoints"
 
 
 class Lab:
@@ -80,25 +84,25 @@ class Lab:
         self.recording = Recording(session)
 
     @cached_property
-    def calls(self) -> RecordedCalls:
+    def recorded_calls(self) -> RecordedCalls:
         """What the recorded calls read from the prompt cache."""
-        return recorded_calls(self.session)
+        return reconstruct_recorded_calls(self.session)
 
     @cached_property
     def price_model(self) -> PriceModel:
         """The model of the prompt cache beside what was recorded of it."""
-        return price_model(self.session)
+        return build_price_model(self.session)
 
     @cached_property
-    def uses(self) -> Uses:
+    def uses(self) -> UseIndex:
         """Where what each block holds is used later."""
-        return index_of(self.recording)
+        return build_use_index(self.recording)
 
-    def study(
+    def run_study(
         self,
         policy: Policy,
         params: Params,
-        settings: Settings = Settings(),
+        settings: StudySettings = StudySettings(),
         checkpoint: Callable[[], object] = lambda: None,
     ) -> Study:
         """A policy along the session. *checkpoint* is called at every call, and may raise to stop.
@@ -106,7 +110,7 @@ class Lab:
         Raises:
             PlanError: the policy cannot be replayed, or a number makes no sense.
         """
-        made = replay_with(
+        made = replay_recording(
             self.recording,
             policy,
             params,
@@ -115,5 +119,7 @@ class Lab:
             delay=settings.delay,
             checkpoint=checkpoint,
         )
-        priced = price(made, recorded=self.calls, shares_prefix=settings.shares_prefix, reuse=settings.reuse)
-        return Study(made, priced, regret(made, self.uses), bound(made, self.uses))
+        priced = price_replay(
+            made, recorded=self.recorded_calls, shares_prefix=settings.shares_prefix, reuse=settings.reuse
+        )
+        return Study(made, priced, compute_regret(made, self.uses), compute_regret_bound(made, self.uses))

@@ -21,23 +21,23 @@ from typing import Any
 
 from context_tui import __version__
 
-MOST = 50_000
+MAX_ENTRIES = 50_000
 """How many entries are kept; the oldest go first."""
-LARGEST = 20_000
+MAX_ENTRY_CHARS = 20_000
 """Characters of the largest entry that is kept."""
-MOST_FILES = 500
+MAX_FOLDER_FILES = 500
 """Files in a folder up to which what was read from them is kept."""
-SETTLED = 2.0
+SETTLE_SECONDS = 2.0
 """Seconds after which a change of a file shows in its times: what changes within one tick of a clock does not."""
-_TABLE = "CREATE TABLE IF NOT EXISTS details (key BLOB UNIQUE NOT NULL, told TEXT NOT NULL)"
-_FORM = 1
+_CREATE_TABLE = "CREATE TABLE IF NOT EXISTS details (key BLOB UNIQUE NOT NULL, told TEXT NOT NULL)"
+_ENTRY_VERSION = 1
 """Of what is kept: another number is another kind of entry."""
 
-Stamp = list[list[str | int | None]]
+FileStamps = list[list[str | int | None]]
 """Per file or folder: path, size, when its content and its entry changed (ns), number and device; None: not there."""
 
 
-def cache_path(environ: Mapping[str, str] | None = None) -> Path | None:
+def find_cache_path(environ: Mapping[str, str] | None = None) -> Path | None:
     """The file; None where nothing is to be kept."""
     named = (os.environ if environ is None else environ).get("CONTEXT_TUI_CACHE")
     if named is not None:
@@ -47,20 +47,20 @@ def cache_path(environ: Mapping[str, str] | None = None) -> Path | None:
     return user_cache_path("context-tui", appauthor=False) / "sessions.db"
 
 
-def stamp_of(files: Iterable[str | os.PathLike[str]]) -> Stamp | None:
+def read_stamps(files: Iterable[str | os.PathLike[str]]) -> FileStamps | None:
     """How files and folders are now, a database's log with it; None where a folder holds too many to look at each."""
-    found: Stamp = []
+    found: FileStamps = []
     for file in map(os.path.abspath, files):
-        found += [_stamp(file), _stamp(f"{file}-wal")]
+        found += [_read_file_stamp(file), _read_file_stamp(f"{file}-wal")]
         if os.path.isdir(file):
             with suppress(OSError), os.scandir(file) as entries:
-                found += sorted((_stamp(each.path) for each in entries), key=lambda each: str(each[0]))
-            if len(found) > MOST_FILES:
+                found += sorted((_read_file_stamp(each.path) for each in entries), key=lambda each: str(each[0]))
+            if len(found) > MAX_FOLDER_FILES:
                 return None
     return found
 
 
-def _stamp(file: str) -> list[str | int | None]:
+def _read_file_stamp(file: str) -> list[str | int | None]:
     try:
         status = os.stat(file)
     except (OSError, ValueError):
@@ -68,15 +68,15 @@ def _stamp(file: str) -> list[str | int | None]:
     return [file, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev]
 
 
-def _is_settled(stamp: Stamp) -> bool:
-    limit = (time.time() - SETTLED) * 1e9
+def _is_settled(stamp: FileStamps) -> bool:
+    limit = (time.time() - SETTLE_SECONDS) * 1e9
     return all(len(each) < 4 or (isinstance(each[3], int) and each[3] < limit) for each in stamp)
 
 
-class Details:
+class SessionCache:
     """What is kept of sessions, by their file, their id and what it is about; made to be used by several threads.
 
-    What is handed to :meth:`keep` is written by :meth:`flush`.
+    What is handed to :meth:`put` is written by :meth:`flush`.
 
     Args:
         path: the file; None keeps nothing.
@@ -88,41 +88,41 @@ class Details:
         self._pending: dict[bytes, str] = {}
         self._lock = Lock()
 
-    def get(self, path: str, session_id: str, what: str) -> Any:
+    def get(self, path: str, session_id: str, topic: str) -> Any:
         """What was kept, if each file that it was read from is as it was; None where nothing is."""
         with self._lock:
-            key = _key(path, session_id, what)
-            told = self._pending.get(key) or self._told(key)
+            key = _build_key(path, session_id, topic)
+            told = self._pending.get(key) or self._load(key)
         try:
             program, stamp, value = json.loads(told)
-            current = bool(stamp) and program == _program() and stamp[0][0] == os.path.abspath(path)
-            return value if current and stamp_of(_files_of(stamp)) == stamp else None
+            current = bool(stamp) and program == _identify_program() and stamp[0][0] == os.path.abspath(path)
+            return value if current and read_stamps(_list_stamped_files(stamp)) == stamp else None
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError):  # not as it was written
             return None
 
-    def keep(self, path: str, session_id: str, what: str, value: Any, stamp: Stamp | None) -> None:
+    def put(self, path: str, session_id: str, topic: str, value: Any, stamp: FileStamps | None) -> None:
         """Keep a value that was read from files as they were by their *stamp*; not where that may still change."""
         if self._path is None or not stamp or not _is_settled(stamp):
             return
-        told = json.dumps([_program(), stamp, value])
-        if len(told) <= LARGEST + 200 * len(stamp):
+        told = json.dumps([_identify_program(), stamp, value])
+        if len(told) <= MAX_ENTRY_CHARS + 200 * len(stamp):
             with self._lock:
-                self._pending[_key(path, session_id, what)] = told
+                self._pending[_build_key(path, session_id, topic)] = told
 
     def flush(self) -> None:
         """Write what is to be kept, all of it or nothing."""
         with self._lock:
             pending, self._pending = self._pending, {}
-            if not pending or not (database := self._opened(create=True)):
+            if not pending or not (database := self._open(create=True)):
                 return
             try:
                 with database:
-                    database.execute(_TABLE)
+                    database.execute(_CREATE_TABLE)
                     database.executemany("INSERT OR REPLACE INTO details VALUES (?, ?)", pending.items())
                     last = "SELECT max(rowid) - ? FROM details"
-                    database.execute(f"DELETE FROM details WHERE rowid <= ({last})", (MOST,))
+                    database.execute(f"DELETE FROM details WHERE rowid <= ({last})", (MAX_ENTRIES,))
             except sqlite3.Error as error:
-                self._failed(error)
+                self._handle_failure(error)
 
     def close(self) -> None:
         """Write what is to be kept, and close the file."""
@@ -132,16 +132,16 @@ class Details:
                 self._database.close()
                 self._database = None
 
-    def _told(self, key: bytes) -> str:
-        if database := self._opened():
+    def _load(self, key: bytes) -> str:
+        if database := self._open():
             try:
                 row = database.execute("SELECT told FROM details WHERE key = ?", (key,)).fetchone()
                 return str(row[0]) if row else ""
             except sqlite3.Error as error:
-                self._failed(error)
+                self._handle_failure(error)
         return ""
 
-    def _opened(self, *, create: bool = False) -> sqlite3.Connection | None:
+    def _open(self, *, create: bool = False) -> sqlite3.Connection | None:
         """The database, if it is ours; None where there is none."""
         if self._path is None or self._database:
             return self._database
@@ -166,7 +166,7 @@ class Details:
         self._database = database
         return database
 
-    def _failed(self, error: sqlite3.Error) -> None:
+    def _handle_failure(self, error: sqlite3.Error) -> None:
         """Do without it. One in use is tried again; what is no database is removed, to be made anew another time."""
         if self._database:
             self._database.close()
@@ -177,18 +177,18 @@ class Details:
             self._path = None
 
 
-def _files_of(stamp: Stamp) -> list[str]:
+def _list_stamped_files(stamp: FileStamps) -> list[str]:
     """The files that a stamp was made of: those that it was asked for are followed by their logs."""
     paths = [str(each[0]) for each in stamp]
     return [path for path, after in pairwise(paths) if after == f"{path}-wal"]
 
 
-def _key(path: str, session_id: str, what: str) -> bytes:
-    return "\0".join((os.path.abspath(path), session_id, what)).encode(errors="surrogatepass")
+def _build_key(path: str, session_id: str, topic: str) -> bytes:
+    return "\0".join((os.path.abspath(path), session_id, topic)).encode(errors="surrogatepass")
 
 
-def _program() -> list[Any]:
+def _identify_program() -> list[Any]:
     """Which program wrote an entry: another version may read a file otherwise, and so may one with other formats."""
     from context_tui.formats.registry import FORMATS
 
-    return [_FORM, __version__, *FORMATS]
+    return [_ENTRY_VERSION, __version__, *FORMATS]

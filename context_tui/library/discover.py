@@ -16,29 +16,35 @@ from functools import cached_property
 from pathlib import Path
 
 from context_tui.errors import Error, UnreadableSession
-from context_tui.formats.opening import format_of, in_folders, of_folder, session_suffixes, sessions_in
+from context_tui.formats.opening import (
+    detect_format,
+    list_folder_sessions,
+    list_session_suffixes,
+    list_sessions,
+    search_folders,
+)
 from context_tui.formats.registry import FORMATS
 from context_tui.session.session import SessionInfo
 
-TITLE_LENGTH = 200
-SAMPLES, HERE, ELSEWHERE = "samples", "this project", "other projects"
-IN_FILE, IN_FOLDER, IN_FOLDERS = "in this file", "in this folder", "in these folders"
-GROUPS = (IN_FILE, IN_FOLDER, IN_FOLDERS, HERE, ELSEWHERE, SAMPLES)
+MAX_TITLE_LENGTH = 200
+SAMPLES, THIS_PROJECT, OTHER_PROJECTS = "samples", "this project", "other projects"
+IN_THIS_FILE, IN_THIS_FOLDER, IN_THESE_FOLDERS = "in this file", "in this folder", "in these folders"
+GROUPS = (IN_THIS_FILE, IN_THIS_FOLDER, IN_THESE_FOLDERS, THIS_PROJECT, OTHER_PROJECTS, SAMPLES)
 """The headings, in the order in which they are listed."""
-EVERY = 1.0
+REPORT_INTERVAL_S = 1.0
 """Seconds between two looks at what was found, while it is being found."""
-FEW_FILES = 200
+MAX_FILES_READ = 200
 """Files of a folder up to which each is looked into before it is listed."""
-FEW_LOOKED_AT = 20
+SAMPLED_FILES = 20
 """Of more of them, those that are looked into."""
-DATABASES = (".db", ".sqlite", ".sqlite3", ".db3")
+DATABASE_SUFFIXES = (".db", ".sqlite", ".sqlite3", ".db3")
 """The suffixes of files that hold many sessions, which a query lists."""
-Key = tuple[str, str]
+SessionKey = tuple[str, str]
 """What tells sessions apart: the path of the file, and the id in it."""
 
 
 @dataclass(frozen=True)
-class Entry:
+class SessionEntry:
     """A session to choose: ``group`` is the heading it stands under, ``place`` its project or folder.
 
     ``agent`` is the format that the program it was found with writes, ``about`` what is said of it where it has no
@@ -68,49 +74,51 @@ class Entry:
         return f"{self.info.path}#{self.info.id}" if self.info.id else self.info.path
 
     @cached_property
-    def key(self) -> Key:
+    def key(self) -> SessionKey:
         """What tells it from others."""
-        return key_of(self.info)
+        return build_session_key(self.info)
 
 
-def key_of(info: SessionInfo) -> Key:
+def build_session_key(info: SessionInfo) -> SessionKey:
     """What tells a session from others, however its file was named."""
     return os.path.abspath(info.path), info.id
 
 
-def samples() -> list[Entry]:
+def find_samples() -> list[SessionEntry]:
     """The bundled sample sessions: in the package when it was installed, beside it in a checkout."""
     package = Path(__file__).parents[1]
     for folder in (package / "_samples", package.parent / "sample_sessions"):
-        if found := sorted(_files(folder), key=lambda each: each[0].name):
-            return [Entry(_info(path, status), SAMPLES, "sample") for path, status in found]
+        if found := sorted(_list_session_files(folder), key=lambda each: each[0].name):
+            return [SessionEntry(_build_info(path, status), SAMPLES, "sample") for path, status in found]
     return []
 
 
-def recorded_sessions(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> list[Entry]:
+def find_recorded_sessions(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> list[SessionEntry]:
     """The sessions that agents recorded on this machine: those of *cwd*'s project first, newest first in each group."""
-    return _in_order(entry for several in _recorded(environ, cwd) for entry in several)
+    return _sort_entries(entry for several in _find_recorded(environ, cwd) for entry in several)
 
 
-def _recorded(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> Iterator[list[Entry]]:
+def _find_recorded(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> Iterator[list[SessionEntry]]:
     """The same in no order, those of one agent after those of the other."""
     environ, cwd = os.environ if environ is None else environ, Path.cwd() if cwd is None else cwd
     for form in FORMATS.values():
         entries = []
-        for found in form.kept(environ, cwd):
+        for found in form.find_sessions(environ, cwd):
             with suppress(OSError):  # it has gone since, or is a link to nowhere
                 status = os.stat(found.path)
                 if stat.S_ISREG(status.st_mode):
-                    group = HERE if found.here else ELSEWHERE
-                    entries.append(Entry(_info(found.path, status), group, found.project, form.name))
+                    group = THIS_PROJECT if found.is_current_project else OTHER_PROJECTS
+                    entries.append(SessionEntry(_build_info(found.path, status), group, found.project, form.name))
         yield entries
 
 
-def _in_order(entries: Iterable[Entry]) -> list[Entry]:
-    return sorted(_told_apart(list(entries)), key=lambda entry: (entry.group != HERE, -entry.info.time))
+def _sort_entries(entries: Iterable[SessionEntry]) -> list[SessionEntry]:
+    return sorted(
+        _distinguish_by_folder(list(entries)), key=lambda entry: (entry.group != THIS_PROJECT, -entry.info.time)
+    )
 
 
-def _told_apart(entries: Sequence[Entry]) -> Iterator[Entry]:
+def _distinguish_by_folder(entries: Sequence[SessionEntry]) -> Iterator[SessionEntry]:
     """The same, where files of the same name each stand in a folder by that folder that is the session's own."""
     names = Counter(os.path.basename(entry.info.path) for entry in entries)
     folders = Counter(tuple(entry.info.path.rsplit(os.sep, 2)[-2:]) for entry in entries)
@@ -123,7 +131,7 @@ def _told_apart(entries: Sequence[Entry]) -> Iterator[Entry]:
         yield replace(entry, folder=parts[-3 if shared else -2])
 
 
-def project(entry: Entry, cwd: str) -> str:
+def find_project_name(entry: SessionEntry, cwd: str) -> str:
     """The name of a session's project: of the folder *cwd* that it was in, else what its place tells."""
     told = os.path.basename(cwd.rstrip("/\\")) if entry.group != SAMPLES else ""
     return told or entry.place
@@ -131,24 +139,24 @@ def project(entry: Entry, cwd: str) -> str:
 
 def is_database(path: str) -> bool:
     """Whether a file holds many sessions, by its name."""
-    return path.endswith(DATABASES)
+    return path.endswith(DATABASE_SUFFIXES)
 
 
-def unfolded(entry: Entry, cwd: Path | None = None) -> list[Entry]:
+def list_database_sessions(entry: SessionEntry, cwd: Path | None = None) -> list[SessionEntry]:
     """The sessions of a database that was found, which one query lists; itself where it cannot be read.
 
     One without a time of its own has that of the file; the project of each is the folder that it was in.
     """
     path, here = Path(entry.info.path), str(Path.cwd() if cwd is None else cwd)
     try:
-        form = FORMATS[entry.agent] if entry.agent else format_of(path)
-        infos = form.sessions(path)
+        form = FORMATS[entry.agent] if entry.agent else detect_format(path)
+        infos = form.list_sessions(path)
     except (Error, OSError):
         return [entry]
     return [
-        Entry(
+        SessionEntry(
             replace(info, time=info.time or entry.info.time),
-            HERE if info.cwd == here else entry.group,
+            THIS_PROJECT if info.cwd == here else entry.group,
             os.path.basename(info.cwd.rstrip("/\\")) or entry.place,
             form.name,
         )
@@ -156,56 +164,64 @@ def unfolded(entry: Entry, cwd: Path | None = None) -> list[Entry]:
     ]
 
 
-def entries_at(spec: str) -> list[Entry]:
-    """The sessions of a file, a folder or a database that a user names, as :func:`infos_at` finds them.
+def find_entries(spec: str) -> list[SessionEntry]:
+    """The sessions of a file, a folder or a database that a user names, as :func:`find_session_infos` finds them.
 
     Raises:
         UnreadableSession: there is none.
     """
-    return entries_of(infos_at(spec))
+    return build_entries(find_session_infos(spec))
 
 
-def infos_at(spec: str) -> list[SessionInfo]:
+def find_session_infos(spec: str) -> list[SessionInfo]:
     """The sessions at a path; those of a large folder by name only (their format is empty), newest first.
 
     Raises:
         UnreadableSession: there is none.
     """
-    if os.path.isdir(spec) and len(found := in_folders(Path(spec), _named_of)) > FEW_FILES and _are_sessions(found):
+    if (
+        os.path.isdir(spec)
+        and len(found := search_folders(Path(spec), _find_named_sessions)) > MAX_FILES_READ
+        and _are_sessions(found)
+    ):
         return sorted(found, key=lambda info: -info.time)
-    return sessions_in(spec)
+    return list_sessions(spec)
 
 
-def _are_sessions(named: Sequence[SessionInfo]) -> bool:
+def _are_sessions(infos: Sequence[SessionInfo]) -> bool:
     """Whether most of what has names as sessions have are some, by a few of them."""
-    looked = named[:: max(len(named) // FEW_LOOKED_AT, 1)]
+    looked = infos[:: max(len(infos) // SAMPLED_FILES, 1)]
     found = 0
     for info in looked:
         with suppress(Error, OSError):
-            found += bool(info.format or format_of(Path(info.path)))
+            found += bool(info.format or detect_format(Path(info.path)))
     return found > len(looked) // 2
 
 
-def _named_of(folder: Path) -> list[SessionInfo]:
+def _find_named_sessions(folder: Path) -> list[SessionInfo]:
     """The sessions that a folder stands for, else the session files in it by their names."""
-    return of_folder(folder) or _named_in(folder)
+    return list_folder_sessions(folder) or _list_named_sessions(folder)
 
 
-def _named_in(folder: Path) -> list[SessionInfo]:
+def _list_named_sessions(folder: Path) -> list[SessionInfo]:
     forms = FORMATS.values()
-    return [_info(path, status) for path, status in _files(folder) if all(form.listed(path) for form in forms)]
+    return [
+        _build_info(path, status)
+        for path, status in _list_session_files(folder)
+        if all(form.is_standalone(path) for form in forms)
+    ]
 
 
-def entries_of(infos: Iterable[SessionInfo]) -> list[Entry]:
+def build_entries(infos: Iterable[SessionInfo]) -> list[SessionEntry]:
     """Several sessions of one file or folder to choose from, with the names of their folders, or of their files."""
     listed = list(infos)
     several = len({info.path for info in listed}) > 1
     folders = len({Path(info.path).parent for info in listed})
-    group = (IN_FOLDERS if folders > 1 else IN_FOLDER) if several else IN_FILE
-    return [Entry(info, group, _place(info), info.format) for info in listed]
+    group = (IN_THESE_FOLDERS if folders > 1 else IN_THIS_FOLDER) if several else IN_THIS_FILE
+    return [SessionEntry(info, group, _find_place(info), info.format) for info in listed]
 
 
-def _place(info: SessionInfo) -> str:
+def _find_place(info: SessionInfo) -> str:
     """The project that a session was in, where its file tells that; else the folder it is in, or its database."""
     if own := os.path.basename(info.cwd.rstrip("/\\")):
         return own
@@ -213,7 +229,7 @@ def _place(info: SessionInfo) -> str:
     return path.name if info.id and not _has_own_file(info) else path.absolute().parent.name
 
 
-def choosing(given: Sequence[SessionInfo], current: SessionInfo | None = None) -> Iterator[list[Entry]]:
+def find_choices(given: Sequence[SessionInfo], current: SessionInfo | None = None) -> Iterator[list[SessionEntry]]:
     """The sessions that a picker lists: those *given*, or where none are, the samples and those on this machine.
 
     On the way back from the session *current* they stand together; where one was given, so do those in its folder.
@@ -221,41 +237,49 @@ def choosing(given: Sequence[SessionInfo], current: SessionInfo | None = None) -
     Returns:
         At once what takes no looking for, now and again what is known by then, at last all of it.
     """
-    near = entries_of(given) if current is None or len(given) > 1 else []
-    yield _among(near, current, ())
+    near = build_entries(given) if current is None or len(given) > 1 else []
+    yield _merge_entries(near, current, ())
     if given and current is None:
         return
     if given and current and current.path and not near:
-        near = beside(current)
-        yield _among(near, current, ())
-    found, told, new = list[Entry](), -EVERY, False
-    for several in _recorded():
+        near = find_sibling_sessions(current)
+        yield _merge_entries(near, current, ())
+    found, told, new = list[SessionEntry](), -REPORT_INTERVAL_S, False
+    for several in _find_recorded():
         found += several
         new = new or bool(several)
-        if new and time.monotonic() - told > EVERY:
-            yield _among(near, current, _in_order(found))
+        if new and time.monotonic() - told > REPORT_INTERVAL_S:
+            yield _merge_entries(near, current, _sort_entries(found))
             told, new = time.monotonic(), False
-    yield _among(near, current, [*samples(), *_in_order(found)])  # these last: to know their names takes all formats
+    yield _merge_entries(
+        near, current, [*find_samples(), *_sort_entries(found)]
+    )  # these last: to know their names takes all formats
 
 
-def _among(near: Iterable[Entry], current: SessionInfo | None, others: Iterable[Entry]) -> list[Entry]:
+def _merge_entries(
+    near: Iterable[SessionEntry], current: SessionInfo | None, others: Iterable[SessionEntry]
+) -> list[SessionEntry]:
     """The session that is open and those *near* it among the *others*."""
     found = {entry.key: entry for entry in others}
     for entry in near:
         found[entry.key] = replace(found.pop(entry.key, entry), info=entry.info, group=entry.group)
     if current and current.path:  # as it was opened: its format is known
-        known = found.get(key_of(current), Entry(current, IN_FOLDER, _place(current)))
+        known = found.get(build_session_key(current), SessionEntry(current, IN_THIS_FOLDER, _find_place(current)))
         found[known.key] = replace(known, info=current, agent=current.format)
     return list(found.values())
 
 
-def beside(info: SessionInfo) -> list[Entry]:
+def find_sibling_sessions(info: SessionInfo) -> list[SessionEntry]:
     """The sessions in the folder of another, by their names; newest first."""
     main = info.parent if os.path.isfile(info.parent) else info.path
     folder = Path(os.path.abspath(main)).parent
-    files = [(path, status) for path, status in _files(folder) if all(f.listed(path) for f in FORMATS.values())]
+    files = [
+        (path, status)
+        for path, status in _list_session_files(folder)
+        if all(f.is_standalone(path) for f in FORMATS.values())
+    ]
     return [
-        Entry(_info(path, status), IN_FOLDER, folder.name)
+        SessionEntry(_build_info(path, status), IN_THIS_FOLDER, folder.name)
         for path, status in sorted(files, key=lambda each: (-each[1].st_mtime, each[0].name))
     ]
 
@@ -265,7 +289,7 @@ def _has_own_file(info: SessionInfo) -> bool:
     return bool(info.parent) and info.parent != info.path and not info.parent.startswith(f"{info.path}#")
 
 
-def title_of(info: SessionInfo) -> str:
+def find_title(info: SessionInfo) -> str:
     """The session's title: what its reader found, else what the head of its file tells; may be empty."""
     named = info.title in (info.id, Path(info.path).stem)  # a reader that found no title gives the name again
     if info.title and not named:
@@ -274,19 +298,19 @@ def title_of(info: SessionInfo) -> str:
         return ""
     path = Path(info.path)
     try:
-        form = FORMATS[info.format] if info.format else format_of(path)
+        form = FORMATS[info.format] if info.format else detect_format(path)
     except UnreadableSession:
         return ""
-    return " ".join(form.title(path).split())[:TITLE_LENGTH]
+    return " ".join(form.read_title(path).split())[:MAX_TITLE_LENGTH]
 
 
-def _info(path: Path, status: os.stat_result) -> SessionInfo:
+def _build_info(path: Path, status: os.stat_result) -> SessionInfo:
     return SessionInfo(str(path), "", time=status.st_mtime, bytes=status.st_size)
 
 
-def _files(folder: Path) -> list[tuple[Path, os.stat_result]]:
+def _list_session_files(folder: Path) -> list[tuple[Path, os.stat_result]]:
     """The session files right in a folder; none when it cannot be read."""
-    found, suffixes = [], session_suffixes()
+    found, suffixes = [], list_session_suffixes()
     try:
         with os.scandir(folder) as entries:
             for entry in entries:

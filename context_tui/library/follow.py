@@ -14,21 +14,21 @@ from threading import Event
 from context_tui.errors import UnreadableSession
 from context_tui.formats import opening
 from context_tui.formats.base import Advance, Scanner
-from context_tui.formats.kit.files import Changed
+from context_tui.formats.kit.files import FileChanged
 from context_tui.formats.registry import FORMATS
 from context_tui.session.session import Session, SessionInfo
 
 QUIET_MS = 40
 """Milliseconds without another change after which those so far are handed on; a burst of writes is one change."""
-LONGEST_MS = 250
+MAX_BURST_MS = 250
 """Milliseconds after which they are, however fast more is written."""
-LOOK_MS = 5_000
+POLL_MS = 5_000
 """Milliseconds after which the waiting looks at the file itself: some file systems tell nothing."""
-LOOK_BESIDE_MS = 1_000
+POLL_RELATED_MS = 1_000
 """The same where files come in new folders, which are written to before anybody can watch them."""
 
 
-class Watch:
+class SessionWatch:
     """Waits for changes of a session's file, of a database's write-ahead log, of a folder, and of what tells of the
     session besides its file (:meth:`context_tui.formats.base.Format.beside`).
     """
@@ -41,32 +41,32 @@ class Watch:
         """
         self._path, self._form = os.path.realpath(info.path), FORMATS.get(info.format)
         self._stop = stop or Event()
-        self._beside = dict[str, bool]()
-        self._beside = self._find_beside()
-        self._stamp = self._stamps()
+        self._related_files = dict[str, bool]()
+        self._related_files = self._find_related_files()
+        self._stamp = self._read_stamps()
 
     def stop(self) -> None:
         """End the waiting, from any thread."""
         self._stop.set()
 
-    def changes(self) -> Iterator[None]:
+    def wait_for_changes(self) -> Iterator[None]:
         """Yield once for each time that something has changed, until it is stopped; waiting costs nothing."""
         while not self._stop.is_set():
-            yield from self._changes_in(self._folders())
+            yield from self._wait_for_changes_in(self._list_folders())
 
-    def _changes_in(self, folders: list[str]) -> Iterator[None]:
+    def _wait_for_changes_in(self, folders: list[str]) -> Iterator[None]:
         """The changes in these folders, as long as they are all that there are."""
         from watchfiles import watch  # for who follows
 
         inside = os.path.isdir(self._path)
-        if self._changed():  # before the waiting began
+        if self._has_changed():  # before the waiting began
             yield
         for found in watch(
             *folders,
             watch_filter=None if inside else self._is_own,
-            debounce=LONGEST_MS,
+            debounce=MAX_BURST_MS,
             step=QUIET_MS,
-            rust_timeout=LOOK_BESIDE_MS if self._beside else LOOK_MS,
+            rust_timeout=POLL_RELATED_MS if self._related_files else POLL_MS,
             yield_on_timeout=True,
             stop_event=self._stop,
             recursive=inside,
@@ -75,43 +75,47 @@ class Watch:
             if self._stop.is_set():
                 return
             if found:
-                self._beside = self._find_beside()
-            if self._changed() or (found and (inside or self._beside)):
+                self._related_files = self._find_related_files()
+            if self._has_changed() or (found and (inside or self._related_files)):
                 yield
-            if folders != self._folders():
+            if folders != self._list_folders():
                 return
 
-    def _find_beside(self) -> dict[str, bool]:
+    def _find_related_files(self) -> dict[str, bool]:
         """What tells of the session besides its file, and whether it is a folder."""
         if self._form is None or not os.path.isfile(self._path):
             return {}
         try:
-            paths = [os.path.realpath(each) for each in self._form.beside(Path(self._path))]
+            paths = [os.path.realpath(each) for each in self._form.related_files(Path(self._path))]
         except UnreadableSession:  # for now: it is being written
-            return self._beside
+            return self._related_files
         return {path: os.path.isdir(path) for path in paths}
 
-    def _folders(self) -> list[str]:
+    def _list_folders(self) -> list[str]:
         """The folders to look at."""
         if os.path.isdir(self._path):
             return [self._path]
         own = os.path.dirname(self._path)
-        besides = dict.fromkeys(path if folder else os.path.dirname(path) for path, folder in self._beside.items())
+        besides = dict.fromkeys(
+            path if folder else os.path.dirname(path) for path, folder in self._related_files.items()
+        )
         return [own, *(each for each in besides if each != own and os.path.isdir(each))]
 
     def _is_own(self, _: object, path: str) -> bool:
         path = os.path.realpath(path)
-        return path.startswith(self._path) or path in self._beside or os.path.dirname(path) in self._beside
+        return (
+            path.startswith(self._path) or path in self._related_files or os.path.dirname(path) in self._related_files
+        )
 
-    def _changed(self) -> bool:
-        stamp, self._stamp = self._stamp, self._stamps()
+    def _has_changed(self) -> bool:
+        stamp, self._stamp = self._stamp, self._read_stamps()
         return stamp != self._stamp
 
-    def _stamps(self) -> tuple[object, ...]:
-        return tuple(map(_stamp, (self._path, f"{self._path}-wal", *self._beside)))
+    def _read_stamps(self) -> tuple[object, ...]:
+        return tuple(map(_read_stamp, (self._path, f"{self._path}-wal", *self._related_files)))
 
 
-def _stamp(path: str) -> tuple[int, int, int] | None:
+def _read_stamp(path: str) -> tuple[int, int, int] | None:
     try:
         status = os.stat(path)
     except OSError:
@@ -120,7 +124,7 @@ def _stamp(path: str) -> tuple[int, int, int] | None:
 
 
 @dataclass
-class Growing:
+class GrowingSession:
     """A session that grows: its scanner, which begins anew where the file is another one."""
 
     info: SessionInfo
@@ -133,15 +137,15 @@ class Growing:
             UnreadableSession: it cannot be read.
         """
         if self.scanner is None:
-            self.scanner = opening.scanner_for(self.info)
-            return self._anew(budget_s)
+            self.scanner = opening.make_scanner(self.info)
+            return self._advance_reset(budget_s)
         try:
             return self.scanner.advance(budget_s)
-        except Changed:
-            self.scanner = opening.scanner_for(self.info)
-            return self._anew(budget_s)
+        except FileChanged:
+            self.scanner = opening.make_scanner(self.info)
+            return self._advance_reset(budget_s)
 
-    def _anew(self, budget_s: float | None) -> Advance:
+    def _advance_reset(self, budget_s: float | None) -> Advance:
         assert self.scanner is not None
         step = self.scanner.advance(budget_s)
         return Advance(step.appended, 0, step.end)
@@ -157,7 +161,9 @@ class Growing:
         return self.scanner.session()
 
 
-def follow(info: SessionInfo, watch: Watch | None = None, tell: Callable[[str], object] = print) -> Iterator[Session]:
+def follow_session(
+    info: SessionInfo, watch: SessionWatch | None = None, notify: Callable[[str], object] = print
+) -> Iterator[Session]:
     """The session as it is, and again after every change, until it is interrupted or *watch* is stopped.
 
     A file that cannot be read for a while (it is being replaced, or emptied) is waited for; *tell* says so once.
@@ -165,23 +171,23 @@ def follow(info: SessionInfo, watch: Watch | None = None, tell: Callable[[str], 
     Raises:
         UnreadableSession: it cannot be read at first.
     """
-    growing, told = Growing(info), ""
-    watch = watch or Watch(info)
-    _read(growing)
+    growing, told = GrowingSession(info), ""
+    watch = watch or SessionWatch(info)
+    _read_to_end(growing)
     yield growing.session()
-    for _ in watch.changes():
+    for _ in watch.wait_for_changes():
         try:
-            _read(growing)
+            _read_to_end(growing)
         except UnreadableSession as error:
             if str(error) != told:
                 told = str(error)
-                tell(told)
+                notify(told)
             growing.scanner = None
         else:
             told = ""
             yield growing.session()
 
 
-def _read(growing: Growing) -> None:
+def _read_to_end(growing: GrowingSession) -> None:
     while not growing.advance().end:
         pass

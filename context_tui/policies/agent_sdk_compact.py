@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from context_tui.compaction.plan import Insert, Plan, Trigger
-from context_tui.compaction.prompt import Prompt
-from context_tui.compaction.verdicts import Code, Kept
-from context_tui.policies.agent_sdk_prune import last_input, sdk_trigger
-from context_tui.policies.base import BasePolicy, Belief, Params, nothing, param
+from context_tui.compaction.prompt import SummaryPrompt
+from context_tui.compaction.verdicts import KeepReason, VerdictCode
+from context_tui.policies.agent_sdk_prune import build_belief, check_input_tokens
+from context_tui.policies.base import BasePolicy, Belief, Params, build_empty_plan, param
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
 from context_tui.session.facts import Facts
@@ -19,7 +19,7 @@ from context_tui.session.markers import SDK_SUMMARY, SDK_SUMMARY_END
 from context_tui.session.session import Message
 from context_tui.session.values import Kind, Role
 
-SECTIONS = (
+SUMMARY_SECTIONS = (
     "Decisions",
     "Facts & Context",
     "Paths & Code References",
@@ -28,10 +28,10 @@ SECTIONS = (
 )
 """Headings of an agent-sdk summary, in order."""
 
-RESULT_BYTES = 500
+MAX_RESULT_BYTES = 500
 """A tool result longer than this many bytes of compact JSON is cut."""
 
-THINKING_BYTES = 200
+MAX_THINKING_BYTES = 200
 """Thinking longer than this many bytes is left out."""
 
 _SYSTEM = """\
@@ -68,39 +68,39 @@ class AgentSdkCompact(BasePolicy):
     runtime: ClassVar[str] = "agent-sdk"
     flat_curves: ClassVar[frozenset[str]] = frozenset({"context_budget", "summary_max_tokens"})
 
-    def believed(self, state: RuntimeState) -> Belief | None:
-        return last_input(state)
+    def believed_size(self, state: RuntimeState) -> Belief | None:
+        return build_belief(state)
 
     def trigger(self, state: RuntimeState, params: AgentSdkCompactParams) -> Trigger:
-        return sdk_trigger(state, params.context_budget, "the budget")
+        return check_input_tokens(state, params.context_budget, "the budget")
 
     def plan(self, context: Context, params: AgentSdkCompactParams, state: RuntimeState) -> Plan:
-        trigger, cut = self.trigger(state, params), split(context, params.min_keep)
+        trigger, cut = self.trigger(state, params), find_split(context, params.min_keep)
         if cut == 0:
             reason = f"nothing to summarise: {len(context):,} messages, and the last {params.min_keep:,} are kept"
             if len(context) > params.min_keep:
                 reason += " with the calls that belong to them"
-            return nothing(self.name, params, context, trigger, reason)
-        late = len(context) - params.min_keep
+            return build_empty_plan(self.name, params, context, trigger, reason)
+        protected_start = len(context) - params.min_keep
 
-        def kept(position: int, block: int | None) -> Kept:
-            if position < late:
-                return Kept(Code.PAIR, "the call of a kept result")
-            return Kept(Code.RECENT_MESSAGE, f"within the last {params.min_keep:,} messages")
+        def find_keep_reason(position: int, block: int | None) -> KeepReason:
+            if position < protected_start:
+                return KeepReason(VerdictCode.PAIR, "the call of a kept result")
+            return KeepReason(VerdictCode.RECENT_MESSAGE, f"within the last {params.min_keep:,} messages")
 
         return Plan(
             self.name,
             params,
             context,
             trigger,
-            dropped=(range(cut),),
+            dropped_ranges=(range(cut),),
             inserts=(Insert("user", 0, SDK_SUMMARY, SDK_SUMMARY_END),),
-            kept=kept,
-            prompt=replace(PROMPT, max_tokens=params.summary_max_tokens),
+            keep_reason=find_keep_reason,
+            prompt=replace(SUMMARY_PROMPT, max_tokens=params.summary_max_tokens),
         )
 
 
-def split(context: Context, min_keep: int) -> int:
+def find_split(context: Context, min_keep: int) -> int:
     """Position of the first kept message; 0 where there is nothing to do. Ids need not match."""
     if len(context) <= min_keep:
         return 0
@@ -109,34 +109,34 @@ def split(context: Context, min_keep: int) -> int:
     while (
         at > 0
         and facts.role[order[at]] == Role.USER
-        and _has(facts, order[at], Kind.TOOL_RESULT)
+        and _has_kind(facts, order[at], Kind.TOOL_RESULT)
         and facts.role[order[at - 1]] == Role.ASSISTANT
-        and _has(facts, order[at - 1], Kind.TOOL_USE)
+        and _has_kind(facts, order[at - 1], Kind.TOOL_USE)
     ):
         at -= 1
     return at
 
 
-def _has(facts: Facts, message: int, kind: Kind) -> bool:
+def _has_kind(facts: Facts, message: int, kind: Kind) -> bool:
     return any(facts.kind[block] == kind for block in facts.blocks_of(message))
 
 
-def ask(old_messages: list[Message], previous: str | None) -> list[Message]:
+def build_summary_request(old_messages: list[Message], previous: str | None) -> list[Message]:
     """The old messages as one user message of plain text; an earlier summary is one of them."""
-    return [{"role": "user", "content": f"The conversation to condense:\n\n{transcript(old_messages)}"}]
+    return [{"role": "user", "content": f"The conversation to condense:\n\n{format_transcript(old_messages)}"}]
 
 
-def transcript(messages: list[Message]) -> str:
+def format_transcript(messages: list[Message]) -> str:
     """The messages as agent-sdk hands them to its summarizer: text under each role, everything else abridged."""
     parts = []
     for message in messages:
         role = "Assistant" if message.get("role") == "assistant" else "User"
-        said = "\n".join(_abridged(message.get("content")))
+        said = "\n".join(_abridge_content(message.get("content")))
         parts.append(f"{role}:\n{said}")
     return "\n\n".join(parts)
 
 
-def _abridged(content: Any) -> Iterator[str]:
+def _abridge_content(content: Any) -> Iterator[str]:
     """The lines that stand for one message's content."""
     if isinstance(content, str):
         yield content
@@ -145,38 +145,38 @@ def _abridged(content: Any) -> Iterator[str]:
         match block:
             case {"type": "text", "text": str(text)}:
                 yield text
-            case {"type": "thinking", "thinking": str(text)} if text and utf8_len(text) <= THINKING_BYTES:
+            case {"type": "thinking", "thinking": str(text)} if text and utf8_len(text) <= MAX_THINKING_BYTES:
                 yield f"({text})"
             case {"type": "tool_use"}:
-                yield f"Tool call: {block.get('name', '')} {_compact(block.get('input'))}"
+                yield f"Tool call: {block.get('name', '')} {_encode_json(block.get('input'))}"
             case {"type": "tool_result"}:
                 label = "Tool error" if block.get("is_error") else "Tool result"
-                yield f"{label}: {_cut(_compact(block.get('content', '')))}"
+                yield f"{label}: {_truncate_bytes(_encode_json(block.get('content', '')))}"
             case {"type": "image"}:
                 yield "[image]"
 
 
-def _compact(value: Any) -> str:
+def _encode_json(value: Any) -> str:
     """agent-sdk's compact JSON: object keys are sorted."""
     return compact_text(value, sort_keys=True)
 
 
-def _cut(text: str) -> str:
-    """At most ``RESULT_BYTES`` bytes, back to the start of a character, and ``...`` when something is missing."""
+def _truncate_bytes(text: str) -> str:
+    """At most ``MAX_RESULT_BYTES`` bytes, back to the start of a character, and ``...`` when something is missing."""
     data = text.encode("utf-8", "surrogatepass")
-    if len(data) <= RESULT_BYTES:
+    if len(data) <= MAX_RESULT_BYTES:
         return text
-    end = RESULT_BYTES
+    end = MAX_RESULT_BYTES
     while data[end] & 0xC0 == 0x80:
         end -= 1
     return data[:end].decode("utf-8", "surrogatepass") + "..."
 
 
-PROMPT = Prompt(
-    _SYSTEM.format(headings="\n".join(f"## {name}" for name in SECTIONS)),
-    ask,
-    sections=SECTIONS,
+SUMMARY_PROMPT = SummaryPrompt(
+    _SYSTEM.format(headings="\n".join(f"## {name}" for name in SUMMARY_SECTIONS)),
+    build_summary_request,
+    sections=SUMMARY_SECTIONS,
     max_tokens=4_096,
-    history=False,
-    own_model=True,
+    sends_messages=False,
+    retries_with_session_model=True,
 )

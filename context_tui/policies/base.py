@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 from pydantic import BaseModel, ConfigDict, Field
 
 from context_tui.compaction.plan import Plan, Trigger
-from context_tui.compaction.verdicts import Code, Kept
+from context_tui.compaction.verdicts import KeepReason, VerdictCode
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
 
-Referent = Literal["", "tools", "policies", "marks", "message"]
+ReferenceKind = Literal["", "tools", "policies", "marks", "message"]
 """What the values of a parameter can be names or numbers of."""
 
 
@@ -30,7 +30,7 @@ def param(
     le: float | None = None,
     *,
     of_window: bool = False,
-    refers_to: Referent = "",
+    refers_to: ReferenceKind = "",
     ordered: bool = False,
 ) -> Any:
     """A parameter with its default, description, unit and inclusive range.
@@ -41,8 +41,8 @@ def param(
             ``marks`` that are set in the timeline, or the ``message`` of a number.
         ordered: a list whose order means something, and can be changed.
     """
-    says = {"of_window": of_window, "ordered": ordered}
-    extra: dict[str, Any] = {"unit": unit, "refers_to": refers_to, **{name: True for name in says if says[name]}}
+    flags = {"of_window": of_window, "ordered": ordered}
+    extra: dict[str, Any] = {"unit": unit, "refers_to": refers_to, **{name: True for name in flags if flags[name]}}
     return Field(default, description=about, ge=ge, le=le, json_schema_extra=extra)
 
 
@@ -79,12 +79,12 @@ class Policy(Protocol):
     Params: ClassVar[type[Params]]
     flat_curves: ClassVar[frozenset[str]]
     needs_trigger: ClassVar[bool]
-    nests: ClassVar[str]
-    marked: ClassVar[bool]
+    nested_field: ClassVar[str]
+    is_session_bound: ClassVar[bool]
     source: ClassVar[str]
     version: ClassVar[str]
     limits: ClassVar[tuple[str, ...]]
-    waits_for: ClassVar[int]
+    replan_on: ClassVar[int]
 
     def trigger(self, state: RuntimeState, params: Any) -> Trigger:
         """Whether the runtime would act at this moment. O(1); looks at no message."""
@@ -95,24 +95,24 @@ class Policy(Protocol):
     def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
         """Tokens after, for each value of the parameter *name*."""
 
-    def derived(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
+    def implied_value(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
         """The number that it takes for a parameter that is not set; None where there is none."""
 
-    def end(self, name: str, params: Any, context: Context) -> int | None:
+    def slider_max(self, name: str, params: Any, context: Context) -> int | None:
         """The value from which on a parameter changes nothing in this context, where that is another than what is said
         by its unit: all turns, all results, the largest of these.
         """
 
-    def believed(self, state: RuntimeState) -> Belief | None:
+    def believed_size(self, state: RuntimeState) -> Belief | None:
         """What its runtime takes the context's size to be; None where it looks at none."""
 
-    def background(self, state: RuntimeState, params: Any) -> bool:
+    def runs_in_background(self, state: RuntimeState, params: Any) -> bool:
         """Whether it writes its summary in the background where it fires now, while calls go on."""
 
     def hint(self, context: Context) -> str:
         """What to try where its plan changes nothing, in words; empty where there is nothing to say."""
 
-    def runs(self, params: Any) -> Sequence[str]:
+    def nested_policies(self, params: Any) -> Sequence[str]:
         """Names of the policies that it runs, where it runs others."""
 
     def steps(self, params: Any) -> Sequence[tuple[Policy, Any]]:
@@ -125,12 +125,12 @@ class BasePolicy:
     runtime: ClassVar[str] = ""
     flat_curves: ClassVar[frozenset[str]] = frozenset()
     needs_trigger: ClassVar[bool] = False
-    nests: ClassVar[str] = ""
-    marked: ClassVar[bool] = False
+    nested_field: ClassVar[str] = ""
+    is_session_bound: ClassVar[bool] = False
     source: ClassVar[str] = ""
     version: ClassVar[str] = ""
     limits: ClassVar[tuple[str, ...]] = ()
-    waits_for: ClassVar[int] = 0
+    replan_on: ClassVar[int] = 0
 
     def curve(
         self: Any, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]
@@ -140,19 +140,19 @@ class BasePolicy:
             return [self.plan(context, params, state).tokens_after] * len(values)
         return [self.plan(context, params.model_copy(update={name: value}), state).tokens_after for value in values]
 
-    def derived(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
+    def implied_value(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
         """Nothing is derived."""
         return None
 
-    def end(self, name: str, params: Any, context: Context) -> int | None:
+    def slider_max(self, name: str, params: Any, context: Context) -> int | None:
         """What its unit says."""
         return None
 
-    def believed(self, state: RuntimeState) -> Belief | None:
+    def believed_size(self, state: RuntimeState) -> Belief | None:
         """It looks at no size."""
         return None
 
-    def background(self, state: RuntimeState, params: Any) -> bool:
+    def runs_in_background(self, state: RuntimeState, params: Any) -> bool:
         """What it does is done before the next call."""
         return False
 
@@ -160,7 +160,7 @@ class BasePolicy:
         """Nothing to say."""
         return ""
 
-    def runs(self, params: Any) -> Sequence[str]:
+    def nested_policies(self, params: Any) -> Sequence[str]:
         """It runs no others."""
         return ()
 
@@ -169,7 +169,7 @@ class BasePolicy:
         return []
 
 
-def nothing(policy: str, params: Params, context: Context, trigger: Trigger, reason: str) -> Plan:
+def build_empty_plan(policy: str, params: Params, context: Context, trigger: Trigger, reason: str) -> Plan:
     """A plan that changes nothing, for one reason."""
-    kept = Kept(Code.NOTHING_TO_DO, reason)
-    return Plan(policy, params, context, trigger, reason=reason, kept=lambda position, block: kept)
+    kept = KeepReason(VerdictCode.NOTHING_TO_DO, reason)
+    return Plan(policy, params, context, trigger, reason=reason, keep_reason=lambda position, block: kept)

@@ -11,8 +11,8 @@ from context_tui.compaction.plan import Plan, Trigger
 from context_tui.errors import PlanError
 from context_tui.policies.base import BasePolicy, Policy, param
 from context_tui.policies.base import Params as BaseParams
-from context_tui.policies.in_order import any_background, any_trigger, plan_in_order
-from context_tui.policies.parameters import names
+from context_tui.policies.in_order import combine_step_triggers, is_any_step_in_background, plan_steps
+from context_tui.policies.parameters import parse_names
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
@@ -22,7 +22,7 @@ from context_tui.tokens.context_index import index_context
 class ChainParams(BaseParams):
     """Which policies, in order, and the parameters of each that differ from its defaults."""
 
-    policies: Annotated[tuple[str, ...], BeforeValidator(names)] = param(
+    policies: Annotated[tuple[str, ...], BeforeValidator(parse_names)] = param(
         ("defect-microcompact", "defect-compact"),
         "policies in the order in which they run",
         "policies",
@@ -39,9 +39,9 @@ class Chain(BasePolicy):
     about: ClassVar[str] = "several policies in order: microcompact first, then compaction on what is left"
     phases: ClassVar[frozenset[str]] = frozenset({"before_call", "after_tools", "user_turn"})
     Params: ClassVar[type[BaseParams]] = ChainParams
-    nests: ClassVar[str] = "options"
+    nested_field: ClassVar[str] = "options"
 
-    def runs(self, params: ChainParams) -> Sequence[str]:
+    def nested_policies(self, params: ChainParams) -> Sequence[str]:
         return params.policies
 
     def steps(self, params: ChainParams) -> list[tuple[Policy, BaseParams]]:
@@ -65,15 +65,15 @@ class Chain(BasePolicy):
 
     def trigger(self, state: RuntimeState, params: ChainParams) -> Trigger:
         """Whether any step would fire."""
-        return any_trigger(self.steps(params), state)
+        return combine_step_triggers(self.steps(params), state)
 
-    def background(self, state: RuntimeState, params: ChainParams) -> bool:
+    def runs_in_background(self, state: RuntimeState, params: ChainParams) -> bool:
         """Whether any step would start a summary in the background."""
-        return any_background(self.steps(params), state)
+        return is_any_step_in_background(self.steps(params), state)
 
     def plan(self, context: Context, params: ChainParams, state: RuntimeState) -> Plan:
         """All steps, or where the state says ``firing_only`` those that fire."""
-        return plan_in_order(self.name, params, self.steps(params), context, state)
+        return plan_steps(self.name, params, self.steps(params), context, state)
 
     def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
         """Tokens after, for each value of the parameter *name*; ``POLICY.KEY`` is one of a step's.

@@ -8,30 +8,32 @@ from typing import Any
 
 from context_tui.compaction.changes import Change, StackedChanges
 from context_tui.compaction.plan import Plan, Trigger
-from context_tui.compaction.verdicts import PROTECTED, Kept
+from context_tui.compaction.verdicts import PROTECTED_CODES, KeepReason
 from context_tui.errors import PlanError
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
 from context_tui.tokens.context_index import index_context
 
-Steps = Sequence[tuple[Policy, Any]]
+PolicySteps = Sequence[tuple[Policy, Any]]
 """Policies with their parameters, in the order in which they run."""
 
 
-def any_trigger(steps: Steps, state: RuntimeState) -> Trigger:
+def combine_step_triggers(steps: PolicySteps, state: RuntimeState) -> Trigger:
     """Whether any step would fire: what one leaves for the next is not known without planning."""
     triggers = [(policy.name, policy.trigger(state, params)) for policy, params in steps]
-    return _together(triggers, any(trigger.fires for _, trigger in triggers))
+    return _combine_triggers(triggers, any(trigger.fires for _, trigger in triggers))
 
 
-def any_background(steps: Steps, state: RuntimeState) -> bool:
+def is_any_step_in_background(steps: PolicySteps, state: RuntimeState) -> bool:
     """Whether one of the steps would start a summary in the background."""
-    fires = (policy.trigger(state, params).fires and policy.background(state, params) for policy, params in steps)
+    fires = (
+        policy.trigger(state, params).fires and policy.runs_in_background(state, params) for policy, params in steps
+    )
     return any(fires)
 
 
-def plan_in_order(name: str, params: Params, steps: Steps, context: Context, state: RuntimeState) -> Plan:
+def plan_steps(name: str, params: Params, steps: PolicySteps, context: Context, state: RuntimeState) -> Plan:
     """All steps, each on what those before it leave; where the state says ``firing_only`` and one fires, those that do.
 
     Raises:
@@ -40,13 +42,13 @@ def plan_in_order(name: str, params: Params, steps: Steps, context: Context, sta
     changes: Mapping[int, Change] = {}
     here, last, reasons, plans = context, None, [], []
     triggers = []
-    before, fires = state, any_trigger(steps, state).fires
+    before, fires = state, combine_step_triggers(steps, state).fires
     firing_only = state.firing_only and fires
     for policy, options in steps:
         if firing_only and not (trigger := policy.trigger(state, options)).fires:
             triggers.append((policy.name, trigger))
             continue
-        if last is not None and (last.dropped or last.inserts):
+        if last is not None and (last.dropped_ranges or last.inserts):
             raise PlanError(f"{name}: {last.policy} drops or adds messages, so nothing runs after it; name it last")
         last = policy.plan(here, options, state)
         plans.append(last)
@@ -54,17 +56,17 @@ def plan_in_order(name: str, params: Params, steps: Steps, context: Context, sta
         reasons.append(f"{policy.name}: {last.reason}")
         if last.changes:
             changes = StackedChanges(last.changes, changes) if changes else last.changes
-            here = last.after()
+            here = last.build_context_after()
             left = index_context(here).total
-            state = replace(state, believed=left, estimated=left, rewritten=True)
+            state = replace(state, believed_tokens=left, estimated_tokens=left, context_rewritten=True)
     if last is None:
         raise PlanError(f"{name}: no policies are named")
 
-    def kept(position: int, block: int | None) -> Kept:
-        each = [plan.kept(position, block) for plan in plans]
-        code = next((why.code for why in each if why.code in PROTECTED), each[-1].code)
-        words = (f"{plan.policy}: {why.words}" for plan, why in zip(plans, each, strict=True))
-        return Kept(code, "; ".join(words))
+    def find_keep_reason(position: int, block: int | None) -> KeepReason:
+        each = [plan.keep_reason(position, block) for plan in plans]
+        code = next((why.code for why in each if why.code in PROTECTED_CODES), each[-1].code)
+        words = (f"{plan.policy}: {why.explanation}" for plan, why in zip(plans, each, strict=True))
+        return KeepReason(code, "; ".join(words))
 
     if not fires:  # what a step leaves that did not run is not what the next one would look at
         triggers = [(policy.name, policy.trigger(before, options)) for policy, options in steps]
@@ -73,19 +75,19 @@ def plan_in_order(name: str, params: Params, steps: Steps, context: Context, sta
         policy=name,
         params=params,
         context=context,
-        trigger=_together(triggers, fires),
+        trigger=_combine_triggers(triggers, fires),
         changes=changes,
-        reason="" if changes or last.changed else "; ".join(reasons),
+        reason="" if changes or last.has_changes else "; ".join(reasons),
         report={f"{p.policy}.{key}": value for p in plans for key, value in (p.report or {}).items()} or None,
-        kept=kept,
-        dropped_by=last.policy,
+        keep_reason=find_keep_reason,
+        dropping_policy=last.policy,
         steps=tuple(plans),
-        saved=index_context(context).total - last.tokens_after,
+        tokens_saved=index_context(context).total - last.tokens_after,
         estimator=", ".join(dict.fromkeys(plan.estimator for plan in plans)),
     )
 
 
-def _together(triggers: list[tuple[str, Trigger]], fires: bool) -> Trigger:
+def _combine_triggers(triggers: list[tuple[str, Trigger]], fires: bool) -> Trigger:
     """One trigger for all steps; its numbers are those of the step that decides."""
     if not triggers:
         return Trigger(False, "no policies are named")

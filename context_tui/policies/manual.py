@@ -8,11 +8,11 @@ from pydantic import BeforeValidator
 
 from context_tui.compaction.changes import Change
 from context_tui.compaction.plan import Plan, Trigger
-from context_tui.compaction.verdicts import Code, Kept
+from context_tui.compaction.verdicts import KeepReason, VerdictCode
 from context_tui.errors import PlanError
 from context_tui.policies.base import BasePolicy, Params, param
-from context_tui.policies.defect_compact import PROMPT, SUMMARY, earlier_summary_row
-from context_tui.policies.pairs import before_pairs
+from context_tui.policies.defect_compact import SUMMARY_INSERT, SUMMARY_PROMPT, find_earlier_summary_row
+from context_tui.policies.pairs import find_cut_before_pairs
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Body, Context
 from context_tui.session.markers import DEFECT_PLACEHOLDER
@@ -20,13 +20,13 @@ from context_tui.session.values import Kind
 from context_tui.tokens.context_index import index_context
 
 
-def _pairs(value: Any) -> Any:
+def _parse_marks(value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    return tuple(_pair(mark) for mark in value.split(",") if mark.strip())
+    return tuple(_parse_mark(mark) for mark in value.split(",") if mark.strip())
 
 
-def _pair(mark: str) -> tuple[int, int]:
+def _parse_mark(mark: str) -> tuple[int, int]:
     message, _, block = mark.partition(":")
     try:
         return int(message), int(block or 0)
@@ -37,7 +37,7 @@ def _pair(mark: str) -> tuple[int, int]:
 class ManualParams(Params):
     """What is marked: results as message:block, and a message number to cut at."""
 
-    clear: Annotated[tuple[tuple[int, int], ...], BeforeValidator(_pairs)] = param(
+    clear: Annotated[tuple[tuple[int, int], ...], BeforeValidator(_parse_marks)] = param(
         (), "results to clear, as MESSAGE:BLOCK, separated by commas", "message:block", refers_to="marks"
     )
     cut: int | None = param(
@@ -52,19 +52,19 @@ class Manual(BasePolicy):
     about: ClassVar[str] = "by hand: clear single results, summarise all before a message"
     phases: ClassVar[frozenset[str]] = frozenset()
     Params: ClassVar[type[Params]] = ManualParams
-    marked: ClassVar[bool] = True
+    is_session_bound: ClassVar[bool] = True
 
     def trigger(self, state: RuntimeState, params: ManualParams) -> Trigger:
         return Trigger(False, "applied by hand only", source="you", by_hand=True)
 
     def plan(self, context: Context, params: ManualParams, state: RuntimeState) -> Plan:
         messages = dict.fromkeys(message for message, _ in params.clear)
-        marked = {message: self._blocks(context, message) for message in messages}
-        rows = [self._row(context, marked[message], message, ordinal) for message, ordinal in params.clear]
-        cut = 0 if params.cut is None else self._position(context, params.cut)
-        moved = before_pairs(context, cut)
-        unmarked = Kept(Code.NOT_MARKED, "not marked")
-        pair = Kept(Code.PAIR, "the call or result of a pair that the cut would split")
+        marked = {message: self._list_block_rows(context, message) for message in messages}
+        rows = [self._find_result_row(context, marked[message], message, ordinal) for message, ordinal in params.clear]
+        cut = 0 if params.cut is None else self._find_position(context, params.cut)
+        moved = find_cut_before_pairs(context, cut)
+        unmarked = KeepReason(VerdictCode.NOT_MARKED, "not marked")
+        pair = KeepReason(VerdictCode.PAIR, "the call or result of a pair that the cut would split")
         trigger = self.trigger(state, params)
         return Plan(
             self.name,
@@ -72,31 +72,31 @@ class Manual(BasePolicy):
             context,
             trigger,
             dict.fromkeys(rows, Change("clear", Body.from_text(DEFECT_PLACEHOLDER), self.name)),
-            dropped=(range(moved),),
-            inserts=(SUMMARY,) if moved else (),
-            reason="" if rows or moved else _why_nothing(params.cut, cut),
-            kept=lambda position, block: pair if moved <= position < cut else unmarked,
-            prompt=PROMPT,
-            previous=earlier_summary_row(context, moved),
+            dropped_ranges=(range(moved),),
+            inserts=(SUMMARY_INSERT,) if moved else (),
+            reason="" if rows or moved else _explain_empty_plan(params.cut, cut),
+            keep_reason=lambda position, block: pair if moved <= position < cut else unmarked,
+            prompt=SUMMARY_PROMPT,
+            previous_summary_row=find_earlier_summary_row(context, moved),
         )
 
-    def _position(self, context: Context, message: int) -> int:
+    def _find_position(self, context: Context, message: int) -> int:
         position = len(context) if message == context.at else index_context(context).position_of.get(message)
         if position is None:
             raise PlanError(f"manual: message {message:,} is not in the context at this point")
         return position
 
-    def _blocks(self, context: Context, message: int) -> list[int]:
-        self._position(context, message)
+    def _list_block_rows(self, context: Context, message: int) -> list[int]:
+        self._find_position(context, message)
         return list(context.facts.blocks_of(message)) if message < context.at else []
 
-    def _row(self, context: Context, rows: list[int], message: int, ordinal: int) -> int:
+    def _find_result_row(self, context: Context, rows: list[int], message: int, ordinal: int) -> int:
         if not 0 <= ordinal < len(rows) or context.facts.kind[rows[ordinal]] != Kind.TOOL_RESULT:
             raise PlanError(f"manual: message {message:,} has no tool result at block {ordinal}")
         return rows[ordinal]
 
 
-def _why_nothing(marked: int | None, cut: int) -> str:
+def _explain_empty_plan(marked: int | None, cut: int) -> str:
     if marked is None:
         return "nothing is marked"
     if not cut:

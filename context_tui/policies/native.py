@@ -15,14 +15,14 @@ from pydantic import BaseModel
 
 from context_tui.session.window import Window
 
-ASSUMED_REPLY = 32_000
+OPENCODE_REPLY_TOKENS = 32_000
 """Tokens of a reply that opencode reserves for the largest models, in whose place nothing can be set."""
-CLAUDE_CODE_REPLY, CLAUDE_CODE_RESERVE = 20_000, 33_000
+CLAUDE_CODE_REPLY_TOKENS, CLAUDE_CODE_RESERVED_TOKENS = 20_000, 33_000
 """Tokens of the window that Claude Code keeps for the reply, and with what it keeps besides before it compacts."""
 
 
 @dataclass(frozen=True)
-class Setting:
+class AgentSetting:
     """One setting of an agent: the ``file`` (or environment) that it stands in, the ``key``, the ``value`` as it is
     written there, and a ``note`` on what is known of it; empty where that is nothing.
     """
@@ -34,14 +34,14 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Native:
+class AgentSettings:
     """The settings of an agent for a policy, and the parameters that cannot be set there."""
 
-    settings: Sequence[Setting]
-    fixed: Sequence[str] = ()
+    settings: Sequence[AgentSetting]
+    constant_params: Sequence[str] = ()
 
 
-def as_text(own: Native) -> str:
+def format_agent_settings(own: AgentSettings) -> str:
     """The settings to be copied: keys and values below the file that they belong to, with all else as comments."""
     lines, file = list[str](), ""
     for each in own.settings:
@@ -51,46 +51,48 @@ def as_text(own: Native) -> str:
         lines.append(f"{each.key} = {each.value}")
         if each.note:
             lines.append(f"#   note: {each.note}")
-    if own.fixed:
-        lines.append(f"#   no setting of the agent: {', '.join(own.fixed)}")
+    if own.constant_params:
+        lines.append(f"#   no setting of the agent: {', '.join(own.constant_params)}")
     return "\n".join(lines)
 
 
-Values = Mapping[str, Any]
-_BETA = "send it with the header anthropic-beta: {}"
-_SHELL = "the shell's environment"
+ParamValues = Mapping[str, Any]
+_BETA_HEADER_NOTE = "send it with the header anthropic-beta: {}"
+_SHELL_ENVIRONMENT = "the shell's environment"
 
 
-def native(policy: str, params: BaseModel, window: Window) -> Native | None:
+def build_agent_settings(policy: str, params: BaseModel, window: Window) -> AgentSettings | None:
     """What an agent is to be told so that it compacts by these parameters; None where nothing is known of its settings.
 
     Args:
         policy: the policy's name.
         window: the context window, for settings that are shares of it or tokens.
     """
-    made = _AGENTS.get(policy)
+    made = _SETTINGS_BUILDERS.get(policy)
     return made(params.model_dump(mode="json"), window) if made else None
 
 
-def _claude_code_auto(values: Values, window: Window) -> Native:
+def _build_claude_code_auto(values: ParamValues, window: Window) -> AgentSettings:
     threshold = window.tokens - values["trigger_reserve"]
-    share = 100 * threshold // max(window.tokens - CLAUDE_CODE_REPLY, 1)
+    share = 100 * threshold // max(window.tokens - CLAUDE_CODE_REPLY_TOKENS, 1)
     lowers = "it can only lower the threshold (anthropics/claude-code#31806)"
     ignored = "versions 2.1.79 to 2.1.220 were reported to ignore it (#36381, #57567, #82761): back-test it"
     env = "the env block of settings.json was reported not to set it (#63186)"
-    newer = (
-        f"from 2.1.311 on; the size that it takes the window to have, of which {CLAUDE_CODE_RESERVE:,} are kept free"
-    )
-    return Native(
+    newer = f"from 2.1.311 on; the size that it takes the window to have, of which {CLAUDE_CODE_RESERVED_TOKENS:,} are kept free"
+    return AgentSettings(
         (
-            Setting(_SHELL, "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE", str(share), f"{lowers}; {ignored}; {env}"),
-            Setting("~/.claude/settings.json", "autoCompactWindow", str(threshold + CLAUDE_CODE_RESERVE), newer),
+            AgentSetting(
+                _SHELL_ENVIRONMENT, "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE", str(share), f"{lowers}; {ignored}; {env}"
+            ),
+            AgentSetting(
+                "~/.claude/settings.json", "autoCompactWindow", str(threshold + CLAUDE_CODE_RESERVED_TOKENS), newer
+            ),
         ),
         ("summary_max_tokens",),
     )
 
 
-def _anthropic_clear(values: Values, window: Window) -> Native:
+def _build_anthropic_clear(values: ParamValues, window: Window) -> AgentSettings:
     edit: dict[str, Any] = {
         "type": "clear_tool_uses_20250919",
         "trigger": {"type": "input_tokens", "value": values["trigger_tokens"]},
@@ -101,51 +103,51 @@ def _anthropic_clear(values: Values, window: Window) -> Native:
         edit["clear_at_least"] = {"type": "input_tokens", "value": values["clear_at_least"]}
     if values["except_tools"]:
         edit["exclude_tools"] = values["except_tools"]
-    note = _BETA.format("context-management-2025-06-27")
-    return Native((Setting("the request", "context_management.edits", dumps([edit]), note),))
+    note = _BETA_HEADER_NOTE.format("context-management-2025-06-27")
+    return AgentSettings((AgentSetting("the request", "context_management.edits", dumps([edit]), note),))
 
 
-def _anthropic_compact(values: Values, window: Window) -> Native:
+def _build_anthropic_compact(values: ParamValues, window: Window) -> AgentSettings:
     trigger = {"type": "input_tokens", "value": values["trigger_tokens"]}
     edit = dumps([{"type": "compact_20260112", "trigger": trigger}])
-    note = f"{_BETA.format('compact-2026-01-12')}; less than 50,000 is reported to be refused"
-    return Native((Setting("the request", "context_management.edits", edit, note),))
+    note = f"{_BETA_HEADER_NOTE.format('compact-2026-01-12')}; less than 50,000 is reported to be refused"
+    return AgentSettings((AgentSetting("the request", "context_management.edits", edit, note),))
 
 
-def _codex(values: Values, window: Window) -> Native:
+def _build_codex(values: ParamValues, window: Window) -> AgentSettings:
     limit = min(int(window.model_tokens * values["trigger_share"]), values["trigger_at_most"])
     note = "newer versions take at most 90 % of the window; in older ones the value took the place of these"
-    setting = Setting("~/.codex/config.toml", "model_auto_compact_token_limit", str(limit), note)
-    return Native((setting,), ("keep_user_tokens",))
+    setting = AgentSetting("~/.codex/config.toml", "model_auto_compact_token_limit", str(limit), note)
+    return AgentSettings((setting,), ("keep_user_tokens",))
 
 
-def _opencode_prune(values: Values, window: Window) -> Native:
+def _build_opencode_prune(values: ParamValues, window: Window) -> AgentSettings:
     note = "off in the newest versions until it is set"
-    setting = Setting("opencode.json", "compaction.prune", "true", note)
-    return Native((setting,), ("keep_turns", "keep_result_tokens", "except_tools", "clear_more_than"))
+    setting = AgentSetting("opencode.json", "compaction.prune", "true", note)
+    return AgentSettings((setting,), ("keep_turns", "keep_result_tokens", "except_tools", "clear_more_than"))
 
 
-def _opencode_compact(values: Values, window: Window) -> Native:
-    reserved = max(values["trigger_reserve"] - ASSUMED_REPLY, 0)
-    note = f"what is kept besides the model's largest reply, {ASSUMED_REPLY:,} tokens here"
-    return Native(
+def _build_opencode_compact(values: ParamValues, window: Window) -> AgentSettings:
+    reserved = max(values["trigger_reserve"] - OPENCODE_REPLY_TOKENS, 0)
+    note = f"what is kept besides the model's largest reply, {OPENCODE_REPLY_TOKENS:,} tokens here"
+    return AgentSettings(
         (
-            Setting("opencode.json", "compaction.reserved", str(reserved), note),
-            Setting("opencode.json", "compaction.preserve_recent_tokens", str(values["keep_at_most"])),
+            AgentSetting("opencode.json", "compaction.reserved", str(reserved), note),
+            AgentSetting("opencode.json", "compaction.preserve_recent_tokens", str(values["keep_at_most"])),
         ),
         ("keep_share_of_trigger", "keep_at_least", "summary_max_tokens"),
     )
 
 
-def _gemini(values: Values, window: Window) -> Native:
+def _build_gemini(values: ParamValues, window: Window) -> AgentSettings:
     key, share = "model.compressionThreshold", f"{values['trigger_share']:g}"
     note = "chatCompression.contextPercentageThreshold in older versions"
-    return Native(
-        (Setting("~/.gemini/settings.json", key, share, note),), ("keep_share_of_context", "keep_result_tokens")
+    return AgentSettings(
+        (AgentSetting("~/.gemini/settings.json", key, share, note),), ("keep_share_of_context", "keep_result_tokens")
     )
 
 
-def _langchain_clear(values: Values, window: Window) -> Native:
+def _build_langchain_clear(values: ParamValues, window: Window) -> AgentSettings:
     arguments = {
         "trigger": values["trigger_tokens"],
         "keep": values["keep_results"],
@@ -155,89 +157,89 @@ def _langchain_clear(values: Values, window: Window) -> Native:
     }
     call = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
     note = "clear_at_least stops there; at Anthropic's API it is a condition"
-    return Native((Setting("ContextEditingMiddleware", "edits", f"[ClearToolUsesEdit({call})]", note),))
+    return AgentSettings((AgentSetting("ContextEditingMiddleware", "edits", f"[ClearToolUsesEdit({call})]", note),))
 
 
-def _langchain_summarize(values: Values, window: Window) -> Native:
-    keep = Setting("SummarizationMiddleware", "keep", repr(("messages", values["keep_messages"])))
+def _build_langchain_summarize(values: ParamValues, window: Window) -> AgentSettings:
+    keep = AgentSetting("SummarizationMiddleware", "keep", repr(("messages", values["keep_messages"])))
     trigger = values["trigger_tokens"]
     if not trigger:
-        return Native((keep,), ("trigger_tokens",))
+        return AgentSettings((keep,), ("trigger_tokens",))
     note = "the summarizer reads the last 4,000 tokens of the head unless trim_tokens_to_summarize is set"
-    return Native((Setting("SummarizationMiddleware", "trigger", repr(("tokens", trigger)), note), keep))
+    return AgentSettings((AgentSetting("SummarizationMiddleware", "trigger", repr(("tokens", trigger)), note), keep))
 
 
-def _openhands(values: Values, window: Window) -> Native:
+def _build_openhands(values: ParamValues, window: Window) -> AgentSettings:
     made = "LLMSummarizingCondenser"
-    return Native(
+    return AgentSettings(
         (
-            Setting(made, "max_size", str(values["trigger_messages"]), "it counts events; these are messages"),
-            Setting(made, "keep_first", str(values["keep_first"])),
+            AgentSetting(made, "max_size", str(values["trigger_messages"]), "it counts events; these are messages"),
+            AgentSetting(made, "keep_first", str(values["keep_first"])),
         ),
         ("keep_messages", "progress"),
     )
 
 
-def _openhands_masking(values: Values, window: Window) -> Native:
+def _build_openhands_masking(values: ParamValues, window: Window) -> AgentSettings:
     file, note = "config.toml, [condenser]", "of the older condensers; it counts events"
-    return Native(
+    return AgentSettings(
         (
-            Setting(file, "type", '"observation_masking"', note),
-            Setting(file, "attention_window", str(values["keep_messages"])),
+            AgentSetting(file, "type", '"observation_masking"', note),
+            AgentSetting(file, "attention_window", str(values["keep_messages"])),
         )
     )
 
 
-def _swe_agent(values: Values, window: Window) -> Native:
+def _build_swe_agent(values: ParamValues, window: Window) -> AgentSettings:
     entry = {"type": "last_n_observations", "n": values["keep_results"], "polling": values["keep_every"]}
     note = "polling above 1 keeps the beginning of the prompt for some calls, for the prompt cache"
-    return Native((Setting("the agent's YAML", "agent.history_processors", dumps([entry]), note),))
+    return AgentSettings((AgentSetting("the agent's YAML", "agent.history_processors", dumps([entry]), note),))
 
 
-def _roo_condense(values: Values, window: Window) -> Native:
+def _build_roo_condense(values: ParamValues, window: Window) -> AgentSettings:
     percent = str(round(100 * values["trigger_share"]))
-    setting = Setting(
+    setting = AgentSetting(
         "Roo's settings, Context", "autoCondenseContextPercent", percent, "5 to 100, for each profile too"
     )
-    return Native((setting,), ("trigger_share_2", "trigger_reserve"))
+    return AgentSettings((setting,), ("trigger_share_2", "trigger_reserve"))
 
 
-def _goose(values: Values, window: Window) -> Native:
+def _build_goose(values: ParamValues, window: Window) -> AgentSettings:
     note = "0 or less, and 1 or more, turn it off"
-    setting = Setting(_SHELL, "GOOSE_AUTO_COMPACT_THRESHOLD", f"{values['trigger_share']:g}", note)
-    return Native((setting,), ("keep_user_messages",))
+    setting = AgentSetting(_SHELL_ENVIRONMENT, "GOOSE_AUTO_COMPACT_THRESHOLD", f"{values['trigger_share']:g}", note)
+    return AgentSettings((setting,), ("keep_user_messages",))
 
 
-def _pi(values: Values, window: Window) -> Native:
+def _build_pi(values: ParamValues, window: Window) -> AgentSettings:
     file = "~/.pi/agent/settings.json"
-    return Native(
+    return AgentSettings(
         (
-            Setting(file, "compaction.reserveTokens", str(values["trigger_reserve"])),
-            Setting(file, "compaction.keepRecentTokens", str(values["keep_tokens"])),
+            AgentSetting(file, "compaction.reserveTokens", str(values["trigger_reserve"])),
+            AgentSetting(file, "compaction.keepRecentTokens", str(values["keep_tokens"])),
         )
     )
 
 
-def _aider(values: Values, window: Window) -> Native:
+def _build_aider(values: ParamValues, window: Window) -> AgentSettings:
     limit = min(
         max(int(window.tokens * values["trigger_share"]), values["trigger_at_least"]), values["trigger_at_most"]
     )
-    setting = Setting("the command line", "--max-chat-history-tokens", str(limit))
-    return Native((setting,), ("keep_share_of_trigger",))
+    setting = AgentSetting("the command line", "--max-chat-history-tokens", str(limit))
+    return AgentSettings((setting,), ("keep_share_of_trigger",))
 
 
-def _defect(values: Values, window: Window) -> Native:
+def _build_defect(values: ParamValues, window: Window) -> AgentSettings:
     keys = ("microcompact_ratio", "compact_soft_ratio", "compact_ratio")
-    found = [Setting("defect's configuration, [turn]", key, f"{values[key]:g}") for key in keys if key in values]
+    found = [AgentSetting("defect's configuration, [turn]", key, f"{values[key]:g}") for key in keys if key in values]
     if values.get("threshold") is not None:
         note = "in place of compact_ratio only"
         key = "compact_threshold_tokens"
-        found.append(Setting("defect's configuration, [turn]", key, str(values["threshold"]), note))
+        found.append(AgentSetting("defect's configuration, [turn]", key, str(values["threshold"]), note))
     fixed = ("keep_recent_turns", "min_clear_tokens", "assistant_boundary")
-    return Native(found, [name for name in fixed if name in values])
+    return AgentSettings(found, [name for name in fixed if name in values])
 
 
-def _agent_sdk(values: Values, window: Window) -> Native:
+def _build_agent_sdk(values: ParamValues, window: Window) -> AgentSettings:
     names = {
         "context_budget": "context_budget",
         "threshold_pct": "prune_threshold_pct",
@@ -249,38 +251,38 @@ def _agent_sdk(values: Values, window: Window) -> Native:
     blind = "compared with uncached input tokens, which with a warm cache at Anthropic are few: then it never acts"
     keys = {names[name]: str(value) for name, value in values.items() if name in names}
     notes = {"context_budget": blind}
-    return Native([Setting("[compaction]", key, value, notes.get(key, "")) for key, value in keys.items()])
+    return AgentSettings([AgentSetting("[compaction]", key, value, notes.get(key, "")) for key, value in keys.items()])
 
 
-def _constants(values: Values, window: Window) -> Native:
-    return Native((), tuple(values))
+def _build_constants(values: ParamValues, window: Window) -> AgentSettings:
+    return AgentSettings((), tuple(values))
 
 
-_AGENTS: dict[str, Callable[[Values, Window], Native]] = {
-    "claude-code-auto": _claude_code_auto,
-    "claude-code-micro": _constants,
-    "claude-code-micro-by-size": _constants,
-    "anthropic-clear-tool-uses": _anthropic_clear,
-    "anthropic-compact": _anthropic_compact,
-    "codex": _codex,
-    "opencode-prune": _opencode_prune,
-    "opencode-compact": _opencode_compact,
-    "gemini-compress": _gemini,
-    "langchain-clear": _langchain_clear,
-    "langchain-summarize": _langchain_summarize,
-    "openhands-condenser": _openhands,
-    "openhands-masking": _openhands_masking,
-    "swe-agent-last-n": _swe_agent,
-    "roo-condense": _roo_condense,
-    "goose": _goose,
-    "pi": _pi,
-    "aider": _aider,
-    "defect": _defect,
-    "defect-microcompact": _defect,
-    "defect-compact": _defect,
-    "agent-sdk": _agent_sdk,
-    "agent-sdk-prune": _agent_sdk,
-    "agent-sdk-compact": _agent_sdk,
-    "koda": _constants,
-    "koda-microcompact": _constants,
+_SETTINGS_BUILDERS: dict[str, Callable[[ParamValues, Window], AgentSettings]] = {
+    "claude-code-auto": _build_claude_code_auto,
+    "claude-code-micro": _build_constants,
+    "claude-code-micro-by-size": _build_constants,
+    "anthropic-clear-tool-uses": _build_anthropic_clear,
+    "anthropic-compact": _build_anthropic_compact,
+    "codex": _build_codex,
+    "opencode-prune": _build_opencode_prune,
+    "opencode-compact": _build_opencode_compact,
+    "gemini-compress": _build_gemini,
+    "langchain-clear": _build_langchain_clear,
+    "langchain-summarize": _build_langchain_summarize,
+    "openhands-condenser": _build_openhands,
+    "openhands-masking": _build_openhands_masking,
+    "swe-agent-last-n": _build_swe_agent,
+    "roo-condense": _build_roo_condense,
+    "goose": _build_goose,
+    "pi": _build_pi,
+    "aider": _build_aider,
+    "defect": _build_defect,
+    "defect-microcompact": _build_defect,
+    "defect-compact": _build_defect,
+    "agent-sdk": _build_agent_sdk,
+    "agent-sdk-prune": _build_agent_sdk,
+    "agent-sdk-compact": _build_agent_sdk,
+    "koda": _build_constants,
+    "koda-microcompact": _build_constants,
 }

@@ -7,16 +7,16 @@ from context_tui.session.values import Kind
 from context_tui.tokens.context_index import memoize_by_messages
 
 
-def before_pairs(context: Context, cut: int) -> int:
+def find_cut_before_pairs(context: Context, cut: int) -> int:
     """The latest position up to *cut* that splits no call from its result."""
-    calls = open_calls(context)
+    calls = find_open_calls(context)
     while calls[cut] < cut:
         cut = calls[cut]
     return cut
 
 
 @memoize_by_messages
-def open_calls(context: Context) -> list[int]:
+def find_open_calls(context: Context) -> list[int]:
     """Per cut, the position of the first call before it whose result is at or behind it; the cut itself where none is.
 
     Two calls may have one id, and a call several results: a result belongs to the last call before it, and a call is

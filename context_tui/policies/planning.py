@@ -8,9 +8,9 @@ from typing import Any
 from context_tui.compaction.plan import Plan
 from context_tui.errors import PlanError
 from context_tui.policies.base import Params, Policy
-from context_tui.policies.parameters import params_for
-from context_tui.policies.registry import policy_named
-from context_tui.policies.runtime_state import runtime_state_of
+from context_tui.policies.parameters import build_params
+from context_tui.policies.registry import find_policy
+from context_tui.policies.runtime_state import build_runtime_state
 from context_tui.session.session import Session
 
 
@@ -36,13 +36,13 @@ def plan(
     Raises:
         PlanError: no such policy, parameter or message.
     """
-    chosen = policy_named(policy)
+    chosen = find_policy(policy)
     if window is not None:
         session = session.with_window(window)
-    return plan_with(
+    return build_plan(
         session,
         chosen,
-        params_for(chosen, params),
+        build_params(chosen, params),
         at=at,
         idle_seconds=idle_seconds,
         force=force,
@@ -50,7 +50,7 @@ def plan(
     )
 
 
-def plan_with(
+def build_plan(
     session: Session,
     policy: Policy,
     params: Params,
@@ -68,5 +68,5 @@ def plan_with(
     if idle_seconds is not None and not 0 <= idle_seconds < inf:
         raise PlanError(f"idle_seconds={idle_seconds}: must be a number of seconds, 0 or more")
     context = session.context_at(at)
-    state = runtime_state_of(context, session.window_at(context.at), len(session), idle_seconds, force, firing_only)
+    state = build_runtime_state(context, session.window_at(context.at), len(session), idle_seconds, force, firing_only)
     return policy.plan(context, params, state)

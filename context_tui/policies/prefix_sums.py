@@ -15,14 +15,14 @@ class PrefixSums:
         self._levels = [level for level, _ in pairs]
         self._sums = list(accumulate((amount for _, amount in pairs), initial=0))
 
-    def below(self, value: float) -> int:
+    def sum_below(self, value: float) -> int:
         """The sum of the amounts at levels below *value*."""
         return self._sums[bisect_left(self._levels, value)]
 
-    def at_least(self, value: float) -> int:
+    def sum_at_least(self, value: float) -> int:
         """The sum of the amounts at *value* and above."""
-        return self._sums[-1] - self.below(value)
+        return self._sums[-1] - self.sum_below(value)
 
-    def above(self, value: float) -> int:
+    def sum_above(self, value: float) -> int:
         """The sum of the amounts at levels above *value*."""
         return self._sums[-1] - self._sums[bisect_right(self._levels, value)]

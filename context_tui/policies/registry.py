@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 from context_tui.app.plugins import Plugins
-from context_tui.compaction.changes import Change, Changes
+from context_tui.compaction.changes import Change, LazyChanges
 from context_tui.compaction.plan import Plan, Trigger
-from context_tui.compaction.verdicts import Code, Kept
+from context_tui.compaction.verdicts import KeepReason, VerdictCode
 from context_tui.errors import PlanError
 from context_tui.policies.base import Belief, Params, Policy
 from context_tui.policies.runtime_state import RuntimeState
@@ -33,13 +33,13 @@ PRESETS = (
 )
 """The policies that are TOML in the folder ``presets``: the rules of known runtimes, each chosen by its name."""
 
-DEFAULT, MANUAL = "defect-microcompact", "manual"
+DEFAULT_POLICY, MANUAL_POLICY = "defect-microcompact", "manual"
 """The policy to begin with, and the one that marks set by hand go to."""
 
 
-def _wrong_with(name: str, policy: Any) -> str:
+def _find_policy_error(name: str, policy: Any) -> str:
     """What keeps a loaded object from being the policy of this name; empty when nothing does."""
-    missing = [each for each in _MEMBERS if not hasattr(policy, each)]
+    missing = [each for each in _POLICY_MEMBERS if not hasattr(policy, each)]
     if missing:
         return f"it lacks {', '.join(missing)}"
     if policy.name != name:
@@ -50,10 +50,10 @@ def _wrong_with(name: str, policy: Any) -> str:
     return ""
 
 
-_MEMBERS = tuple(name for name in (*Policy.__annotations__, *vars(Policy)) if not name.startswith("_"))
+_POLICY_MEMBERS = tuple(name for name in (*Policy.__annotations__, *vars(Policy)) if not name.startswith("_"))
 
 
-class Guarded:
+class GuardedPolicy:
     """A policy of another package: what goes wrong in it is an error of the policy, in one line."""
 
     def __init__(self, policy: Policy) -> None:
@@ -64,72 +64,72 @@ class Guarded:
 
     def trigger(self, state: RuntimeState, params: Any) -> Trigger:
         """Its trigger."""
-        return self._of(Trigger, "trigger", self._safely(self._policy.trigger, state, params))
+        return self._check_type(Trigger, "trigger", self._call_safely(self._policy.trigger, state, params))
 
     def plan(self, context: Context, params: Any, state: RuntimeState) -> Plan:
         """Its plan."""
-        plan = self._of(Plan, "plan", self._safely(self._policy.plan, context, params, state))
-        self._of(Trigger, "trigger", plan.trigger)
-        if wrong := _wrong_with_plan(plan, self._policy.name, context):
+        plan = self._check_type(Plan, "plan", self._call_safely(self._policy.plan, context, params, state))
+        self._check_type(Trigger, "trigger", plan.trigger)
+        if wrong := _find_plan_error(plan, self._policy.name, context):
             raise PlanError(f"policy {self._policy.name} failed: {wrong}")
-        return replace(plan, kept=lambda position, block: self._kept(plan, position, block))
+        return replace(plan, keep_reason=lambda position, block: self._find_keep_reason(plan, position, block))
 
     def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
         """Its curve."""
-        sizes: object = self._safely(self._policy.curve, context, params, state, name, values)
+        sizes: object = self._call_safely(self._policy.curve, context, params, state, name, values)
         if not (isinstance(sizes, list) and len(sizes) == len(values) and all(isinstance(size, int) for size in sizes)):
             raise PlanError(f"policy {self._policy.name} failed: its curve is not a number for each value")
         return sizes
 
-    def runs(self, params: Any) -> Sequence[str]:
+    def nested_policies(self, params: Any) -> Sequence[str]:
         """The policies that it runs."""
-        return self._safely(self._policy.runs, params)
+        return self._call_safely(self._policy.nested_policies, params)
 
     def steps(self, params: Any) -> Sequence[tuple[Policy, Any]]:
         """What it is made of."""
-        return self._safely(self._policy.steps, params)
+        return self._call_safely(self._policy.steps, params)
 
-    def derived(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
+    def implied_value(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
         """What it derives; nothing where that fails."""
-        return self._quietly(int, self._policy.derived, name, params, context, state)
+        return self._call_or_none(int, self._policy.implied_value, name, params, context, state)
 
-    def end(self, name: str, params: Any, context: Context) -> int | None:
+    def slider_max(self, name: str, params: Any, context: Context) -> int | None:
         """Where a parameter ends; what its unit says where that fails."""
-        return self._quietly(int, self._policy.end, name, params, context)
+        return self._call_or_none(int, self._policy.slider_max, name, params, context)
 
-    def believed(self, state: RuntimeState) -> Belief | None:
+    def believed_size(self, state: RuntimeState) -> Belief | None:
         """What it believes; nothing where that fails."""
-        return self._quietly(Belief, self._policy.believed, state)
+        return self._call_or_none(Belief, self._policy.believed_size, state)
 
-    def background(self, state: RuntimeState, params: Any) -> bool:
+    def runs_in_background(self, state: RuntimeState, params: Any) -> bool:
         """Whether it works in the background; it does not where that fails."""
-        return bool(self._quietly(bool, self._policy.background, state, params))
+        return bool(self._call_or_none(bool, self._policy.runs_in_background, state, params))
 
     def hint(self, context: Context) -> str:
         """Its hint; nothing where that fails."""
-        return self._quietly(str, self._policy.hint, context) or ""
+        return self._call_or_none(str, self._policy.hint, context) or ""
 
-    def _kept(self, plan: Plan, position: int, block: int | None) -> Kept:
+    def _find_keep_reason(self, plan: Plan, position: int, block: int | None) -> KeepReason:
         """Why something is kept; this is asked while the screen is drawn, where nothing may fail."""
         try:
-            return self._of(Kept, "reason", self._safely(plan.kept, position, block))
+            return self._check_type(KeepReason, "reason", self._call_safely(plan.keep_reason, position, block))
         except PlanError as error:
-            return Kept(Code.KEPT, str(error))
+            return KeepReason(VerdictCode.KEPT, str(error))
 
-    def _of(self, kind: type[T], what: str, answer: object) -> T:
+    def _check_type(self, kind: type[T], what: str, answer: object) -> T:
         if not isinstance(answer, kind):
             words = f"its {what} is {type(answer).__name__}, not a {kind.__name__}"
             raise PlanError(f"policy {self._policy.name} failed: {words}")
         return answer
 
-    def _quietly(self, kind: type[T], ask: Callable[P, T | None], *args: P.args, **kwargs: P.kwargs) -> T | None:
+    def _call_or_none(self, kind: type[T], ask: Callable[P, T | None], *args: P.args, **kwargs: P.kwargs) -> T | None:
         try:
-            answer: object = self._safely(ask, *args, **kwargs)
+            answer: object = self._call_safely(ask, *args, **kwargs)
         except PlanError:
             return None
         return answer if isinstance(answer, kind) else None
 
-    def _safely(self, ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    def _call_safely(self, ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return ask(*args, **kwargs)
         except PlanError:
@@ -139,42 +139,42 @@ class Guarded:
             raise PlanError(f"policy {self._policy.name} failed: {words}") from error
 
 
-def _wrong_with_plan(plan: Plan, name: str, context: Context) -> str:
+def _find_plan_error(plan: Plan, name: str, context: Context) -> str:
     """What keeps a plan of another package from being told and carried out; empty when nothing does."""
     if plan.policy != name or plan.context is not context:
         return "its plan is of another policy or context"
-    if not all(number is None or isinstance(number, int) for number in (plan.saved, plan.freed)):
+    if not all(number is None or isinstance(number, int) for number in (plan.tokens_saved, plan.tokens_freed)):
         return "what its plan saved is no number"
     report: list[tuple[object, object]] = [*(plan.report or {}).items()]
     if not all(isinstance(key, str) and isinstance(value, int) for key, value in report):
         return "the report of its plan is not numbers by name"
     # Changes of our own kind are made from one another; all of them would be tens of thousands.
-    given = {} if isinstance(plan.changes, Changes) else plan.changes
+    given = {} if isinstance(plan.changes, LazyChanges) else plan.changes
     rows = range(len(context.facts.kind))
     if not all(row in rows and isinstance(change, Change) for row, change in given.items()):
         return "the changes of its plan are not Change by block row"
     return ""
 
 
-def _preset(name: str) -> Policy:
-    from context_tui.policies.toml import preset  # the parts and TOML: for who asks for one
+def _load_preset(name: str) -> Policy:
+    from context_tui.policies.toml import read_preset  # the parts and TOML: for who asks for one
 
-    return preset(name)
+    return read_preset(name)
 
 
-def _made_of(loaded: Any) -> Any:
+def _load_entry_point(loaded: Any) -> Any:
     """The policy that an entry point names: a class, or the text or the path of one that is TOML."""
     made = loaded() if callable(loaded) else loaded
     if not isinstance(made, str | PathLike):
         return made
-    from context_tui.policies.toml import policy_of, read_policy
+    from context_tui.policies.toml import parse_policy, read_policy
 
     if isinstance(made, str) and "\n" in made:
-        return policy_of(made, "its TOML")
+        return parse_policy(made, "its TOML")
     return read_policy(Path(made))
 
 
-def _in_files() -> Iterator[tuple[str, Callable[[], Policy]]]:
+def _find_policy_files() -> Iterator[tuple[str, Callable[[], Policy]]]:
     """The policies of the folder beside the configuration file."""
     from context_tui.app.config import config_path  # where the user's files are
 
@@ -182,10 +182,10 @@ def _in_files() -> Iterator[tuple[str, Callable[[], Policy]]]:
     with suppress(OSError, RuntimeError):  # no home, or no way into the folder
         paths = sorted(config_path().with_name("policies").glob("*.toml"))
     for path in paths:
-        yield str(path), partial(_read, path)
+        yield str(path), partial(_read_policy_file, path)
 
 
-def _read(path: Path) -> Policy:
+def _read_policy_file(path: Path) -> Policy:
     from context_tui.policies.toml import read_policy
 
     return read_policy(path)
@@ -202,16 +202,16 @@ POLICIES: Plugins[Policy] = Plugins(
         "agent-sdk-compact": "context_tui.policies.agent_sdk_compact:AgentSdkCompact",
         "manual": "context_tui.policies.manual:Manual",
         "chain": "context_tui.policies.chain:Chain",
-        **dict.fromkeys(PRESETS, _preset),
+        **dict.fromkeys(PRESETS, _load_preset),
     },
-    _wrong_with,
-    lambda policy: cast(Policy, Guarded(policy)),
-    _made_of,
-    _in_files,
+    _find_policy_error,
+    lambda policy: cast(Policy, GuardedPolicy(policy)),
+    _load_entry_point,
+    _find_policy_files,
 )
 
 
-def policy_named(name: str) -> Policy:
+def find_policy(name: str) -> Policy:
     """The policy of this name.
 
     Raises:
@@ -221,11 +221,11 @@ def policy_named(name: str) -> Policy:
         return POLICIES[name]
     near = get_close_matches(name, POLICIES, 1)
     others = "and presets that `context-tui policies` lists"
-    hint = f"did you mean {near[0]}?" if near else f"available: {', '.join(SHOWN)}, {others}"
+    hint = f"did you mean {near[0]}?" if near else f"available: {', '.join(LISTED_POLICIES)}, {others}"
     raise PlanError(f"unknown policy {name!r}; {hint}")
 
 
-class Shown(Mapping[str, Policy]):
+class ListedPolicies(Mapping[str, Policy]):
     """Of the policies those that keys choose and that are planned side by side: all but the presets."""
 
     def __getitem__(self, name: str) -> Policy:
@@ -242,18 +242,18 @@ class Shown(Mapping[str, Policy]):
     def __contains__(self, name: object) -> bool:
         return name not in PRESETS and name in POLICIES
 
-    def and_chosen(self, name: str) -> list[str]:
+    def list_names_with(self, name: str) -> list[str]:
         """Their names, and behind them that of a policy that was chosen and is none of them."""
         return [*self] if name in self or name not in POLICIES else [*self, name]
 
 
-SHOWN = Shown()
+LISTED_POLICIES = ListedPolicies()
 
 
-def runtimes() -> dict[str, Policy]:
+def find_runtimes() -> dict[str, Policy]:
     """The runtimes whose policies are shown, each with one of these, which says what size it believes."""
     found: dict[str, Policy] = {}
-    for policy in SHOWN.values():
+    for policy in LISTED_POLICIES.values():
         if policy.runtime:
             found.setdefault(policy.runtime, policy)
     return found

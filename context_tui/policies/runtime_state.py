@@ -17,18 +17,18 @@ from context_tui.tokens.running_sizes import count_past_reasoning
 class RuntimeState:
     """The moment before message ``at``: tokens, and seconds since the last assistant message (None: not known).
 
-    ``believed`` is baseline plus delta (system 2); ``recorded`` the usage of the last request of this epoch, if any;
+    ``believed_tokens`` is baseline plus delta (system 2); ``recorded_usage`` the usage of the last request of this epoch, if any;
     ``at_end`` says that the recording ends here, which counts as idle; ``input_includes_cache`` that a runtime is told
     cached tokens as input tokens too; ``forced`` that a plan is wanted whatever the trigger says; ``firing_only`` that,
-    of several policies, only those run that fire, where one does; ``rewritten`` that a policy before this one has
-    cleared something, so that ``believed`` is an estimate of what it left; ``estimated`` are tokens (``bytes/4``) of
-    the whole context, ``messages`` and ``results`` how many messages and tool results it has, ``reply`` tokens of the
-    reply of that last request, ``reasoning`` those that the runtime takes the hidden reasoning of ended turns to be.
+    of several policies, only those run that fire, where one does; ``context_rewritten`` that a policy before this one has
+    cleared something, so that ``believed_tokens`` is an estimate of what it left; ``estimated_tokens`` are tokens (``bytes/4``) of
+    the whole context, ``message_count`` and ``result_count`` how many messages and tool results it has, ``reply_tokens`` tokens of the
+    reply of that last request, ``reasoning_tokens`` those that the runtime takes the hidden reasoning of ended turns to be.
     """
 
     at: int
-    believed: int
-    recorded: Usage | None
+    believed_tokens: int
+    recorded_usage: Usage | None
     idle_seconds: float | None
     at_end: bool
     has_assistant: bool
@@ -36,22 +36,22 @@ class RuntimeState:
     input_includes_cache: bool = False
     forced: bool = False
     firing_only: bool = False
-    rewritten: bool = False
-    estimated: int = field(kw_only=True)
-    messages: int = field(kw_only=True)
-    results: int = field(kw_only=True)
-    reply: int = field(kw_only=True)
-    reasoning: int = field(kw_only=True)
+    context_rewritten: bool = False
+    estimated_tokens: int = field(kw_only=True)
+    message_count: int = field(kw_only=True)
+    result_count: int = field(kw_only=True)
+    reply_tokens: int = field(kw_only=True)
+    reasoning_tokens: int = field(kw_only=True)
 
     @property
-    def input_tokens(self) -> int | None:
+    def reported_input_tokens(self) -> int | None:
         """Input tokens of the last reply as agent-sdk reads them: at Anthropic without cached ones."""
-        if self.recorded is None:
+        if self.recorded_usage is None:
             return None
-        return self.recorded.context if self.input_includes_cache else self.recorded.fresh
+        return self.recorded_usage.context if self.input_includes_cache else self.recorded_usage.fresh
 
 
-def idle_at(facts: Facts, context: Context, length: int) -> tuple[float | None, bool]:
+def compute_idle_seconds(facts: Facts, context: Context, length: int) -> tuple[float | None, bool]:
     """Seconds from the end of the context's last assistant message to message ``at``; and if the recording ends."""
     if context.at >= length:
         return None, True
@@ -62,13 +62,13 @@ def idle_at(facts: Facts, context: Context, length: int) -> tuple[float | None, 
     return None, False
 
 
-def _reply(context: Context, request: int) -> int:
+def _count_reply_tokens(context: Context, request: int) -> int:
     """Estimated tokens of the reply of a request (a row, or -1)."""
     position = index_context(context).position_of.get(context.facts.request_message[request]) if request >= 0 else None
     return 0 if position is None else index_context(context).tokens[position]
 
 
-def runtime_state_of(
+def build_runtime_state(
     context: Context,
     window: Window,
     length: int,
@@ -79,13 +79,13 @@ def runtime_state_of(
     """The moment at the context's point, in a session of *length* messages."""
     facts = context.facts
     request = find_last_request(context)
-    idle, at_end = idle_at(facts, context, length)
+    idle, at_end = compute_idle_seconds(facts, context, length)
     if idle_seconds is not None:
         idle, at_end = idle_seconds, False
     return RuntimeState(
         at=context.at,
-        believed=compute_believed_size(context).tokens,
-        recorded=facts.requests[request] if request >= 0 else None,
+        believed_tokens=compute_believed_size(context).tokens,
+        recorded_usage=facts.requests[request] if request >= 0 else None,
         idle_seconds=idle,
         at_end=at_end,
         has_assistant=any(facts.role[message] == Role.ASSISTANT for message in context.order),
@@ -93,9 +93,9 @@ def runtime_state_of(
         input_includes_cache=facts.input_includes_cache,
         forced=forced,
         firing_only=firing_only,
-        estimated=index_context(context).total,
-        messages=len(context),
-        results=len(index_context(context).results.block),
-        reply=_reply(context, request),
-        reasoning=count_past_reasoning(facts, context.order),
+        estimated_tokens=index_context(context).total,
+        message_count=len(context),
+        result_count=len(index_context(context).results.block),
+        reply_tokens=_count_reply_tokens(context, request),
+        reasoning_tokens=count_past_reasoning(facts, context.order),
     )

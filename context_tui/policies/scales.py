@@ -18,75 +18,79 @@ _SECONDS = (
     *(0, 1, 2, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 300, 420, 600, 900, 1_200, 1_800, 2_700),
     *(3_600, 5_400, 7_200, 10_800, 14_400, 21_600, 28_800, 43_200, 86_400, 172_800, 259_200, 604_800),
 )
-SMALL = 40
+MAX_LINEAR_RANGE = 40
 """A range of whole numbers up to here is shown linearly: each has a place of its own on a track."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Values from ``low`` to ``high`` that are allowed, and the part up to ``reach`` that the track shows.
+    """Values from ``low`` to ``high`` that are allowed, and the part up to ``track_end`` that the track shows.
 
-    ``rungs`` are the values that a step goes to; without them it goes ``step`` further. No step goes beyond the track:
+    ``round_values`` are the values that a step goes to; without them it goes ``step`` further. No step goes beyond the track:
     only what is typed does.
     """
 
     low: Number
     high: Number
-    reach: Number
+    track_end: Number
     step: Number = 1
-    rungs: tuple[int, ...] = ()
+    round_values: tuple[int, ...] = ()
     log: bool = False
-    soft: Number = 1
+    log_offset: Number = 1
     """On a log scale, about where it stops being linear: what is far below the default needs no room."""
 
-    def share(self, value: Number) -> float:
+    def compute_share(self, value: Number) -> float:
         """Where the value stands: 0 at the low end of the track, 1 at its other end or beyond."""
-        span = self._place(self.reach)
-        return min(1.0, max(0.0, self._place(value) / span)) if span > 0 else 0.0
+        span = self._compute_place(self.track_end)
+        return min(1.0, max(0.0, self._compute_place(value) / span)) if span > 0 else 0.0
 
-    def _place(self, value: Number) -> float:
-        return math.log1p(max(value - self.low, 0) / self.soft) if self.log else value - self.low
+    def _compute_place(self, value: Number) -> float:
+        return math.log1p(max(value - self.low, 0) / self.log_offset) if self.log else value - self.low
 
-    def at(self, share: float) -> Number:
+    def find_value(self, share: float) -> Number:
         """The value at a place of the track, on the nearest rung or step."""
-        place = min(1.0, max(0.0, share)) * self._place(self.reach)
-        value = self.low + (math.expm1(place) * self.soft if self.log else place)
-        if self.rungs:
-            after = bisect_left(self.rungs, value)
-            near = self.rungs[max(after - 1, 0) : after + 1]
-            return min(near, key=lambda rung: abs(self._place(rung) - place))
+        place = min(1.0, max(0.0, share)) * self._compute_place(self.track_end)
+        value = self.low + (math.expm1(place) * self.log_offset if self.log else place)
+        if self.round_values:
+            after = bisect_left(self.round_values, value)
+            near = self.round_values[max(after - 1, 0) : after + 1]
+            return min(near, key=lambda rung: abs(self._compute_place(rung) - place))
         return self.clamp(round(round(value / self.step) * self.step, 2))
 
-    def next(self, value: Number, steps: int) -> Number:
+    def step_value(self, value: Number, steps: int) -> Number:
         """The value *steps* further; never beyond the track, unless *value* is there already."""
         if not steps:
             return value
-        if self.rungs:
-            index = bisect_right(self.rungs, value) + steps - 1 if steps > 0 else bisect_left(self.rungs, value) + steps
-            found: Number = self.rungs[min(max(index, 0), len(self.rungs) - 1)]
+        if self.round_values:
+            index = (
+                bisect_right(self.round_values, value) + steps - 1
+                if steps > 0
+                else bisect_left(self.round_values, value) + steps
+            )
+            found: Number = self.round_values[min(max(index, 0), len(self.round_values) - 1)]
         else:
             found = self.clamp(round(value + steps * self.step, 2))
-        return min(found, max(value, self.reach))
+        return min(found, max(value, self.track_end))
 
     def clamp(self, value: Number) -> Number:
         """The nearest allowed value, whole where the scale counts."""
         value = min(max(value, self.low), self.high)
         return value if isinstance(self.step, float) else round(value)
 
-    def spread(self, count: int) -> list[Number]:
+    def sample_values(self, count: int) -> list[Number]:
         """At most *count* different values over the track, ascending."""
         count = max(count, 2)
-        if not self.log and not isinstance(self.step, float) and self.reach - self.low < count:
-            return list(range(round(self.low), round(self.reach) + 1))
-        if self.rungs:
-            rungs = [rung for rung in self.rungs if rung <= self.reach]
+        if not self.log and not isinstance(self.step, float) and self.track_end - self.low < count:
+            return list(range(round(self.low), round(self.track_end) + 1))
+        if self.round_values:
+            rungs = [rung for rung in self.round_values if rung <= self.track_end]
             if len(rungs) >= count:
                 rungs = [rungs[index * (len(rungs) - 1) // (count - 1)] for index in range(count)]
             return list(dict.fromkeys(rungs))
-        return sorted({self.at(index / (count - 1)) for index in range(count)})
+        return sorted({self.find_value(index / (count - 1)) for index in range(count)})
 
 
-def rungs_of(low: int, high: int, default: int | None, seconds: bool = False) -> tuple[int, ...]:
+def compute_round_values(low: int, high: int, default: int | None, seconds: bool = False) -> tuple[int, ...]:
     """Round numbers from *low* to *high*: powers of two and their halves where the default is one, else decimal."""
     if seconds:
         found = set(_SECONDS)
@@ -99,22 +103,22 @@ def rungs_of(low: int, high: int, default: int | None, seconds: bool = False) ->
     return tuple(sorted(rung for rung in found if low <= rung <= high))
 
 
-def scale_of(low: Number, high: Number, default: Number | None, relevant: Number, unit: str) -> Scale:
+def build_scale(low: Number, high: Number, default: Number | None, slider_max: Number, unit: str) -> Scale:
     """The scale of a setting; its track goes to the default at least, and to *relevant*: the value beyond which nothing
     changes any more in what is open.
     """
     if isinstance(low, float) or isinstance(high, float):
         return Scale(low, high, high, 0.01)
-    reach = min(high, max(relevant, default or 0, low + 1))
+    reach = min(high, max(slider_max, default or 0, low + 1))
     if unit in ("tokens", "bytes", "seconds"):
         fixed = None if default is None else int(default)
-        rungs = rungs_of(int(low), int(high), fixed, unit == "seconds")
+        rungs = compute_round_values(int(low), int(high), fixed, unit == "seconds")
         reach = rungs[min(bisect_left(rungs, reach), len(rungs) - 1)]
         return Scale(low, high, reach, 1, rungs, True, max(1, (fixed or reach) // 16))
-    return Scale(low, high, reach, 1, (), log=unit != "%" and reach - low > SMALL)
+    return Scale(low, high, reach, 1, (), log=unit != "%" and reach - low > MAX_LINEAR_RANGE)
 
 
-def parse(text: str, low: Number, high: Number, optional: bool = False) -> Number | None:
+def parse_number(text: str, low: Number, high: Number, optional: bool = False) -> Number | None:
     """The value of a typed text: ``1500``, ``1,500``, ``1.5k``, ``2m``, ``60%`` for a ratio.
 
     Raises:
@@ -140,12 +144,12 @@ def parse(text: str, low: Number, high: Number, optional: bool = False) -> Numbe
         raise ValueError("it must be a whole number")
     found: Number = value if ratio else int(value)
     if found < low:
-        raise ValueError(f"it must be at least {number(low)}")
+        raise ValueError(f"it must be at least {format_number(low)}")
     if found > high:
-        raise ValueError(f"it must be at most {number(high)}")
+        raise ValueError(f"it must be at most {format_number(high)}")
     return found
 
 
-def number(value: Number) -> str:
+def format_number(value: Number) -> str:
     """A value as it is shown: thousands apart, ratios with their hundredths."""
     return f"{value:,}" if isinstance(value, int) else f"{value:.2f}" if round(value, 2) == value else f"{value:.4f}"

@@ -17,23 +17,29 @@ from pydantic import BaseModel, ValidationError
 
 from context_tui.errors import PlanError
 from context_tui.policies.base import Policy
-from context_tui.policies.composed import composed
-from context_tui.policies.parts.rules import Spec
+from context_tui.policies.composed import build_rule_policy
+from context_tui.policies.parts.rules import PolicySpec
 from context_tui.session.validation import truncate_name
 from context_tui.text.sanitize import sanitize_line
 
-MOST_BYTES = 1_000_000
+MAX_POLICY_BYTES = 1_000_000
 """A file that is larger is no policy."""
-_TABLE = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?$")
-_KEY = re.compile(r"\s*([\w.\"'-]+)\s*=")
-_KINDS = {"int": "a whole number", "float": "a number", "bool": "true or false", "string": "text", "tuple": "a list"}
-_TAGS = ("parts", "policy")
+_TABLE_PATTERN = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?$")
+_KEY_PATTERN = re.compile(r"\s*([\w.\"'-]+)\s*=")
+_TYPE_NAMES = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "string": "text",
+    "tuple": "a list",
+}
+_UNION_TAGS = ("parts", "policy")
 """What pydantic puts in a path for the kind of a rule, which no file says."""
 
 
-def preset(name: str) -> Policy:
+def read_preset(name: str) -> Policy:
     """The preset of this name, from the package."""
-    return policy_of(files("context_tui.policies").joinpath("presets", f"{name}.toml").read_text("utf-8"), name)
+    return parse_policy(files("context_tui.policies").joinpath("presets", f"{name}.toml").read_text("utf-8"), name)
 
 
 def read_policy(path: Path) -> Policy:
@@ -44,20 +50,20 @@ def read_policy(path: Path) -> Policy:
     """
     try:
         with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
+            data = file.read(MAX_POLICY_BYTES + 1)
     except OSError as error:
         raise PlanError(f"{path}: cannot be read: {error.strerror}") from None
-    if len(data) > MOST_BYTES:
+    if len(data) > MAX_POLICY_BYTES:
         raise PlanError(f"{path}: is too large for a policy; name a TOML file")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise PlanError(f"{path}:{line}: is not UTF-8 text; save it as UTF-8") from None
-    return policy_of(text, str(path))
+    return parse_policy(text, str(path))
 
 
-def policy_of(text: str, where: str) -> Policy:
+def parse_policy(text: str, where: str) -> Policy:
     """The policy in a text of TOML; *where* names it in errors.
 
     Raises:
@@ -72,39 +78,39 @@ def policy_of(text: str, where: str) -> Policy:
         what = re.sub(r" \(at .*\)$", "", words)
         raise PlanError(f"{where}:{at}: is not valid TOML: {what}") from None
     try:
-        return composed(Spec(**tables))
+        return build_rule_policy(PolicySpec(**tables))
     except ValidationError as error:
-        raise PlanError(_told(error, text, where)) from None
+        raise PlanError(_format_validation_error(error, text, where)) from None
     except TypeError:
         raise PlanError(f"{where}:1: is not valid: keys must be names") from None
     except PlanError as error:
-        raise PlanError(f"{where}:{_line_of(text, _rule_at(error, tables))}: {error}") from None
+        raise PlanError(f"{where}:{_find_line(text, _find_rule_path(error, tables))}: {error}") from None
 
 
 # What is wrong, and where
 
 
-def _told(error: ValidationError, text: str, where: str) -> str:
+def _format_validation_error(error: ValidationError, text: str, where: str) -> str:
     """The first thing that is wrong, as ``FILE:LINE: KEY: what is wrong; what is allowed``."""
-    first = min(error.errors(), key=lambda each: _line_of(text, _path(each["loc"])))
-    path = _path(first["loc"])
-    model, key = _model_at(path[:-1]), str(path[-1]) if path else ""
-    words = _words(first, model, key)
-    named = _named(path)
-    return sanitize_line(f"{where}:{_line_of(text, path)}: {f'{named}: ' if named else ''}{words}")
+    first = min(error.errors(), key=lambda each: _find_line(text, _strip_union_tags(each["loc"])))
+    path = _strip_union_tags(first["loc"])
+    model, key = _find_model(path[:-1]), str(path[-1]) if path else ""
+    words = _describe_error(first, model, key)
+    named = _format_path(path)
+    return sanitize_line(f"{where}:{_find_line(text, path)}: {f'{named}: ' if named else ''}{words}")
 
 
-def _path(loc: Sequence[int | str]) -> tuple[int | str, ...]:
+def _strip_union_tags(loc: Sequence[int | str]) -> tuple[int | str, ...]:
     """Where an error is, without the tags of unions."""
     found = []
     for number, each in enumerate(loc):
-        tag = each in _TAGS and number > 0 and isinstance(loc[number - 1], int)
+        tag = each in _UNION_TAGS and number > 0 and isinstance(loc[number - 1], int)
         if not tag:
             found.append(each)
     return tuple(found)
 
 
-def _named(path: Sequence[int | str]) -> str:
+def _format_path(path: Sequence[int | str]) -> str:
     """``rules 2: keep.turns``: rules count from one."""
     if len(path) > 1 and path[0] == "rules":
         inner = ".".join(map(str, path[2:]))
@@ -112,29 +118,29 @@ def _named(path: Sequence[int | str]) -> str:
     return ".".join(map(str, path))
 
 
-def _model_at(path: Sequence[int | str]) -> type[BaseModel] | None:
+def _find_model(path: Sequence[int | str]) -> type[BaseModel] | None:
     """The part that a path leads to."""
-    model: type[BaseModel] | None = Spec
+    model: type[BaseModel] | None = PolicySpec
     for key in path:
         if isinstance(key, int) or model is None:
             continue
-        if model is Spec and key == "rules":
+        if model is PolicySpec and key == "rules":
             from context_tui.policies.parts.rules import Rule
 
             model = Rule
             continue
         field = model.model_fields.get(key)
-        model = _part_in(field.annotation) if field is not None else None
+        model = _find_part_type(field.annotation) if field is not None else None
     return model
 
 
-def _part_in(annotation: Any) -> type[BaseModel] | None:
+def _find_part_type(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((found for each in get_args(annotation) if (found := _part_in(each)) is not None), None)
+    return next((found for each in get_args(annotation) if (found := _find_part_type(each)) is not None), None)
 
 
-def _words(error: Any, model: type[BaseModel] | None, key: str) -> str:
+def _describe_error(error: Any, model: type[BaseModel] | None, key: str) -> str:
     """What is wrong in our words, and what is allowed."""
     kind, value = str(error["type"]), truncate_name(repr(error.get("input")))
     if kind == "extra_forbidden" and model is not None:
@@ -144,7 +150,7 @@ def _words(error: Any, model: type[BaseModel] | None, key: str) -> str:
     if kind == "missing":
         return "is missing; set it"
     if kind in ("greater_than_equal", "less_than_equal") and model is not None:
-        return f"{value} is out of range; {_range(model, key)}"
+        return f"{value} is out of range; {_format_range(model, key)}"
     if kind == "literal_error":
         return f"{value} is not allowed; use {error['ctx']['expected']}"
     if kind in ("model_type", "dict_type", "model_attributes_type"):
@@ -153,17 +159,17 @@ def _words(error: Any, model: type[BaseModel] | None, key: str) -> str:
         return "at least one is needed" if kind == "too_short" else "there are too many"
     if kind.startswith(("string_too", "string_pattern")):
         return f"{value} is not allowed; {str(error['msg']).removeprefix('String ')}"
-    what = _KINDS.get(kind.partition("_")[0])
+    what = _TYPE_NAMES.get(kind.partition("_")[0])
     return f"{value} is not {what}" if what else str(error["msg"]).removeprefix("Value error, ")
 
 
-def _range(model: type[BaseModel], key: str) -> str:
+def _format_range(model: type[BaseModel], key: str) -> str:
     field = model.model_fields[key]
     low, high = (next((getattr(m, end) for m in field.metadata if hasattr(m, end)), None) for end in ("ge", "le"))
     return f"allowed: {low:,} or more" if high is None else f"allowed: {low:,} to {high:,}"
 
 
-def _rule_at(error: PlanError, tables: Mapping[str, Any]) -> tuple[int | str, ...]:
+def _find_rule_path(error: PlanError, tables: Mapping[str, Any]) -> tuple[int | str, ...]:
     """The rule that names a policy which an error is about."""
     for number, rule in enumerate(tables.get("rules", ())):
         if "policy" in rule and str(rule["policy"]) in str(error):
@@ -171,16 +177,16 @@ def _rule_at(error: PlanError, tables: Mapping[str, Any]) -> tuple[int | str, ..
     return ()
 
 
-def _line_of(text: str, path: Sequence[int | str]) -> int:
+def _find_line(text: str, path: Sequence[int | str]) -> int:
     """The line of a key in a text of TOML, counted from 1; of what stands in a table on one line, that of the table."""
-    lines = dict(_lines(text))
+    lines = dict(_iterate_lines(text))
     for length in range(len(path), 0, -1):
         if (line := lines.get(tuple(path[:length]))) is not None:
             return line
     return 1
 
 
-def _lines(text: str) -> Iterator[tuple[tuple[int | str, ...], int]]:
+def _iterate_lines(text: str) -> Iterator[tuple[tuple[int | str, ...], int]]:
     """Every key and table of a text of TOML, with its line; what a text of several lines holds is no key."""
     table: tuple[int | str, ...] = ()
     counts: dict[tuple[int | str, ...], int] = {}
@@ -189,21 +195,23 @@ def _lines(text: str) -> Iterator[tuple[tuple[int | str, ...], int]]:
         if inside:
             inside = "" if inside in line else inside
             continue
-        if found := _TABLE.match(line):
-            table = _placed(tuple(_parts(found.group(2))), counts, found.group(1) == "[[")
+        if found := _TABLE_PATTERN.match(line):
+            table = _build_table_path(tuple(_split_key(found.group(2))), counts, found.group(1) == "[[")
             yield table, number
-        elif found := _KEY.match(line):
-            yield (*table, *_parts(found.group(1))), number
+        elif found := _KEY_PATTERN.match(line):
+            yield (*table, *_split_key(found.group(1))), number
             for quotes in ('"""', "'''"):
                 if line.count(quotes) == 1:
                     inside = quotes
 
 
-def _parts(dotted: str) -> list[str]:
+def _split_key(dotted: str) -> list[str]:
     return [part.strip().strip("\"'") for part in dotted.split(".")]
 
 
-def _placed(names: tuple[str, ...], counts: dict[tuple[int | str, ...], int], element: bool) -> tuple[int | str, ...]:
+def _build_table_path(
+    names: tuple[str, ...], counts: dict[tuple[int | str, ...], int], element: bool
+) -> tuple[int | str, ...]:
     """The path of a table, with the numbers of elements of lists in it."""
     path: tuple[int | str, ...] = ()
     for at, name in enumerate(names):

@@ -14,7 +14,7 @@ from context_tui.tokens.accounting import find_request_before
 from context_tui.tokens.running_sizes import PastReasoning, RunningSizes
 
 
-def runtime_states(
+def iterate_runtime_states(
     session: Session, phases: frozenset[str], checkpoint: Callable[[], object] = lambda: None
 ) -> Iterator[RuntimeState]:
     """The moments of a session at which a runtime with these phases looks, in order; none puts a context together.
@@ -22,7 +22,7 @@ def runtime_states(
     *checkpoint* is called at every message, and may raise to stop.
     """
     facts, length, sizes = session.facts, len(session), RunningSizes(session.facts, checkpoint)
-    for begin, end in pairwise(sorted({0, *_turning_points(session), length + 1})):
+    for begin, end in pairwise(sorted({0, *_find_context_changes(session), length + 1})):
         last = end - 1
         sizes.move_to(last)
         epoch = epoch_at(facts, last)
@@ -35,7 +35,7 @@ def runtime_states(
                 reasoning.update((at - 1,))
                 if facts.role[at - 1] == Role.ASSISTANT:
                     spoke = at - 1
-            if at < length and not phases & phases_at(facts, at):
+            if at < length and not phases & find_phases(facts, at):
                 continue
             request = find_request_before(facts, at, floor)
             usage = facts.requests[request] if request >= 0 else None
@@ -51,20 +51,22 @@ def runtime_states(
                 spoke >= 0,
                 session.window_at(at),
                 facts.input_includes_cache,
-                estimated=sizes.count_context(epoch, at),
-                messages=sizes.message_count(epoch, at),
-                results=sizes.result_count(epoch, at),
-                reply=sizes.count_between(reply, reply + 1) if (reply := _reply(facts, request)) >= 0 else 0,
-                reasoning=reasoning.tokens,
+                estimated_tokens=sizes.count_context(epoch, at),
+                message_count=sizes.message_count(epoch, at),
+                result_count=sizes.result_count(epoch, at),
+                reply_tokens=sizes.count_between(reply, reply + 1)
+                if (reply := _find_reply_message(facts, request)) >= 0
+                else 0,
+                reasoning_tokens=reasoning.tokens,
             )
 
 
-def _reply(facts: Facts, request: int) -> int:
+def _find_reply_message(facts: Facts, request: int) -> int:
     """The message that a request ended at, or -1."""
     return facts.request_message[request] if request >= 0 else -1
 
 
-def _turning_points(session: Session) -> set[int]:
+def _find_context_changes(session: Session) -> set[int]:
     """The messages before which a context is another one than that before the message ahead of them."""
     facts, length = session.facts, len(session)
     epochs = {max(epoch.message + 1, epoch.start) for epoch in facts.epochs if epoch.cause != "start"}
@@ -73,7 +75,7 @@ def _turning_points(session: Session) -> set[int]:
     return {point for point in epochs | cleared | dropped if point <= length}
 
 
-def phases_at(facts: Facts, at: int) -> frozenset[str]:
+def find_phases(facts: Facts, at: int) -> frozenset[str]:
     """When a runtime looks just before message *at*."""
     found = set()
     if facts.role[at] == Role.ASSISTANT:
@@ -85,12 +87,12 @@ def phases_at(facts: Facts, at: int) -> frozenset[str]:
     return frozenset(found)
 
 
-def first_firing(session: Session, policy: Policy, params: Params) -> int | None:
+def find_first_firing(session: Session, policy: Policy, params: Params) -> int | None:
     """The first message before which the trigger fires; the session's length when only at its end; None: nowhere."""
-    return next((m.at for m in runtime_states(session, policy.phases) if policy.trigger(m, params).fires), None)
+    return next((m.at for m in iterate_runtime_states(session, policy.phases) if policy.trigger(m, params).fires), None)
 
 
-def firing_runs(
+def find_firing_runs(
     session: Session, policy: Policy, params: Params, checkpoint: Callable[[], object] = lambda: None
 ) -> list[list[RuntimeState]]:
     """The moments at which the trigger fires, those that follow each other in one list: each run begins where it does.
@@ -99,7 +101,7 @@ def firing_runs(
     """
     runs: list[list[RuntimeState]] = []
     firing = False
-    for state in runtime_states(session, policy.phases, checkpoint):
+    for state in iterate_runtime_states(session, policy.phases, checkpoint):
         now = policy.trigger(state, params).fires
         if now:
             if not firing:

@@ -59,7 +59,7 @@ class Context:
     ``order`` holds message indexes; ``epoch_start`` is the first message that was appended after the epoch began;
     ``rewritten`` the message before which results were last cleared by a recorded microcompaction (0: never): sizes
     recorded before it no longer hold. ``replaced`` maps rows of blocks to the bodies that stand in their place.
-    ``base`` is the context that this one was made of by replacing bodies; ``memo`` keeps what :func:`once` computed;
+    ``base`` is the context that this one was made of by replacing bodies; ``memo`` keeps what :func:`former_settings` computed;
     ``content`` reads the full text, for what is shown and carried out: no policy looks at it.
     """
 

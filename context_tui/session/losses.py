@@ -22,7 +22,7 @@ def format_losses(counts: Counter[str]) -> list[str]:
 
 
 class Losses:
-    """What a writer could not keep. ``gone`` is how much less of each kind reads back, in the unit of :func:`weights`.
+    """What a writer could not keep. ``gone`` is how much less of each kind reads back, in the unit of :func:`compute_weights`.
 
     What is gone without being declared here is an error of the writer.
     """

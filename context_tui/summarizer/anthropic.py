@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from context_tui.summarizer.decoder import Decoder, mapping, name, number, string
-from context_tui.summarizer.reply import Event, ReplyModel, Stop, Thinking, Usage
-from context_tui.summarizer.request import SummaryRequest, cleaned, declared_tools
+from context_tui.summarizer.decoder import Decoder, parse_mapping, parse_name, parse_string, parse_token_count
+from context_tui.summarizer.reply import ReplyEvent, ReplyModel, StopReason, ThinkingDelta, Usage
+from context_tui.summarizer.request import SummaryRequest, clean_messages, declare_tools
 
-VERSION = "2023-06-01"
+API_VERSION = "2023-06-01"
 """Value of the ``anthropic-version`` header."""
 
-LIMITS = ("max_tokens",)
+LIMIT_FIELDS = ("max_tokens",)
 """The name of the output limit."""
 
 
-def body(request: SummaryRequest, limit: str = LIMITS[0]) -> dict[str, Any]:
+def build_body(request: SummaryRequest, limit_field: str = LIMIT_FIELDS[0]) -> dict[str, Any]:
     """The request as a JSON object, but for its model: streaming, tools declared but not to be called, thinking off."""
-    tools, _ = declared_tools(request)
+    tools, _ = declare_tools(request)
     return {
-        limit: request.max_tokens,
+        limit_field: request.max_tokens,
         "stream": True,
         "thinking": {"type": "disabled"},  # said outright: some compatible servers think by default
         **({"system": request.system} if request.system else {}),
         **({"tools": tools, "tool_choice": {"type": "none"}} if tools else {}),
-        "messages": cleaned(request.messages),
+        "messages": clean_messages(request.messages),
     }
 
 
@@ -38,53 +38,57 @@ class AnthropicDecoder(Decoder):
 
     api = "anthropic"
 
-    def _piece(self, data: dict[str, Any]) -> Iterator[Event]:
+    def _decode_chunk(self, data: dict[str, Any]) -> Iterator[ReplyEvent]:
         match data.get("type"):
             case "message_start":
-                message = mapping(data.get("message"))
-                if model := name(message.get("model")):
+                message = parse_mapping(data.get("message"))
+                if model := parse_name(message.get("model")):
                     yield ReplyModel(model)
-                yield from self._used(_usage(message.get("usage")))
+                yield from self._update_usage(_parse_usage(message.get("usage")))
             case "content_block_start":
-                yield from self._block(mapping(data.get("content_block")), number(data.get("index")) or 0)
+                yield from self._decode_block(
+                    parse_mapping(data.get("content_block")), parse_token_count(data.get("index")) or 0
+                )
             case "content_block_delta":
-                yield from self._block(mapping(data.get("delta")), number(data.get("index")) or 0)
+                yield from self._decode_block(
+                    parse_mapping(data.get("delta")), parse_token_count(data.get("index")) or 0
+                )
             case "message_delta":
-                yield from self._used(_usage(data.get("usage")))
-                if reason := name(mapping(data.get("delta")).get("stop_reason")):
-                    yield Stop(reason)
+                yield from self._update_usage(_parse_usage(data.get("usage")))
+                if reason := parse_name(parse_mapping(data.get("delta")).get("stop_reason")):
+                    yield StopReason(reason)
             case "message_stop":
                 self.complete = self.ended = True
 
-    def _reply(self, data: dict[str, Any]) -> Iterator[Event]:
+    def _decode_reply(self, data: dict[str, Any]) -> Iterator[ReplyEvent]:
         content = data.get("content")
         if data.get("type") != "message" and not isinstance(content, list):
-            yield self._fail("malformed", "", "the reply is not a message")
+            yield self._build_failure("malformed", "", "the reply is not a message")
             return
-        if model := name(data.get("model")):
+        if model := parse_name(data.get("model")):
             yield ReplyModel(model)
         for index, block in enumerate(content if isinstance(content, list) else []):
-            yield from self._block(mapping(block), index)
-        yield from self._used(_usage(data.get("usage")))
-        if reason := name(data.get("stop_reason")):
-            yield Stop(reason)
+            yield from self._decode_block(parse_mapping(block), index)
+        yield from self._update_usage(_parse_usage(data.get("usage")))
+        if reason := parse_name(data.get("stop_reason")):
+            yield StopReason(reason)
         self.complete = True
 
-    def _block(self, piece: dict[str, Any], index: int) -> Iterator[Event]:
+    def _decode_block(self, piece: dict[str, Any], index: int) -> Iterator[ReplyEvent]:
         """A block, its start, or a delta: text is passed on, thinking counted, tool input and signatures ignored."""
         match piece.get("type"):
             case "text" | "text_delta":
-                yield from self._text(piece.get("text"), index)
+                yield from self._build_text(piece.get("text"), index)
             case "thinking" | "thinking_delta":
-                if text := string(piece.get("thinking")):
-                    yield Thinking(len(text))
+                if text := parse_string(piece.get("thinking")):
+                    yield ThinkingDelta(len(text))
 
 
-def _usage(value: object) -> Usage:
-    usage = mapping(value)
+def _parse_usage(value: object) -> Usage:
+    usage = parse_mapping(value)
     return Usage(
-        input_tokens=number(usage.get("input_tokens")),
-        cache_read_tokens=number(usage.get("cache_read_input_tokens")),
-        cache_write_tokens=number(usage.get("cache_creation_input_tokens")),
-        output_tokens=number(usage.get("output_tokens")),
+        input_tokens=parse_token_count(usage.get("input_tokens")),
+        cache_read_tokens=parse_token_count(usage.get("cache_read_input_tokens")),
+        cache_write_tokens=parse_token_count(usage.get("cache_creation_input_tokens")),
+        output_tokens=parse_token_count(usage.get("output_tokens")),
     )

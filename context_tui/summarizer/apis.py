@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from context_tui.summarizer import anthropic, openai
-from context_tui.summarizer.decoder import Decoder, Redact
+from context_tui.summarizer.decoder import Decoder, Redactor
 from context_tui.summarizer.request import SummaryRequest
 
-BEARER = "Authorization"
+BEARER_HEADER = "Authorization"
 """The header that a key goes in as a bearer token; in any other it stands alone."""
 
 
@@ -29,34 +29,34 @@ class Api:
         headers: sent with every request.
     """
 
-    body: Callable[[SummaryRequest, str], dict[str, Any]]
-    decoder: Callable[[Redact], Decoder]
+    build_body: Callable[[SummaryRequest, str], dict[str, Any]]
+    decoder: Callable[[Redactor], Decoder]
     path: str
-    limits: tuple[str, ...]
-    keys: Mapping[str, str]
-    model: str
+    limit_fields: tuple[str, ...]
+    key_headers: Mapping[str, str]
+    default_model: str
     base_url: str
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
 APIS: Mapping[str, Api] = {
     "anthropic": Api(
-        body=anthropic.body,
+        build_body=anthropic.build_body,
         decoder=anthropic.AnthropicDecoder,
         path="/messages",
-        limits=anthropic.LIMITS,
-        keys={"ANTHROPIC_AUTH_TOKEN": BEARER, "ANTHROPIC_API_KEY": "x-api-key"},
-        model="claude-haiku-4-5",
+        limit_fields=anthropic.LIMIT_FIELDS,
+        key_headers={"ANTHROPIC_AUTH_TOKEN": BEARER_HEADER, "ANTHROPIC_API_KEY": "x-api-key"},
+        default_model="claude-haiku-4-5",
         base_url="https://api.anthropic.com",
-        headers={"anthropic-version": anthropic.VERSION},
+        headers={"anthropic-version": anthropic.API_VERSION},
     ),
     "openai": Api(
-        body=openai.body,
+        build_body=openai.build_body,
         decoder=openai.OpenAIDecoder,
         path="/chat/completions",
-        limits=openai.LIMITS,
-        keys={"OPENAI_API_KEY": BEARER},
-        model="gpt-5-mini",
+        limit_fields=openai.LIMIT_FIELDS,
+        key_headers={"OPENAI_API_KEY": BEARER_HEADER},
+        default_model="gpt-5-mini",
         base_url="https://api.openai.com/v1",
     ),
 }

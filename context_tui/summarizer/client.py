@@ -11,40 +11,40 @@ from dataclasses import replace
 import httpx
 
 from context_tui.errors import SummarizerError
-from context_tui.summarizer.apis import BEARER
+from context_tui.summarizer.apis import BEARER_HEADER
 from context_tui.summarizer.decoder import Decoder
-from context_tui.summarizer.endpoint import Endpoint, Key
+from context_tui.summarizer.endpoint import ApiKey, Endpoint
 from context_tui.summarizer.failures import (
     CallFailed,
+    build_not_tls_failure,
+    build_speaks_tls_failure,
+    build_status_failure,
+    build_total_timeout_failure,
+    format_one_line,
     is_web_page,
-    not_tls_failure,
-    one_line,
     parse_error_body,
-    speaks_tls_failure,
-    status_failure,
-    total_timeout_failure,
 )
-from context_tui.summarizer.payload import payload
-from context_tui.summarizer.reply import Event, Failure, Note, Reply, Summary
-from context_tui.summarizer.request import SummaryRequest, declared_tools
+from context_tui.summarizer.payload import build_payload
+from context_tui.summarizer.reply import Reply, ReplyEvent, ReplyFailure, ReplyNote, Summary
+from context_tui.summarizer.request import SummaryRequest, declare_tools
 
 CONNECT_TIMEOUT = 10.0
 """Seconds until a server that does not take the connection counts as unreachable."""
 
 
-_UNRESOLVED = ("Name or service", "name resolution", "nodename", "getaddrinfo", "No address")
-_NOT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "record layer failure", "PACKET_LENGTH_TOO_LONG")
+_DNS_ERRORS = ("Name or service", "name resolution", "nodename", "getaddrinfo", "No address")
+_TLS_ERRORS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "record layer failure", "PACKET_LENGTH_TOO_LONG")
 
 MAX_ERROR_BYTES = 64 * 1024
 MAX_REPLY_BYTES = 64 * 1024 * 1024
 """More than any summary takes, keep-alives and envelopes included: an endless reply must not fill the memory."""
 
-OnEvent = Callable[[Event], None]
+EventListener = Callable[[ReplyEvent], None]
 
 
-async def stream(
+async def stream_events(
     endpoint: Endpoint, request: SummaryRequest, *, transport: httpx.AsyncBaseTransport | None = None
-) -> AsyncGenerator[Event, None]:
+) -> AsyncGenerator[ReplyEvent, None]:
     """Send the request and yield the reply's events as they come; the last is a ``Failure`` if the reply is not whole.
 
     Closing the iterator or cancelling the task closes the connection at once; nothing waits for the server.
@@ -52,41 +52,41 @@ async def stream(
     Raises:
         CallFailed: there was no reply, or the connection broke inside it.
     """
-    for note in declared_tools(request)[1]:
-        yield Note(note)
+    for note in declare_tools(request)[1]:
+        yield ReplyNote(note)
     # The limit's name is the one thing that compatible servers disagree on: asked wrongly, they say which they want.
-    limits = list(endpoint.api.limits)
+    limits = list(endpoint.api.limit_fields)
     while limits:
         limit = limits.pop(0)
         answered = False
-        decoder = endpoint.api.decoder(endpoint.redacted)
-        sent = await asyncio.to_thread(payload, endpoint, request, limit)  # masking a long history takes a while
+        decoder = endpoint.api.decoder(endpoint.redact)
+        sent = await asyncio.to_thread(build_payload, endpoint, request, limit)  # masking a long history takes a while
         try:
             async with (
-                connect(endpoint, transport) as client,
+                open_client(endpoint, transport) as client,
                 client.stream("POST", endpoint.url, content=sent) as response,
             ):
                 answered = True
                 if response.status_code == 200:
-                    async with aclosing(_events(response, decoder)) as events:
+                    async with aclosing(_decode_events(response, decoder)) as events:
                         async for event in events:
                             yield event
                     return
-                text = endpoint.redacted((await _read(response)).decode("utf-8", "replace"))
+                text = endpoint.redact((await _read_error_body(response)).decode("utf-8", "replace"))
                 if not (limits and limits[0] in parse_error_body(text).message):
-                    raise _refused(response, endpoint, text)
+                    raise _build_refusal(response, endpoint, text)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             if decoder.complete:  # all was said before the connection broke
                 for event in decoder.finish():
                     yield event
                 return
-            raise transport_failure(error, endpoint, answered) from None
+            raise build_transport_failure(error, endpoint, answered) from None
 
 
 async def summarize(
     endpoint: Endpoint,
     request: SummaryRequest,
-    on_event: OnEvent | None = None,
+    on_event: EventListener | None = None,
     *,
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> Summary:
@@ -106,24 +106,24 @@ async def summarize(
     try:
         async with (
             asyncio.timeout(endpoint.total_timeout),
-            aclosing(stream(endpoint, request, transport=transport)) as events,
+            aclosing(stream_events(endpoint, request, transport=transport)) as events,
         ):
             async for event in events:
                 reply.add(event)
                 if on_event is not None:
                     on_event(event)
     except TimeoutError:
-        raise total_timeout_failure(endpoint, reply.text) from None
+        raise build_total_timeout_failure(endpoint, reply.text) from None
     except CallFailed as failed:
         failed.partial = reply.text
         raise
-    return reply.check(endpoint, request.max_tokens, time.monotonic() - started)
+    return reply.build_summary(endpoint, request.max_tokens, time.monotonic() - started)
 
 
 async def summarize_with_fallback(
     endpoints: Sequence[Endpoint],
     request: SummaryRequest,
-    on_event: OnEvent | None = None,
+    on_event: EventListener | None = None,
     *,
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> Summary:
@@ -137,7 +137,7 @@ async def summarize_with_fallback(
     failures: list[CallFailed] = []
     for endpoint in endpoints:
         if failures and on_event is not None:
-            on_event(Note(f"{failures[-1]}; now asking {endpoint.model} at {endpoint.host}", failures[-1]))
+            on_event(ReplyNote(f"{failures[-1]}; now asking {endpoint.model} at {endpoint.host}", failures[-1]))
         try:
             summary = await summarize(endpoint, request, on_event, transport=transport)
         except CallFailed as failed:
@@ -151,13 +151,13 @@ async def summarize_with_fallback(
     raise CallFailed(last.kind, text, last.partial)
 
 
-async def _events(response: httpx.Response, decoder: Decoder) -> AsyncGenerator[Event, None]:
+async def _decode_events(response: httpx.Response, decoder: Decoder) -> AsyncGenerator[ReplyEvent, None]:
     """The decoded body; reading stops at the reply's own end."""
     size = 0
     page = "text/html" in response.headers.get("content-type", "")
     async for chunk in response.aiter_bytes():
         if page or (size == 0 and is_web_page(chunk[:1000].decode("utf-8", "replace"))):
-            yield Failure("web_page")
+            yield ReplyFailure("web_page")
             return
         size += len(chunk)
         for event in decoder.feed(chunk):
@@ -165,13 +165,13 @@ async def _events(response: httpx.Response, decoder: Decoder) -> AsyncGenerator[
         if decoder.ended:
             return
         if size > MAX_REPLY_BYTES:
-            yield Failure("malformed", "", f"more than {MAX_REPLY_BYTES} bytes")
+            yield ReplyFailure("malformed", "", f"more than {MAX_REPLY_BYTES} bytes")
             return
     for event in decoder.finish():
         yield event
 
 
-async def _read(response: httpx.Response) -> bytes:
+async def _read_error_body(response: httpx.Response) -> bytes:
     """The body of an error, decompressed, as far as it matters."""
     body = b""
     async for chunk in response.aiter_bytes():
@@ -181,10 +181,10 @@ async def _read(response: httpx.Response) -> bytes:
     return body[:MAX_ERROR_BYTES]
 
 
-def _refused(response: httpx.Response, endpoint: Endpoint, text: str) -> CallFailed:
+def _build_refusal(response: httpx.Response, endpoint: Endpoint, text: str) -> CallFailed:
     headers = response.headers
-    location = endpoint.redacted(headers.get("location", ""))
-    return status_failure(
+    location = endpoint.redact(headers.get("location", ""))
+    return build_status_failure(
         endpoint, response.status_code, text, retry_after=headers.get("retry-after", ""), location=location
     )
 
@@ -192,17 +192,17 @@ def _refused(response: httpx.Response, endpoint: Endpoint, text: str) -> CallFai
 class _KeyAuth(httpx.Auth):
     """Puts the key into the headers inside httpx, so that no variable of ours ever holds it."""
 
-    def __init__(self, key: Key, header: str) -> None:
+    def __init__(self, key: ApiKey, header: str) -> None:
         self._key = key
         self._header = header
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        scheme = "Bearer " if self._header == BEARER else ""
+        scheme = "Bearer " if self._header == BEARER_HEADER else ""
         request.headers[self._header] = f"{scheme}{self._key.reveal()}"
         yield request
 
 
-def connect(endpoint: Endpoint, transport: httpx.AsyncBaseTransport | None) -> httpx.AsyncClient:
+def open_client(endpoint: Endpoint, transport: httpx.AsyncBaseTransport | None) -> httpx.AsyncClient:
     """A client for one call. Redirects are never followed: they could lead to a host that nobody named."""
     headers = {"content-type": "application/json", "user-agent": "context-tui", **endpoint.api.headers}
     try:
@@ -218,13 +218,13 @@ def connect(endpoint: Endpoint, transport: httpx.AsyncBaseTransport | None) -> h
         )
     except (OSError, ValueError, ImportError) as error:  # a bad proxy or certificate setting of the environment
         remedy = "check the proxy and certificate variables"
-        message = f"cannot set up a connection to {endpoint.host} ({one_line(str(error))}); {remedy}"
+        message = f"cannot set up a connection to {endpoint.host} ({format_one_line(str(error))}); {remedy}"
         raise CallFailed("unreachable", message) from None
 
 
-def transport_failure(error: Exception, endpoint: Endpoint, answered: bool) -> CallFailed:
+def build_transport_failure(error: Exception, endpoint: Endpoint, answered: bool) -> CallFailed:
     """The failure that an exception of httpx means; *answered*: a response had begun."""
-    host, said = endpoint.host, endpoint.redacted(str(error))
+    host, said = endpoint.host, endpoint.redact(str(error))
     if isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout):
         what = f"{endpoint.destination} did not accept a connection within {CONNECT_TIMEOUT:.0f} s"
         hint = " (a port without TLS needs http://)" if endpoint.url.startswith("https://") else ""
@@ -236,22 +236,24 @@ def transport_failure(error: Exception, endpoint: Endpoint, answered: bool) -> C
     if isinstance(error, httpx.ProxyError) or (endpoint.proxy and isinstance(error, httpx.ConnectError)):
         proxy = f"the proxy {endpoint.proxy.host}" if endpoint.proxy else "the proxy"
         remedy = "check the proxy variables, or add the host to NO_PROXY"
-        return CallFailed("unreachable", f"{host} cannot be reached through {proxy} ({one_line(said)}); {remedy}")
+        return CallFailed(
+            "unreachable", f"{host} cannot be reached through {proxy} ({format_one_line(said)}); {remedy}"
+        )
     if isinstance(error, httpx.ConnectError):
-        if any(words in said for words in _NOT_TLS):
-            return not_tls_failure(endpoint)
+        if any(words in said for words in _TLS_ERRORS):
+            return build_not_tls_failure(endpoint)
         if "CERTIFICATE" in said:
             remedy = "check the base URL, or name the certificates to trust in SSL_CERT_FILE"
-            return CallFailed("tls", f"the certificate of {host} is not trusted ({one_line(said)}); {remedy}")
+            return CallFailed("tls", f"the certificate of {host} is not trusted ({format_one_line(said)}); {remedy}")
         if "SSL" in said:
-            return CallFailed("tls", f"no secure connection to {host} ({one_line(said)}); check the base URL")
-        if any(words in said for words in _UNRESOLVED):
+            return CallFailed("tls", f"no secure connection to {host} ({format_one_line(said)}); check the base URL")
+        if any(words in said for words in _DNS_ERRORS):
             return CallFailed("unresolved", f"host {host} not found; check the base URL and the network")
         return CallFailed("refused", f"{host} refused the connection; start the server, or check the base URL")
     if isinstance(error, httpx.NetworkError | httpx.RemoteProtocolError):
         plain = endpoint.url.startswith("http://") and not answered
         if plain and said == "illegal request line":  # the first byte is no text: an alert, as TLS begins with
-            return speaks_tls_failure(endpoint)
+            return build_speaks_tls_failure(endpoint)
         hint = ", or use https:// in the base URL if this port speaks TLS" if plain else ""
         what = f"the connection to {host} broke before the reply was complete"
         return CallFailed("disconnected", f"{what}; try again{hint}")

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar
 
 from context_tui.session.jsontext import loads
-from context_tui.summarizer.failures import one_line
-from context_tui.summarizer.reply import Event, Failure, Text, Usage
-from context_tui.summarizer.sse import Parser, ServerEvent
+from context_tui.summarizer.failures import format_one_line
+from context_tui.summarizer.reply import ReplyEvent, ReplyFailure, TextDelta, Usage
+from context_tui.summarizer.sse import ServerSentEvent, SSEParser
 
 _ANTHROPIC_TYPES = ("message_start", "content_block_start", "content_block_delta", "message_delta", "message")
-Redact = Callable[[str], str]
+Redactor = Callable[[str], str]
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -36,17 +36,17 @@ class Decoder(ABC):
 
     api: ClassVar[str]
 
-    def __init__(self, redact: Redact = str) -> None:
+    def __init__(self, redact: Redactor = str) -> None:
         self._redact = redact
         self.complete = False
         self.ended = False
-        self._parser = Parser()
+        self._parser = SSEParser()
         self._whole: bytearray | None = None  # the body, once it turned out to be one JSON object
         self._started = False
         self._usage = Usage()
         self._half = ""  # first half of a surrogate pair, waiting for the second
 
-    def feed(self, chunk: bytes) -> list[Event]:
+    def feed(self, chunk: bytes) -> list[ReplyEvent]:
         """The events that *chunk* completes."""
         if self.ended:
             return []
@@ -60,34 +60,34 @@ class Decoder(ABC):
         if self._whole is not None:
             self._whole += chunk
             return []
-        return list(self._decoded(self._parser.feed(chunk)))
+        return list(self._decode_events(self._parser.feed(chunk)))
 
-    def finish(self) -> list[Event]:
+    def finish(self) -> list[ReplyEvent]:
         """The events that only the end of the body completes; the last is a ``Failure`` when the reply is not whole."""
         if self.ended:
             return []
-        events: list[Event] = []
+        events: list[ReplyEvent] = []
         if self._whole is not None:
-            events += self._one_object(bytes(self._whole))
+            events += self._decode_body(bytes(self._whole))
         else:
-            events += self._decoded(self._parser.finish(), last=True)
+            events += self._decode_events(self._parser.finish(), last=True)
         if self._half:
-            events.append(Text("\ufffd"))
+            events.append(TextDelta("\ufffd"))
             self._half = ""
         if not self.complete and not self.ended:
-            events.append(Failure("cut"))
+            events.append(ReplyFailure("cut"))
         self.ended = True
         return events
 
     @abstractmethod
-    def _piece(self, data: dict[str, Any]) -> Iterator[Event]:
+    def _decode_chunk(self, data: dict[str, Any]) -> Iterator[ReplyEvent]:
         """The events in one object of the stream; sets ``complete`` and ``ended``."""
 
     @abstractmethod
-    def _reply(self, data: dict[str, Any]) -> Iterator[Event]:
+    def _decode_reply(self, data: dict[str, Any]) -> Iterator[ReplyEvent]:
         """The events in a whole reply, from a server that does not stream."""
 
-    def _decoded(self, received: Iterable[ServerEvent], last: bool = False) -> Iterator[Event]:
+    def _decode_events(self, received: Iterable[ServerSentEvent], last: bool = False) -> Iterator[ReplyEvent]:
         for event in received:
             if self.ended:
                 return
@@ -99,43 +99,45 @@ class Decoder(ABC):
             except ValueError:
                 if last:
                     return  # torn by the end of the stream
-                yield self._fail("malformed", "", event.data)
+                yield self._build_failure("malformed", "", event.data)
                 return
             if isinstance(data, dict):
-                yield from self._object(event.event, data)
+                yield from self._decode_object(event.event, data)
             elif event.event == "error":
-                yield self._fail("error", "", string(data))
+                yield self._build_failure("error", "", parse_string(data))
 
-    def _object(self, event: str, data: dict[str, Any]) -> Iterator[Event]:
+    def _decode_object(self, event: str, data: dict[str, Any]) -> Iterator[ReplyEvent]:
         error = data.get("error")
         if error or event == "error" or data.get("type") == "error":
             details = error if isinstance(error, dict) else {}
             message = details.get("message") or data.get("message") or (error if isinstance(error, str) else "")
-            yield self._fail("error", string(details.get("type") or details.get("code")), string(message))
-        elif (api := _api_of(data)) not in ("", self.api):
-            yield self._fail("other_api", api, "")
+            yield self._build_failure(
+                "error", parse_string(details.get("type") or details.get("code")), parse_string(message)
+            )
+        elif (api := _detect_api(data)) not in ("", self.api):
+            yield self._build_failure("other_api", api, "")
         else:
-            yield from self._piece(data)
+            yield from self._decode_chunk(data)
 
-    def _one_object(self, body: bytes) -> Iterator[Event]:
+    def _decode_body(self, body: bytes) -> Iterator[ReplyEvent]:
         try:
             data = loads(body)
         except ValueError:
             if body.rstrip().endswith(b"}"):
-                yield self._fail("malformed", "", body.decode("utf-8", "replace"))
+                yield self._build_failure("malformed", "", body.decode("utf-8", "replace"))
             return  # torn
         if data.get("error") or data.get("type") == "error":
-            yield from self._object("error", data)
-        elif (api := _api_of(data)) not in ("", self.api):
-            yield self._fail("other_api", api, "")
+            yield from self._decode_object("error", data)
+        elif (api := _detect_api(data)) not in ("", self.api):
+            yield self._build_failure("other_api", api, "")
         else:
-            yield from self._reply(data)
+            yield from self._decode_reply(data)
 
-    def _fail(self, kind: str, type_: str, message: str) -> Failure:
+    def _build_failure(self, kind: str, type_: str, message: str) -> ReplyFailure:
         self.ended = True
-        return Failure(kind, self._redact(type_), self._redact(message))
+        return ReplyFailure(kind, self._redact(type_), self._redact(message))
 
-    def _text(self, text: object, index: int = 0) -> Iterator[Text]:
+    def _build_text(self, text: object, index: int = 0) -> Iterator[TextDelta]:
         """A text event, unless there is nothing to tell; always encodable."""
         if not isinstance(text, str) or not text:
             return
@@ -145,40 +147,40 @@ class Decoder(ABC):
         if _SURROGATE.search(text):
             text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         if text:
-            yield Text(text, index)
+            yield TextDelta(text, index)
 
-    def _used(self, report: Usage) -> Iterator[Usage]:
+    def _update_usage(self, report: Usage) -> Iterator[Usage]:
         """A usage event, when *report* changes what is known."""
-        merged = self._usage.merged(report)
+        merged = self._usage.merge(report)
         if merged != self._usage:
             self._usage = merged
             yield merged
 
 
-def _api_of(data: dict[str, Any]) -> str:
+def _detect_api(data: dict[str, Any]) -> str:
     """The API that an object of a reply comes from, as far as it shows; nothing where it does not."""
     if data.get("type") in _ANTHROPIC_TYPES:
         return "anthropic"
     if data.get("choices") and isinstance(data["choices"], list):
         return "openai"
-    return "openai" if string(data.get("object")).startswith("chat.completion") else ""
+    return "openai" if parse_string(data.get("object")).startswith("chat.completion") else ""
 
 
-def mapping(value: object) -> dict[str, Any]:
+def parse_mapping(value: object) -> dict[str, Any]:
     """*value* if it is an object, else an empty one: servers send null where an object belongs."""
     return value if isinstance(value, dict) else {}
 
 
-def number(value: object) -> int | None:
+def parse_token_count(value: object) -> int | None:
     """*value* if it is a count of tokens."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
-def name(value: object) -> str:
+def parse_name(value: object) -> str:
     """A model's name or a stop reason: a server's word, fit to be shown."""
-    return one_line(string(value), 100)
+    return format_one_line(parse_string(value), 100)
 
 
-def string(value: object) -> str:
+def parse_string(value: object) -> str:
     """*value* as text; nothing for null."""
     return "" if value is None else str(value)

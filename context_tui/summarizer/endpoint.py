@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 from urllib.parse import urlsplit, urlunsplit
 
-from context_tui.summarizer.apis import APIS, BEARER, Api
+from context_tui.summarizer.apis import APIS, BEARER_HEADER, Api
 from context_tui.summarizer.proxy import Proxy
 
 READ_TIMEOUT = 300.0
@@ -17,7 +17,7 @@ TOTAL_TIMEOUT = 1_800.0
 """Seconds until a call is given up, however alive its server seems: keep-alives can go on for ever."""
 
 
-class Key:
+class ApiKey:
     """A secret that prints as ``[key]`` wherever it is shown, and cannot be pickled."""
 
     __slots__ = ("_value",)
@@ -54,7 +54,7 @@ class Endpoint:
     kind: str
     base_url: str
     model: str
-    key: Key | None = None
+    key: ApiKey | None = None
     read_timeout: float = READ_TIMEOUT
     bearer: bool = False
     total_timeout: float = TOTAL_TIMEOUT
@@ -97,13 +97,13 @@ class Endpoint:
     @property
     def key_name(self) -> str:
         """The environment variable to name in advice about the key."""
-        return next(name for name, header in self.api.keys.items() if header == self.key_header)
+        return next(name for name, header in self.api.key_headers.items() if header == self.key_header)
 
     @property
     def key_header(self) -> str:
         """The header that the key goes in."""
-        return BEARER if self.bearer else [*self.api.keys.values()][-1]
+        return BEARER_HEADER if self.bearer else [*self.api.key_headers.values()][-1]
 
-    def redacted(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """*text* without the key: some servers repeat it in their errors."""
         return text.replace(self.key.reveal(), "[key]") if self.key else text

@@ -11,17 +11,23 @@ from dataclasses import dataclass
 
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.markers import is_summary_start, strip_summary_marker
-from context_tui.summarizer.request import Message, json_text, message_blocks
-from context_tui.summarizer.toolcalls import Call, Failed, answered
+from context_tui.summarizer.request import Message, format_json, list_message_blocks
+from context_tui.summarizer.toolcalls import AnsweredCall, FailedCall, find_answered_calls
 
-LABEL = "[Extract: quotations from the conversation, picked by rules; not a model's summary.]"
+EXTRACT_LABEL = "[Extract: quotations from the conversation, picked by rules; not a model's summary.]"
 """First line of every extract."""
 
-MAX_CHARS = 16_000
+MAX_EXTRACT_BYTES = 16_000
 """Default bound, about 4,000 tokens: half of what a model's summary may use."""
 
-_MESSAGE, _NOTE, _ERROR, _COMMAND, _PATH = 1_200, 600, 400, 200, 300  # most characters of one quotation
-_ERRORS, _NOTES, _COMMANDS = 5, 3, 12  # the last so many
+_MESSAGE_CHARS, _NOTE_CHARS, _ERROR_CHARS, _COMMAND_CHARS, _PATH_CHARS = (
+    1_200,
+    600,
+    400,
+    200,
+    300,
+)  # most characters of one quotation
+_MAX_ERRORS, _MAX_NOTES, _MAX_COMMANDS = 5, 3, 12  # the last so many
 
 
 @dataclass(frozen=True)
@@ -29,12 +35,14 @@ class _Section:
     """Quotations, oldest first, under a heading (and one below that); they get ``share`` of the space that is left."""
 
     heading: str
-    below: str
+    subheading: str
     items: list[str]
     share: float
 
 
-def extract(messages: list[Message], previous_summary: str | None = None, max_chars: int = MAX_CHARS) -> str:
+def build_extract(
+    messages: list[Message], previous_summary: str | None = None, max_bytes: int = MAX_EXTRACT_BYTES
+) -> str:
     """The digest of a history.
 
     Args:
@@ -46,40 +54,40 @@ def extract(messages: list[Message], previous_summary: str | None = None, max_ch
         The label, then sections under the headings of a model's summary as far as they apply. Never larger than what
         the history says, but for the label.
     """
-    typed, notes, recorded = _said(messages)
-    calls = list(answered(messages))
+    typed, notes, recorded = _split_conversation(messages)
+    calls = list(find_answered_calls(messages))
     earlier = previous_summary if previous_summary is not None else recorded
-    done = [call for call in calls if isinstance(call, Call)]
-    changed = _newest(path for call in done for path in call.changed)
-    read = [path for path in _newest(path for call in done for path in call.read) if path not in changed]
-    commands = _newest(call.command for call in done)
-    errors = [f"{call.tool}: {call.text}" if call.tool else call.text for call in calls if isinstance(call, Failed)]
+    done = [call for call in calls if isinstance(call, AnsweredCall)]
+    changed = _deduplicate_latest(path for call in done for path in call.changed)
+    read = [path for path in _deduplicate_latest(path for call in done for path in call.read) if path not in changed]
+    commands = _deduplicate_latest(call.command for call in done)
+    errors = [f"{call.tool}: {call.text}" if call.tool else call.text for call in calls if isinstance(call, FailedCall)]
     sections = [
-        _Section("Goal", "", _quoted(typed[:1], 2 * _MESSAGE), 0.2),
-        _Section("Key Context", "Earlier summary", _lines(earlier), 0.25),
-        _Section("Key Context", "User messages", _quoted(typed[1:], _MESSAGE), 0.5),
-        _Section("Key Context", "Last notes of the assistant", _quoted(notes[-_NOTES:], _NOTE), 0.3),
-        _Section("Key Context", "Last errors", _quoted(errors[-_ERRORS:], _ERROR), 0.3),
-        _Section("Key Context", "Commands run", _quoted(commands[-_COMMANDS:], _COMMAND), 0.3),
-        _Section("Relevant Files", "Changed", _quoted(changed, _PATH), 0.6),
-        _Section("Relevant Files", "Read", _quoted(read, _PATH), 1.0),
+        _Section("Goal", "", _format_bullets(typed[:1], 2 * _MESSAGE_CHARS), 0.2),
+        _Section("Key Context", "Earlier summary", _quote_summary(earlier), 0.25),
+        _Section("Key Context", "User messages", _format_bullets(typed[1:], _MESSAGE_CHARS), 0.5),
+        _Section("Key Context", "Last notes of the assistant", _format_bullets(notes[-_MAX_NOTES:], _NOTE_CHARS), 0.3),
+        _Section("Key Context", "Last errors", _format_bullets(errors[-_MAX_ERRORS:], _ERROR_CHARS), 0.3),
+        _Section("Key Context", "Commands run", _format_bullets(commands[-_MAX_COMMANDS:], _COMMAND_CHARS), 0.3),
+        _Section("Relevant Files", "Changed", _format_bullets(changed, _PATH_CHARS), 0.6),
+        _Section("Relevant Files", "Read", _format_bullets(read, _PATH_CHARS), 1.0),
     ]
-    return _fitted(sections, min(max_chars, _size(messages, previous_summary)))
+    return _fit_sections(sections, min(max_bytes, _count_history_bytes(messages, previous_summary)))
 
 
-def _said(messages: list[Message]) -> tuple[list[str], list[str], str]:
+def _split_conversation(messages: list[Message]) -> tuple[list[str], list[str], str]:
     """What the user typed, what the assistant said, and the newest summary that stands in the history."""
     typed: list[str] = []
     notes: list[str] = []
     summary = ""
     for number, message in enumerate(messages):
         spoken = message.get("role") == "assistant"
-        for ordinal, block in enumerate(message_blocks(message)):
+        for ordinal, block in enumerate(list_message_blocks(message)):
             text = block.get("text")
             if block.get("type") != "text" or not isinstance(text, str) or not text.strip():
                 continue
             first = {"first_block": not ordinal, "first_message": not number}
-            if text.startswith(LABEL) or is_summary_start(text, by_assistant=spoken, **first):
+            if text.startswith(EXTRACT_LABEL) or is_summary_start(text, by_assistant=spoken, **first):
                 summary = strip_summary_marker(text)
             elif spoken:
                 notes.append(text)
@@ -88,7 +96,7 @@ def _said(messages: list[Message]) -> tuple[list[str], list[str], str]:
     return typed, notes, summary
 
 
-def _newest(values: Iterable[str]) -> list[str]:
+def _deduplicate_latest(values: Iterable[str]) -> list[str]:
     """Each value once, ordered by its last occurrence."""
     seen: dict[str, None] = {}
     for value in values:
@@ -97,61 +105,61 @@ def _newest(values: Iterable[str]) -> list[str]:
     return [value for value in seen if value.strip()]
 
 
-def _quoted(texts: list[str], length: int) -> list[str]:
+def _format_bullets(texts: list[str], length: int) -> list[str]:
     """Each text as one bullet."""
-    return [f"- {_cut(line, length)}" for text in texts if (line := " ".join(text[: 4 * length].split()))]
+    return [f"- {_truncate(line, length)}" for text in texts if (line := " ".join(text[: 4 * length].split()))]
 
 
-def _lines(text: str) -> list[str]:
+def _quote_summary(text: str) -> list[str]:
     """An earlier summary keeps its lines; its headings may not be taken for ours, nor its label."""
     lines = (line.strip() for line in text.splitlines())
-    return [f"> {line}" for line in lines if line and line != LABEL]
+    return [f"> {line}" for line in lines if line and line != EXTRACT_LABEL]
 
 
-def _cut(text: str, length: int) -> str:
+def _truncate(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1].rstrip() + "…"
 
 
-def _size(messages: list[Message], previous_summary: str | None) -> int:
+def _count_history_bytes(messages: list[Message], previous_summary: str | None) -> int:
     """UTF-8 bytes of all that the history says."""
     total = utf8_len(previous_summary or "")
     for message in messages:
-        for block in message_blocks(message):
+        for block in list_message_blocks(message):
             for key in ("text", "thinking", "content", "input"):
                 value = block.get(key, "")
-                total += utf8_len(value) if isinstance(value, str) else utf8_len(json_text(value))
+                total += utf8_len(value) if isinstance(value, str) else utf8_len(format_json(value))
     return total
 
 
-def _fitted(sections: list[_Section], space: int) -> str:
+def _fit_sections(sections: list[_Section], max_bytes: int) -> str:
     """As much of the sections as fits into so many bytes, the newest quotations of each first."""
-    parts = [LABEL]
-    space -= utf8_len(LABEL)
+    parts = [EXTRACT_LABEL]
+    max_bytes -= utf8_len(EXTRACT_LABEL)
     heading = ""
     for section in sections:
         above = "" if section.heading == heading else f"## {section.heading}\n"
-        title = above + (f"### {section.below}\n" if section.below else "")
-        chosen = _chosen(section.items, int(space * section.share) - utf8_len(title) - 2)
+        title = above + (f"### {section.subheading}\n" if section.subheading else "")
+        chosen = _choose_items(section.items, int(max_bytes * section.share) - utf8_len(title) - 2)
         if not chosen:
             continue
         parts.append(title + "\n".join(chosen))
-        space -= utf8_len(parts[-1]) + 2
+        max_bytes -= utf8_len(parts[-1]) + 2
         heading = section.heading
     return "\n\n".join(parts)
 
 
-def _chosen(items: list[str], room: int) -> list[str]:
+def _choose_items(items: list[str], max_bytes: int) -> list[str]:
     """The newest items that fit into so many bytes, the very newest cut if it must be, and how many are missing."""
-    room -= 40  # for the line that counts them
+    max_bytes -= 40  # for the line that counts them
     chosen: list[str] = []
     for item in reversed(items):
         size = utf8_len(item) + 1
-        if size > room:
-            if not chosen and room > 40:
-                chosen.append(item.encode("utf-8", "replace")[: room - 4].decode("utf-8", "ignore") + "…")
+        if size > max_bytes:
+            if not chosen and max_bytes > 40:
+                chosen.append(item.encode("utf-8", "replace")[: max_bytes - 4].decode("utf-8", "ignore") + "…")
             break
         chosen.append(item)
-        room -= size
+        max_bytes -= size
     if chosen and len(chosen) < len(items):
         chosen.append(f"({len(items) - len(chosen)} earlier left out)")
     return chosen[::-1]

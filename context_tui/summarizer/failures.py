@@ -17,22 +17,22 @@ from context_tui.text.sanitize import sanitize_line
 if TYPE_CHECKING:  # it knows the APIs, whose decoders make failures
     from context_tui.summarizer.endpoint import Endpoint
 
-QUOTE_LENGTH = 200
+MAX_QUOTE_CHARS = 200
 """Characters of a server's own words that an error repeats."""
 
-SHORTEN = "summarise a smaller part, or use a model with a larger window"
+SHORTEN_REMEDY = "summarise a smaller part, or use a model with a larger window"
 
-_LIMITS = (  # how servers say "too long", with the prompt's tokens and the limit, as far as they tell
+_CONTEXT_LIMIT_PATTERNS = (  # how servers say "too long", with the prompt's tokens and the limit, as far as they tell
     re.compile(r"request \((?P<prompt>\d+) tokens\) exceeds the available context size \((?P<limit>\d+) tokens\)"),
     re.compile(r"prompt is too long(?:: (?P<prompt>\d+) tokens > (?P<limit>\d+))?"),
     re.compile(r"exceed context limit: (?P<prompt>\d+ \+ \d+) > (?P<limit>\d+)"),
     re.compile(r"maximum context length is (?P<limit>\d+) tokens(?:.{0,60}?(?P<prompt>\d+) tokens)?"),
     re.compile(r"exceed the configured limit of (?P<limit>\d+) tokens(?:.{0,60}?(?P<prompt>\d+) tokens)?"),
 )
-_TOO_LONG = frozenset({"exceed_context_size_error", "context_length_exceeded", "request_too_large"})
+_TOO_LONG_TYPES = frozenset({"exceed_context_size_error", "context_length_exceeded", "request_too_large"})
 _HTTP_TO_TLS = ("plain http request was sent to https port", "http request to an https server")  # nginx, Go
-_OVERLOADED = frozenset({"overloaded_error", "unavailable_error"})
-_LIMITED = frozenset({"rate_limit_error", "rate_limit_exceeded"})
+_OVERLOADED_TYPES = frozenset({"overloaded_error", "unavailable_error"})
+_RATE_LIMIT_TYPES = frozenset({"rate_limit_error", "rate_limit_exceeded"})
 
 
 class CallFailed(SummarizerError):
@@ -62,7 +62,7 @@ class ServerError:
     too_long: bool = False
 
 
-def one_line(text: str, length: int = QUOTE_LENGTH) -> str:
+def format_one_line(text: str, length: int = MAX_QUOTE_CHARS) -> str:
     """Text from elsewhere, fit for an error message: one line, nothing that a terminal acts on, at most *length*."""
     line = sanitize_line(" ".join(text[: 20 * length].split()))
     return line if len(line) <= length else line[: length - 1] + "…"
@@ -87,22 +87,30 @@ def parse_error_body(body: str) -> ServerError:
         case {"n_prompt_tokens": int(prompt), "n_ctx": int(limit)} if (
             0 <= min(prompt, limit) <= max(prompt, limit) < 10**12
         ):
-            return ServerError(told.type, told.message, _number(prompt), _number(limit), True)
+            return ServerError(
+                told.type, told.message, _format_server_number(prompt), _format_server_number(limit), True
+            )
     return told
 
 
 def parse_error_message(type_: str, message: str) -> ServerError:
     """An error of this type and message, with the numbers that the message tells."""
-    for pattern in _LIMITS:
+    for pattern in _CONTEXT_LIMIT_PATTERNS:
         if found := pattern.search(message):
             numbers = found.groupdict()
-            return ServerError(type_, message, _number(numbers.get("prompt")), _number(numbers.get("limit")), True)
-    return ServerError(type_, message, too_long=type_ in _TOO_LONG)
+            return ServerError(
+                type_,
+                message,
+                _format_server_number(numbers.get("prompt")),
+                _format_server_number(numbers.get("limit")),
+                True,
+            )
+    return ServerError(type_, message, too_long=type_ in _TOO_LONG_TYPES)
 
 
-def _number(told: object) -> str:
+def _format_server_number(value: object) -> str:
     """A number as a server tells it, which may be of any length; nothing for none."""
-    return "" if told is None else one_line(str(told), 30)
+    return "" if value is None else format_one_line(str(value), 30)
 
 
 def is_web_page(text: str) -> bool:
@@ -110,46 +118,48 @@ def is_web_page(text: str) -> bool:
     return text.lstrip("\ufeff \t\r\n")[:14].lower().startswith(("<!doctype html", "<html", "<head"))
 
 
-def web_page_failure(endpoint: Endpoint, status: int = 200) -> CallFailed:
+def build_web_page_failure(endpoint: Endpoint, status: int = 200) -> CallFailed:
     """The failure that a web page means where a reply was expected."""
     code = "" if status == 200 else f" ({status})"
     what = f"{endpoint.host} answered with a web page{code}"
-    return CallFailed("malformed", f"{what}; is {one_line(endpoint.path, 100)} the path of its API? check the base URL")
+    return CallFailed(
+        "malformed", f"{what}; is {format_one_line(endpoint.path, 100)} the path of its API? check the base URL"
+    )
 
 
-def speaks_tls_failure(endpoint: Endpoint) -> CallFailed:
+def build_speaks_tls_failure(endpoint: Endpoint) -> CallFailed:
     """The failure of plain HTTP that was sent to a port of TLS."""
     return CallFailed("tls", f"{endpoint.host} requires TLS; use https:// in the base URL")
 
 
-def not_tls_failure(endpoint: Endpoint) -> CallFailed:
+def build_not_tls_failure(endpoint: Endpoint) -> CallFailed:
     """The failure of TLS that was sent to a port of plain HTTP."""
     return CallFailed("tls", f"{endpoint.host} does not speak TLS; use http:// in the base URL")
 
 
-def total_timeout_failure(endpoint: Endpoint, partial: str) -> CallFailed:
+def build_total_timeout_failure(endpoint: Endpoint, partial: str) -> CallFailed:
     """The failure of a call that took too long as a whole."""
     what = f"{endpoint.host} did not finish within {endpoint.total_timeout:g} s"
     remedy = "raise total_timeout in the configuration file, or use a faster model"
     return CallFailed("timeout", f"{what}; {remedy}", partial)
 
 
-def known_failure(host: str, error: ServerError, partial: str = "") -> CallFailed | None:
+def match_known_failure(host: str, error: ServerError, partial: str = "") -> CallFailed | None:
     """The failures that a server's words tell, with whatever status they came; nothing for all others."""
     if error.too_long:
         tokens = f": {error.prompt_tokens} tokens" if error.prompt_tokens else ""
         limit = f", its limit is {error.limit_tokens}" if error.limit_tokens else ""
         what = f"the prompt is too long for the model at {host}{tokens}{limit}"
-        return CallFailed("too_long", f"{what}; {SHORTEN}", partial)
-    said = f" ({one_line(error.message)})" if error.message.strip() else ""
-    if error.type in _LIMITED:
+        return CallFailed("too_long", f"{what}; {SHORTEN_REMEDY}", partial)
+    said = f" ({format_one_line(error.message)})" if error.message.strip() else ""
+    if error.type in _RATE_LIMIT_TYPES:
         return CallFailed("rate_limited", f"rate limit of {host} reached{said}; try again later", partial)
-    if error.type in _OVERLOADED:
+    if error.type in _OVERLOADED_TYPES:
         return CallFailed("overloaded", f"{host} is overloaded or not ready{said}; try again later", partial)
     return None
 
 
-def status_failure(
+def build_status_failure(
     endpoint: Endpoint, status: int, body: str, *, retry_after: str = "", location: str = ""
 ) -> CallFailed:
     """The failure that a response with another status than 200 means.
@@ -163,34 +173,36 @@ def status_failure(
     """
     host, error = endpoint.host, parse_error_body(body)
     page = is_web_page(body)
-    quoted = "a web page" if page else one_line(error.message)
+    quoted = "a web page" if page else format_one_line(error.message)
     said = f"{status}: {quoted}" if quoted else f"{status}"
     wait = f"try again in {retry_after[:9]} s" if retry_after.isdecimal() else "try again later"
     if any(words in body.lower() for words in _HTTP_TO_TLS):
-        return speaks_tls_failure(endpoint)
+        return build_speaks_tls_failure(endpoint)
     if 300 <= status < 400:
-        to = f" to {one_line(location)}" if location else ""
+        to = f" to {format_one_line(location)}" if location else ""
         return CallFailed("redirect", f"{host} redirects{to} ({status}); give the final address as the base URL")
     if status == 407 and endpoint.proxy:
         what = f"the proxy {endpoint.proxy.host} requires a user and a password ({said})"
         return CallFailed("auth", f"{what} for requests to {host}; set them in the proxy variable")
     if page and 400 <= status < 500 and status not in (404, 405, 413, 429):
-        return web_page_failure(endpoint, status)
+        return build_web_page_failure(endpoint, status)
     if status in (401, 403):
         what, remedy = ("refused the key", "check") if endpoint.key else ("requires a key", "set")
         return CallFailed("auth", f"{host} {what} ({said}); {remedy} {endpoint.key_name}")
     if status == 404 and "model" in error.message.lower() and not page:
-        model = one_line(endpoint.model, 100)
+        model = format_one_line(endpoint.model, 100)
         return CallFailed("not_found", f"{host} does not know the model {model} ({said}); name another one")
     if status in (404, 405):
         remedy = f"check the base URL, or use the summarizer {endpoint.other_kind}"
-        return CallFailed("not_found", f"{host} has nothing at {one_line(endpoint.path, 100)} ({said}); {remedy}")
+        return CallFailed(
+            "not_found", f"{host} has nothing at {format_one_line(endpoint.path, 100)} ({said}); {remedy}"
+        )
     if status == 429:
         return CallFailed("rate_limited", f"rate limit of {host} reached ({said}); {wait}")
-    if told := known_failure(host, error):
+    if told := match_known_failure(host, error):
         return told
     if status == 413:
-        return CallFailed("too_long", f"the prompt is too long for {host} ({said}); {SHORTEN}")
+        return CallFailed("too_long", f"the prompt is too long for {host} ({said}); {SHORTEN_REMEDY}")
     if status in (503, 529):
         return CallFailed("overloaded", f"{host} is overloaded or not ready ({said}); {wait}")
     if status >= 500:

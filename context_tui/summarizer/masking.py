@@ -7,19 +7,23 @@ from collections import Counter
 from typing import Any
 
 from context_tui.session.jsontext import loads
-from context_tui.summarizer.request import json_text
-from context_tui.summarizer.secrets import find, kind_of_named, mask_text
+from context_tui.summarizer.request import format_json
+from context_tui.summarizer.secrets import classify_named_value, find_secrets, mask_text
 
-_IDENTIFIERS = frozenset({"id", "name", "tool_use_id", "tool_call_id"})
-_DATA = frozenset({"input", "input_schema", "parameters"})  # below these, any JSON: an ``id`` is a value like others
-_OF_NAME = frozenset({"default", "const", "example", "examples", "enum", "value"})  # values of what stands above them
-_CHOICES = frozenset({"anyof", "oneof", "allof", "items"})  # schemas of the same value
-_IMAGES = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "JVBERi0")  # PNG, JPEG, GIF, WebP and PDF in base64
+_IDENTIFIER_KEYS = frozenset({"id", "name", "tool_use_id", "tool_call_id"})
+_DATA_KEYS = frozenset(
+    {"input", "input_schema", "parameters"}
+)  # below these, any JSON: an ``id`` is a value like others
+_NAMED_VALUE_KEYS = frozenset(
+    {"default", "const", "example", "examples", "enum", "value"}
+)  # values of what stands above them
+_SCHEMA_CHOICE_KEYS = frozenset({"anyof", "oneof", "allof", "items"})  # schemas of the same value
+_IMAGE_PREFIXES = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "JVBERi0")  # PNG, JPEG, GIF, WebP and PDF in base64
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{16,}+={0,2}")
-_DEPTH = 100  # deeper than this, JSON is masked as the text that it is
+_MAX_DEPTH = 100  # deeper than this, JSON is masked as the text that it is
 
 
-def mask(body: Any) -> tuple[Any, dict[str, int]]:
+def mask_body(body: Any) -> tuple[Any, dict[str, int]]:
     """A copy of *body* without what looks like a secret, and how many of each kind there were.
 
     Args:
@@ -31,7 +35,7 @@ def mask(body: Any) -> tuple[Any, dict[str, int]]:
         results and their tools still belong together. Strings that are JSON stay JSON. The data of an image stays.
     """
     masker = _Masker()
-    return masker.value(body, "", False, 0), dict(masker.counts)
+    return masker.mask_value(body, "", False, 0), dict(masker.counts)
 
 
 class _Masker:
@@ -41,57 +45,59 @@ class _Masker:
         self.counts: Counter[str] = Counter()
         self._identifiers: dict[str, str] = {}
 
-    def value(self, value: Any, name: str, data: bool, depth: int) -> Any:
+    def mask_value(self, value: Any, name: str, data: bool, depth: int) -> Any:
         """Any JSON; *name* is what it is called, *data* whether it is below the request's own structure."""
         if isinstance(value, str):
-            return self._string(value, name, depth)
+            return self._mask_string(value, name, depth)
         if not isinstance(value, dict | list):
             return value
-        if depth > _DEPTH:
-            text = json_text(value)
-            masked = self._text(text)
+        if depth > _MAX_DEPTH:
+            text = format_json(value)
+            masked = self._mask_text(text)
             return value if masked == text else masked
         if isinstance(value, list):
             if name == "required":  # names of properties, which are keys
-                return [self._identifier(item) if isinstance(item, str) else item for item in value]
-            return [self.value(item, name, data, depth + 1) for item in value]
-        return {self._identifier(key): self._field(value, key, name, data, depth) for key in value}
+                return [self._mask_identifier(item) if isinstance(item, str) else item for item in value]
+            return [self.mask_value(item, name, data, depth + 1) for item in value]
+        return {self._mask_identifier(key): self._mask_field(value, key, name, data, depth) for key in value}
 
-    def _field(self, fields: dict[str, Any], key: str, name: str, data: bool, depth: int) -> Any:
+    def _mask_field(self, fields: dict[str, Any], key: str, name: str, data: bool, depth: int) -> Any:
         value = fields[key]
-        if key in _IDENTIFIERS and not data and isinstance(value, str):
-            return self._identifier(value)
-        if (lower := key.lower()) in _OF_NAME or lower in _CHOICES:
+        if key in _IDENTIFIER_KEYS and not data and isinstance(value, str):
+            return self._mask_identifier(value)
+        if (lower := key.lower()) in _NAMED_VALUE_KEYS or lower in _SCHEMA_CHOICE_KEYS:
             # What ``{"name": "DB_PASSWORD", "value": "…"}`` says, and the default of a property called ``password``.
             names = ("name", "key", "Name", "Key", "NAME", "KEY") if lower == "value" else ()
             called = next((fields[each] for each in names if fields.get(each)), None)
             key = called if isinstance(called, str) else name or key
-        return self.value(value, key, data or key in _DATA, depth + 1)
+        return self.mask_value(value, key, data or key in _DATA_KEYS, depth + 1)
 
-    def _string(self, text: str, name: str, depth: int) -> str:
+    def _mask_string(self, text: str, name: str, depth: int) -> str:
         if _is_image(text):
             return text
-        if kind := kind_of_named(name, text):
+        if kind := classify_named_value(name, text):
             self.counts[kind] += 1
             return f"[masked {kind}]"
-        if text[:1] in ("{", "[") and text[-1:] in ("}", "]") and depth <= _DEPTH:
+        if text[:1] in ("{", "[") and text[-1:] in ("}", "]") and depth <= _MAX_DEPTH:
             try:
                 inner = loads(text)
             except ValueError:
                 inner = None
             before = self.counts.total()
-            masked = self.value(inner, "", True, depth + 1)
+            masked = self.mask_value(inner, "", True, depth + 1)
             if self.counts.total() > before:
-                return json_text(masked)
-        return self._text(text)  # also what was read as JSON: of two fields of one name, only the last was looked at
+                return format_json(masked)
+        return self._mask_text(
+            text
+        )  # also what was read as JSON: of two fields of one name, only the last was looked at
 
-    def _text(self, text: str) -> str:
+    def _mask_text(self, text: str) -> str:
         masked, counts = mask_text(text)
         self.counts.update(counts)
         return masked
 
-    def _identifier(self, text: str) -> str:
-        secrets = find(text)
+    def _mask_identifier(self, text: str) -> str:
+        secrets = find_secrets(text)
         if not secrets:
             return text
         self.counts.update(secret.kind for secret in secrets)
@@ -101,4 +107,4 @@ class _Masker:
 def _is_image(text: str) -> bool:
     """Whether it is the data of an image or a document in base64, or a ``data:`` address that holds it."""
     start = text.find(";base64,", 0, 100) + 8 if text.startswith("data:") else 0
-    return text.startswith(_IMAGES, start) and _BASE64.fullmatch(text, start) is not None
+    return text.startswith(_IMAGE_PREFIXES, start) and _BASE64.fullmatch(text, start) is not None

@@ -8,11 +8,11 @@ from typing import Any
 from context_tui.errors import SummarizerError
 from context_tui.summarizer.apis import APIS
 from context_tui.summarizer.endpoint import Endpoint
-from context_tui.summarizer.masking import mask
+from context_tui.summarizer.masking import mask_body
 from context_tui.summarizer.request import SummaryRequest
 
 
-def payload(endpoint: Endpoint, request: SummaryRequest, limit: str = "") -> bytes:
+def build_payload(endpoint: Endpoint, request: SummaryRequest, limit_field: str = "") -> bytes:
     """The body of a call, exactly as it is sent; nothing is added to it or changed in it afterwards.
 
     Args:
@@ -23,16 +23,16 @@ def payload(endpoint: Endpoint, request: SummaryRequest, limit: str = "") -> byt
     Raises:
         SummarizerError: something in it is nested too deeply.
     """
-    body = endpoint.api.body(request, limit or endpoint.api.limits[0])
-    return encode({"model": endpoint.model, **(mask(body)[0] if request.mask_secrets else body)})
+    body = endpoint.api.build_body(request, limit_field or endpoint.api.limit_fields[0])
+    return encode_body({"model": endpoint.model, **(mask_body(body)[0] if request.mask_secrets else body)})
 
 
-def suspected_secrets(kind: str, request: SummaryRequest) -> dict[str, int]:
+def count_suspected_secrets(kind: str, request: SummaryRequest) -> dict[str, int]:
     """How many secrets of each kind the body of a call seems to hold: those that are masked, or sent as they are."""
-    return mask(APIS[kind].body(request, APIS[kind].limits[0]))[1]
+    return mask_body(APIS[kind].build_body(request, APIS[kind].limit_fields[0]))[1]
 
 
-def encode(body: dict[str, Any]) -> bytes:
+def encode_body(body: dict[str, Any]) -> bytes:
     """The body as JSON that every server reads: a lone surrogate, which strict parsers refuse, becomes ``?``.
 
     Raises:

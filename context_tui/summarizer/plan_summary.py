@@ -1,6 +1,6 @@
 """From a plan to its summary: what is asked, of whom, and what came back. Used by the command line and the inspector.
 
-Nothing is sent before :func:`write` is called with a summarizer that has endpoints; ``extract`` never sends anything.
+Nothing is sent before :func:`write_summary` is called with a summarizer that has endpoints; ``extract`` never sends anything.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from context_tui.compaction.plan import Plan
-from context_tui.compaction.prompt import Prompt
+from context_tui.compaction.prompt import SummaryPrompt
 from context_tui.compaction.tool_pairing import repair
 from context_tui.errors import PlanError
 from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.jsontext import compact_json, utf8_len
 from context_tui.session.session import Message
 from context_tui.summarizer.apis import APIS
-from context_tui.summarizer.checks.summary_checks import Check, check_summary
+from context_tui.summarizer.checks.summary_checks import SummaryCheck, check_summary
 from context_tui.summarizer.endpoint import Endpoint
-from context_tui.summarizer.extract import MAX_CHARS, extract
-from context_tui.summarizer.masking import mask
-from context_tui.summarizer.payload import suspected_secrets
-from context_tui.summarizer.reply import Event, Summary, Usage
-from context_tui.summarizer.request import SummaryRequest, cleaned
+from context_tui.summarizer.extract import MAX_EXTRACT_BYTES, build_extract
+from context_tui.summarizer.masking import mask_body
+from context_tui.summarizer.payload import count_suspected_secrets
+from context_tui.summarizer.reply import ReplyEvent, Summary, Usage
+from context_tui.summarizer.request import SummaryRequest, clean_messages
 from context_tui.summarizer.secrets import mask_text
-from context_tui.summarizer.settings import resolve
+from context_tui.summarizer.settings import resolve_endpoint
 from context_tui.tokens import estimate
 
 if TYPE_CHECKING:
     import httpx
 
 EXTRACT = "extract"
-KINDS = (EXTRACT, *APIS)
+SUMMARIZER_KINDS = (EXTRACT, *APIS)
 """What a summarizer can be; the first is the default."""
 
 
@@ -48,7 +48,7 @@ class Summarizer:
 
     kind: str = EXTRACT
     endpoints: tuple[Endpoint, ...] = ()
-    extract_bytes: int = MAX_CHARS
+    extract_bytes: int = MAX_EXTRACT_BYTES
 
     @property
     def label(self) -> str:
@@ -59,7 +59,7 @@ class Summarizer:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedSummary:
     """Everything that a summary of a plan needs, put together before anything is sent.
 
     Attributes:
@@ -72,7 +72,7 @@ class Prepared:
     """
 
     head: list[Message]
-    said: list[Message]
+    conversation: list[Message]
     previous: str | None
     request: SummaryRequest
     repairs: tuple[str, ...]
@@ -84,26 +84,28 @@ class Prepared:
         """Whether suspected secrets are masked in what is sent, and in an extract."""
         return self.request.mask_secrets
 
-    def with_masking(self, masked: bool) -> Prepared:
+    def with_masking(self, masked: bool) -> PreparedSummary:
         """The same with suspected secrets masked, or not."""
         return replace(self, request=replace(self.request, mask_secrets=masked))
 
-    def secrets(self, kind: str) -> Mapping[str, int]:
+    def count_secrets(self, kind: str) -> Mapping[str, int]:
         """How many suspected secrets of each kind are in exactly what a summarizer of *kind* is sent, or reads."""
-        return self._mask(kind)[1]
+        return self._mask_messages(kind)[1]
 
     @property
     def messages(self) -> list[Message]:
         """The messages of the request to look at, with their secrets masked when ``masked``."""
-        return self._mask(EXTRACT)[0] if self.masked else self.request.messages
+        return self._mask_messages(EXTRACT)[0] if self.masked else self.request.messages
 
-    def _mask(self, kind: str) -> tuple[list[Message], Mapping[str, int]]:
+    def _mask_messages(self, kind: str) -> tuple[list[Message], Mapping[str, int]]:
         if kind not in self._masks:
             own = kind == EXTRACT
-            self._masks[kind] = mask(self.request.messages) if own else ([], suspected_secrets(kind, self.request))
+            self._masks[kind] = (
+                mask_body(self.request.messages) if own else ([], count_suspected_secrets(kind, self.request))
+            )
         return self._masks[kind]
 
-    def checks_of(self, text: str, summary: Summary, *, edited: bool = False, cut_off: str = "") -> list[Check]:
+    def check_text(self, text: str, summary: Summary, *, edited: bool = False, cut_off: str = "") -> list[SummaryCheck]:
         """The checks of a summary's text, and of the reply it came in unless it was *edited* since.
 
         A reply that is not whole fails one, edited or not; *cut_off* says how it ended.
@@ -126,26 +128,28 @@ class Prepared:
         )
 
 
-def prepare(plan: Plan, *, mask_secrets: bool = True) -> Prepared:
+def prepare_summary(plan: Plan, *, mask_secrets: bool = True) -> PreparedSummary:
     """Put together what is asked for a plan's summary, with the prompt of its policy.
 
     Raises:
         PlanError: the plan summarises nothing.
     """
     content = plan.context.content
-    if content is None or not plan.summarises or not plan.summarised:
+    if content is None or not plan.needs_summary or not plan.summarised_ranges:
         raise PlanError(f"{plan.policy}: nothing to summarise here")
     if plan.prompt is None:
         raise PlanError(f"{plan.policy}: its plan has no prompt for a summary")
-    head, previous, repairs = plan.head, plan.previous_summary, list[str]()
+    head, previous, repairs = plan.messages_to_summarise, plan.previous_summary, list[str]()
     sent = head
-    if plan.prompt.history:
+    if plan.prompt.sends_messages:
         sent, repairs = repair(head)
-    request = replace(request_of(plan.prompt, sent, previous, content.tools()), mask_secrets=mask_secrets)
-    return Prepared(head, plan.said, previous, request, tuple(repairs), _tokens(request))
+    request = replace(build_request(plan.prompt, sent, previous, content.tools()), mask_secrets=mask_secrets)
+    return PreparedSummary(
+        head, plan.quotable_messages, previous, request, tuple(repairs), _estimate_request_tokens(request)
+    )
 
 
-def choose(
+def choose_summarizer(
     plan: Plan,
     kind: str = EXTRACT,
     model: str | None = None,
@@ -162,18 +166,22 @@ def choose(
     """
     if kind == EXTRACT:
         return Summarizer()
-    first = resolve(kind, model, base_url, environ=environ, config=config)
+    first = resolve_endpoint(kind, model, base_url, environ=environ, config=config)
     own = plan.context.facts.model or ""
     endpoints = [first]
-    if plan.prompt is not None and plan.prompt.own_model and own not in ("", "<synthetic>", first.model):
+    if (
+        plan.prompt is not None
+        and plan.prompt.retries_with_session_model
+        and own not in ("", "<synthetic>", first.model)
+    ):
         endpoints.append(replace(first, model=own))
     return Summarizer(kind, tuple(endpoints))
 
 
-async def write(
+async def write_summary(
     summarizer: Summarizer,
-    prepared: Prepared,
-    on_event: Callable[[Event], None] | None = None,
+    prepared: PreparedSummary,
+    on_event: Callable[[ReplyEvent], None] | None = None,
     *,
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> Summary:
@@ -191,7 +199,7 @@ async def write(
     """
     if not summarizer.endpoints:
         started = time.monotonic()
-        text = extract(prepared.said, prepared.previous, summarizer.extract_bytes)
+        text = build_extract(prepared.conversation, prepared.previous, summarizer.extract_bytes)
         if prepared.masked:
             text = mask_text(text)[0]
         return Summary(text, "", Usage(), "", time.monotonic() - started)
@@ -200,37 +208,39 @@ async def write(
     return await summarize_with_fallback(summarizer.endpoints, prepared.request, on_event, transport=transport)
 
 
-def write_blocking(
-    summarizer: Summarizer, prepared: Prepared, on_event: Callable[[Event], None] | None = None
+def write_summary_blocking(
+    summarizer: Summarizer, prepared: PreparedSummary, on_event: Callable[[ReplyEvent], None] | None = None
 ) -> Summary:
-    """:func:`write` where no event loop runs; an interrupt closes the connection and passes on."""
-    return asyncio.run(write(summarizer, prepared, on_event))
+    """:func:`write_summary` where no event loop runs; an interrupt closes the connection and passes on."""
+    return asyncio.run(write_summary(summarizer, prepared, on_event))
 
 
-def blocking_checks(checks: Iterable[Check]) -> list[Check]:
+def find_blocking_checks(checks: Iterable[SummaryCheck]) -> list[SummaryCheck]:
     """The failed checks that stand against a summary: it is refused, or taken only when the user says so again."""
     return [each for each in checks if not each.ok and each.severity == "error"]
 
 
-def notice(summarizer: Summarizer, prepared: Prepared) -> list[str]:
+def format_notice(summarizer: Summarizer, prepared: PreparedSummary) -> list[str]:
     """What the user is told before anything is sent: to whom, how much, which secrets. Empty for an extract."""
     if not summarizer.endpoints:
         return []
     first = summarizer.endpoints[0]
     lines = [f"sending est. {prepared.tokens:,} tokens to {first.model} at {first.destination}"]
     lines += [f"fallback: {other.model} at {other.destination}" for other in summarizer.endpoints[1:]]
-    if found := prepared.secrets(summarizer.kind):
-        lines.append(f"suspected secrets, {'masked' if prepared.masked else 'NOT masked'}: {counted(found)}")
+    if found := prepared.count_secrets(summarizer.kind):
+        lines.append(
+            f"suspected secrets, {'masked' if prepared.masked else 'NOT masked'}: {format_secret_counts(found)}"
+        )
     return lines
 
 
-def counted(secrets: Mapping[str, int]) -> str:
+def format_secret_counts(secrets: Mapping[str, int]) -> str:
     """Suspected secrets in words: ``2 AWS key id, 1 password``."""
     return ", ".join(f"{count:,} {kind}" for kind, count in sorted(secrets.items()))
 
 
-def request_of(
-    prompt: Prompt, head: list[Message], previous: str | None, tools: list[dict[str, Any]] | None = None
+def build_request(
+    prompt: SummaryPrompt, head: list[Message], previous: str | None, tools: list[dict[str, Any]] | None = None
 ) -> SummaryRequest:
     """What a summarizer is asked: a policy's prompt for this head.
 
@@ -238,12 +248,14 @@ def request_of(
         previous: the body of a summary that the head holds, possibly empty, which is to be updated.
         tools: the session's tool schemas, which keep a head of messages valid.
     """
-    declared = list(tools or ()) if prompt.history else []
-    return SummaryRequest(prompt.system, prompt.ask(head, previous), declared, prompt.max_tokens, prompt.sections)
+    declared = list(tools or ()) if prompt.sends_messages else []
+    return SummaryRequest(
+        prompt.system, prompt.build_request(head, previous), declared, prompt.max_tokens, prompt.sections
+    )
 
 
-def _tokens(request: SummaryRequest) -> int:
+def _estimate_request_tokens(request: SummaryRequest) -> int:
     """What is sent, by bytes/4; thinking and blanks are left out of a request."""
     fixed = bytes_to_tokens(utf8_len(request.system or ""))
     fixed += bytes_to_tokens(len(compact_json(request.tools))) if request.tools else 0
-    return fixed + sum(estimate(message) or 0 for message in cleaned(request.messages))
+    return fixed + sum(estimate(message) or 0 for message in clean_messages(request.messages))

@@ -26,7 +26,7 @@ class Proxy:
         return urlsplit(self.url).netloc.rpartition("@")[2]
 
 
-def proxy_for(url: str, environ: Mapping[str, str]) -> Proxy | None:
+def find_proxy(url: str, environ: Mapping[str, str]) -> Proxy | None:
     """The proxy that requests to *url* go through; None for this machine, and for what ``NO_PROXY`` excepts.
 
     ``HTTP_PROXY`` or ``HTTPS_PROXY`` (by the scheme of *url*) goes before ``ALL_PROXY``, lower case before upper.
@@ -35,16 +35,16 @@ def proxy_for(url: str, environ: Mapping[str, str]) -> Proxy | None:
         SummarizerError: the variable holds no address of a proxy.
     """
     parts = urlsplit(url)
-    if _is_loopback(parts.hostname or "") or _excepted(parts, _variable(environ, "no_proxy")[1]):
+    if _is_loopback(parts.hostname or "") or _is_excepted(parts, _read_variable(environ, "no_proxy")[1]):
         return None
     for wanted in (f"{parts.scheme}_proxy", "all_proxy"):
-        name, value = _variable(environ, wanted)
+        name, value = _read_variable(environ, wanted)
         if value:
-            return Proxy(_checked(name, value if "://" in value else f"http://{value}"))
+            return Proxy(_check_proxy_url(name, value if "://" in value else f"http://{value}"))
     return None
 
 
-def _variable(environ: Mapping[str, str], name: str) -> tuple[str, str]:
+def _read_variable(environ: Mapping[str, str], name: str) -> tuple[str, str]:
     """The name in the case that is set, and its value."""
     for each in (name, name.upper()):
         if value := environ.get(each, "").strip():
@@ -52,7 +52,7 @@ def _variable(environ: Mapping[str, str], name: str) -> tuple[str, str]:
     return name, ""
 
 
-def _checked(name: str, url: str) -> str:
+def _check_proxy_url(name: str, url: str) -> str:
     try:
         parts = urlsplit(url)
         valid = parts.scheme in _SCHEMES and bool(parts.hostname) and (parts.port or 1) > 0 and url.isprintable()
@@ -67,11 +67,11 @@ def _is_loopback(host: str) -> bool:
     host = host.removesuffix(".")
     if host == "localhost" or host.endswith(".localhost"):
         return True
-    address = _address(host)
+    address = _parse_address(host)
     return address is not None and (address.is_loopback or address.is_unspecified)
 
 
-def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def _parse_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     """The address that a host is; also one as systems still take it (``127.1``), or as IPv6 wraps it."""
     try:
         address = ipaddress.ip_address(host)
@@ -84,9 +84,9 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return None
 
 
-def _excepted(parts: SplitResult, exceptions: str) -> bool:
+def _is_excepted(parts: SplitResult, exceptions: str) -> bool:
     """Whether a list of hosts, domains, networks and ``*`` covers the address; each may name a port."""
-    host, address = parts.hostname or "", _address(parts.hostname or "")
+    host, address = parts.hostname or "", _parse_address(parts.hostname or "")
     port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
     for entry in re.split(r"[,\s]+", exceptions.lower()):
         name, colon, number = entry.rpartition(":")
@@ -97,12 +97,12 @@ def _excepted(parts: SplitResult, exceptions: str) -> bool:
         entry = entry.strip("[]").removeprefix("*").lstrip(".") if entry != "*" else entry
         if entry == "*" or (entry and (host == entry or host.endswith(f".{entry}"))):
             return True
-        if address is not None and "/" in entry and _in_network(address, entry):
+        if address is not None and "/" in entry and _is_in_network(address, entry):
             return True
     return False
 
 
-def _in_network(address: ipaddress.IPv4Address | ipaddress.IPv6Address, network: str) -> bool:
+def _is_in_network(address: ipaddress.IPv4Address | ipaddress.IPv6Address, network: str) -> bool:
     try:
         return address in ipaddress.ip_network(network, strict=False)
     except ValueError:

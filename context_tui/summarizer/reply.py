@@ -6,12 +6,12 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from context_tui.summarizer.failures import (
-    SHORTEN,
+    SHORTEN_REMEDY,
     CallFailed,
-    known_failure,
-    one_line,
+    build_web_page_failure,
+    format_one_line,
+    match_known_failure,
     parse_error_message,
-    web_page_failure,
 )
 
 if TYPE_CHECKING:  # it knows the APIs, whose decoders make these events
@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # it knows the APIs, whose decoders make these events
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class TextDelta:
     """A piece of the summary; ``index`` is the content block it belongs to."""
 
     text: str
@@ -27,7 +27,7 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Thinking:
+class ThinkingDelta:
     """A piece of reasoning: only its length in characters, as it never becomes part of a summary."""
 
     chars: int
@@ -47,7 +47,7 @@ class Usage:
         """The whole prompt: fresh input + cache reads + cache writes."""
         return (self.input_tokens or 0) + (self.cache_read_tokens or 0) + (self.cache_write_tokens or 0)
 
-    def merged(self, newer: Usage) -> Usage:
+    def merge(self, newer: Usage) -> Usage:
         """Both reports as one: the newer number wins wherever there is one."""
         values = {f.name: getattr(newer, f.name) for f in fields(self)}
         return Usage(**{name: getattr(self, name) if value is None else value for name, value in values.items()})
@@ -61,14 +61,14 @@ class ReplyModel:
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class StopReason:
     """Why the model stopped, in the server's words (``refusal`` for every kind of refusal)."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ReplyFailure:
     """The reply broke.
 
     Attributes:
@@ -84,14 +84,14 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class ReplyNote:
     """Something the user should know; ``failed`` is the call in whose place another is made: the reply begins anew."""
 
     text: str
     failed: CallFailed | None = None
 
 
-Event = Text | Thinking | Usage | ReplyModel | Stop | Failure | Note
+ReplyEvent = TextDelta | ThinkingDelta | Usage | ReplyModel | StopReason | ReplyFailure | ReplyNote
 
 CUT_REASONS = frozenset({"max_tokens", "length", "model_context_window_exceeded", "pause_turn", "incomplete"})
 """Stop reasons of a reply that is not whole."""
@@ -132,25 +132,25 @@ class Reply:
         self._usage = Usage()
         self._stop = ""
         self._thinking = 0
-        self._failure: Failure | None = None
+        self._failure: ReplyFailure | None = None
         self._notes: list[str] = []
 
-    def add(self, event: Event) -> None:
+    def add(self, event: ReplyEvent) -> None:
         """Take in the next event."""
         match event:
-            case Text():
+            case TextDelta():
                 self._blocks.setdefault(event.index, []).append(event.text)
-            case Thinking():
+            case ThinkingDelta():
                 self._thinking += event.chars
             case Usage():
                 self._usage = event
             case ReplyModel():
                 self._model = event.name
-            case Stop():
+            case StopReason():
                 self._stop = event.reason
-            case Failure():
+            case ReplyFailure():
                 self._failure = event
-            case Note():
+            case ReplyNote():
                 self._notes.append(event.text)
 
     @property
@@ -158,14 +158,14 @@ class Reply:
         """The text so far, block after block."""
         return "".join(piece for _, pieces in sorted(self._blocks.items()) for piece in pieces)
 
-    def so_far(self, model: str, seconds: float) -> Summary:
+    def build_partial_summary(self, model: str, seconds: float) -> Summary:
         """What has come until now, whole or not, without reasoning that a server left in the text.
 
         Args:
             model: the one asked for, until the reply names its own.
             seconds: how long it has taken.
         """
-        text, hidden = _without_thinking(self.text.strip())
+        text, hidden = _strip_thinking(self.text.strip())
         return Summary(
             text,
             self._model or model,
@@ -176,7 +176,7 @@ class Reply:
             tuple(self._notes),
         )
 
-    def check(self, endpoint: Endpoint, max_tokens: int, seconds: float) -> Summary:
+    def build_summary(self, endpoint: Endpoint, max_tokens: int, seconds: float) -> Summary:
         """Check the whole reply, and give it back as a summary.
 
         Args:
@@ -188,10 +188,10 @@ class Reply:
             CallFailed: the reply broke, was refused, is empty, or is cut.
         """
         host = endpoint.host
-        made = self.so_far(endpoint.model, seconds)
+        made = self.build_partial_summary(endpoint.model, seconds)
         text, thinking = made.text, made.thinking_chars
         if self._failure is not None:
-            raise self._broken(endpoint, self._failure, text)
+            raise self._build_failure(endpoint, self._failure, text)
         if self._stop == "refusal":
             raise CallFailed("refusal", f"the model at {host} refused to summarise this; try another model", text)
         if self._stop in TOOL_REASONS:
@@ -213,14 +213,14 @@ class Reply:
             raise CallFailed("cut", f"the summary from {host} was cut off{count} ({self._stop}); {remedy}", text)
         return made
 
-    def _broken(self, endpoint: Endpoint, failure: Failure, text: str) -> CallFailed:
+    def _build_failure(self, endpoint: Endpoint, failure: ReplyFailure, text: str) -> CallFailed:
         host = endpoint.host
-        said = f": {one_line(failure.message)}" if failure.message.strip() else ""
+        said = f": {format_one_line(failure.message)}" if failure.message.strip() else ""
         if failure.kind == "error":
-            told = known_failure(host, parse_error_message(failure.type, failure.message), text)
+            told = match_known_failure(host, parse_error_message(failure.type, failure.message), text)
             return told or CallFailed("error", f"{host} reported an error in its reply{said}; try again", text)
         if failure.kind == "web_page":
-            return web_page_failure(endpoint)
+            return build_web_page_failure(endpoint)
         if failure.kind == "other_api":
             what = f"{host} answers in the format of the other API"
             return CallFailed("wrong_api", f"{what}; use the summarizer {failure.type}, or check the base URL", text)
@@ -228,11 +228,13 @@ class Reply:
             remedy = f"check the base URL, or use the summarizer {endpoint.other_kind}"
             return CallFailed("malformed", f"the reply of {host} is not a valid API response{said}; {remedy}", text)
         if not text and not self._model and not self._thinking:
-            return CallFailed("empty", f"{host} sent an empty reply; the prompt may be too long for it: {SHORTEN}")
+            return CallFailed(
+                "empty", f"{host} sent an empty reply; the prompt may be too long for it: {SHORTEN_REMEDY}"
+            )
         return CallFailed("cut", f"the reply of {host} ended before it was complete; try again", text)
 
 
-def _without_thinking(text: str) -> tuple[str, int]:
+def _strip_thinking(text: str) -> tuple[str, int]:
     """The text without reasoning that a server left in it, and how many characters that was."""
     if not text.startswith("<think>"):
         return text, 0

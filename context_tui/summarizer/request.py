@@ -1,6 +1,6 @@
 """What a summarizer is asked, and what every wire format does to it: leave out what it cannot use, make valid the rest.
 
-What :func:`cleaned` makes is Anthropic-shaped and holds text, image, tool_use and tool_result blocks only, with the
+What :func:`clean_messages` makes is Anthropic-shaped and holds text, image, tool_use and tool_result blocks only, with the
 fields that the strictest server accepts. Pairs of calls and results are the caller's (they are repaired before).
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from context_tui.session.blocks import is_block_list
 from context_tui.session.jsontext import compact_text
-from context_tui.summarizer.secrets import find
+from context_tui.summarizer.secrets import find_secrets
 
 Message = dict[str, Any]
 """``{"role": "user" | "assistant", "content": text or list of Anthropic-shaped blocks}``."""
@@ -41,13 +41,13 @@ class SummaryRequest:
     mask_secrets: bool = False
 
 
-NAME_LENGTH = 64
+MAX_TOOL_NAME_LENGTH = 64
 """OpenAI's limit on the length of a tool's name; Anthropic allows more."""
 
-_UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
+_UNSAFE_CHARS = re.compile(r"[^A-Za-z0-9_-]")
 
 
-def json_text(value: Any, *, sort_keys: bool = False) -> str:
+def format_json(value: Any, *, sort_keys: bool = False) -> str:
     """*value* as compact JSON; what is nested too deeply to be written is told as such."""
     try:
         return compact_text(value, sort_keys=sort_keys)
@@ -55,7 +55,7 @@ def json_text(value: Any, *, sort_keys: bool = False) -> str:
         return "[nested too deeply]"
 
 
-def cleaned(messages: list[Message]) -> list[Message]:
+def clean_messages(messages: list[Message]) -> list[Message]:
     """The messages as a provider takes them: roles alternate, results stand first, thinking and blanks are gone.
 
     Thinking is left out because the request turns it off: a provider would ignore it, or refuse a foreign signature.
@@ -63,7 +63,7 @@ def cleaned(messages: list[Message]) -> list[Message]:
     merged: list[Message] = []
     for message in messages:
         role = "assistant" if message.get("role") == "assistant" else "user"
-        blocks = [new for block in message_blocks(message) if (new := _cleaned_block(block)) is not None]
+        blocks = [new for block in list_message_blocks(message) if (new := _clean_block(block)) is not None]
         if not blocks:
             continue
         if merged and merged[-1]["role"] == role:
@@ -75,7 +75,7 @@ def cleaned(messages: list[Message]) -> list[Message]:
     return merged
 
 
-def message_blocks(message: Message) -> list[dict[str, Any]]:
+def list_message_blocks(message: Message) -> list[dict[str, Any]]:
     """The message's blocks; a plain string is one text block."""
     content = message.get("content")
     if isinstance(content, str):
@@ -83,7 +83,7 @@ def message_blocks(message: Message) -> list[dict[str, Any]]:
     return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
 
 
-def _cleaned_block(block: dict[str, Any]) -> dict[str, Any] | None:
+def _clean_block(block: dict[str, Any]) -> dict[str, Any] | None:
     match block:
         case {"type": "text", "text": str(text)}:
             return {"type": "text", "text": text} if text.strip() else None
@@ -92,53 +92,56 @@ def _cleaned_block(block: dict[str, Any]) -> dict[str, Any] | None:
         case {"type": "image", "source": dict(source)}:
             return {"type": "image", "source": source}
         case {"type": "tool_use"}:
-            call = {"id": safe_id(block.get("id")), "name": safe_name(block.get("name"))}
+            call = {"id": sanitize_id(block.get("id")), "name": sanitize_name(block.get("name"))}
             given = block.get("input")
             return {"type": "tool_use", **call, "input": given if isinstance(given, dict) else {"input": given}}
         case {"type": "tool_result"}:
-            result = {"tool_use_id": safe_id(block.get("tool_use_id")), "content": _body(block.get("content", ""))}
+            result = {
+                "tool_use_id": sanitize_id(block.get("tool_use_id")),
+                "content": _clean_result_body(block.get("content", "")),
+            }
             return {"type": "tool_result", **result, **({"is_error": True} if block.get("is_error") else {})}
     # Provider activity and whatever comes next: shown to the model as text, since no other server knows the block.
-    data = json_text({key: value for key, value in block.items() if key != "type"})
+    data = format_json({key: value for key, value in block.items() if key != "type"})
     return {"type": "text", "text": f"[{block.get('type', 'block')}] {data[:500]}"}
 
 
-def _body(content: Any) -> str | list[dict[str, Any]]:
+def _clean_result_body(content: Any) -> str | list[dict[str, Any]]:
     """A tool_result's body as text, or as a list of text and image blocks; JSON becomes its compact text."""
     if isinstance(content, str):
         return content
     if content is None:
         return ""
     if is_block_list(content):
-        return [new for block in content if (new := _cleaned_block(block)) is not None]
-    return json_text(content)
+        return [new for block in content if (new := _clean_block(block)) is not None]
+    return format_json(content)
 
 
-def flattened(content: str | list[dict[str, Any]]) -> str:
+def flatten_result_body(content: str | list[dict[str, Any]]) -> str:
     """A cleaned body as plain text with its images named, for formats whose results are text."""
     if isinstance(content, str):
         return content
     return "\n".join(block["text"] if block["type"] == "text" else "[image]" for block in content)
 
 
-def safe_id(value: object) -> str:
+def sanitize_id(value: object) -> str:
     """A call id that every provider accepts; the same id always becomes the same one."""
     text = str(value or "")
-    if text and not _UNSAFE.search(text) and len(text) <= NAME_LENGTH:
+    if text and not _UNSAFE_CHARS.search(text) and len(text) <= MAX_TOOL_NAME_LENGTH:
         return text
     return "call_" + hashlib.blake2s(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
-def safe_name(value: object) -> str:
+def sanitize_name(value: object) -> str:
     """A tool name that every provider accepts."""
     text = str(value or "")
-    safe = _UNSAFE.sub("_", text)[:NAME_LENGTH]
-    if safe != text and find(text):  # changed, it would no longer be seen to hold a secret
-        return safe_id(text)
+    safe = _UNSAFE_CHARS.sub("_", text)[:MAX_TOOL_NAME_LENGTH]
+    if safe != text and find_secrets(text):  # changed, it would no longer be seen to hold a secret
+        return sanitize_id(text)
     return safe or "unnamed"
 
 
-def declared_tools(request: SummaryRequest) -> tuple[list[dict[str, Any]], list[str]]:
+def declare_tools(request: SummaryRequest) -> tuple[list[dict[str, Any]], list[str]]:
     """The tools to declare, and what to tell the user about it.
 
     A history with tool calls is refused when no tools are declared, so calls of tools without a schema get a minimal
@@ -147,16 +150,20 @@ def declared_tools(request: SummaryRequest) -> tuple[list[dict[str, Any]], list[
     declared: dict[str, dict[str, Any]] = {}
     for tool in request.tools:
         schema = tool.get("input_schema")
-        known = {"name": safe_name(tool.get("name")), "description": str(tool.get("description") or "")}
-        declared[known["name"]] = {**known, "input_schema": schema if isinstance(schema, dict) else _anything()}
-    called = [b for message in request.messages for b in message_blocks(message) if b.get("type") == "tool_use"]
-    missing = sorted({safe_name(block.get("name")) for block in called} - declared.keys())
+        known = {"name": sanitize_name(tool.get("name")), "description": str(tool.get("description") or "")}
+        declared[known["name"]] = {**known, "input_schema": schema if isinstance(schema, dict) else _build_any_schema()}
+    called = [b for message in request.messages for b in list_message_blocks(message) if b.get("type") == "tool_use"]
+    missing = sorted({sanitize_name(block.get("name")) for block in called} - declared.keys())
     for name in missing:
-        declared[name] = {"name": name, "description": "A tool of the recorded session.", "input_schema": _anything()}
+        declared[name] = {
+            "name": name,
+            "description": "A tool of the recorded session.",
+            "input_schema": _build_any_schema(),
+        }
     more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
     notes = [f"no schema in the session for {', '.join(missing[:5])}{more}: declared by name only"] if missing else []
     return list(declared.values()), notes
 
 
-def _anything() -> dict[str, Any]:
+def _build_any_schema() -> dict[str, Any]:
     return {"type": "object", "properties": {}}

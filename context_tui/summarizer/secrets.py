@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from context_tui.summarizer.secret_shapes import SHAPES
+from context_tui.summarizer.secret_shapes import SECRET_SHAPES
 
 
 class Secret(NamedTuple):
@@ -27,11 +27,11 @@ class Secret(NamedTuple):
     end: int
 
 
-def find(text: str) -> list[Secret]:
+def find_secrets(text: str) -> list[Secret]:
     """What looks like a secret in *text*, in order; what overlaps is one. Of assignments, only the value."""
-    plain, place = _unescaped(text)
+    plain, place = _resolve_escapes(text)
     secrets: list[Secret] = []
-    for kind, start, end in sorted(_found(plain), key=lambda found: (found[1], -found[2])):
+    for kind, start, end in sorted(_find_matches(plain), key=lambda found: (found[1], -found[2])):
         if not secrets or start >= secrets[-1].end:
             secrets.append(Secret(kind, start, end))
         elif end > secrets[-1].end:
@@ -41,7 +41,7 @@ def find(text: str) -> list[Secret]:
 
 def mask_text(text: str) -> tuple[str, dict[str, int]]:
     """The text with ``[masked KIND]`` for each secret, and how many of each kind there were."""
-    secrets = find(text)
+    secrets = find_secrets(text)
     if not secrets:
         return text, {}
     parts, end = [], 0
@@ -51,44 +51,44 @@ def mask_text(text: str) -> tuple[str, dict[str, int]]:
     return "".join([*parts, text[end:]]), dict(Counter(secret.kind for secret in secrets))
 
 
-def kind_of_named(name: str, value: str) -> str:
+def classify_named_value(name: str, value: str) -> str:
     """The kind of secret that a value is by the name that it has in an object; empty when it is none."""
     if len(value) < 4 or any(c.isspace() for c in value):
         return ""
     if name.lower() in ("auth", "_auth"):
-        return "authorization" if _user_and_password(value) else ""
+        return "authorization" if _is_user_and_password(value) else ""
     match = _NAME_END.search(name[-_NAME_LENGTH:].lower())
     if match is None:
         return ""
-    kind = _kind(match)
-    return kind if _plausible(kind, value, sure=match[0] != "pwd") else ""
+    kind = _classify_match(match)
+    return kind if _is_plausible(kind, value, sure=match[0] != "pwd") else ""
 
 
-_Found = tuple[str, int, int]  # kind, start and end
-_RUN = re.compile(r"[^\s\"'`,;<>(){}\[\]]{15,}")
+_SecretMatch = tuple[str, int, int]  # kind, start and end
+_TOKEN_RUN = re.compile(r"[^\s\"'`,;<>(){}\[\]]{15,}")
 
 
-def _found(text: str) -> Iterator[_Found]:
-    lower = _lower(text)
-    runs = "\n".join(_RUN.findall(text))  # of most texts a small part, and the only one that most shapes are in
-    for shape in SHAPES:
+def _find_matches(text: str) -> Iterator[_SecretMatch]:
+    lower = _lowercase(text)
+    runs = "\n".join(_TOKEN_RUN.findall(text))  # of most texts a small part, and the only one that most shapes are in
+    for shape in SECRET_SHAPES:
         if shape.fixed in (text if " " in shape.fixed else runs):
             for match in shape.pattern.finditer(text):
                 yield shape.kind, *match.span(match.lastindex or 0)
-    yield from _assigned(text, lower)
-    yield from _in_urls(text)
-    yield from _in_headers(text, lower)
-    yield from _in_cookies(text, lower)
-    yield from _in_commands(text, lower)
+    yield from _find_assigned(text, lower)
+    yield from _find_in_urls(text)
+    yield from _find_in_headers(text, lower)
+    yield from _find_in_cookies(text, lower)
+    yield from _find_in_commands(text, lower)
 
 
-def _lower(text: str) -> str:
+def _lowercase(text: str) -> str:
     """The text in lower case, each character in its place: searching it is several times as fast as ignoring case."""
     lower = text.lower()
     return lower if len(lower) == len(text) else re.sub("[A-Z]+", lambda match: match[0].lower(), text)
 
 
-def _places(word: str, text: str) -> Iterator[int]:
+def _find_positions(word: str, text: str) -> Iterator[int]:
     """Every place of a word."""
     place = text.find(word)
     while place >= 0:
@@ -99,10 +99,10 @@ def _places(word: str, text: str) -> Iterator[int]:
 # -- Escapes
 
 _ESCAPE = re.compile(r"(?<!\\)\\++(?:u00([0-7][0-9a-fA-F])|([nrt\"'/]))")
-_MEANING = {"n": "\n", "r": "\r", "t": "\t"}
+_ESCAPED_CHARS = {"n": "\n", "r": "\r", "t": "\t"}
 
 
-def _unescaped(text: str) -> tuple[str, Callable[[int], int]]:
+def _resolve_escapes(text: str) -> tuple[str, Callable[[int], int]]:
     """The text with its escapes resolved, and where in the original each place of it is."""
     if "\\" not in text:
         return text, int
@@ -114,7 +114,7 @@ def _unescaped(text: str) -> tuple[str, Callable[[int], int]]:
         start = match.start()
         code, letter = match.groups()
         parts.append(text[end:start])
-        parts.append(_MEANING.get(letter, letter) if letter else chr(int(code, 16)))
+        parts.append(_ESCAPED_CHARS.get(letter, letter) if letter else chr(int(code, 16)))
         length += start - end + 1
         end = match.end()
         after.append(length)
@@ -126,7 +126,7 @@ def _unescaped(text: str) -> tuple[str, Callable[[int], int]]:
 # -- Assignments
 
 # In lower case; each holds one of the words.
-_WORDS = ("pass", "pwd", "psk", "secret", "token", "credential", "key")
+_NAME_WORDS = ("pass", "pwd", "psk", "secret", "token", "credential", "key")
 _NAME = (
     "(?:(?P<password>passwords?|passwd|passphrase|pwd|(?<=[_-])pass|(?<![a-z])psk)"
     "|secrets?(?:[_-]?(?:access[_-]?)?keys?)?|tokens?|credentials?"
@@ -137,42 +137,44 @@ _NAME = (
 _NAMED = re.compile(_NAME)
 _NAME_END = re.compile(rf"{_NAME}\Z")
 _NAME_LENGTH = 40
-_SIGN = re.compile(r"[\"']?\]?[ \t]{0,8}(?::=|=>|={1,3}|:)[ \t]{0,8}")
-_QUOTED = re.compile(r"[\"']([^\s\"'\\]{4,500})(?=[\"'])")
+_ASSIGNMENT_SIGN = re.compile(r"[\"']?\]?[ \t]{0,8}(?::=|=>|={1,3}|:)[ \t]{0,8}")
+_QUOTED_VALUE = re.compile(r"[\"']([^\s\"'\\]{4,500})(?=[\"'])")
 # Without quotation marks. A secret has fewer characters than a password, so that no two values of a run overlap.
 _BARE_PASSWORD = re.compile(r"([^\s\"'\\,;<>(){}\[\]]{4,200})")
 _BARE_SECRET = re.compile(r"([^\s\"'\\,;<>(){}\[\]&=:]{4,500}(?::[^\s\"'\\,;<>(){}\[\]&=:]{4,500})?={0,2})")
-_NEXT = re.compile(r"&[A-Za-z_]\w{0,30}=")
-_ELEMENT = re.compile(r">([^<>\s]{4,500})</")
-_SQL = re.compile(r"\s{1,3}'([^'\s]{3,200})'")
+_NEXT_PARAMETER = re.compile(r"&[A-Za-z_]\w{0,30}=")
+_XML_VALUE = re.compile(r">([^<>\s]{4,500})</")
+_SQL_VALUE = re.compile(r"\s{1,3}'([^'\s]{3,200})'")
 
 
-def _assigned(text: str, lower: str) -> Iterator[_Found]:
+def _find_assigned(text: str, lower: str) -> Iterator[_SecretMatch]:
     """Each value that is assigned to the name of a secret: after a sign, in an element, or as SQL has it."""
     end = 0
-    for place in sorted(place for word in _WORDS for place in _places(word, lower)):
+    for place in sorted(place for word in _NAME_WORDS for place in _find_positions(word, lower)):
         if place < end or not (name := _NAMED.match(lower, place)):
             continue
-        kind = _kind(name)
-        if sign := _SIGN.match(text, name.end()):
+        kind = _classify_match(name)
+        if sign := _ASSIGNMENT_SIGN.match(text, name.end()):
             bare = _BARE_PASSWORD if kind == "password" else _BARE_SECRET
-            quoted = _QUOTED.match(text, sign.end())
+            quoted = _QUOTED_VALUE.match(text, sign.end())
             value = quoted or bare.match(text, sign.end())
             given = sign[0] == "=" and (text[name.start() : name.end()].isupper() or text[place - 2 : place] == "--")
             sure = (bool(quoted) or given) and name[0] != "pwd"  # which is more often a directory
         else:
-            pattern = _ELEMENT if text[name.end() : name.end() + 1] == ">" else _SQL if kind == "password" else None
+            pattern = (
+                _XML_VALUE if text[name.end() : name.end() + 1] == ">" else _SQL_VALUE if kind == "password" else None
+            )
             value, sure = (pattern.match(text, name.end()) if pattern else None), True
         if not value:
             continue
         start, stop = value.span(1)
-        if "&" in value[1] and (after := _NEXT.search(text, start, stop)):  # the next field of a form
+        if "&" in value[1] and (after := _NEXT_PARAMETER.search(text, start, stop)):  # the next field of a form
             stop = after.start()
-        if _plausible(kind, text[start:stop], sure=sure):
+        if _is_plausible(kind, text[start:stop], sure=sure):
             yield kind, start, stop
             end = stop
-    for place in _places("identified by", lower):
-        if (value := _SQL.match(text, place + 13)) and not _HARMLESS.fullmatch(value[1]):
+    for place in _find_positions("identified by", lower):
+        if (value := _SQL_VALUE.match(text, place + 13)) and not _HARMLESS_VALUE.fullmatch(value[1]):
             yield "password", *value.span(1)
 
 
@@ -182,22 +184,22 @@ _URL_PASSWORD = re.compile(
     r"://[^\s/:@\"'<>]{0,100}:(?!\d{1,5}[/?#])((?:(?!://)[^\s@\"'<>]){3,200})@(?!sha256:)(?=[A-Za-z0-9\[$])"
 )
 _URL_TOKEN = re.compile(r"://([A-Za-z0-9_-]{20,200})@")
-_SCHEME = re.compile(r"(?i:bearer|basic)\s{1,4}([A-Za-z0-9._~+/=-]{8,4000})")
+_AUTH_SCHEME = re.compile(r"(?i:bearer|basic)\s{1,4}([A-Za-z0-9._~+/=-]{8,4000})")
 _AUTHORIZATION = re.compile(
     r"[\"']?\s{0,4}[:=]\s{0,4}[\"']?(?:(?i:token|apikey|api-key|key|ssws|splunk|geniekey)[\s=]{1,4})?[\"']?([A-Za-z0-9._~+/-]{16,4000}={0,2})"
 )
-_REGISTRY = re.compile(r"auth[\"']?\s{0,4}[:=]\s{0,4}[\"']?([A-Za-z0-9+/]{8,400}={0,2})")
-_COOKIES = re.compile(r"cookie(?:[\"']?\s{0,2}:\s{0,2}|(?<=--cookie)[ =])[\"']?")
-_JAR = re.compile(r"\s-b[ =]?[\"']?")
+_REGISTRY_AUTH = re.compile(r"auth[\"']?\s{0,4}[:=]\s{0,4}[\"']?([A-Za-z0-9+/]{8,400}={0,2})")
+_COOKIE_HEADER = re.compile(r"cookie(?:[\"']?\s{0,2}:\s{0,2}|(?<=--cookie)[ =])[\"']?")
+_COOKIE_OPTION = re.compile(r"\s-b[ =]?[\"']?")
 _COOKIE = re.compile(r"\s{0,2}([\w.%-]{1,80})=([^\s;,\"'<>{}]{0,4000}+);?")
 _COOKIE_NAME = re.compile("sess|auth|token|sid|jwt|csrf|xsrf|login|remember", re.IGNORECASE)
-_USER = re.compile(r"\s(?:-u|-U|--user|--proxy-user)[ =]?[\"']?([^\s:\"'$<{]{1,64}):([^\s\"'$<{]{3,100})")
-_CALLERS = ("curl", "wget", "http")
-_FLAG = re.compile(
+_USER_OPTION = re.compile(r"\s(?:-u|-U|--user|--proxy-user)[ =]?[\"']?([^\s:\"'$<{]{1,64}):([^\s\"'$<{]{3,100})")
+_HTTP_CLIENTS = ("curl", "wget", "http")
+_SECRET_OPTION = re.compile(
     r"--(?:[a-z0-9]{1,20}-){0,3}(?:(?P<password>password|passwd|passphrase|pass)|token|api-key|secret-key|access-key|secret)"
     r"[ \t]{1,4}[\"']?([^\s\"'<>$,;()]{4,200})"
 )
-_COMMANDS = (  # text that stands in it, and the command with its password as the only group
+_COMMAND_PATTERNS = (  # text that stands in it, and the command with its password as the only group
     (
         "machine",
         re.compile(
@@ -230,39 +232,43 @@ _COMMANDS = (  # text that stands in it, and the command with its password as th
 )
 
 
-def _in_urls(text: str) -> Iterator[_Found]:
+def _find_in_urls(text: str) -> Iterator[_SecretMatch]:
     """Passwords and tokens before the host of an address."""
     if "://" not in text:
         return
     for match in _URL_PASSWORD.finditer(text):
         value = match[1]
-        if not _HARMLESS.fullmatch(value) and ("/" not in value or _mixed(value)):
+        if not _HARMLESS_VALUE.fullmatch(value) and ("/" not in value or _is_mixed(value)):
             yield "password in a URL", *match.span(1)
     for match in _URL_TOKEN.finditer(text):
-        if _random(match[1]):
+        if _is_random(match[1]):
             yield "token in a URL", *match.span(1)
 
 
-def _in_headers(text: str, lower: str) -> Iterator[_Found]:
+def _find_in_headers(text: str, lower: str) -> Iterator[_SecretMatch]:
     """What authorises a request."""
     for scheme in ("bearer", "basic"):
-        for place in _places(scheme, lower):
-            match = _SCHEME.match(text, place)
-            if match and (_random(match[1]) or _user_and_password(match[1])):
+        for place in _find_positions(scheme, lower):
+            match = _AUTH_SCHEME.match(text, place)
+            if match and (_is_random(match[1]) or _is_user_and_password(match[1])):
                 yield "authorization", *match.span(1)
-    for place in _places("authorization", lower):
-        if (match := _AUTHORIZATION.match(text, place + 13)) and _random(match[1]):
+    for place in _find_positions("authorization", lower):
+        if (match := _AUTHORIZATION.match(text, place + 13)) and _is_random(match[1]):
             yield "authorization", *match.span(1)
-    for place in _places("auth", lower):
-        if (match := _REGISTRY.match(lower, place)) and _user_and_password(text[slice(*match.span(1))]):
+    for place in _find_positions("auth", lower):
+        if (match := _REGISTRY_AUTH.match(lower, place)) and _is_user_and_password(text[slice(*match.span(1))]):
             yield "authorization", *match.span(1)
 
 
-def _in_cookies(text: str, lower: str) -> Iterator[_Found]:
+def _find_in_cookies(text: str, lower: str) -> Iterator[_SecretMatch]:
     """The values of cookies, but for the short and the plain ones."""
-    starts = [match.end() for place in _places("cookie", lower) if (match := _COOKIES.match(lower, place))]
+    starts = [
+        match.end() for place in _find_positions("cookie", lower) if (match := _COOKIE_HEADER.match(lower, place))
+    ]
     if "curl" in lower:
-        starts += [match.end() for match in _JAR.finditer(text) if "curl" in _line_before(text, match.start())]
+        starts += [
+            match.end() for match in _COOKIE_OPTION.finditer(text) if "curl" in _read_line_before(text, match.start())
+        ]
     end = 0
     for start in sorted(starts):
         if start < end:
@@ -271,74 +277,74 @@ def _in_cookies(text: str, lower: str) -> Iterator[_Found]:
         while pair := _COOKIE.match(text, end):
             end = pair.end()
             name, value = pair.groups()
-            secret = len(value) >= 8 and _mixed(value) and _COOKIE_NAME.search(name)
-            if (secret or _random(value)) and not _HARMLESS.fullmatch(value):
+            secret = len(value) >= 8 and _is_mixed(value) and _COOKIE_NAME.search(name)
+            if (secret or _is_random(value)) and not _HARMLESS_VALUE.fullmatch(value):
                 yield "cookie", *pair.span(2)
 
 
-def _line_before(text: str, place: int) -> str:
+def _read_line_before(text: str, place: int) -> str:
     """What stands on the line before a place, as far as it matters."""
     return text[max(0, place - 300) : place].rpartition("\n")[2]
 
 
-def _in_commands(text: str, lower: str) -> Iterator[_Found]:
+def _find_in_commands(text: str, lower: str) -> Iterator[_SecretMatch]:
     """Passwords that stand in a command or its configuration without a sign before them."""
-    if any(caller in lower for caller in _CALLERS):
-        for match in _USER.finditer(text):
-            before = _line_before(text, match.start())
-            if any(caller in before for caller in _CALLERS) and not _HARMLESS.fullmatch(match[2]):
+    if any(caller in lower for caller in _HTTP_CLIENTS):
+        for match in _USER_OPTION.finditer(text):
+            before = _read_line_before(text, match.start())
+            if any(caller in before for caller in _HTTP_CLIENTS) and not _HARMLESS_VALUE.fullmatch(match[2]):
                 yield "password", *match.span(2)
     if "--" in text:
-        for match in _FLAG.finditer(text):
-            kind, value = _kind(match), match[match.lastindex or 0]
-            if _plausible(kind, value, sure=False):
+        for match in _SECRET_OPTION.finditer(text):
+            kind, value = _classify_match(match), match[match.lastindex or 0]
+            if _is_plausible(kind, value, sure=False):
                 yield kind, *match.span(match.lastindex or 0)
-    for word, pattern in _COMMANDS:
+    for word, pattern in _COMMAND_PATTERNS:
         if word in text:
             for match in pattern.finditer(text):
-                if not _HARMLESS.fullmatch(match[1]):
+                if not _HARMLESS_VALUE.fullmatch(match[1]):
                     yield "password", *match.span(1)
 
 
 # -- What is plausible
 
-_SHORTEST = 16  # characters of a secret that only its name tells
+_MIN_SECRET_LENGTH = 16  # characters of a secret that only its name tells
 
-_HARMLESS = re.compile(
+_HARMLESS_VALUE = re.compile(
     r"[\W_]+|[*x.•]+|(?:none|null|true|false|undefined|required|optional|string|str|bytes|password|redacted|hidden)"
     r"|[$%\[].*|[/~][\w.@+/-]*|.*(?:os\.environ|process\.env|getenv|\$\{).*|<.*|\{.*|your[_-].*|[^\x20-\x7e]+",
     re.IGNORECASE,
 )
 
 
-def _kind(match: re.Match[str]) -> str:
+def _classify_match(match: re.Match[str]) -> str:
     return "password" if match["password"] else "secret"
 
 
-def _plausible(kind: str, value: str, *, sure: bool) -> bool:
+def _is_plausible(kind: str, value: str, *, sure: bool) -> bool:
     """Whether an assigned value is one: most things after ``token:`` are types, calls and counts.
 
     A password may be any word where we are *sure* that it is a value and no piece of code.
     """
     if (
-        len(value) < (4 if kind == "password" else _SHORTEST)
+        len(value) < (4 if kind == "password" else _MIN_SECRET_LENGTH)
         or value.startswith("[masked")
-        or _HARMLESS.fullmatch(value)
+        or _HARMLESS_VALUE.fullmatch(value)
     ):
         return False
     if kind == "password":
-        return sure or (len(value) >= 6 and _mixed(value))
-    return _random(value)
+        return sure or (len(value) >= 6 and _is_mixed(value))
+    return _is_random(value)
 
 
-def _mixed(value: str) -> bool:
+def _is_mixed(value: str) -> bool:
     return not value.isalpha() and not value.isdecimal() and not re.fullmatch(r"[\w.]+\.[A-Za-z_]+", value)
 
 
-def _random(value: str) -> bool:
+def _is_random(value: str) -> bool:
     """Long, of several kinds of characters, and without much repetition: 3 bits of entropy a character and more."""
     if (
-        len(value) < _SHORTEST
+        len(value) < _MIN_SECRET_LENGTH
         or len(set(value)) < 8
         or not re.search(r"[0-9]", value)
         or not re.search(r"[A-Za-z]", value)
@@ -350,7 +356,7 @@ def _random(value: str) -> bool:
     return -sum(share * math.log2(share) for share in shares) >= 3.0
 
 
-def _user_and_password(value: str) -> bool:
+def _is_user_and_password(value: str) -> bool:
     """Whether it is base64 of ``user:password``, as HTTP's basic scheme has it."""
     try:
         data = base64.b64decode(value, validate=True)

@@ -20,15 +20,15 @@ from urllib.parse import urlsplit
 
 from context_tui.app.config import ConfigError, config_path, read_tables, require_table
 from context_tui.errors import SummarizerError
-from context_tui.summarizer.apis import APIS, BEARER, Api
-from context_tui.summarizer.endpoint import READ_TIMEOUT, TOTAL_TIMEOUT, Endpoint, Key
-from context_tui.summarizer.proxy import proxy_for
+from context_tui.summarizer.apis import APIS, BEARER_HEADER, Api
+from context_tui.summarizer.endpoint import READ_TIMEOUT, TOTAL_TIMEOUT, ApiKey, Endpoint
+from context_tui.summarizer.proxy import find_proxy
 
 _FILE_KEYS = ("model", "base_url", "read_timeout", "total_timeout")
 _SECRET_KEYS = ("key", "api_key", "apikey", "token", "auth_token", "secret", "password")
 
 
-def resolve(
+def resolve_endpoint(
     kind: str,
     model: str | None = None,
     base_url: str | None = None,
@@ -55,29 +55,29 @@ def resolve(
     if api is None:
         raise SummarizerError(f"unknown summarizer {kind!r}; available: {', '.join(APIS)}")
     environ = os.environ if environ is None else environ
-    filed = _from_file(config, environ).get(kind, {})
+    filed = _read_config_table(config, environ).get(kind, {})
     prefix = kind.upper()
     if model is not None and not model.strip():
         raise SummarizerError("the name of the model is empty; give one, or leave --model out")
-    named_url = _named_url(base_url, environ, f"{prefix}_BASE_URL") or filed.get("base_url")
-    url = _checked_url(named_url or api.base_url)
-    variable, key = _key(api, environ)
+    named_url = _resolve_url(base_url, environ, f"{prefix}_BASE_URL") or filed.get("base_url")
+    url = _check_url(named_url or api.base_url)
+    variable, key = _find_key(api, environ)
     if key is None and named_url is None:
-        wanted = " or ".join(reversed([*api.keys]))
+        wanted = " or ".join(reversed([*api.key_headers]))
         raise SummarizerError(f"no key for {api.base_url}; set {wanted}, or give another server with --base-url")
     return Endpoint(
         kind=kind,
         base_url=url,
-        model=model or _variable(environ, f"{prefix}_MODEL") or filed.get("model") or api.model,
+        model=model or _read_variable(environ, f"{prefix}_MODEL") or filed.get("model") or api.default_model,
         key=key,
         read_timeout=float(filed.get("read_timeout", READ_TIMEOUT)),
         total_timeout=float(filed.get("total_timeout", TOTAL_TIMEOUT)),
-        bearer=key is not None and api.keys[variable] == BEARER,
-        proxy=proxy_for(url, environ),
+        bearer=key is not None and api.key_headers[variable] == BEARER_HEADER,
+        proxy=find_proxy(url, environ),
     )
 
 
-def _named_url(flag: str | None, environ: Mapping[str, str], variable: str) -> str:
+def _resolve_url(flag: str | None, environ: Mapping[str, str], variable: str) -> str:
     """The address that the flag or else the variable names; nothing when neither is given."""
     for name, url in (("--base-url", flag), (variable, environ.get(variable))):
         if url is not None:
@@ -88,22 +88,22 @@ def _named_url(flag: str | None, environ: Mapping[str, str], variable: str) -> s
     return ""
 
 
-def _variable(environ: Mapping[str, str], name: str) -> str:
+def _read_variable(environ: Mapping[str, str], name: str) -> str:
     return environ.get(name, "").strip()
 
 
-def _key(api: Api, environ: Mapping[str, str]) -> tuple[str, Key | None]:
+def _find_key(api: Api, environ: Mapping[str, str]) -> tuple[str, ApiKey | None]:
     """The first variable that holds a key, and the key."""
-    for name in api.keys:
-        if value := _variable(environ, name):
+    for name in api.key_headers:
+        if value := _read_variable(environ, name):
             # What no header can carry would be quoted, key and all, by the errors further down.
             if not (value.isascii() and value.isprintable()):
                 raise SummarizerError(f"{name} contains characters that are invalid in a key; set it again")
-            return name, Key(value)
+            return name, ApiKey(value)
     return "", None
 
 
-def _checked_url(url: str) -> str:
+def _check_url(url: str) -> str:
     try:
         parts = urlsplit(url.strip())
         valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -119,7 +119,7 @@ def _checked_url(url: str) -> str:
     return url.strip()
 
 
-def _from_file(config: Path | None, environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+def _read_config_table(config: Path | None, environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """The ``[summarizer]`` table of the configuration file, checked; empty when there is no file."""
     path = config or config_path(environ)
     if config and not config.exists():
@@ -128,24 +128,26 @@ def _from_file(config: Path | None, environ: Mapping[str, str]) -> dict[str, dic
         data = read_tables(path)
         for name in data:  # other tables belong to other parts of the program
             if name != "summarizer" and get_close_matches(name, ["summarizer"], cutoff=0.8):
-                _unknown(path, name, ["summarizer"])
+                _raise_unknown(path, name, ["summarizer"])
         table = require_table(path, "summarizer", data.get("summarizer", {}))
         for name, value in table.items():
             if name not in APIS:
-                _unknown(path, f"summarizer.{name}", [f"summarizer.{kind}" for kind in APIS])
-            _check_endpoint(path, APIS[name], f"summarizer.{name}", require_table(path, f"summarizer.{name}", value))
+                _raise_unknown(path, f"summarizer.{name}", [f"summarizer.{kind}" for kind in APIS])
+            _check_endpoint_table(
+                path, APIS[name], f"summarizer.{name}", require_table(path, f"summarizer.{name}", value)
+            )
     except ConfigError as error:
         raise SummarizerError(str(error)) from None
     return table
 
 
-def _check_endpoint(path: Path, api: Api, where: str, table: dict[str, Any]) -> None:
+def _check_endpoint_table(path: Path, api: Api, where: str, table: dict[str, Any]) -> None:
     for name, value in table.items():
         if name.lower().replace("-", "_") in _SECRET_KEYS:
-            remedy = f"remove it and set {[*api.keys][-1]}"
+            remedy = f"remove it and set {[*api.key_headers][-1]}"
             raise SummarizerError(f"{path}: {where}.{name}: keys are never read from a file; {remedy}")
         if name not in _FILE_KEYS:
-            _unknown(path, f"{where}.{name}", [f"{where}.{known}" for known in _FILE_KEYS])
+            _raise_unknown(path, f"{where}.{name}", [f"{where}.{known}" for known in _FILE_KEYS])
         if name in ("read_timeout", "total_timeout"):
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
                 raise SummarizerError(f"{path}: {where}.{name} must be a number of seconds above 0; fix it")
@@ -153,7 +155,7 @@ def _check_endpoint(path: Path, api: Api, where: str, table: dict[str, Any]) -> 
             raise SummarizerError(f"{path}: {where}.{name} must be a string; put it in quotes")
 
 
-def _unknown(path: Path, name: str, known: list[str]) -> NoReturn:
+def _raise_unknown(path: Path, name: str, known: list[str]) -> NoReturn:
     near = get_close_matches(name, known, n=1, cutoff=0.0)
     hint = f"did you mean {near[0]}?" if near else f"available: {', '.join(known)}"
     raise SummarizerError(f"{path}: unknown setting {name}; {hint}")

@@ -13,14 +13,14 @@ from typing import NamedTuple
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
-class ServerEvent(NamedTuple):
+class ServerSentEvent(NamedTuple):
     """One event: its type (``message`` when unnamed) and its data lines joined by LF."""
 
     event: str
     data: str
 
 
-class Parser:
+class SSEParser:
     """Incremental: ``feed`` bytes as they come, ``finish`` at the end of the stream."""
 
     def __init__(self) -> None:
@@ -30,31 +30,31 @@ class Parser:
         self._event = ""
         self._data: list[str] = []
 
-    def feed(self, chunk: bytes) -> list[ServerEvent]:
+    def feed(self, chunk: bytes) -> list[ServerSentEvent]:
         """The events that *chunk* completes."""
         self._buffer += chunk
         events, start = [], 0
         while (end := _LINE_END.search(self._buffer, max(start, self._searched))) is not None:
             if end.group() == b"\r" and end.end() == len(self._buffer):
                 break  # perhaps the first half of a CRLF
-            events += self._line(bytes(self._buffer[start : end.start()]))
+            events += self._parse_line(bytes(self._buffer[start : end.start()]))
             start = end.end()
         del self._buffer[:start]
         self._searched = max(0, len(self._buffer) - 1)
         return events
 
-    def finish(self) -> list[ServerEvent]:
+    def finish(self) -> list[ServerSentEvent]:
         """The events that the end of the stream completes."""
         rest = bytes(self._buffer).removesuffix(b"\r")
         self._buffer.clear()
-        return (self._line(rest) if rest else []) + self._line(b"")
+        return (self._parse_line(rest) if rest else []) + self._parse_line(b"")
 
-    def _line(self, line: bytes) -> list[ServerEvent]:
+    def _parse_line(self, line: bytes) -> list[ServerSentEvent]:
         """Take in one line; a blank one dispatches the event, if it has data."""
         if self._first:
             line, self._first = line.removeprefix(b"\xef\xbb\xbf"), False
         if not line:
-            event = ServerEvent(self._event or "message", "\n".join(self._data))
+            event = ServerSentEvent(self._event or "message", "\n".join(self._data))
             complete = bool(self._data)
             self._event, self._data = "", []
             return [event] if complete else []

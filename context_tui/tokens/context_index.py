@@ -30,7 +30,7 @@ class ToolResults:
 class ContextIndex:
     """A context with its sums. Positions count from 0 within the context; tokens are ``bytes/4`` estimates.
 
-    A history that grows is measured step by step: :meth:`grow` and :meth:`put` change everything here in place, so what
+    A history that grows is measured step by step: :meth:`append_until` and :meth:`put` change everything here in place, so what
     is taken from it holds for the context that was measured last.
 
     Attributes:

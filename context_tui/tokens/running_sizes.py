@@ -16,7 +16,7 @@ from context_tui.tokens.estimators import bytes4, count_message_tokens
 class RunningSizes:
     """Estimated tokens (``bytes/4``) of messages as they stand in a context, at points that are asked for in order.
 
-    What was cleared by then counts as what stands in its place: see :func:`context_tui.session.context.context_at`.
+    What was cleared by then counts as what stands in its place: see :func:`context_tui.build_session.build_context.context_at`.
     ``sent`` says of each message whether a model was ever given it. *checkpoint* is called at every message, and may
     raise to stop. *tokens* are those of the messages by another ruler, and *freed* what clearing a block frees by it.
     """

@@ -30,14 +30,14 @@ from context_tui.app.state import EMPTY_STATE, InspectorState, read_state, state
 from context_tui.session.session import Session, SessionInfo
 from context_tui.text.private_files import remove_open_folders
 from context_tui.text.sanitize import make_visible
-from context_tui.tui.clipboard import begin, done, give_up
+from context_tui.tui.clipboard import cancel_copy, start_copy, wait_for_copy
 from context_tui.tui.drafts import Drafts
-from context_tui.tui.glyphs import PLAIN_KEYS
-from context_tui.tui.key_queue import Followed, Input, KeyQueue
-from context_tui.tui.options import Options
+from context_tui.tui.glyphs import ASCII_KEY_NAMES
+from context_tui.tui.key_queue import KeyBarrier, KeyQueue, UserInput
+from context_tui.tui.options import InspectorOptions
 from context_tui.tui.output_filter import OutputFilter
-from context_tui.tui.readable import Readable
-from context_tui.tui.themes import DARK, FEW_DARK, FEW_LIGHT, LIGHT, few_colours, no_colours, theme_for
+from context_tui.tui.readable import ContrastAdjuster
+from context_tui.tui.themes import ANSI_DARK, ANSI_LIGHT, DARK, LIGHT, choose_theme, has_few_colours, has_no_colours
 from context_tui.tui.threads import join_threads
 
 if TYPE_CHECKING:
@@ -45,27 +45,27 @@ if TYPE_CHECKING:
     from context_tui.tui.screens.inspector import InspectorScreen
     from context_tui.tui.screens.sweep.sessions import SessionsScreen
 
-LEAVE = 0.05
+JOIN_TIMEOUT_S = 0.05
 """Seconds that work in threads has to stop before the program ends without it."""
 
-NO_CONFIG = Config()
+DEFAULT_CONFIG = Config()
 
-PATIENCE_S = 2.0
+EXIT_TIMEOUT_S = 2.0
 """How long leaving may take once the process was told to end."""
 
 
 @runtime_checkable
-class Commands(Protocol):
+class CommandProvider(Protocol):
     """A screen with commands that no key is bound to."""
 
     def commands(self) -> Iterable[SystemCommand]:
         """Those commands."""
 
 
-class Swept(NamedTuple):
+class SweepToOpen(NamedTuple):
     """A sweep over sessions that is to be shown: where each of these is by its name, and the command that made it."""
 
-    made: Sweep
+    sweep: Sweep
     infos: Mapping[str, SessionInfo]
     command: str
 
@@ -89,7 +89,7 @@ class ContextTuiApp(App[None]):
 
     def __init__(
         self,
-        what: Session | SessionInfo | Sequence[SessionInfo],
+        target: Session | SessionInfo | Sequence[SessionInfo],
         *,
         at: int | None = None,
         policy: str | None = None,
@@ -97,35 +97,37 @@ class ContextTuiApp(App[None]):
         window: int | None = None,
         ascii: bool = False,
         theme: str | None = None,
-        config: Config = NO_CONFIG,
-        last: InspectorState = EMPTY_STATE,
+        config: Config = DEFAULT_CONFIG,
+        last_state: InspectorState = EMPTY_STATE,
         demo: bool = False,
         follow: bool = False,
-        swept: Swept | None = None,
+        sweep: SweepToOpen | None = None,
     ) -> None:
-        self._few_colours = few_colours(os.environ)  # before Textual asks for the first theme
-        self._has_begun = self._has_inspector = False
+        self._has_few_colours = has_few_colours(os.environ)  # before Textual asks for the first theme
+        self._has_begun = self._has_imported_inspector = False
         super().__init__()
-        self.no_color = no_colours(os.environ)
-        self.what, self.swept = what, swept
-        self.options = Options(at, policy, settings or {}, window, ascii, demo, follow, tuple(config.keys), last)
-        self.last = last
+        self.no_color = has_no_colours(os.environ)
+        self.target, self.sweep = target, sweep
+        self.options = InspectorOptions(
+            at, policy, settings or {}, window, ascii, demo, follow, tuple(config.keys), last_state
+        )
+        self.last_state = last_state
         self.drafts = Drafts()
         self._output_filter: OutputFilter | None = None
-        self._copying: Popen[bytes] | None = None
-        self._keys = KeyQueue(self, super().on_event)
-        self.ended_by: int | None = None  # the number of the signal
+        self._copy_process: Popen[bytes] | None = None
+        self._key_queue = KeyQueue(self, super().on_event)
+        self.exit_signal: int | None = None  # the number of the signal
         self._running_loop: asyncio.AbstractEventLoop | None = None
         self.register_theme(DARK)
         self.register_theme(LIGHT)
-        self.theme = theme_for(theme, os.environ, self.available_themes, config.theme)
+        self.theme = choose_theme(theme, os.environ, self.available_themes, config.theme)
         self.set_keymap(config.keys)
 
     def compose(self) -> ComposeResult:
         """What is seen until the first screen has been imported."""
-        if self._picks:
+        if self._needs_picker:
             return
-        what = self.what if isinstance(self.what, Session | SessionInfo) else next(iter(self.what), None)
+        what = self.target if isinstance(self.target, Session | SessionInfo) else next(iter(self.target), None)
         info = what.info if isinstance(what, Session) else what
         yield Static(make_visible(PurePath(info.path).name if info else self.TITLE), id="opening", markup=False)
 
@@ -135,73 +137,75 @@ class ContextTuiApp(App[None]):
         A picker needs none of that: it comes at once, and asks for it when it has found what there is to open.
         """
         self._running_loop = asyncio.get_running_loop()
-        if self.ended_by:
+        if self.exit_signal:
             self.exit()
-        elif self._picks:
-            self.begin()
+        elif self._needs_picker:
+            self.open_first_screen()
         else:
-            self.call_after_refresh(self._begin_import)
+            self.call_after_refresh(self._start_import)
 
-    def _begin_import(self) -> None:
-        Thread(target=self._import, name="import", daemon=True).start()
+    def _start_import(self) -> None:
+        Thread(target=self._import_inspector, name="import", daemon=True).start()
 
-    def _import(self) -> None:
+    def _import_inspector(self) -> None:
         with suppress(Exception):  # it is told by the import on the main thread
             import context_tui.tui.screens.inspector  # noqa: F401
         self.post_message(self.Imported())
 
     @on(Imported)
-    def _imported(self) -> None:
-        self._keep_imported()
+    def _handle_imported(self) -> None:
+        self._freeze_imported()
         if not self._has_begun:
-            self.begin()
+            self.open_first_screen()
 
-    def _keep_imported(self) -> None:
-        if not self._has_inspector:
-            self._has_inspector = True
+    def _freeze_imported(self) -> None:
+        if not self._has_imported_inspector:
+            self._has_imported_inspector = True
             gc.freeze()  # once: looking for garbage in all that was imported would be felt, and nothing of it is
             gc.enable()
 
     def on_picker_screen_all_found(self) -> None:
         """Import the inspector while a session is being chosen."""
-        if not self._has_inspector:
-            self._begin_import()
+        if not self._has_imported_inspector:
+            self._start_import()
 
     @property
-    def _picks(self) -> bool:
+    def _needs_picker(self) -> bool:
         """Whether there is something to pick."""
-        return self.swept is None and not isinstance(self.what, Session | SessionInfo) and len(self.what) != 1
+        return self.sweep is None and not isinstance(self.target, Session | SessionInfo) and len(self.target) != 1
 
     async def on_event(self, event: events.Event) -> None:
         """Keys, what is pasted and the mouse go through the queue; all else is handled as it comes."""
-        if isinstance(event, Input) and not event.is_forwarded:
-            await self._keys.take(event)
+        if isinstance(event, UserInput) and not event.is_forwarded:
+            await self._key_queue.enqueue(event)
         else:
             await super().on_event(event)
 
-    @on(Followed)
-    async def _key_handled(self, event: Followed) -> None:
-        await self._keys.followed(event)
+    @on(KeyBarrier)
+    async def _handle_key_barrier(self, event: KeyBarrier) -> None:
+        await self._key_queue.handle_barrier(event)
 
     def get_key_display(self, binding: Binding) -> str:
         """The key as people write it; in words where there are no signs for it."""
         shown = super().get_key_display(binding)
-        return shown.translate(PLAIN_KEYS) if self.options.ascii else shown
+        return shown.translate(ASCII_KEY_NAMES) if self.options.ascii else shown
 
     def get_theme(self, theme_name: str) -> Theme | None:
         """The theme of that name; where there are few colours, what stands for it."""
         theme = super().get_theme(theme_name)
-        if theme is None or not self._few_colours:
+        if theme is None or not self._has_few_colours:
             return theme
-        return FEW_DARK if theme.dark else FEW_LIGHT
+        return ANSI_DARK if theme.dark else ANSI_LIGHT
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Textual's filters and ours, as one; without Textual's for NO_COLOR, which send greys, or black on black."""
         before = tuple(each for each in super().get_line_filters() if not isinstance(each, Monochrome | NoColor))
         dark, last = self.current_theme.dark, self._output_filter
-        if last is None or before != last.before or dark != last.readable.dark:
+        if last is None or before != last.inner_filters or dark != last.contrast.dark:
             system = None if self.no_color else COLOR_SYSTEMS[self.console.color_system or "truecolor"]
-            last = self._output_filter = OutputFilter(Readable(system, dark=dark), before, ascii=self.options.ascii)
+            last = self._output_filter = OutputFilter(
+                ContrastAdjuster(system, dark=dark), before, ascii=self.options.ascii
+            )
         return [last]
 
     def watch_theme(self, theme: str) -> None:
@@ -218,25 +222,25 @@ class ContextTuiApp(App[None]):
         Half a surrogate pair, which is no UTF-8, becomes a question mark.
         """
         self._clipboard = text = text.encode("utf-8", "replace").decode("utf-8")
-        if self._copying is not None:
-            give_up(self._copying)
-        self._copying = begin(text, os.environ)
-        self.run_worker(self._copy(text, self._copying), group="clipboard", exclusive=True)
+        if self._copy_process is not None:
+            cancel_copy(self._copy_process)
+        self._copy_process = start_copy(text, os.environ)
+        self.run_worker(self._finish_copy(text, self._copy_process), group="clipboard", exclusive=True)
 
-    async def _copy(self, text: str, program: Popen[bytes] | None) -> None:
-        if program is not None and await done(program):
+    async def _finish_copy(self, text: str, program: Popen[bytes] | None) -> None:
+        if program is not None and await wait_for_copy(program):
             self.notify("Copied", markup=False, timeout=4)
         else:
             super().copy_to_clipboard(text)
             self.notify("Sent to the clipboard (OSC 52)", markup=False, timeout=4)
 
-    def end_by(self, signum: int, _frame: object = None) -> None:
+    def exit_on_signal(self, signum: int, _frame: object = None) -> None:
         """Leave because of a signal, wherever the program is: the terminal is restored, the exit code names it.
 
         On a terminal that has gone Textual may wait for ever to write: then the process ends without it.
         """
-        self.ended_by = signum
-        last = Timer(PATIENCE_S, _leave_at_once, [exit_code_of(signum)])
+        self.exit_signal = signum
+        last = Timer(EXIT_TIMEOUT_S, _exit_process, [exit_code_of(signum)])
         last.daemon = True
         last.start()
         if self._running_loop is not None:  # else it leaves as soon as it runs
@@ -245,11 +249,11 @@ class ContextTuiApp(App[None]):
 
     def exit(self, result: None = None, return_code: int = 0, message: Any = None) -> None:
         """Leave, and remember what was chosen where no policy was named."""
-        if self._has_inspector and not self.options.policy and self.swept is None:
+        if self._has_imported_inspector and not self.options.policy and self.sweep is None:
             from context_tui.tui.screens.inspector import InspectorScreen
 
             opened = [screen for screen in self.screen_stack if isinstance(screen, InspectorScreen)]
-            self.last = opened[0].chosen if opened else self.last
+            self.last_state = opened[0].chosen if opened else self.last_state
         super().exit(result, return_code, message)
 
     def action_help_quit(self) -> None:
@@ -261,95 +265,97 @@ class ContextTuiApp(App[None]):
         if len(self.screen_stack) == 1:
             self.exit()
 
-    def begin(self) -> None:
+    def open_first_screen(self) -> None:
         """Begin with the inspector, or with the picker where there is something to pick, or with a sweep."""
         self._has_begun = True
-        if self.swept is not None:
-            self._show_sweep(self.swept)
-        elif isinstance(self.what, Session | SessionInfo):
-            self.inspect(self.what)
-        elif len(self.what) == 1:
-            self.inspect(self.what[0])
+        if self.sweep is not None:
+            self._open_sweep(self.sweep)
+        elif isinstance(self.target, Session | SessionInfo):
+            self.open_inspector(self.target)
+        elif len(self.target) == 1:
+            self.open_inspector(self.target[0])
         else:
-            self.pick(self.what)
+            self.open_picker(self.target)
 
-    def _show_sweep(self, swept: Swept) -> None:
+    def _open_sweep(self, sweep: SweepToOpen) -> None:
         from context_tui.tui.screens.sweep import screen_over
 
-        self.push_screen(screen_over(swept.made, swept.command, self.options), lambda _: self.exit())
+        self.push_screen(screen_over(sweep.sweep, sweep.command, self.options), lambda _: self.exit())
 
     def on_sessions_screen_opened(self, event: SessionsScreen.Opened) -> None:
         """Open a session of a sweep in the inspector, with the setting that was chosen."""
-        from context_tui.policies.parameters import differences
+        from context_tui.policies.parameters import find_changed_values
         from context_tui.tui.screens.inspector import InspectorScreen
 
-        info = self.swept.infos.get(event.name) if self.swept else None
+        info = self.sweep.infos.get(event.name) if self.sweep else None
         if info is None:
             self.notify(f"{make_visible(event.name)} is not there any more", severity="warning", markup=False)
             return
         policy = event.setting.policy
-        settings = differences(policy, event.setting.params)
+        settings = find_changed_values(policy, event.setting.params)
         options = replace(self.options, policy=policy.name, settings=settings)
         self.push_screen(InspectorScreen(info, options, self.drafts))
         self.notify(f"{make_visible(event.setting.name)}; ctrl+o goes back to the sweep", markup=False, timeout=6)
 
-    def pick(self, infos: Sequence[SessionInfo]) -> None:
+    def open_picker(self, infos: Sequence[SessionInfo]) -> None:
         """Let a session be chosen: one of these, or where there are none, of those on this machine."""
-        from context_tui.library.discover import choosing
+        from context_tui.library.discover import find_choices
         from context_tui.tui.screens.picker import PickerScreen
 
-        found = choosing(infos)
-        self.push_screen(PickerScreen(next(found), find=found), self._picked)
+        found = find_choices(infos)
+        self.push_screen(PickerScreen(next(found), find=found), self._handle_picked)
 
-    def _picked(self, answer: object) -> None:
+    def _handle_picked(self, answer: object) -> None:
         if isinstance(answer, SessionInfo):
-            self.inspect(answer)
+            self.open_inspector(answer)
         else:
             self.exit()
 
     def action_sessions(self) -> None:
         """Choose another session, the one that is open staying as it is; from a sub-agent go back to its call."""
-        from context_tui.library.discover import choosing
-        from context_tui.library.summary import look_at
+        from context_tui.library.discover import find_choices
+        from context_tui.library.summary import build_overview
         from context_tui.tui.screens.inspector import InspectorScreen
         from context_tui.tui.screens.picker import PickerScreen
 
         inspector = self.screen
         if not isinstance(inspector, InspectorScreen):
             return
-        if self._caller() is not None:
-            self._replace(None)
+        if self._find_caller_screen() is not None:
+            self._replace_session(None)
             return
-        what, session = self.what, inspector.controller.recorded
+        what, session = self.target, inspector.controller.recorded_session
         given = [what.info] if isinstance(what, Session) else [what] if isinstance(what, SessionInfo) else what
-        known = None if inspector.controller.reading else look_at(session)
-        found = choosing(given, session.info)
+        known = None if inspector.controller.is_reading else build_overview(session)
+        found = find_choices(given, session.info)
         picker = PickerScreen(next(found), find=found, current=session.info, known=known)
-        self.push_screen(picker, self._other_picked)
+        self.push_screen(picker, self._handle_other_picked)
 
-    def _other_picked(self, answer: object) -> None:
-        from context_tui.library.discover import key_of
+    def _handle_other_picked(self, answer: object) -> None:
+        from context_tui.library.discover import build_session_key
         from context_tui.tui.screens.inspector import InspectorScreen
         from context_tui.tui.screens.picker import Left
 
         inspector = next(screen for screen in reversed(self.screen_stack) if isinstance(screen, InspectorScreen))
         if answer is Left.QUIT:
             inspector.action_leave()
-        elif isinstance(answer, SessionInfo) and key_of(answer) != key_of(inspector.controller.recorded.info):
-            self._replace(answer)
+        elif isinstance(answer, SessionInfo) and build_session_key(answer) != build_session_key(
+            inspector.controller.recorded_session.info
+        ):
+            self._replace_session(answer)
 
     @work
-    async def _replace(self, info: SessionInfo | None) -> None:
+    async def _replace_session(self, info: SessionInfo | None) -> None:
         """Open another session in place of the one that is open, or none: what is below it comes back then.
 
         A result that would be lost is asked about first.
         """
         from context_tui.tui.screens.dialogs import other_prompt
         from context_tui.tui.screens.inspector import InspectorScreen
-        from context_tui.tui.view import forget_plans
+        from context_tui.tui.view import clear_plan_cache
 
         inspector = next(screen for screen in reversed(self.screen_stack) if isinstance(screen, InspectorScreen))
-        if inspector.view.unexported and not await inspector.may_close(other_prompt()):
+        if inspector.view.is_unexported and not await inspector.may_close(other_prompt()):
             return
         if self.screen is not inspector:
             return
@@ -357,53 +363,53 @@ class ContextTuiApp(App[None]):
         if info is None:
             await self.pop_screen()
         else:
-            await self.switch_screen(InspectorScreen(info, self._options_beside(inspector), self.drafts))
-        forget_plans()
+            await self.switch_screen(InspectorScreen(info, self._derive_options(inspector), self.drafts))
+        clear_plan_cache()
 
-    def _options_beside(self, inspector: InspectorScreen) -> Options:
+    def _derive_options(self, inspector: InspectorScreen) -> InspectorOptions:
         """What was asked for and is chosen by now, without what is about one session: the point."""
-        return replace(self.options, at=None, demo=False, policy=None, settings={}, last=inspector.chosen)
+        return replace(self.options, at=None, demo=False, policy=None, settings={}, last_state=inspector.chosen)
 
-    def _caller(self) -> Screen[Any] | None:
+    def _find_caller_screen(self) -> Screen[Any] | None:
         """The screen to go back to: of a sub-agent the session which called it, of a session of a sweep the list."""
         from context_tui.tui.screens.inspector import InspectorScreen
 
         below = self.screen_stack[-2] if len(self.screen_stack) > 1 else None
-        return below if isinstance(below, InspectorScreen) or (below and self.swept) else None
+        return below if isinstance(below, InspectorScreen) or (below and self.sweep) else None
 
     def on_inspector_screen_called(self, event: InspectorScreen.Called) -> None:
         """Open a sub-agent on top of the session that called it; of several the one that is chosen."""
-        from context_tui.library.discover import IN_FILE, Entry
+        from context_tui.library.discover import IN_THIS_FILE, SessionEntry
         from context_tui.library.summary import SUB_AGENT
         from context_tui.tui.screens.picker import PickerScreen
 
         if event.screen is not self.screen:  # something else was opened meanwhile
             return
         if len(event.infos) == 1:
-            self._open_below(event.infos[0])
+            self._open_subagent(event.infos[0])
             return
-        entries = [Entry(info, IN_FILE, SUB_AGENT, info.format) for info in event.infos]
-        self.push_screen(PickerScreen(entries, heading="Open a sub-agent", current=event.infos[0]), self._open_below)
+        entries = [SessionEntry(info, IN_THIS_FILE, SUB_AGENT, info.format) for info in event.infos]
+        self.push_screen(PickerScreen(entries, heading="Open a sub-agent", current=event.infos[0]), self._open_subagent)
 
-    def _open_below(self, answer: object) -> None:
+    def _open_subagent(self, answer: object) -> None:
         from context_tui.tui.screens.inspector import InspectorScreen
 
         below = next(screen for screen in reversed(self.screen_stack) if isinstance(screen, InspectorScreen))
         if isinstance(answer, SessionInfo):
-            self.push_screen(InspectorScreen(answer, self._options_beside(below), self.drafts))
+            self.push_screen(InspectorScreen(answer, self._derive_options(below), self.drafts))
             self.notify(f"Sub-agent {make_visible(answer.id)}; esc goes back to its call", markup=False, timeout=6)
 
     def on_inspector_screen_done(self) -> None:
         """From a sub-agent back to the call."""
-        if self._caller() is not None:
-            self._replace(None)
+        if self._find_caller_screen() is not None:
+            self._replace_session(None)
 
-    def inspect(self, what: Session | SessionInfo) -> None:
+    def open_inspector(self, target: Session | SessionInfo) -> None:
         """Open a session in the inspector."""
         from context_tui.tui.screens.inspector import InspectorScreen
 
-        self._keep_imported()
-        self.push_screen(InspectorScreen(what, self.options, self.drafts))
+        self._freeze_imported()
+        self.push_screen(InspectorScreen(target, self.options, self.drafts))
 
     def _fatal_error(self) -> None:
         """End without Textual's traceback: it prints what is in local variables, which is session text."""
@@ -411,10 +417,10 @@ class ContextTuiApp(App[None]):
 
     def on_unmount(self) -> None:
         """Let go of the sessions, if there are any: before the inspector, an import would wait for that thread's."""
-        if self._has_inspector:
-            from context_tui.tui.view import forget_plans
+        if self._has_imported_inspector:
+            from context_tui.tui.view import clear_plan_cache
 
-            forget_plans()
+            clear_plan_cache()
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """Everything that a key does on this screen; of Textual's own commands the themes."""
@@ -431,20 +437,20 @@ class ContextTuiApp(App[None]):
                 f"Key: {keys}",
                 lambda action=binding.action, node=node: self.call_later(self.run_action, action, node),
             )
-        if isinstance(screen, Commands):
+        if isinstance(screen, CommandProvider):
             yield from screen.commands()
         for command in super().get_system_commands(screen):
             if command.title == "Theme":
                 yield command
 
 
-def _leave_at_once(code: int) -> None:
+def _exit_process(code: int) -> None:
     remove_open_folders()
     os._exit(code)
 
 
 def run(
-    what: Session | SessionInfo | Sequence[SessionInfo],
+    target: Session | SessionInfo | Sequence[SessionInfo],
     *,
     at: int | None = None,
     policy: str | None = None,
@@ -452,11 +458,11 @@ def run(
     window: int | None = None,
     ascii: bool = False,
     theme: str | None = None,
-    config: Config = NO_CONFIG,
+    config: Config = DEFAULT_CONFIG,
     mouse: bool = True,
     demo: bool = False,
     follow: bool = False,
-    swept: Swept | None = None,
+    sweep: SweepToOpen | None = None,
 ) -> int:
     """Run the inspector until the user leaves it.
 
@@ -469,7 +475,7 @@ def run(
     place = None if demo else state_path()
     last = read_state(place)
     app = ContextTuiApp(
-        what,
+        target,
         at=at,
         policy=policy,
         settings=settings,
@@ -477,18 +483,18 @@ def run(
         ascii=ascii,
         theme=theme,
         config=config,
-        last=last,
+        last_state=last,
         demo=demo,
         follow=follow,
-        swept=swept,
+        sweep=sweep,
     )
     sys.setswitchinterval(0.001)  # a thread that reads gives the screen its turn sooner
-    with handle_termination(app.end_by):
+    with handle_termination(app.exit_on_signal):
         app.run(mouse=mouse)
-    if app.last != last:
-        write_state(app.last, place)
-    join_threads(LEAVE)
+    if app.last_state != last:
+        write_state(app.last_state, place)
+    join_threads(JOIN_TIMEOUT_S)
     gc.freeze()  # the process ends: nothing needs to be looked through for garbage
     if app._exception is not None:
         raise app._exception
-    return exit_code_of(app.ended_by) if app.ended_by else app.return_code or 0
+    return exit_code_of(app.exit_signal) if app.exit_signal else app.return_code or 0

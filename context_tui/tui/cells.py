@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from rich.cells import set_cell_size
 
-MORE = "…"
+ELLIPSIS = "…"
 """Stands where something is cut off."""
 
 
-def fit(text: str, width: int) -> str:
+def fit_to_width(text: str, width: int) -> str:
     """*text* in exactly *width* cells."""
     if width <= 0:
         return ""
@@ -17,13 +17,13 @@ def fit(text: str, width: int) -> str:
     return set_cell_size(text, width)
 
 
-def clip(text: str, width: int) -> str:
+def clip_to_width(text: str, width: int) -> str:
     """*text* in exactly *width* cells, with a sign where some of it is cut off."""
     if width <= 0:
         return ""
     if text.isascii() and len(text) <= width:
         return text.ljust(width)
-    cut = fit(text, width)
+    cut = fit_to_width(text, width)
     if cut.rstrip() == text.rstrip() or width < 2:
         return cut
-    return fit(text, width - 1) + MORE
+    return fit_to_width(text, width - 1) + ELLIPSIS

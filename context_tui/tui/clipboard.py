@@ -14,20 +14,20 @@ from contextlib import suppress
 from subprocess import DEVNULL, Popen
 from tempfile import TemporaryFile
 
-PATIENCE_S = 1.0
+COPY_TIMEOUT_S = 1.0
 """How long a program may take before it is given up."""
 
-_WAYLAND = [["wl-copy"]]
-_X11 = [["xclip", "-selection", "clipboard"], ["xsel", "--clipboard", "--input"]]
+_WAYLAND_COMMANDS = [["wl-copy"]]
+_X11_COMMANDS = [["xclip", "-selection", "clipboard"], ["xsel", "--clipboard", "--input"]]
 
 
-def command(environment: Mapping[str, str], platform: str = sys.platform) -> list[str] | None:
+def find_clipboard_command(environment: Mapping[str, str], platform: str = sys.platform) -> list[str] | None:
     """The program that takes what is to be copied from its standard input, with its arguments; None without one."""
     if any(environment.get(name) for name in ("SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT")):
         return None
     known = [["pbcopy"]] if platform == "darwin" else []
-    known += _WAYLAND if environment.get("WAYLAND_DISPLAY") else []
-    known += _X11 if environment.get("DISPLAY") else []
+    known += _WAYLAND_COMMANDS if environment.get("WAYLAND_DISPLAY") else []
+    known += _X11_COMMANDS if environment.get("DISPLAY") else []
     known += [["clip.exe"]] if environment.get("WSL_DISTRO_NAME") or platform == "win32" else []
     for name, *arguments in known:
         if path := shutil.which(name, path=environment.get("PATH")):
@@ -35,9 +35,9 @@ def command(environment: Mapping[str, str], platform: str = sys.platform) -> lis
     return None
 
 
-def begin(text: str, environment: Mapping[str, str]) -> Popen[bytes] | None:
+def start_copy(text: str, environment: Mapping[str, str]) -> Popen[bytes] | None:
     """Start copying; the program goes on whatever becomes of this one. None where there is none."""
-    program = command(environment)
+    program = find_clipboard_command(environment)
     if program is None:
         return None
     encoding = "utf-16" if program[0].endswith("clip.exe") else "utf-8"
@@ -49,18 +49,18 @@ def begin(text: str, environment: Mapping[str, str]) -> Popen[bytes] | None:
     return None
 
 
-async def done(program: Popen[bytes], patience_s: float = PATIENCE_S) -> bool:
+async def wait_for_copy(program: Popen[bytes], timeout_s: float = COPY_TIMEOUT_S) -> bool:
     """Whether the program has copied; one that takes too long is ended."""
-    deadline = time.monotonic() + patience_s
+    deadline = time.monotonic() + timeout_s
     while program.poll() is None:
         if time.monotonic() > deadline:
-            give_up(program)
+            cancel_copy(program)
             return False
         await asyncio.sleep(0.01)
     return program.returncode == 0
 
 
-def give_up(program: Popen[bytes]) -> None:
+def cancel_copy(program: Popen[bytes]) -> None:
     """End a program that is still copying."""
     if program.poll() is None:
         program.kill()

@@ -9,22 +9,22 @@ from typing import NamedTuple
 from context_tui.session.facts import Compaction, Drop, Epoch, Facts
 from context_tui.session.session import Session
 from context_tui.session.values import Explanation
-from context_tui.tui.text import line, plural
+from context_tui.tui.text import format_line, pluralize
 
 
 class ContextEvent(NamedTuple):
     """What happened to the context just before ``message``, or for a drop by the request that this replied to."""
 
     message: int
-    what: Compaction | Epoch | Drop
+    fact: Compaction | Epoch | Drop
 
     @property
     def begins_context(self) -> bool:
         """Whether another context begins here."""
-        return isinstance(self.what, Epoch) or (isinstance(self.what, Compaction) and self.what.kind == "full")
+        return isinstance(self.fact, Epoch) or (isinstance(self.fact, Compaction) and self.fact.kind == "full")
 
 
-def context_events_in(session: Session) -> list[ContextEvent]:
+def find_context_events(session: Session) -> list[ContextEvent]:
     """Everything that happened to the context of a session but appending, in order."""
     facts = session.facts
     found = [ContextEvent(each.message, each) for each in facts.compactions if each.message <= session.length]
@@ -37,42 +37,44 @@ def context_events_in(session: Session) -> list[ContextEvent]:
 
 def is_compaction(event: ContextEvent) -> bool:
     """Whether an event is a compaction: announced by a record, or results that were cleared without one."""
-    what = event.what
+    what = event.fact
     return isinstance(what, Compaction) or (isinstance(what, Drop) and bool(what.cleared_blocks))
 
 
-def labels(facts: Facts, event: ContextEvent) -> tuple[str, ...]:
+def format_event_labels(facts: Facts, event: ContextEvent) -> tuple[str, ...]:
     """What is written on an event; shorter and shorter, for the room that there is."""
-    what = event.what
+    what = event.fact
     if isinstance(what, Epoch):
         return ("context cleared (/clear)",)
     if isinstance(what, Drop):
-        why, short = _explained(what)
+        why, short = _format_explanation(what)
         return (f"recorded context fell by {what.tokens:,}: {why}", f"recorded −{what.tokens:,}: {short}")
-    how = f" ({line(what.trigger)})" if what.trigger else ""
+    how = f" ({format_line(what.trigger)})" if what.trigger else ""
     if what.kind == "full":
         size = f", {what.pre_tokens:,} tokens before" if what.pre_tokens else ""
-        missing = f"; {plural(what.missing_messages, 'kept record')} not in the file" if what.missing_messages else ""
+        missing = (
+            f"; {pluralize(what.missing_messages, 'kept record')} not in the file" if what.missing_messages else ""
+        )
         return (f"full compaction by the runtime{how}{size}{missing}", f"full compaction{how}{missing or size}")
-    words = f"{plural(len(what.cleared_blocks), 'result')} cleared"
-    fall = _fall(facts, what)
+    words = f"{pluralize(len(what.cleared_blocks), 'result')} cleared"
+    fall = _compute_token_drop(facts, what)
     size = f": recorded context fell by {fall:,}" if fall else ""
     return (f"{words} by the runtime{how}{size}", f"{words}{how}{f': recorded −{fall:,}' if fall else ''}")
 
 
-def _explained(drop: Drop) -> tuple[str, str]:
+def _format_explanation(drop: Drop) -> tuple[str, str]:
     """What explains a drop, and the same in fewer words; both say that it is inferred."""
     if drop.explained_by is None:
         return "unexplained", "unexplained"
     if not drop.cleared_blocks:
         return f"{drop.explained_by} (inferred)", f"{drop.explained_by} (inferred)"
     return (
-        f"{drop.explained_by} (inferred, {plural(len(drop.cleared_blocks), 'result')})",
-        f"{plural(len(drop.cleared_blocks), 'result')} cleared (inferred)",
+        f"{drop.explained_by} (inferred, {pluralize(len(drop.cleared_blocks), 'result')})",
+        f"{pluralize(len(drop.cleared_blocks), 'result')} cleared (inferred)",
     )
 
 
-def _fall(facts: Facts, compaction: Compaction) -> int:
+def _compute_token_drop(facts: Facts, compaction: Compaction) -> int:
     """By how much the recorded context fell at the first request after a microcompaction; 0 where that did not show."""
     row = bisect_left(facts.request_message, compaction.message)
     message = facts.request_message[row] if row < len(facts.requests) else -1
@@ -82,21 +84,21 @@ def _fall(facts: Facts, compaction: Compaction) -> int:
     return drop.tokens if drop is not None and micro else 0
 
 
-def before(event: ContextEvent) -> str:
+def format_event_point(event: ContextEvent) -> str:
     """Which point this is when it is planned as of an event's message."""
-    what = event.what
+    what = event.fact
     if isinstance(what, Epoch):
         return "before the context was cleared (/clear)"
     if isinstance(what, Drop):
-        return f"before the recorded context fell by {what.tokens:,}: {_explained(what)[1]}"
+        return f"before the recorded context fell by {what.tokens:,}: {_format_explanation(what)[1]}"
     return f"before the recorded {'full compaction' if what.kind == 'full' else 'microcompaction'}"
 
 
-def about(facts: Facts, event: ContextEvent) -> Iterator[str]:
+def format_event_details(facts: Facts, event: ContextEvent) -> Iterator[str]:
     """What the detail of a message says about an event above it."""
-    yield labels(facts, event)[0]
-    if isinstance(event.what, Drop) and event.what.cleared_blocks:
-        owners = [facts.block_message[row] for row in event.what.cleared_blocks]
+    yield format_event_labels(facts, event)[0]
+    if isinstance(event.fact, Drop) and event.fact.cleared_blocks:
+        owners = [facts.block_message[row] for row in event.fact.cleared_blocks]
         first, last = min(owners), max(owners)
         where = f"message {first:,}" if first == last else f"messages {first:,} to {last:,}"
         yield f"the results that went (inferred): in {where}, marked with a dot"

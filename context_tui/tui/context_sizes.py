@@ -17,24 +17,27 @@ from context_tui.tui.view import View
 class ContextSizes:
     """A context in parts, by estimates and as recorded sizes suggest, and its estimate beside the recorded size.
 
-    By another ruler (``sizes``) there are only the parts.
+    By another ruler (``token_table``) there are only the parts.
     """
 
-    parts: Breakdown
-    suggested: SuggestedSizes | None = None
-    fit: EstimateCheck | None = None
-    sizes: TokenTable | None = None
+    breakdown: Breakdown
+    suggested_sizes: SuggestedSizes | None = None
+    estimate_check: EstimateCheck | None = None
+    token_table: TokenTable | None = None
 
 
-def context_sizes_of(
-    view: View, checkpoint: Callable[[], object] = lambda: None, sizes: TokenTable | None = None
+def compute_context_sizes(
+    view: View, checkpoint: Callable[[], object] = lambda: None, token_table: TokenTable | None = None
 ) -> ContextSizes:
     """The sizes of a view's context, by another ruler where one is given; *checkpoint* is called meanwhile, and may
     raise to stop.
     """
     session, context = view.session, view.context
-    if sizes is not None:
-        return ContextSizes(compute_breakdown(context, sizes.not_in_file_at(context), checkpoint, sizes), sizes=sizes)
+    if token_table is not None:
+        return ContextSizes(
+            compute_breakdown(context, token_table.not_in_file_at(context), checkpoint, token_table),
+            token_table=token_table,
+        )
     parts = compute_breakdown(context, compute_prompt_not_in_file(context), checkpoint)
     checkpoint()
     fit = check_estimate(session, context)
@@ -42,20 +45,20 @@ def context_sizes_of(
     return ContextSizes(parts, suggest_sizes(session, context), fit)
 
 
-def off_text(fit: EstimateCheck) -> str:
+def format_estimate_error(check: EstimateCheck) -> str:
     """How far the estimate is off: ``19 % below the 515,912 recorded``; nothing where it is near enough."""
-    if not fit.is_far_off:
+    if not check.is_far_off:
         return ""
-    side = "below" if fit.relative_error < 0 else "above"
-    return f"{format_percent(abs(fit.relative_error))} {side} the {fit.recorded:,} recorded"
+    side = "below" if check.relative_error < 0 else "above"
+    return f"{format_percent(abs(check.relative_error))} {side} the {check.recorded:,} recorded"
 
 
-def fit_text(fit: EstimateCheck | None, width: int) -> str:
+def format_estimate_check(check: EstimateCheck | None, width: int) -> str:
     """How far the estimate is off and what it comes from, with as many causes as fit in *width* cells."""
-    off = off_text(fit) if fit else ""
-    if fit is None or not off:
+    off = format_estimate_error(check) if check else ""
+    if check is None or not off:
         return ""
-    causes = fit.format_causes()
+    causes = check.format_causes()
     for count in range(len(causes), 0, -1):
         words = f"Estimate {off}: " + ", ".join([*causes[:count], *(["…"] if count < len(causes) else [])])
         if len(words) <= width:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # this is imported before the first paint
     from context_tui.summarizer.reply import Summary
 
 
-class Ending(Enum):
+class DraftEnding(Enum):
     """How the writing of a draft ended."""
 
     FINISHED = "finished"
@@ -38,36 +38,36 @@ class Draft:
 
     number: int
     kind: str
-    by: str
+    author: str
     summary: Summary
     text: str
-    ending: Ending = Ending.FINISHED
-    why: str = ""
+    ending: DraftEnding = DraftEnding.FINISHED
+    cause: str = ""
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether the summarizer came to its end."""
-        return self.ending is Ending.FINISHED
+        return self.ending is DraftEnding.FINISHED
 
     @property
-    def edited(self) -> bool:
+    def is_edited(self) -> bool:
         """Whether the text was changed by hand."""
         return self.text != self.summary.text
 
 
 class Drafts:
-    """The drafts of every plan, by its :func:`plan_key`. The application owns one for all of its screens.
+    """The drafts of every plan, by its :func:`compute_plan_key`. The application owns one for all of its screens.
 
-    ``asked`` is the model and the server (base URL) that were named on a screen last, None where the usual one was
+    ``requested_server`` is the model and the server (base URL) that were named on a screen last, None where the usual one was
     wanted: writing a draft again must not go to another server because the screen was closed meanwhile.
     """
 
     def __init__(self) -> None:
         self._by_plan: dict[str, list[Draft]] = {}
         self._accepted: set[str] = set()  # plans
-        self.asked: tuple[str | None, str | None] | None = None
+        self.requested_server: tuple[str | None, str | None] | None = None
 
-    def of(self, plan: str) -> list[Draft]:
+    def list_drafts(self, plan: str) -> list[Draft]:
         """The drafts of a plan, newest first."""
         return self._by_plan.get(plan, [])[::-1]
 
@@ -76,19 +76,25 @@ class Drafts:
         self._accepted.add(plan)
 
     @property
-    def waiting(self) -> int:
+    def unaccepted_count(self) -> int:
         """How many drafts a model wrote, or somebody edited, for plans of which none was accepted."""
         drafts = (each for plan, found in self._by_plan.items() if plan not in self._accepted for each in found)
-        return sum(1 for each in drafts if each.summary.model or each.edited)
+        return sum(1 for each in drafts if each.summary.model or each.is_edited)
 
     def add(
-        self, plan: str, kind: str, by: str, summary: Summary, ending: Ending = Ending.FINISHED, why: str = ""
+        self,
+        plan: str,
+        kind: str,
+        author: str,
+        summary: Summary,
+        ending: DraftEnding = DraftEnding.FINISHED,
+        cause: str = "",
     ) -> Draft:
         """Keep what was written; what is there already is not kept twice."""
         drafts = self._by_plan.setdefault(plan, [])
-        made = Draft(len(drafts) + 1, kind, by, summary, summary.text, ending, why)
+        made = Draft(len(drafts) + 1, kind, author, summary, summary.text, ending, cause)
         for each in drafts:
-            if (each.kind, each.by, each.text, each.ending) == (kind, by, made.text, ending):
+            if (each.kind, each.author, each.text, each.ending) == (kind, author, made.text, ending):
                 return each
         drafts.append(made)
         return made
@@ -96,7 +102,7 @@ class Drafts:
     def edit(self, plan: str, draft: Draft, text: str) -> Draft:
         """Keep a text that was made of a draft by hand; what the summarizer wrote stays a draft of its own."""
         drafts = self._by_plan.setdefault(plan, [])
-        if draft.edited:
+        if draft.is_edited:
             made = replace(draft, text=text)
             drafts[draft.number - 1] = made
         else:
@@ -105,14 +111,14 @@ class Drafts:
         return made
 
 
-def plan_key(session: Session, plan: Plan) -> str:
+def compute_plan_key(session: Session, plan: Plan) -> str:
     """What makes a plan the same one when it is made anew: session, point, policy, settings and what is dropped."""
     info = session.info
     place = f"{info.path}#{info.id} {session.origin}"
-    what = f"{plan.dropped} {len(plan.changes)} {plan.tokens_before}"
+    what = f"{plan.dropped_ranges} {len(plan.changes)} {plan.tokens_before}"
     return f"{place} {plan.policy} {plan.params.model_dump_json()} {plan.context.at} {what}"
 
 
-def draft_to_begin_with(drafts: list[Draft]) -> Draft | None:
+def find_initial_draft(drafts: list[Draft]) -> Draft | None:
     """The newest of these drafts that a model wrote or somebody edited; an extract is made again in no time."""
-    return next((each for each in drafts if each.summary.model or each.edited), None)
+    return next((each for each in drafts if each.summary.model or each.is_edited), None)

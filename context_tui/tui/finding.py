@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import accumulate
 
-STEP = 1 << 20
+LOWERCASE_CHUNK = 1 << 20
 """Characters that are looked at in lower case at once, so that no copy of a long text is made."""
 
 
-def find(text: str, needle: str, start: int = 0) -> int:
+def find_text(text: str, needle: str, start: int = 0) -> int:
     """The first place of *needle* in *text* from *start* on, or -1."""
     if needle != needle.lower():
         return text.find(needle, start)
-    for at in range(start, len(text), STEP):
-        part = text[at : at + STEP + len(needle) - 1]
+    for at in range(start, len(text), LOWERCASE_CHUNK):
+        part = text[at : at + LOWERCASE_CHUNK + len(needle) - 1]
         lower = part.lower()
         found = lower.find(needle)
         if found >= 0:
@@ -24,9 +24,9 @@ def find(text: str, needle: str, start: int = 0) -> int:
     return -1
 
 
-def places(text: str, needle: str) -> Iterator[int]:
+def find_all_text(text: str, needle: str) -> Iterator[int]:
     """All places of *needle* in *text*, none inside another."""
-    at = find(text, needle)
+    at = find_text(text, needle)
     while at >= 0:
         yield at
-        at = find(text, needle, at + len(needle))
+        at = find_text(text, needle, at + len(needle))

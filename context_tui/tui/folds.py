@@ -6,25 +6,25 @@ from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
-class Folds:
-    """Folded are the turns with these numbers; with ``others`` all but these, those that are still to be read too."""
+class TurnFolds:
+    """Folded are the turns with these numbers; with ``inverted`` all but these, those that are still to be read too."""
 
     turns: frozenset[int] = frozenset()
-    others: bool = False
+    inverted: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self.turns) or self.others
+        return bool(self.turns) or self.inverted
 
     def __contains__(self, turn: int) -> bool:
-        return (turn in self.turns) != self.others
+        return (turn in self.turns) != self.inverted
 
-    def toggled(self, turn: int) -> Folds:
+    def toggle(self, turn: int) -> TurnFolds:
         """The same with a turn folded that was not, or the other way about."""
         return replace(self, turns=self.turns ^ {turn})
 
-    def without(self, turn: int) -> Folds:
+    def unfold(self, turn: int) -> TurnFolds:
         """The same with a turn not folded."""
-        return self.toggled(turn) if turn in self else self
+        return self.toggle(turn) if turn in self else self
 
 
-NONE, ALL = Folds(), Folds(others=True)
+NO_FOLDS, ALL_FOLDED = TurnFolds(), TurnFolds(inverted=True)

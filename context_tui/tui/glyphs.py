@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from context_tui.tui.readable import DRAWN
+from context_tui.tui.readable import DRAWING_CHARACTERS
 
-UP, RIGHT = " ▁▂▃▄▅▆▇█", " ▏▎▍▌▋▊▉█"
+VERTICAL_BLOCKS, HORIZONTAL_BLOCKS = " ▁▂▃▄▅▆▇█", " ▏▎▍▌▋▊▉█"
 """Blocks that fill none to eight eighths of a cell: from the bottom up, from the left to the right."""
 
-ASCII = str.maketrans(
+ASCII_GLYPHS = str.maketrans(
     {
-        **dict.fromkeys(DRAWN, "+"),
-        **dict(zip(UP[1:], ".:-=+*##", strict=True)),
-        **dict(zip(RIGHT[1:-1], "_.::==#", strict=True)),
+        **dict.fromkeys(DRAWING_CHARACTERS, "+"),
+        **dict(zip(VERTICAL_BLOCKS[1:], ".:-=+*##", strict=True)),
+        **dict(zip(HORIZONTAL_BLOCKS[1:-1], "_.::==#", strict=True)),
         **dict(zip("░▒▓▔▐▕", ".:%-||", strict=True)),
         **dict(zip("▀▚═╬┼", '"\\=@+', strict=True)),
         **dict(zip("─━│┃┊┆╎┈╌║", "-=|||||.-|", strict=True)),
@@ -25,5 +25,5 @@ ASCII = str.maketrans(
 )
 """A cell for a cell, so that lines keep their widths."""
 
-PLAIN_KEYS = str.maketrans({"⏎": "enter", "⌫": "backspace"})
+ASCII_KEY_NAMES = str.maketrans({"⏎": "enter", "⌫": "backspace"})
 """What keys are called there that have signs."""

@@ -8,9 +8,9 @@ from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
 from pygments.token import Comment, Generic, Keyword, Literal, Name, Number, String, Token  # type: ignore[import-untyped]
 from pygments.util import ClassNotFound  # type: ignore[import-untyped]
 
-from context_tui.tui.parts import Span, Spans
+from context_tui.tui.parts import StyleSpan, StyleSpans
 
-_LOOKS = {
+_TOKEN_STYLES = {
     Comment: "comment",
     Comment.Preproc: "keyword",
     Keyword: "keyword",
@@ -30,10 +30,10 @@ _LOOKS = {
 }
 
 
-def highlight(text: str, language: str, checkpoint: Callable[[], object]) -> list[Spans]:
+def highlight(text: str, language: str, checkpoint: Callable[[], object]) -> list[StyleSpans]:
     """The looks of each line; none where the language has no lexer. *checkpoint* is called often."""
     lines = text.split("\n")
-    found: list[list[Span]] = [[] for _ in lines]
+    found: list[list[StyleSpan]] = [[] for _ in lines]
     try:
         lexer = get_lexer_by_name(language)
     except ClassNotFound:
@@ -41,28 +41,28 @@ def highlight(text: str, language: str, checkpoint: Callable[[], object]) -> lis
     row, begun = 0, 0  # the line, and where it begins
     for place, kind, value in lexer.get_tokens_unprocessed(text):
         checkpoint()
-        look = _look(kind)
+        look = _find_token_style(kind)
         while row < len(lines) - 1 and place > begun + len(lines[row]):
             begun, row = begun + len(lines[row]) + 1, row + 1
         if look:
             at, line = place - begun, row
             for piece in value.split("\n"):
                 if piece.strip():
-                    _add(found[line], Span(at, at + len(piece), look))
+                    _append_span(found[line], StyleSpan(at, at + len(piece), look))
                 at, line = 0, line + 1
     return [tuple(spans) for spans in found]
 
 
-def _add(spans: list[Span], span: Span) -> None:
+def _append_span(spans: list[StyleSpan], span: StyleSpan) -> None:
     """Add a span, as one with that before it where they look the same."""
-    if spans and spans[-1].stop == span.start and spans[-1].look == span.look:
-        span = Span(spans.pop().start, span.stop, span.look)
+    if spans and spans[-1].stop == span.start and spans[-1].style == span.style:
+        span = StyleSpan(spans.pop().start, span.stop, span.style)
     spans.append(span)
 
 
-def _look(kind: object) -> str:
+def _find_token_style(kind: object) -> str:
     while kind is not None and kind is not Token:
-        if kind in _LOOKS:
-            return _LOOKS[kind]
+        if kind in _TOKEN_STYLES:
+            return _TOKEN_STYLES[kind]
         kind = getattr(kind, "parent", None)
     return ""

@@ -18,14 +18,14 @@ def describe_image(block: Mapping[str, Any]) -> str:
     parts = [sanitize_line(str(source.get("media_type") or "image"))[:40]]
     if isinstance(data, str):
         parts.append(f"{len(data) * 3 // 4 / 1024:,.0f} KB")
-        if pixels := size_of(data):
+        if pixels := read_image_size(data):
             parts.append(f"{pixels[0]:,} × {pixels[1]:,} pixels")
     elif isinstance(url, str):
         parts.append(sanitize_line(url[:200]))
     return ", ".join(parts)
 
 
-def size_of(data: str) -> tuple[int, int] | None:
+def read_image_size(data: str) -> tuple[int, int] | None:
     """Width and height of a base64 PNG, GIF or JPEG, from its first bytes; None where they do not tell."""
     try:
         head = base64.b64decode(data[:65_536])
@@ -36,11 +36,11 @@ def size_of(data: str) -> tuple[int, int] | None:
     if head.startswith((b"GIF87a", b"GIF89a")) and len(head) >= 10:
         return int.from_bytes(head[6:8], "little"), int.from_bytes(head[8:10], "little")
     if head.startswith(b"\xff\xd8"):
-        return _jpeg(head)
+        return _read_jpeg_size(head)
     return None
 
 
-def _jpeg(head: bytes) -> tuple[int, int] | None:
+def _read_jpeg_size(head: bytes) -> tuple[int, int] | None:
     at = 2
     while at + 9 < len(head) and head[at] == 0xFF:
         marker = head[at + 1]

@@ -22,19 +22,19 @@ from textual.screen import Screen
 from textual.timer import Timer
 from textual.widget import Widget
 
-Input = Key | Paste | MouseEvent
+UserInput = Key | Paste | MouseEvent
 """What a person does."""
-PATIENCE = 1.0
+KEY_TIMEOUT_S = 1.0
 """Seconds after which the next key is handled although the one before did not come back, as its widget may be gone, or
 although a screen that was opened has not got a focus.
 """
-SOON = 0.005
+POLL_INTERVAL_S = 0.005
 """Seconds between two looks at a screen that is being opened."""
-ROUNDS = 3
+BARRIER_ROUNDS = 3
 """How often a message follows a key around: behind the key, what was posted because of it, and what that put off."""
 
 
-class Followed(Message):
+class KeyBarrier(Message):
     """Comes back to the application on the way of a key, behind it: that key has been handled."""
 
     def __init__(self, target: MessagePump, rounds: int) -> None:
@@ -43,36 +43,36 @@ class Followed(Message):
 
 
 class KeyQueue:
-    """The keys that wait for their turn in an application, which hands on every ``Input`` and ``Followed`` to it."""
+    """The keys that wait for their turn in an application, which hands on every ``UserInput`` and ``KeyBarrier`` to it."""
 
-    def __init__(self, app: App[None], handle: Callable[[Input], Awaitable[None]]) -> None:
+    def __init__(self, app: App[None], handle: Callable[[UserInput], Awaitable[None]]) -> None:
         """A queue whose keys are handled by *handle*, which hands each to a widget or to a binding."""
         self._app, self._handle = app, handle
-        self._waiting: deque[Input] = deque()
+        self._waiting: deque[UserInput] = deque()
         self._timer: Timer | None = None  # runs while a key is being handled, or a screen is waited for
-        self._opened: Screen[Any] | None = None  # the screen that keys went to, which was ready for them
-        self._waits_until = 0.0
-        self._aimed: MouseDown | None = None  # what the keys before it did has been drawn
+        self._ready_screen: Screen[Any] | None = None  # the screen that keys went to, which was ready for them
+        self._ready_deadline = 0.0
+        self._last_press: MouseDown | None = None  # what the keys before it did has been drawn
 
-    async def take(self, key: Input) -> None:
+    async def enqueue(self, key: UserInput) -> None:
         """Handle a key now, or when those before it have been."""
         if self._is_busy:
             self._waiting.append(key)
-        elif not self._is_open():
+        elif not self._is_screen_ready():
             self._waiting.appendleft(key)
-            self._timer = self._app.set_timer(SOON, self._go_on)
+            self._timer = self._app.set_timer(POLL_INTERVAL_S, self._handle_waiting)
         elif isinstance(key, MouseMove):  # nothing waits for what it does, and there are many
             await self._handle(key)
-        elif isinstance(key, MouseDown) and key is not self._aimed:
-            self._aimed = key
+        elif isinstance(key, MouseDown) and key is not self._last_press:
+            self._last_press = key
             self._waiting.appendleft(key)
-            self._timer = self._app.set_timer(PATIENCE, self._go_on)
-            self._app.screen.call_after_refresh(self._app.post_message, Followed(self._app, 1))
+            self._timer = self._app.set_timer(KEY_TIMEOUT_S, self._handle_waiting)
+            self._app.screen.call_after_refresh(self._app.post_message, KeyBarrier(self._app, 1))
         else:
-            self._timer = self._app.set_timer(PATIENCE, self._go_on)
+            self._timer = self._app.set_timer(KEY_TIMEOUT_S, self._handle_waiting)
             clicked = self._widget_at(key) if isinstance(key, MouseEvent) else None
             await self._handle(key)
-            await self._follow(clicked or self._app.focused or self._app.screen, ROUNDS)
+            await self._post_barrier(clicked or self._app.focused or self._app.screen, BARRIER_ROUNDS)
 
     @property
     def _is_busy(self) -> bool:
@@ -85,32 +85,32 @@ class KeyQueue:
         except NoWidget:
             return None
 
-    def _is_open(self) -> bool:
+    def _is_screen_ready(self) -> bool:
         """Whether the screen on top is ready for keys: it is there, and has the focus where it should be."""
         screen = self._app.screen
-        if screen is self._opened:
+        if screen is self._ready_screen:
             return True
         now = time.monotonic()
-        self._waits_until = self._waits_until or now + PATIENCE
+        self._ready_deadline = self._ready_deadline or now + KEY_TIMEOUT_S
         ready = screen.is_mounted and (screen.focused is not None or not screen.focus_chain)
-        if ready or now >= self._waits_until:
-            self._opened, self._waits_until = screen, 0.0
+        if ready or now >= self._ready_deadline:
+            self._ready_screen, self._ready_deadline = screen, 0.0
             return True
         return False
 
-    async def followed(self, message: Followed) -> None:
+    async def handle_barrier(self, message: KeyBarrier) -> None:
         """A key has come back."""
         message.stop()
         if self._is_busy:
-            await self._follow(message.target, message.rounds - 1)
+            await self._post_barrier(message.target, message.rounds - 1)
 
-    async def _follow(self, target: MessagePump, rounds: int) -> None:
-        if not rounds or not target.is_running or not target.post_message(Followed(target, rounds)):
-            await self._go_on()
+    async def _post_barrier(self, target: MessagePump, rounds: int) -> None:
+        if not rounds or not target.is_running or not target.post_message(KeyBarrier(target, rounds)):
+            await self._handle_waiting()
 
-    async def _go_on(self) -> None:
+    async def _handle_waiting(self) -> None:
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
         while self._waiting and not self._is_busy and self._app.is_running:
-            await self.take(self._waiting.popleft())
+            await self.enqueue(self._waiting.popleft())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-_NAMES = {
+_LANGUAGE_ALIASES = {
     "python": "py pyi pyw python3 ipython",
     "javascript": "js mjs cjs",
     "jsx": "",
@@ -47,23 +47,25 @@ _NAMES = {
     "graphql": "gql",
     "terraform": "tf hcl",
 }
-_BY_NAME = {name: language for language, names in _NAMES.items() for name in (language, *names.split())}
-_NUMBER = re.compile(r" *(\d{1,9})(?:→| {1,4}|\| ?|: )")
+_LANGUAGE_BY_ALIAS = {
+    name: language for language, names in _LANGUAGE_ALIASES.items() for name in (language, *names.split())
+}
+_LINE_NUMBER = re.compile(r" *(\d{1,9})(?:→| {1,4}|\| ?|: )")
 
 
-def language_of(path: str) -> str:
+def find_path_language(path: str) -> str:
     """The language of a file, by its suffix or its name; empty where it is not known."""
     name = path[-300:].replace("\\", "/").rpartition("/")[2].lower()
-    return _BY_NAME.get(name.rpartition(".")[2], "")
+    return _LANGUAGE_BY_ALIAS.get(name.rpartition(".")[2], "")
 
 
-def language_named(info: str) -> str:
+def find_fence_language(info: str) -> str:
     """The language that the line of a fence names; empty where it is not known."""
     word = info.strip().partition(" ")[0].strip("{}.").lower()
-    return _BY_NAME.get(word, "") or language_of(word)
+    return _LANGUAGE_BY_ALIAS.get(word, "") or find_path_language(word)
 
 
-def looks_like(text: str) -> str:
+def detect_language(text: str) -> str:
     """``json`` or ``diff`` where a text can hardly be anything else; else empty."""
     head = text[:2_000].lstrip()
     if head.startswith(("diff --git ", "--- a/", "Index: ")) or ("\n+++ " in head and "\n@@ " in head):
@@ -71,11 +73,11 @@ def looks_like(text: str) -> str:
     return "json" if re.match(r'\{\s*("|\}$)|\[\s*(\{\s*"|"|\]$|-?\d+\s*,|\[\s*["\d])', head) else ""
 
 
-def numbers_of(lines: Sequence[str]) -> list[int]:
+def measure_line_numbers(lines: Sequence[str]) -> list[int]:
     """How many characters of each line are its number, where lines are numbered one after the other; else 0."""
     found, last = [0] * len(lines), -1
     for index, line in enumerate(lines):
-        number = _NUMBER.match(line)
+        number = _LINE_NUMBER.match(line)
         if number is None or (last >= 0 and int(number[1]) != last + 1):
             break
         found[index], last = number.end(), int(number[1])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from context_tui.compaction.recorded import RecordedCompaction, recorded_compactions
+from context_tui.compaction.recorded import RecordedCompaction, find_recorded_compactions
 from context_tui.session.facts import Compaction
 from context_tui.session.session import Session
-from context_tui.tui.text import line, plural
+from context_tui.tui.text import format_line, pluralize
 
 
-class Seen(NamedTuple):
+class SeenState(NamedTuple):
     """What of a session has been told: the kinds and places of its compactions, rewound branches, messages."""
 
     compactions: frozenset[tuple[str, int]]
@@ -18,7 +18,7 @@ class Seen(NamedTuple):
     messages: int
 
     @classmethod
-    def of(cls, session: Session) -> Seen:
+    def from_session(cls, session: Session) -> SeenState:
         """All that there is."""
         facts = session.facts
         announced = ((each.kind, each.message) for each in facts.compactions)
@@ -26,27 +26,31 @@ class Seen(NamedTuple):
         return cls(frozenset([*announced, *silent]), len(facts.branches), len(session))
 
 
-def news(seen: Seen, session: Session) -> list[str]:
+def format_news(seen: SeenState, session: Session) -> list[str]:
     """What there is that was not *seen* before: compactions with what they dropped, rewinds, a file written anew."""
-    now = Seen.of(session)
+    now = SeenState.from_session(session)
     if now.messages < seen.messages and now.branches <= seen.branches:
         return ["The file was written anew, and read from its start"]
     found = []
     if now.branches > seen.branches:
         left = sum(branch.messages for branch in session.facts.branches[seen.branches :])
-        found.append(f"A rewind left {plural(left, 'message')} on a branch")
+        found.append(f"A rewind left {pluralize(left, 'message')} on a branch")
     if fresh := now.compactions - seen.compactions:
-        found += [_told(each) for each in recorded_compactions(session) if (each.kind, each.message) in fresh]
+        found += [
+            _format_compaction(each)
+            for each in find_recorded_compactions(session)
+            if (each.kind, each.message) in fresh
+        ]
     return found
 
 
-def _told(found: RecordedCompaction) -> str:
+def _format_compaction(compaction: RecordedCompaction) -> str:
     """A compaction in a line: what it was, from how much to how much, what was lost."""
-    what = found.what
-    how = f" ({line(what.trigger)})" if isinstance(what, Compaction) and what.trigger else ""
+    what = compaction.event
+    how = f" ({format_line(what.trigger)})" if isinstance(what, Compaction) and what.trigger else ""
     name = {"full": f"Full compaction{how}", "micro": f"Microcompaction{how}"}.get(
-        found.kind, "Results cleared without a record (inferred)"
+        compaction.kind, "Results cleared without a record (inferred)"
     )
-    sizes = "" if found.believed_before is None else f" at {found.believed_before:,} tokens"
-    tokens = sum(map(found.tokens, found.lost))
-    return f"{name}{sizes}: {plural(len(found.lost), 'block')} lost, {tokens:,} est. tokens; B shows them"
+    sizes = "" if compaction.believed_tokens_before is None else f" at {compaction.believed_tokens_before:,} tokens"
+    tokens = sum(map(compaction.count_block_tokens, compaction.removed_blocks))
+    return f"{name}{sizes}: {pluralize(len(compaction.removed_blocks), 'block')} lost, {tokens:,} est. tokens; B shows them"

@@ -10,10 +10,10 @@ from context_tui.app.state import EMPTY_STATE, InspectorState
 
 
 @dataclass(frozen=True)
-class Options:
+class InspectorOptions:
     """A point, a policy with its settings, a window in tokens, how to draw, and whether the session is followed.
 
-    ``keys`` are the names of keys that the configuration file sets; ``last`` is what counts where no policy is named.
+    ``keys`` are the names of keys that the configuration file sets; ``last_state`` is what counts where no policy is named.
     """
 
     at: int | None = None
@@ -24,4 +24,4 @@ class Options:
     demo: bool = False
     follow: bool = False
     keys: Collection[str] = ()
-    last: InspectorState = EMPTY_STATE
+    last_state: InspectorState = EMPTY_STATE

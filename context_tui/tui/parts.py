@@ -10,27 +10,27 @@ from typing import NamedTuple
 from rich.cells import cell_len, set_cell_size
 
 from context_tui.text.sanitize import sanitize
-from context_tui.tui.wrapping import wrapped
+from context_tui.tui.wrapping import find_wrapped_lines
 
-GAP = " │ "
+COLUMN_GAP = " │ "
 """What stands between two columns."""
 
 
-class Span(NamedTuple):
+class StyleSpan(NamedTuple):
     """A part of a text that has a look of its own, from character ``start`` to ``stop``."""
 
     start: int
     stop: int
-    look: str
+    style: str
 
 
-Spans = tuple[Span, ...]
+StyleSpans = tuple[StyleSpan, ...]
 """The looks of places in one text."""
-Looks = Callable[[Sequence[str], str], Sequence[Spans]]
+Highlighter = Callable[[Sequence[str], str], Sequence[StyleSpans]]
 """The looks of lines of code in a language, where they are known."""
 
 
-class Part(NamedTuple):
+class TextPart(NamedTuple):
     """A piece of text and how it is drawn.
 
     Args:
@@ -45,155 +45,163 @@ class Part(NamedTuple):
     """
 
     text: str
-    look: str = "text"
-    spans: Spans = ()
+    style: str = "text"
+    spans: StyleSpans = ()
     mark: str = ""
-    under: str = ""
-    mark_look: str = ""
-    goes_on: bool = False
-    beside: Part | None = None
-    written: bool = False
+    continuation_mark: str = ""
+    mark_style: str = ""
+    continues: bool = False
+    right_part: TextPart | None = None
+    mark_is_content: bool = False
 
 
-class Line(NamedTuple):
-    """A drawn line: ``lead``, and behind it the characters of a part's text from ``start`` to ``stop``."""
+class LayoutLine(NamedTuple):
+    """A drawn line: ``prefix``, and behind it the characters of a part's text from ``start`` to ``stop``."""
 
-    part: int
+    part_number: int
     start: int
     stop: int
-    lead: str
+    prefix: str
     text: str
-    look: str
-    spans: Spans = ()  # places in the text of the line
-    lead_look: str = ""
-    beside: Line | None = None
-    written: bool = False  # whether the lead is a mark that is copied
+    style: str
+    spans: StyleSpans = ()  # places in the text of the line
+    prefix_style: str = ""
+    right_line: LayoutLine | None = None
+    prefix_is_content: bool = False  # whether the lead is a mark that is copied
 
     @property
-    def drawn(self) -> str:
+    def drawn_text(self) -> str:
         """What is drawn, without what is beside it."""
-        return self.lead + self.text
+        return self.prefix + self.text
 
 
-def safe(part: Part) -> Part:
+def sanitize_part(part: TextPart) -> TextPart:
     """The part with safe text; looks of places in a text that was not safe are gone, as they may be elsewhere now."""
     text = sanitize(part.text)
     spans = part.spans if text == part.text else ()
-    return part._replace(text=text, spans=spans, beside=safe(part.beside) if part.beside else None)
+    return part._replace(text=text, spans=spans, right_part=sanitize_part(part.right_part) if part.right_part else None)
 
 
-NOTHING = Part("", "nothing")
+EMPTY_PART = TextPart("", "nothing")
 """What stands on one side where there is something only on the other: it takes no line."""
 
 
-def side_by_side(left: Iterable[Part], right: Iterable[Part]) -> Iterator[Part]:
+def pair_columns(left: Iterable[TextPart], right: Iterable[TextPart]) -> Iterator[TextPart]:
     """The parts of two columns."""
-    for one, other in zip_longest(left, right, fillvalue=NOTHING):
-        yield one._replace(beside=other)
+    for one, other in zip_longest(left, right, fillvalue=EMPTY_PART):
+        yield one._replace(right_part=other)
 
 
-class Layout:
+class PartLayout:
     """Lays parts out one below the other in so many cells, in two columns each for itself."""
 
     def __init__(self, width: int) -> None:
         self.width = width
-        self._waiting: deque[Line] = deque()  # lines of the right column
+        self._right_lines: deque[LayoutLine] = deque()  # lines of the right column
 
-    def add(self, part: Part, number: int) -> list[Line]:
+    def lay_out(self, part: TextPart, number: int) -> list[LayoutLine]:
         """The lines of the next safe part, the *number*-th."""
-        if part.beside is None:
-            return [*self.rest(), *lines_of(part, number, self.width)]
-        each = column_width(self.width)
-        if part.beside.look != NOTHING.look:
-            self._waiting.extend(lines_of(part.beside, number, each))
-        if part.look == NOTHING.look:
+        if part.right_part is None:
+            return [*self.flush_right(), *lay_out_part(part, number, self.width)]
+        each = compute_column_width(self.width)
+        if part.right_part.style != EMPTY_PART.style:
+            self._right_lines.extend(lay_out_part(part.right_part, number, each))
+        if part.style == EMPTY_PART.style:
             return []
-        blank = Line(number, 0, 0, "", "", "text")
-        lines = lines_of(part, number, each)
-        return [line._replace(beside=self._waiting.popleft() if self._waiting else blank) for line in lines]
+        blank = LayoutLine(number, 0, 0, "", "", "text")
+        lines = lay_out_part(part, number, each)
+        return [line._replace(right_line=self._right_lines.popleft() if self._right_lines else blank) for line in lines]
 
-    def again(self, part: Part, number: int, lines: Sequence[Line]) -> list[Line]:
+    def restyle(self, part: TextPart, number: int, lines: Sequence[LayoutLine]) -> list[LayoutLine]:
         """The lines of a part that has got other looks, in place of those that begin *lines*."""
-        each = column_width(self.width) if part.beside else self.width
-        laid = lines_of(part, number, each) if part.look != NOTHING.look else iter(())
-        return [line._replace(beside=old.beside) for line, old in zip(laid, lines, strict=False)]
+        each = compute_column_width(self.width) if part.right_part else self.width
+        laid = lay_out_part(part, number, each) if part.style != EMPTY_PART.style else iter(())
+        return [line._replace(right_line=old.right_line) for line, old in zip(laid, lines, strict=False)]
 
-    def rest(self) -> list[Line]:
+    def flush_right(self) -> list[LayoutLine]:
         """The lines of the right column that nothing stands beside any more."""
-        lines = [Line(line.part, 0, 0, "", "", "text", beside=line) for line in self._waiting]
-        self._waiting.clear()
+        lines = [LayoutLine(line.part_number, 0, 0, "", "", "text", right_line=line) for line in self._right_lines]
+        self._right_lines.clear()
         return lines
 
 
-def lines_of(part: Part, number: int, width: int) -> Iterator[Line]:
+def lay_out_part(part: TextPart, number: int, width: int) -> Iterator[LayoutLine]:
     """The lines of a safe part, the *number*-th, in so many cells, without what is beside it."""
     room = min(cell_len(part.mark), width // 2, max(width - 2, 0))
-    lead, under, written = _cut(part, room), set_cell_size(part.under, room), part.written
-    for start, stop, indent in wrapped(part.text, width - room):
-        spans = tuple(_within(part.spans, start, stop)) if part.spans else ()
+    lead, under, written = _fit_mark(part, room), set_cell_size(part.continuation_mark, room), part.mark_is_content
+    for start, stop, indent in find_wrapped_lines(part.text, width - room):
+        spans = tuple(_clip_spans(part.spans, start, stop)) if part.spans else ()
         text = part.text[start:stop]
-        yield Line(number, start, stop, lead + " " * indent, text, part.look, spans, part.mark_look, None, written)
+        yield LayoutLine(
+            number, start, stop, lead + " " * indent, text, part.style, spans, part.mark_style, None, written
+        )
         lead, written = under, False
 
 
-def _cut(part: Part, room: int) -> str:
+def _fit_mark(part: TextPart, room: int) -> str:
     """The mark in so many cells: of one that was written the end, as it may begin with blanks."""
-    return set_cell_size(part.mark[::-1], room)[::-1] if part.written else set_cell_size(part.mark, room)
+    return set_cell_size(part.mark[::-1], room)[::-1] if part.mark_is_content else set_cell_size(part.mark, room)
 
 
-def _within(spans: Sequence[Span], start: int, stop: int) -> Iterator[Span]:
+def _clip_spans(spans: Sequence[StyleSpan], start: int, stop: int) -> Iterator[StyleSpan]:
     """The spans of the characters from *start* to *stop*, counted from there."""
     for first, last, look in spans:
         if first < stop and last > start:
-            yield Span(max(first - start, 0), min(last, stop) - start, look)
+            yield StyleSpan(max(first - start, 0), min(last, stop) - start, look)
 
 
-def column_width(width: int) -> int:
+def compute_column_width(width: int) -> int:
     """The width of each of two columns, in cells."""
-    return max((width - len(GAP)) // 2, 2)
+    return max((width - len(COLUMN_GAP)) // 2, 2)
 
 
-class Column(NamedTuple):
+class LineColumn(NamedTuple):
     """A column of a drawn line: what stands there, and the character of the drawn line that it begins at."""
 
-    line: Line
-    at: int
-    right: bool
+    line: LayoutLine
+    start: int
+    is_right: bool
 
-    def chosen(self, first: int, last: int) -> tuple[int, int]:
+    def clip_selection(self, first: int, last: int) -> tuple[int, int]:
         """Of the drawn characters from *first* to *last*, those of this column that can be copied."""
-        begin = self.at + (0 if self.line.written else len(self.line.lead))
-        end = self.at + len(self.line.drawn)
+        begin = self.start + (0 if self.line.prefix_is_content else len(self.line.prefix))
+        end = self.start + len(self.line.drawn_text)
         return min(max(first, begin), end), max(min(last, end), begin)
 
 
-def column(line: Line, width: int, *, right: bool) -> Column:
+def get_column(line: LayoutLine, width: int, *, is_right: bool) -> LineColumn:
     """The right or the left column of a line; the only one where there is no other."""
-    return Column(line.beside, _right(line, width), True) if right and line.beside else Column(line, 0, False)
+    return (
+        LineColumn(line.right_line, _find_right_start(line, width), True)
+        if is_right and line.right_line
+        else LineColumn(line, 0, False)
+    )
 
 
-def is_right(line: Line, place: int, width: int) -> bool:
+def is_in_right_column(line: LayoutLine, place: int, width: int) -> bool:
     """Whether this character of the drawn line stands in a right column."""
-    return line.beside is not None and place >= _right(line, width)
+    return line.right_line is not None and place >= _find_right_start(line, width)
 
 
-def _right(line: Line, width: int) -> int:
-    return len(line.drawn) + column_width(width) - cell_len(line.drawn) + len(GAP)
+def _find_right_start(line: LayoutLine, width: int) -> int:
+    return len(line.drawn_text) + compute_column_width(width) - cell_len(line.drawn_text) + len(COLUMN_GAP)
 
 
-def copied(parts: Sequence[Part], chosen: Iterable[tuple[Column, int, int]]) -> str:
+def format_copied_text(parts: Sequence[TextPart], selections: Iterable[tuple[LineColumn, int, int]]) -> str:
     """The text of drawn characters, from each of some columns below each other: as it was before it was wrapped."""
     found: list[str] = []
     last, reached = -1, 0
-    for (line, at, right), first, stop in chosen:
-        one = parts[line.part]
-        one = one.beside if right and one.beside else one
-        begin, end = (max(place - at - len(line.lead), 0) + line.start for place in (first, stop))
-        if line.part == last:
+    for (line, at, right), first, stop in selections:
+        one = parts[line.part_number]
+        one = one.right_part if right and one.right_part else one
+        begin, end = (max(place - at - len(line.prefix), 0) + line.start for place in (first, stop))
+        if line.part_number == last:
             found.append(one.text[reached:end])  # with the blank that it was broken at
         else:
-            found += [] if last < 0 or parts[last].goes_on else ["\n"]
-            whole = line.written and first == at and stop >= at + len(line.lead)  # it may not have been drawn whole
-            found += [one.mark if whole else line.lead[first - at : stop - at], one.text[begin:end]]
-        last, reached = line.part, max(end, reached if line.part == last else 0)
+            found += [] if last < 0 or parts[last].continues else ["\n"]
+            whole = (
+                line.prefix_is_content and first == at and stop >= at + len(line.prefix)
+            )  # it may not have been drawn whole
+            found += [one.mark if whole else line.prefix[first - at : stop - at], one.text[begin:end]]
+        last, reached = line.part_number, max(end, reached if line.part_number == last else 0)
     return "".join(found)

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-MOST = 1_000
+MAX_NUMBERED_NAMES = 1_000
 """Numbers that are tried for a name."""
 
 
-def saved(text: str, name: str, suffix: str) -> Path:
+def save_new_file(text: str, name: str, suffix: str) -> Path:
     """Write *text* to a new file: ``NAME.SUFFIX``, or with a number behind the name.
 
     Raises:
         OSError: it cannot be written.
     """
-    names: Iterable[str] = (f"{name}.{suffix}", *(f"{name}-{number}.{suffix}" for number in range(2, MOST)))
+    names: Iterable[str] = (
+        f"{name}.{suffix}",
+        *(f"{name}-{number}.{suffix}" for number in range(2, MAX_NUMBERED_NAMES)),
+    )
     for each in names:
         try:
             with Path(each).open("x", encoding="utf-8") as file:
@@ -23,4 +26,4 @@ def saved(text: str, name: str, suffix: str) -> Path:
         except FileExistsError:
             continue
         return Path(each)
-    raise FileExistsError(f"{name}.{suffix} and {MOST} more are taken")
+    raise FileExistsError(f"{name}.{suffix} and {MAX_NUMBERED_NAMES} more are taken")

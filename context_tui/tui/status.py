@@ -12,27 +12,27 @@ from context_tui.text.numbers import format_percent
 from context_tui.text.sanitize import make_visible
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.estimate_check import EstimateCheck
-from context_tui.tui.context_sizes import fit_text
-from context_tui.tui.jumps import Jump
-from context_tui.tui.text import plural
+from context_tui.tui.context_sizes import format_estimate_check
+from context_tui.tui.jumps import JumpPoint
+from context_tui.tui.text import pluralize
 from context_tui.tui.view import View
 
-WRAPPED = 12
+MAX_WRAP_LOSS = 12
 """Cells at the end of a line that are lost, at most, where a word is too long for what is left of it."""
 
 
-def hint(digits: str, *, demo: bool, kept: str = "", width: int = 200) -> str:
+def format_key_hint(digits: str, *, demo: bool, settings: str = "", width: int = 200) -> str:
     """What to press first, in *width* cells; *digits* choose a policy.
 
     *kept* are the settings that are as they were left; telling them may take two lines.
     """
     words = [f"{digits} choose a policy, ←→ its value, > what it changes, a applies it, ? all keys"]
-    if kept:
+    if settings:
         words = [
-            f"Settings as you left them: {kept}   backspace resets the selected one, ? lists all keys",
+            f"Settings as you left them: {settings}   backspace resets the selected one, ? lists all keys",
             "Settings as you left them   backspace resets, ? all keys",
         ]
-        width = 2 * width - WRAPPED
+        width = 2 * width - MAX_WRAP_LOSS
     elif demo:
         words = [
             f"Sample session: {digits} choose a policy, ←→ its value, > what it changes, l along the run, ? all keys",
@@ -42,36 +42,36 @@ def hint(digits: str, *, demo: bool, kept: str = "", width: int = 200) -> str:
     return next((each for each in words if len(each) <= width), shortest)
 
 
-def fitted(text: str, room: int) -> str:
+def fit_notice(text: str, width: int) -> str:
     """A notice in *room* cells: without its reason where that is too little, and cut before the keys if need be."""
-    if len(text) <= room:
+    if len(text) <= width:
         return text
     told, gap, keys = text.partition("   ")
     what = told.partition(": ")[0]
-    left = room - len(gap + keys)
+    left = width - len(gap + keys)
     return f"{what if len(what) <= left else what[: max(left - 1, 0)] + '…'}{gap}{keys}"
 
 
-def reading(session: Session, progress: float) -> str:
+def format_reading(session: Session, progress: float) -> str:
     """While a session is read."""
-    return f"Reading: {format_percent(progress)}, {plural(len(session), 'message')}   esc stops"
+    return f"Reading: {format_percent(progress)}, {pluralize(len(session), 'message')}   esc stops"
 
 
-def unreadable(session: Session) -> str:
+def format_problems(session: Session) -> str:
     """How many records could not be read; where a problem is no record of its own, how many problems there are."""
     facts, count = session.facts, len(session.facts.problems)
     if facts.record_kind.count(RecordKind.PROBLEM) == count:
-        return f"{count:,} of {plural(len(facts.record_kind), 'record')} could not be read"
-    return f"{plural(count, 'problem')}: not all of the file could be read"
+        return f"{count:,} of {pluralize(len(facts.record_kind), 'record')} could not be read"
+    return f"{pluralize(count, 'problem')}: not all of the file could be read"
 
 
-def branches(session: Session, width: int) -> str:
+def format_branches(session: Session, width: int) -> str:
     """What lies on branches that were left by a rewind, and how one is opened, in *width* cells; empty without any."""
     left = session.facts.branches
     if not left:
         return ""
     messages, requests = sum(each.messages for each in left), sum(each.requests for each in left)
-    what = f"{plural(messages, 'message')}, {plural(requests, 'request')}"
+    what = f"{pluralize(messages, 'message')}, {pluralize(requests, 'request')}"
     where = "a rewound branch" if len(left) == 1 else f"{len(left):,} rewound branches"
     named = f"{make_visible(PurePath(session.info.path).name)}#{left[0].id}"
     opens = f"open {'it' if len(left) == 1 else 'the first'}: context-tui {named}"
@@ -79,10 +79,10 @@ def branches(session: Session, width: int) -> str:
     return next((each for each in words if len(each) <= width), f"{what} on {where}: #{left[0].id}")
 
 
-def notice(
+def format_notice(
     view: View,
-    points: Sequence[Jump],
-    fit: EstimateCheck | None = None,
+    points: Sequence[JumpPoint],
+    check: EstimateCheck | None = None,
     width: int = 200,
     progress: float = 1.0,
     lines: int = 1,
@@ -94,43 +94,45 @@ def notice(
         fit: of the view's context, once it is known.
         progress: the share of the file that has been read; less than 1 where reading was stopped.
     """
-    return fitted(_notice(view, points, fit, width, progress), lines * width - (lines - 1) * WRAPPED)
+    return fit_notice(_choose_notice(view, points, check, width, progress), lines * width - (lines - 1) * MAX_WRAP_LOSS)
 
 
-def _notice(view: View, points: Sequence[Jump], fit: EstimateCheck | None, width: int, progress: float) -> str:
+def _choose_notice(
+    view: View, points: Sequence[JumpPoint], check: EstimateCheck | None, width: int, progress: float
+) -> str:
     session, context = view.session, view.context
     if not len(session):
         return "No messages in this session"
-    if view.trouble:
-        return view.trouble
+    if view.plan_error:
+        return view.plan_error
     if not len(context):
         return f"Empty context before #{view.point:,}   . or esc returns to the end"
     if view.at is not None:
-        why = next((f": {point.why}" for point in points if point.at == view.at), "")
+        why = next((f": {point.reason}" for point in points if point.at == view.at), "")
         return f"Planned before #{view.at:,}{why}   . or esc returns to the end"
     if view.applied:
-        return f"Applied {view.applied.policy}: {view.applied.text}   {_next(progress)}"
+        return f"Applied {view.applied.policy}: {view.applied.summary}   {_format_next_keys(progress)}"
     if session.origin:
-        return f"A copy with {session.origin} applied   {_next(progress)}"
+        return f"A copy with {session.origin} applied   {_format_next_keys(progress)}"
     if progress < 1:
-        so_far = f"{format_percent(progress)} read: {plural(len(session), 'message')} so far"
+        so_far = f"{format_percent(progress)} read: {pluralize(len(session), 'message')} so far"
         return f"{so_far}, and not the last one   r reads on"
     if session.facts.problems:
-        return f"{unreadable(session)}   p lists {'it' if len(session.facts.problems) == 1 else 'them'}"
+        return f"{format_problems(session)}   p lists {'it' if len(session.facts.problems) == 1 else 'them'}"
     if note := session.info.note:
         return make_visible(note if note.startswith(session.info.format) else f"{note[:1].upper()}{note[1:]}")
-    if off := fit_text(fit, width):
+    if off := format_estimate_check(check, width):
         return off
-    if left := branches(session, width):
+    if left := format_branches(session, width):
         return left
-    if view.plan and not view.plan.changed and (hint := POLICIES[view.policy].hint(context)):
+    if view.plan and not view.plan.has_changes and (hint := POLICIES[view.policy].hint(context)):
         return hint
     if not len(index_context(context).results.block):
         return "No tool results in this context: a microcompaction has nothing to clear"
     return ""
 
 
-def _next(progress: float) -> str:
+def _format_next_keys(progress: float) -> str:
     """What to do with a copy: of a session that was not read to its end there is no export."""
     return (
         "u undoes it   e exports it" if progress >= 1 else f"u undoes it   of {format_percent(progress)} of the session"

@@ -12,7 +12,7 @@ from textual.theme import Theme
 from context_tui.errors import Error
 
 
-def _scrollbars(track: str, bar: str, hover: str, active: str) -> dict[str, str]:
+def _build_scrollbar_colours(track: str, bar: str, hover: str, active: str) -> dict[str, str]:
     """Quiet scroll bars: the track is the background."""
     tracks = ("scrollbar-background", "scrollbar-background-hover", "scrollbar-background-active")
     colours = {"scrollbar": bar, "scrollbar-hover": hover, "scrollbar-active": active}
@@ -36,7 +36,7 @@ DARK = Theme(
         "border": "#343a46",
         "footer-key-foreground": "#e0af68",
         "footer-background": "#1a1d24",
-        **_scrollbars("#14161b", "#3f434c", "#595e69", "#6ea8fe"),
+        **_build_scrollbar_colours("#14161b", "#3f434c", "#595e69", "#6ea8fe"),
     },
 )
 LIGHT = Theme(
@@ -56,12 +56,12 @@ LIGHT = Theme(
         "border": "#c9c9c1",
         "footer-key-foreground": "#8a5a00",
         "footer-background": "#ececE6",
-        **_scrollbars("#fbfbf9", "#c8c8c4", "#a9a9a5", "#1f5fc4"),
+        **_build_scrollbar_colours("#fbfbf9", "#c8c8c4", "#a9a9a5", "#1f5fc4"),
     },
 )
 
 
-_FEW = {
+_ANSI_VARIABLES = {
     "ansi-background": "ansi_default",
     "ansi-foreground": "ansi_default",
     "border": "ansi_bright_black",
@@ -75,9 +75,9 @@ _FEW = {
     "screen-selection-background": "ansi_default",
     "screen-selection-foreground": "ansi_default",
     **dict.fromkeys(("scrollbar", "scrollbar-hover", "scrollbar-active"), "ansi_bright_black"),
-    **_scrollbars("ansi_default", "ansi_bright_black", "ansi_bright_black", "ansi_default"),
+    **_build_scrollbar_colours("ansi_default", "ansi_bright_black", "ansi_bright_black", "ansi_default"),
 }
-FEW_DARK = Theme(
+ANSI_DARK = Theme(
     name="few-dark",
     ansi=True,
     dark=True,
@@ -96,10 +96,10 @@ FEW_DARK = Theme(
         "block-cursor-foreground": "ansi_black",
         "block-cursor-background": "ansi_white",
         "block-cursor-blurred-background": "ansi_blue",
-        **_FEW,
+        **_ANSI_VARIABLES,
     },
 )
-FEW_LIGHT = Theme(
+ANSI_LIGHT = Theme(
     name="few-light",
     ansi=True,
     dark=False,
@@ -118,35 +118,35 @@ FEW_LIGHT = Theme(
         "block-cursor-foreground": "ansi_bright_white",
         "block-cursor-background": "ansi_black",
         "block-cursor-blurred-background": "ansi_white",
-        **_FEW,
+        **_ANSI_VARIABLES,
     },
 )
 
 
-def few_colours(environment: Mapping[str, str]) -> bool:
+def has_few_colours(environment: Mapping[str, str]) -> bool:
     """Whether there are sixteen colours at most: as few as the terminal has, or none wanted."""
-    if no_colours(environment):
+    if has_no_colours(environment):
         return True
     system: Any = constants.COLOR_SYSTEM  # what Textual asks its own console for
     return Console(color_system=system, force_terminal=True).color_system == "standard"
 
 
-def no_colours(environment: Mapping[str, str]) -> bool:
+def has_no_colours(environment: Mapping[str, str]) -> bool:
     """Whether NO_COLOR says so; an empty one says nothing."""
     return bool(environment.get("NO_COLOR"))
 
 
-def theme_for(
-    asked: str | None, environment: Mapping[str, str], names: Collection[str], kept: str | None = None
+def choose_theme(
+    requested: str | None, environment: Mapping[str, str], names: Collection[str], saved: str | None = None
 ) -> str:
     """The theme asked for (``dark`` and ``light`` are ours), else the *kept*, else our dark one.
 
     Raises:
         Error: there is no theme of that name.
     """
-    if asked is None:
-        asked = environment.get("TEXTUAL_THEME") or kept or DARK.name
-    name = {"dark": DARK.name, "light": LIGHT.name}.get(asked, asked)
+    if requested is None:
+        requested = environment.get("TEXTUAL_THEME") or saved or DARK.name
+    name = {"dark": DARK.name, "light": LIGHT.name}.get(requested, requested)
     if name not in names:
-        raise Error(f"unknown theme {asked!r}; available: {', '.join(sorted(names))}")
+        raise Error(f"unknown theme {requested!r}; available: {', '.join(sorted(names))}")
     return name

@@ -13,7 +13,7 @@ from weakref import WeakSet
 from textual.dom import DOMNode
 from textual.worker import Worker, WorkerState
 
-WORK, REST = 0.008, 0.05
+WORK_SLICE_S, MAX_YIELD_S = 0.008, 0.05
 """Seconds of work, and at most of waiting for the screen to have its turn."""
 
 Result = TypeVar("Result")
@@ -23,23 +23,23 @@ class Cancelled(Exception):
     """The work is not wanted any more."""
 
 
-class Job:
+class ThreadJob:
     """What a piece of work in a thread is handed: whether it is still wanted, and when the screen has its turn."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, pause: Callable[[], object]) -> None:
         self._loop, self._pause = loop, pause
-        self.stop = Event()
+        self.stop_event = Event()
         """Set when the work is not wanted any more."""
-        self._until = time.monotonic() + WORK
+        self._slice_end = time.monotonic() + WORK_SLICE_S
 
     @property
-    def cancelled(self) -> bool:
+    def is_cancelled(self) -> bool:
         """Whether the work is not wanted any more."""
-        return self.stop.is_set()
+        return self.stop_event.is_set()
 
     def cancel(self) -> None:
         """Have the work stop at its next checkpoint."""
-        self.stop.set()
+        self.stop_event.set()
 
     def checkpoint(self) -> None:
         """Give the screen its turn where that is due. To be called often: it looks at the clock, not at a count.
@@ -47,29 +47,29 @@ class Job:
         Raises:
             Cancelled: the work is to stop.
         """
-        if time.monotonic() >= self._until:
-            if self.cancelled:
+        if time.monotonic() >= self._slice_end:
+            if self.is_cancelled:
                 raise Cancelled
-            self.rest()
-            self._until = time.monotonic() + WORK
+            self.yield_to_screen()
+            self._slice_end = time.monotonic() + WORK_SLICE_S
 
-    def rest(self) -> None:
+    def yield_to_screen(self) -> None:
         """Wait until the event loop has gone round: two threads at once would make what it does take twice as long."""
         self._pause()
         turned = Event()
         with suppress(RuntimeError):  # the loop may be gone by now
             self._loop.call_soon_threadsafe(turned.set)
-            turned.wait(REST)
+            turned.wait(MAX_YIELD_S)
 
 
 _threads: WeakSet[Thread] = WeakSet()
 
 
-def _no_pause() -> None:
+def _skip_pause() -> None:
     """For work that somebody waits for."""
 
 
-async def run_in_thread(work: Callable[[Job], Result], pause: Callable[[], object] = _no_pause) -> Result:
+async def run_in_thread(work: Callable[[ThreadJob], Result], pause: Callable[[], object] = _skip_pause) -> Result:
     """Do *work* in a thread that ends with the program: it would wait for those of an executor.
 
     Args:
@@ -79,7 +79,7 @@ async def run_in_thread(work: Callable[[Job], Result], pause: Callable[[], objec
         Exception: whatever the work raised.
     """
     loop = asyncio.get_running_loop()
-    job = Job(loop, pause)
+    job = ThreadJob(loop, pause)
     done: asyncio.Future[Result] = loop.create_future()
 
     def finish(result: Result | None, error: BaseException | None) -> None:
@@ -115,7 +115,7 @@ def join_threads(seconds: float) -> None:
         thread.join(max(deadline - time.monotonic(), 0.0))
 
 
-def defect(event: Worker.StateChanged) -> str:
+def format_worker_error(event: Worker.StateChanged) -> str:
     """What to say where work has ended by an error that nobody foresaw; empty for any other news of it."""
     if event.state is not WorkerState.ERROR:
         return ""
@@ -126,8 +126,8 @@ def start_work(
     node: DOMNode,
     group: str,
     description: str,
-    work: Callable[[Job], None],
-    pause: Callable[[], object] = _no_pause,
+    work: Callable[[ThreadJob], None],
+    pause: Callable[[], object] = _skip_pause,
 ) -> None:
     """Have *work* done in a thread, in place of what was started in this group of the node before."""
 

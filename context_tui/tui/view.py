@@ -15,16 +15,16 @@ from typing import Any, NamedTuple
 from context_tui.compaction.plan import Plan
 from context_tui.errors import PlanError
 from context_tui.policies.base import Params
-from context_tui.policies.parameters import params_for
-from context_tui.policies.registry import DEFAULT, MANUAL, POLICIES
-from context_tui.policies.runtime_state import RuntimeState, runtime_state_of
+from context_tui.policies.parameters import build_params
+from context_tui.policies.registry import DEFAULT_POLICY, MANUAL_POLICY, POLICIES
+from context_tui.policies.runtime_state import RuntimeState, build_runtime_state
 from context_tui.session.context import Context
 from context_tui.session.session import Session
 from context_tui.session.values import Kind
 from context_tui.session.window import Window
 from context_tui.tokens.measures import TokenMeasure
-from context_tui.tui.filters import EVERYTHING, Filter
-from context_tui.tui.folds import NONE, Folds
+from context_tui.tui.filters import NO_FILTER, RowFilter
+from context_tui.tui.folds import NO_FOLDS, TurnFolds
 
 
 class Location(NamedTuple):
@@ -34,15 +34,15 @@ class Location(NamedTuple):
     block: int = -1
 
 
-START = Location(0)
+FIRST_LOCATION = Location(0)
 
 
 @dataclass(frozen=True)
-class Applied:
+class AppliedPlan:
     """What a plan that was applied did: by which policy, in words, and to which rows of the copy's blocks."""
 
     policy: str
-    text: str
+    summary: str
     marks: Mapping[int, str]
 
 
@@ -50,24 +50,24 @@ class Applied:
 class View:
     """What is on screen: a session, the point it is planned as of, a policy with its settings, and what is listed.
 
-    ``at`` None is the end. ``params`` holds, per policy, the values that differ from the defaults. ``undo`` and
-    ``redo`` hold whole views, as undoing an applied plan is going back to the one before. ``applied`` is what is shown
-    in place of a plan until a policy is chosen anew. ``ruler`` is what sizes are wanted by.
+    ``at`` None is the end. ``params`` holds, per policy, the values that differ from the defaults. ``undo_stack`` and
+    ``redo_stack`` hold whole views, as undoing an applied plan is going back to the one before. ``applied`` is what is shown
+    in place of a plan until a policy is chosen anew. ``measure`` is what sizes are wanted by.
     """
 
     session: Session
     at: int | None = None
-    policy: str = DEFAULT
+    policy: str = DEFAULT_POLICY
     params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    filter: Filter = EVERYTHING
+    filter: RowFilter = NO_FILTER
     by_size: bool = False
-    folds: Folds = NONE
-    cursor: Location = START
-    undo: tuple[View, ...] = ()
-    redo: tuple[View, ...] = ()
-    applied: Applied | None = None
-    exported: bool = False
-    ruler: TokenMeasure = TokenMeasure.OWN
+    folds: TurnFolds = NO_FOLDS
+    cursor: Location = FIRST_LOCATION
+    undo_stack: tuple[View, ...] = ()
+    redo_stack: tuple[View, ...] = ()
+    applied: AppliedPlan | None = None
+    is_exported: bool = False
+    measure: TokenMeasure = TokenMeasure.OWN
 
     @property
     def point(self) -> int:
@@ -86,68 +86,68 @@ class View:
 
     @property
     def plan(self) -> Plan | None:
-        """What the chosen policy would do here; None where its settings allow no plan (``trouble`` says why).
+        """What the chosen policy would do here; None where its settings allow no plan (``plan_error`` says why).
 
         None also where it is told what was applied instead.
         """
-        return None if self.applied else self.plan_of(self.policy)
+        return None if self.applied else self.get_plan(self.policy)
 
     @property
-    def trouble(self) -> str:
+    def plan_error(self) -> str:
         """Why there is no plan, in words; empty when there is one."""
-        return "" if self.applied else self.trouble_of(self.policy)
+        return "" if self.applied else self.get_plan_error(self.policy)
 
-    def plan_of(self, policy: str) -> Plan | None:
+    def get_plan(self, policy: str) -> Plan | None:
         """What *policy* would do here at its settings."""
-        found = _planned(self.session, self.point, policy, _key(self.settings(policy)))
+        found = _compute_plan_cached(self.session, self.point, policy, _serialize_settings(self.get_settings(policy)))
         return None if isinstance(found, PlanError) else found
 
-    def trouble_of(self, policy: str) -> str:
+    def get_plan_error(self, policy: str) -> str:
         """Why *policy* has no plan here, in words; empty when it has one."""
-        found = _planned(self.session, self.point, policy, _key(self.settings(policy)))
+        found = _compute_plan_cached(self.session, self.point, policy, _serialize_settings(self.get_settings(policy)))
         return str(found) if isinstance(found, PlanError) else ""
 
     @property
-    def model(self) -> Params:
+    def policy_params(self) -> Params:
         """The chosen policy's parameters as they are set."""
         plan = self.plan
         if plan is not None:
             return plan.params  # type: ignore[return-value]
         try:
-            return params_for(POLICIES[self.policy], self.settings(self.policy))
+            return build_params(POLICIES[self.policy], self.get_settings(self.policy))
         except PlanError:
             return POLICIES[self.policy].Params()
 
     @property
     def runtime_state(self) -> RuntimeState:
         """What a runtime would know at the point."""
-        return _runtime_state(self.session, self.point)
+        return _compute_runtime_state(self.session, self.point)
 
-    def curve(self, name: str, values: Sequence[Any]) -> list[int]:
+    def compute_curve(self, name: str, values: Sequence[Any]) -> list[int]:
         """Tokens after for each value of a setting of the chosen policy, 0 where it allows no plan; nothing is kept."""
         try:
-            return POLICIES[self.policy].curve(self.context, self.model, self.runtime_state, name, values)
+            return POLICIES[self.policy].curve(self.context, self.policy_params, self.runtime_state, name, values)
         except PlanError:
-            alone = [self.curve(name, [value]) for value in values] if len(values) > 1 else [[0]]
+            alone = [self.compute_curve(name, [value]) for value in values] if len(values) > 1 else [[0]]
             return [after for each in alone for after in each]
 
-    def settings(self, policy: str) -> dict[str, Any]:
+    def get_settings(self, policy: str) -> dict[str, Any]:
         """The values of a policy that differ from its defaults; one that runs others runs each as it is set here."""
         values = dict(self.params.get(policy, {}))
         chosen = POLICIES[policy]
-        if chosen.nests:
-            names = chosen.runs(params_for(chosen, values))
+        if chosen.nested_field:
+            names = chosen.nested_policies(build_params(chosen, values))
             options = {name: dict(self.params[name]) for name in names if self.params.get(name)}
             if options:
-                values[chosen.nests] = options
+                values[chosen.nested_field] = options
         return values
 
     @property
-    def unexported(self) -> bool:
+    def is_unexported(self) -> bool:
         """Whether an applied result would be lost by quitting."""
-        return bool(self.session.origin) and not self.exported
+        return bool(self.session.origin) and not self.is_exported
 
-    def counterpart(self, location: Location) -> Location | None:
+    def find_counterpart(self, location: Location) -> Location | None:
         """The result of a call, or the call of a result; None for what is neither."""
         facts = self.session.facts
         if location.block >= 0:
@@ -188,83 +188,85 @@ class View:
         """The same with the context window given by the user."""
         return replace(self, session=self.session.with_window(tokens))
 
-    def with_copy(self, session: Session, applied: Applied, cursor: Location) -> View:
+    def with_copy(self, session: Session, applied: AppliedPlan, cursor: Location) -> View:
         """The view of the copy that applying a plan made, which tells what was applied; the way back is kept."""
-        params = {name: values for name, values in self.params.items() if not POLICIES[name].marked}
+        params = {name: values for name, values in self.params.items() if not POLICIES[name].is_session_bound}
         folds = self.folds if len(session) == len(self.session) else replace(self.folds, turns=frozenset())
-        undo = (*self.undo, self)
+        undo = (*self.undo_stack, self)
         return View(
             session,
             policy=self.policy,
             params=params,
             folds=folds,
             cursor=cursor,
-            undo=undo,
+            undo_stack=undo,
             applied=applied,
-            ruler=self.ruler,
+            measure=self.measure,
         )
 
-    def with_ruler(self, ruler: TokenMeasure) -> View:
+    def with_measure(self, measure: TokenMeasure) -> View:
         """The same with sizes by another ruler."""
-        return replace(self, ruler=ruler)
+        return replace(self, measure=measure)
 
     def with_export(self) -> View:
         """The same, exported."""
-        return replace(self, exported=True)
+        return replace(self, is_exported=True)
 
-    def undone(self) -> View | None:
+    def undo_plan(self) -> View | None:
         """The view before the last applied plan, or None."""
-        if not self.undo:
+        if not self.undo_stack:
             return None
-        return replace(self.undo[-1], redo=(*self.redo, self), ruler=self.ruler)
+        return replace(self.undo_stack[-1], redo_stack=(*self.redo_stack, self), measure=self.measure)
 
-    def redone(self) -> View | None:
+    def redo_plan(self) -> View | None:
         """The view that was undone last, or None."""
-        if not self.redo:
+        if not self.redo_stack:
             return None
-        return replace(self.redo[-1], redo=self.redo[:-1], ruler=self.ruler)
+        return replace(self.redo_stack[-1], redo_stack=self.redo_stack[:-1], measure=self.measure)
 
-    def marked(self, location: Location) -> View:
+    def toggle_mark(self, location: Location) -> View:
         """The same under the manual policy, with a tool result marked to be cleared, or no longer."""
         facts = self.session.facts
         mark = (location.message, list(facts.blocks_of(location.message)).index(location.block))
-        marks = tuple(self.params.get(MANUAL, {}).get("clear", ()))
+        marks = tuple(self.params.get(MANUAL_POLICY, {}).get("clear", ()))
         marks = tuple(each for each in marks if each != mark) if mark in marks else (*marks, mark)
-        return self.with_param(MANUAL, "clear", marks).with_policy(MANUAL)
+        return self.with_param(MANUAL_POLICY, "clear", marks).with_policy(MANUAL_POLICY)
 
-    def cut_at(self, message: int) -> View:
+    def toggle_cut(self, message: int) -> View:
         """The same under the manual policy, with everything before *message* to be summarised, or no longer."""
-        now = self.params.get(MANUAL, {}).get("cut")
-        return self.with_param(MANUAL, "cut", None if now == message else message).with_policy(MANUAL)
+        now = self.params.get(MANUAL_POLICY, {}).get("cut")
+        return self.with_param(MANUAL_POLICY, "cut", None if now == message else message).with_policy(MANUAL_POLICY)
 
 
-def _key(values: Mapping[str, Any]) -> str:
+def _serialize_settings(values: Mapping[str, Any]) -> str:
     return json.dumps(values, sort_keys=True)
 
 
 @lru_cache(maxsize=4)
-def _runtime_state(session: Session, point: int) -> RuntimeState:
+def _compute_runtime_state(session: Session, point: int) -> RuntimeState:
     """What a runtime would know; a plan is made whatever it would do, a chain's of what fires where anything does."""
-    return runtime_state_of(
+    return build_runtime_state(
         session.context_at(point), session.window_at(point), len(session), forced=True, firing_only=True
     )
 
 
 @lru_cache(maxsize=24)
-def _planned(session: Session, point: int, policy: str, key: str) -> Plan | PlanError:
+def _compute_plan_cached(session: Session, point: int, policy: str, key: str) -> Plan | PlanError:
     """The plan for these settings, or the error that says why there is none; kept while it is on screen."""
-    return _plan(session, point, policy, json.loads(key))
+    return _compute_plan(session, point, policy, json.loads(key))
 
 
-def _plan(session: Session, point: int, policy: str, values: Mapping[str, Any]) -> Plan | PlanError:
+def _compute_plan(session: Session, point: int, policy: str, values: Mapping[str, Any]) -> Plan | PlanError:
     chosen = POLICIES[policy]
     try:
-        return chosen.plan(session.context_at(point), params_for(chosen, dict(values)), _runtime_state(session, point))
+        return chosen.plan(
+            session.context_at(point), build_params(chosen, dict(values)), _compute_runtime_state(session, point)
+        )
     except PlanError as error:
         return error
 
 
-def forget_plans() -> None:
+def clear_plan_cache() -> None:
     """Drop the plans that are kept; they hold their sessions."""
-    _planned.cache_clear()
-    _runtime_state.cache_clear()
+    _compute_plan_cached.cache_clear()
+    _compute_runtime_state.cache_clear()

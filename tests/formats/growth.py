@@ -6,17 +6,17 @@ import json
 from pathlib import Path
 from typing import Any
 
-from context_tui.cli.inspect import report_of
+from context_tui.cli.inspect import build_report
 from context_tui.formats.base import scan
-from context_tui.formats.opening import choose, scanner_for
+from context_tui.formats.opening import choose_session, make_scanner
 from tests.formats.histories import columns
 
 
 def check_growth(path: Path, first: Any, *records: Any) -> None:
     """Write the *first* record to *path* and then the others, in halves, and hold each step against a new scan."""
     path.write_text(json.dumps(first) + "\n")
-    info = choose(path)
-    growing = scanner_for(info)
+    info = choose_session(path)
+    growing = make_scanner(info)
     for record in records:
         growing.advance()
         growing.session()
@@ -25,7 +25,7 @@ def check_growth(path: Path, first: Any, *records: Any) -> None:
             with path.open("a") as file:
                 file.write(half)
             growing.advance()
-        session, fresh = growing.session(), scan(scanner_for(info))
-        assert report_of(session, timeline=True) == report_of(fresh, timeline=True)
+        session, fresh = growing.session(), scan(make_scanner(info))
+        assert build_report(session, timeline=True) == build_report(fresh, timeline=True)
         assert session.to_messages() == fresh.to_messages()
         assert columns(session.facts) == columns(fresh.facts)

@@ -61,7 +61,7 @@ def _bodies(rich: bool) -> st.SearchStrategy[Any]:
 
 def written(form: Format, messages: list[dict[str, Any]], path: Path) -> tuple[Session, list[str]]:
     """A history written to *path* and read again, with what was lost; pairs and blank texts stay as they are."""
-    why = [[form.refuses(message["role"], block) for block in message["content"]] for message in messages]
+    why = [[form.unsupported_reason(message["role"], block) for block in message["content"]] for message in messages]
     held = [
         {**message, "content": [block for block, reason in zip(message["content"], reasons, strict=True) if not reason]}
         for message, reasons in zip(messages, why, strict=True)
@@ -73,14 +73,14 @@ def written(form: Format, messages: list[dict[str, Any]], path: Path) -> tuple[S
 
 def opened(form: Format, path: Path, session_id: str | None = None) -> Session:
     """A session of a file (the first, or the one with this id), read to its end."""
-    found = form.sessions(path)
+    found = form.list_sessions(path)
     info = next(each for each in found if session_id is None or each.id == session_id)
-    return scan(form.scanner(path, info))
+    return scan(form.make_scanner(path, info))
 
 
 def scanner_of(form: Format, path: Path) -> Scanner:
     """A scanner for the first session of a file."""
-    return form.scanner(path, form.sessions(path)[0])
+    return form.make_scanner(path, form.list_sessions(path)[0])
 
 
 def measures(session: Session) -> list[int | None]:

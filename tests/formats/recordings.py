@@ -131,7 +131,7 @@ def scanned(data: bytes, folder: Path) -> Session:
     """A session of these bytes, read by Claude Code's reader whatever they look like."""
     path = folder / "raw.jsonl"
     path.write_bytes(data)
-    return scan(ClaudeCodeFormat().scanner(path, SessionInfo(str(path), "claude-code")))
+    return scan(ClaudeCodeFormat().make_scanner(path, SessionInfo(str(path), "claude-code")))
 
 
 def shape(session: Session) -> list[str]:

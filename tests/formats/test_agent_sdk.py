@@ -13,15 +13,15 @@ import context_tui as ct
 from context_tui.errors import UnreadableSession
 from context_tui.export.files import export
 from context_tui.formats.agent_sdk import AgentSdkFormat
-from context_tui.formats.agent_sdk.shape import BESIDE
-from context_tui.formats.opening import open_session, sessions_in
+from context_tui.formats.agent_sdk.shape import IGNORED_TYPES
+from context_tui.formats.opening import list_sessions, open_session
 from context_tui.session.facts import Usage
 from context_tui.session.markers import CLAUDE_CODE_SUMMARY, SDK_SUMMARY, SDK_SUMMARY_END
 from context_tui.session.values import BlockFlag, MessageFlag, RecordKind
-from context_tui.tui.marks import Marker
+from context_tui.tui.marks import RowMarker
 from context_tui.tui.screens.apply.texts import title
-from context_tui.tui.tally import totals
-from context_tui.tui.text import plain_text
+from context_tui.tui.tally import format_mark_totals
+from context_tui.tui.text import format_block
 from tests.formats.growth import check_growth
 from tests.tui.test_timeline_rows import rows_of
 
@@ -159,24 +159,24 @@ def test_sub_agents_of_a_stream_are_sessions(tmp_path: Path) -> None:
         of_stream("user", RESULT, parent_tool_use_id=None),
     ]
     path = written(tmp_path / "a.jsonl", records)
-    main, first, second = sessions_in(path)
+    main, first, second = list_sessions(path)
     assert (main.id, main.cwd, first.id, second.id) == ("", "/w", "t1", "t2")
     assert first.parent == str(path) and first.title.startswith("look at") and second.title == "t2"
     session = open_session(path)
     assert len(session.facts) == 2
     sub = open_session(f"{path}#t1")
     assert [each["role"] for each in sub.to_messages()] == ["user", "assistant"]
-    assert AgentSdkFormat().called(session, session.facts.call_use[0]) == first
+    assert AgentSdkFormat().subagent_of(session, session.facts.call_use[0]) == first
     with pytest.raises(UnreadableSession, match="t7"):
         open_session(f"{path}#t7")
 
 
 def test_records_of_no_message_are_known_or_problems(tmp_path: Path) -> None:
-    beside = [own(kind) for kind in sorted(BESIDE)]
+    beside = [own(kind) for kind in sorted(IGNORED_TYPES)]
     facts = open_session(written(tmp_path / "a.jsonl", [*OWN, *beside, own("novelty")])).facts
     (problem,) = facts.problems
     assert "'novelty'" in problem.what
-    assert list(facts.record_kind).count(RecordKind.METADATA) == 2 + len(BESIDE)
+    assert list(facts.record_kind).count(RecordKind.METADATA) == 2 + len(IGNORED_TYPES)
 
 
 def test_a_compacted_context_is_written_with_agent_sdk_s_own_summary(tmp_path: Path) -> None:
@@ -234,10 +234,10 @@ def test_what_is_kept_behind_a_summary_counts_to_the_range(tmp_path: Path) -> No
     ]
     session = open_session(written(tmp_path / "a.jsonl", [*OWN[:2], *steps[:8], boundary(), *steps[8:], *said, OWN[4]]))
     made = ct.plan(session, "defect-compact")
-    head = made.head_messages
+    head = made.summarised_message_numbers
     assert head[0] > min(head)
     assert f"messages {min(head)} to {max(head)}" in title(made)
-    tally = totals(rows_of(session), Marker(made.context, made))["summarised"][0]
+    tally = format_mark_totals(rows_of(session), RowMarker(made.context, made))["summarised"][0]
     assert f"#{min(head)} to #{max(head)}" in tally and str(len(head)) in tally
     [[stands]] = [message["content"] for message in session.to_messages() if message["content"][0]["type"] == "summary"]
-    assert plain_text(stands) == "(summary: of what was said before; it is not in the file)"
+    assert format_block(stands) == "(summary: of what was said before; it is not in the file)"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from context_tui.formats.aider import AiderFormat
-from context_tui.formats.opening import open_session, sessions_in
+from context_tui.formats.opening import list_sessions, open_session
 from context_tui.session.facts import Usage
 from context_tui.session.values import BlockFlag, Role
 
@@ -46,7 +46,7 @@ Another.
 def test_sessions_of_a_history(tmp_path: Path) -> None:
     path = tmp_path / "h.md"
     path.write_text(HISTORY)
-    first, second = sessions_in(path)
+    first, second = list_sessions(path)
     assert "best effort" in first.note and (first.title, second.title) == ("first", "other")
     session = open_session(f"{path}#0")
     facts = session.facts
@@ -135,8 +135,8 @@ def test_the_history_of_the_project_is_found(tmp_path: Path) -> None:
     for path in (own, other):
         path.write_text(HISTORY)
     form = AiderFormat()
-    assert [(each.path, each.project) for each in form.kept({}, inside)] == [(own, tmp_path.name)]
-    named = form.kept({"AIDER_CHAT_HISTORY_FILE": str(other)}, inside)
+    assert [(each.path, each.project) for each in form.find_sessions({}, inside)] == [(own, tmp_path.name)]
+    named = form.find_sessions({"AIDER_CHAT_HISTORY_FILE": str(other)}, inside)
     assert [each.path for each in named] == [other, own]
 
 
@@ -145,7 +145,7 @@ def test_the_recording(shared: Path) -> None:
     path = shared / "corpus" / "aider" / "afi-core__aider.chat.history.md"
     blocks = [block.splitlines() for block in re.findall(r"\n\n((?:#### .*  \n)+)", path.read_text())]
     sent = [block for block in blocks if block[0][5] not in "/!" and not re.search(r"\(Y\)es/.*: \w+  $", block[0])]
-    sessions = [open_session(f"{info.path}#{info.id}") for info in sessions_in(path)]
+    sessions = [open_session(f"{info.path}#{info.id}") for info in list_sessions(path)]
     typed = [
         row
         for session in sessions

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.anthropic import AnthropicFormat
-from context_tui.formats.opening import format_of, open_session
+from context_tui.formats.opening import detect_format, open_session
 from context_tui.session.facts import Usage
 from context_tui.session.memory import from_messages
 from context_tui.session.values import BlockFlag, Kind, MessageFlag, RecordKind, Role
@@ -47,7 +47,7 @@ def test_a_request(tmp_path: Path) -> None:
     system = [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]
     request = {"model": "claude-sonnet-4-5", "max_tokens": 99, "system": system, "tools": [TOOL], "messages": MESSAGES}
     path = put(tmp_path / "request.json", request)
-    assert format_of(path).name == "anthropic"
+    assert detect_format(path).name == "anthropic"
     session = opened(FORM, path)
     facts = session.facts
     assert (len(session), session.turns, facts.model) == (3, 1, "claude-sonnet-4-5")
@@ -55,7 +55,7 @@ def test_a_request(tmp_path: Path) -> None:
     assert session.content.tools() == [TOOL] and facts.tools_bytes == len(json.dumps(TOOL, separators=(",", ":"))) + 2
     assert session.to_messages()[1] == MESSAGES[1]
     assert facts.requests == [] and list(facts.record_kind) == [RecordKind.MESSAGE] * 3
-    assert FORM.sessions(path)[0].title == "What does a.py do?"
+    assert FORM.list_sessions(path)[0].title == "What does a.py do?"
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_request(tmp_path: Path) -> None:
 )
 def test_a_logged_response_is_the_last_message_and_a_request(log: dict[str, Any], tmp_path: Path) -> None:
     path = put(tmp_path / "log.json", log)
-    assert format_of(path).name == "anthropic"
+    assert detect_format(path).name == "anthropic"
     session = opened(FORM, path)
     assert len(session) == 4 and session.message(3)["content"] == REPLY["content"]
     assert session.facts.requests == [Usage(10, 2_000, 100, 200, 7)]
@@ -87,11 +87,11 @@ def test_runs_on_lines_and_in_arrays(tmp_path: Path) -> None:
     lines = tmp_path / "runs.jsonl"
     lines.write_text("\n\n".join(map(json.dumps, runs)) + "\n{torn", encoding="utf-8")
     for path in (lines, put(tmp_path / "runs.json", runs)):
-        assert [info.id for info in FORM.sessions(path)] == ["0", "1", "2"]
+        assert [info.id for info in FORM.list_sessions(path)] == ["0", "1", "2"]
         assert [len(opened(FORM, path, number)) for number in "012"] == [1, 2, 3]
     assert [problem.what[:8] for problem in opened(FORM, lines, "2").facts.problems] == ["not JSON"]
     with pytest.raises(UnreadableSession, match="unknown session '7'"):
-        FORM.scanner(lines, FORM.sessions(lines)[0].__class__(str(lines), "anthropic", "7"))
+        FORM.make_scanner(lines, FORM.list_sessions(lines)[0].__class__(str(lines), "anthropic", "7"))
 
 
 def test_messages_on_lines_and_pretty_printed(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_messages_on_lines_and_pretty_printed(tmp_path: Path) -> None:
     pretty = tmp_path / "messages.json"
     pretty.write_text("\ufeff" + json.dumps(MESSAGES, indent=2), encoding="utf-8")
     for path in (lines, pretty):
-        assert format_of(path).name == "anthropic"
+        assert detect_format(path).name == "anthropic"
         assert opened(FORM, path).to_messages()[1:] == MESSAGES[1:]
 
 
@@ -154,7 +154,7 @@ def test_what_cannot_be_read_is_said_in_one_line(text: str, what: str, tmp_path:
     path = tmp_path / "bad.json"
     path.write_text(text)
     with pytest.raises(UnreadableSession, match=what) as raised:
-        opened(format_of(path), path)
+        opened(detect_format(path), path)
     assert "\n" not in str(raised.value)
 
 
@@ -209,7 +209,7 @@ def test_round_trip(tmp_path_factory: pytest.TempPathFactory, messages: list[dic
     if not any("JSON" in loss or "parts" in loss for loss in losses):
         assert losses == [] and session.to_messages() == [_sendable(message) for message in messages]
         assert measures(session) == measures(from_messages(messages))
-    assert format_of(path).name in ("anthropic", "openai")  # plain text alone could be anyone's
+    assert detect_format(path).name in ("anthropic", "openai")  # plain text alone could be anyone's
 
 
 def _sendable(message: dict[str, Any]) -> dict[str, Any]:

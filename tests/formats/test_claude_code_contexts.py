@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import context_tui as ct
-from context_tui.cli.inspect import report_of
+from context_tui.cli.inspect import build_report
 from context_tui.export.files import export
 from context_tui.session.session import Session
 from context_tui.session.values import RecordKind
@@ -40,7 +40,7 @@ def test_a_context_begins_anew_at_a_clear(tmp_path: Path, hook: str) -> None:
     made.assistant(text("hello"), use=usage(41_000))
     session = made.open(tmp_path)
     assert epochs(session) == [(0, "start"), (2, "clear")] and words(session) == ["anew", "hello"]
-    report = report_of(session)
+    report = build_report(session)
     assert report["epochs"] == [{"message": 0, "cause": "start"}, {"message": 2, "cause": "clear"}]
     assert report["window"]["recorded_tokens"] == 41_000 and report["drops"] == [] == report["compactions"]
     assert ct.plan(session, "manual", cut=3).boundary == 3
@@ -53,9 +53,9 @@ def test_what_comes_before_a_clear_is_the_context_up_to_it(tmp_path: Path) -> No
     made.user("anew")
     session = made.open(tmp_path)
     assert list(session.context_at(2).order) == [0, 1] and list(session.context_at(3).order) == [2]
-    assert report_of(session, 2)["window"]["recorded_tokens"] == 78_000
-    assert report_of(session, 3)["window"]["recorded_tokens"] is None
-    assert report_of(session, 2)["epochs"] == [{"message": 0, "cause": "start"}]
+    assert build_report(session, 2)["window"]["recorded_tokens"] == 78_000
+    assert build_report(session, 3)["window"]["recorded_tokens"] is None
+    assert build_report(session, 2)["epochs"] == [{"message": 0, "cause": "start"}]
 
 
 def test_what_the_runtime_puts_in_after_a_clear_is_not_of_the_context_before(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_a_file_that_begins_with_a_boundary(tmp_path: Path) -> None:
     made.assistant(text("reply"), use=usage(69_000))
     session = made.open(tmp_path)
     assert epochs(session) == [(0, "compaction")]
-    [found] = report_of(session)["compactions"]
+    [found] = build_report(session)["compactions"]
     assert found["preserved_missing"] == 2 and found["tokens_before_in_file"] == 998_659
 
 
@@ -98,7 +98,7 @@ def test_preserved_messages_that_are_there_are_not_missing(tmp_path: Path) -> No
     kept = made.assistant(text("kept"))
     made.boundary(9_000, preservedSegment={"headUuid": kept, "tailUuid": "elsewhere"})
     made.summary()
-    [found] = report_of(made.open(tmp_path))["compactions"]
+    [found] = build_report(made.open(tmp_path))["compactions"]
     assert found["preserved_missing"] == 1
 
 
@@ -114,10 +114,10 @@ def test_the_baseline_is_forgotten_after_a_microcompaction(tmp_path: Path) -> No
     made.user("go on")
     made.assistant(text("reply"), use=usage(77_000))
     session = made.open(tmp_path)
-    before, after = report_of(session, 4)["window"], report_of(session, 5)["window"]
+    before, after = build_report(session, 4)["window"], build_report(session, 5)["window"]
     assert before["recorded_tokens"] is None and before["believed_tokens"] == before["estimated_tokens"] < 100
     assert after["recorded_tokens"] == 77_000
-    runtime_states = report_of(session, timeline=True)["timeline"][4]["believed_tokens"]
+    runtime_states = build_report(session, timeline=True)["timeline"][4]["believed_tokens"]
     assert runtime_states["defect"] == before["believed_tokens"] and runtime_states["agent-sdk"] is None
 
 
@@ -127,7 +127,7 @@ def test_a_microcompaction_that_cleared_nothing_forgets_nothing(tmp_path: Path) 
     made.assistant(text("reply"), use=usage(136_000))
     made.microcompact()
     made.user("go on")
-    assert report_of(made.open(tmp_path), 3)["window"]["recorded_tokens"] == 136_000
+    assert build_report(made.open(tmp_path), 3)["window"]["recorded_tokens"] == 136_000
 
 
 # -- one window
@@ -172,7 +172,7 @@ def test_sizes_that_the_model_may_have_besides_are_said(tmp_path: Path) -> None:
     made.assistant(text("x"), use=usage(9), model="claude-3-5-haiku")
     session = made.open(tmp_path)
     assert session.window_at(1).alternatives == (1_000_000,) and session.window_at(2).alternatives == ()
-    assert report_of(session, 1)["session"]["context_window_others"] == [1_000_000]
+    assert build_report(session, 1)["session"]["context_window_others"] == [1_000_000]
 
 
 def test_a_session_that_switches_models_has_the_window_of_the_model_there(tmp_path: Path) -> None:
@@ -360,7 +360,7 @@ def rewound() -> Recording:
 def test_branches_that_were_left_are_told_and_can_be_opened(tmp_path: Path) -> None:
     path = rewound().write(tmp_path)
     session = ct.open_session(path)
-    report = report_of(session)
+    report = build_report(session)
     assert words(session) == ["first", "a", "live", "d"] and report["requests"] == 2
     assert report["requests_elsewhere"] == 2 == sum(branch["requests"] for branch in report["branches"])
     assert [(branch["id"], branch["messages"]) for branch in report["branches"]] == [("branch-1", 3), ("branch-2", 2)]
@@ -379,7 +379,7 @@ def test_a_session_without_rewinds_has_no_branch(tmp_path: Path) -> None:
     made = Recording()
     made.user("first")
     path = made.write(tmp_path)
-    assert report_of(ct.open_session(path))["branches"] == []
+    assert build_report(ct.open_session(path))["branches"] == []
     with pytest.raises(ct.UnreadableSession, match="it has no branches"):
         ct.open_session(f"{path}#branch-1")
 

@@ -125,13 +125,13 @@ def test_the_usual_lines_are_taken_fast(tmp_path: Path) -> None:
     path = recording.write(tmp_path)
     scanner = ClaudeCodeScanner(path, SessionInfo(str(path), "claude-code"))
     slow: list[int] = []
-    thorough = scanner._read
+    thorough = scanner._process_record
 
     def read(record: Record, place: int, length: int) -> None:
         slow.append(place)
         thorough(record, place, length)
 
-    scanner._read = read  # type: ignore[method-assign]
+    scanner._process_record = read  # type: ignore[method-assign]
     scanner.advance()
     assert slow == []
     assert_same(path)
@@ -158,7 +158,7 @@ def test_text_that_is_not_utf8(place: str, bad: bytes, tmp_path: Path) -> None:
     recording.assistant(text("after"))
     path = recording.write(tmp_path)
     assert_same(path)
-    session = scan(ClaudeCodeFormat().scanner(path, SessionInfo(str(path), "claude-code")))
+    session = scan(ClaudeCodeFormat().make_scanner(path, SessionInfo(str(path), "claude-code")))
     assert session.message(len(session) - 1)["content"][0]["text"] == "after"
 
 

@@ -18,7 +18,7 @@ from context_tui.formats.claude_code import ClaudeCodeFormat
 from context_tui.session.drops import find_drops
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.values import RecordKind
-from context_tui.tui.rows import Rows
+from context_tui.tui.rows import TimelineRows
 from tests.formats.histories import columns
 from tests.formats.recordings import Recording, call, result, text, thinking, usage
 
@@ -87,7 +87,7 @@ def facts_of(session: Session) -> dict[str, Any]:
 
 
 def scanner(path: Path) -> Scanner:
-    return ClaudeCodeFormat().scanner(path, SessionInfo(str(path), "claude-code"))
+    return ClaudeCodeFormat().make_scanner(path, SessionInfo(str(path), "claude-code"))
 
 
 def growing(path: Path, data: bytes, cuts: list[int]) -> Iterator[None]:
@@ -115,7 +115,7 @@ def test_a_file_may_be_written_in_any_pieces(tmp_path: Path, data: st.DataObject
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=8)))
     ends = [at for at in range(len(whole)) if whole[at : at + 1] == b"\n"]
     cuts = sorted([*cuts, *data.draw(st.lists(st.sampled_from(ends), max_size=4))] if ends else cuts)
-    pieces, rows = None, Rows()
+    pieces, rows = None, TimelineRows()
     appended = 0
     for _ in growing(path, whole, cuts):
         pieces = pieces or scanner(path)
@@ -130,7 +130,7 @@ def test_a_file_may_be_written_in_any_pieces(tmp_path: Path, data: st.DataObject
         rows.grow(session, step.revised_from)
     assert pieces is not None
     assert facts_of(pieces.session()) == expected
-    fresh = Rows()
+    fresh = TimelineRows()
     fresh.grow(pieces.session())
     assert vars(rows) == vars(fresh), "what is shown follows what is said to have changed"
 
@@ -265,7 +265,7 @@ def test_a_main_record_without_content_beside_a_sidechain(tmp_path: Path) -> Non
 def line_by_line(path: Path) -> dict[str, Any]:
     """The facts that the reader finds without its loop for usual lines."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("context_tui.formats.claude_code.scan.fast_path", lambda scanner: lambda data, at: (at, 0))
+        patched.setattr("context_tui.formats.claude_code.scan.make_fast_path", lambda scanner: lambda data, at: (at, 0))
         return facts_of(scan(scanner(path)))
 
 

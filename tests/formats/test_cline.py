@@ -14,7 +14,7 @@ from context_tui.export.files import export
 from context_tui.formats.base import scan
 from context_tui.formats.cline import ClineFormat
 from context_tui.formats.cline.sdk import ClineSdkFormat
-from context_tui.formats.opening import format_of, sessions_in
+from context_tui.formats.opening import detect_format, list_sessions
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag
@@ -68,10 +68,10 @@ SHOWN = [
 
 def test_what_was_typed_and_what_was_taken(tmp_path: Path) -> None:
     path = task(tmp_path, ASKED, SHOWN)
-    assert format_of(path).name == "cline"
-    [info] = CLINE.sessions(path)
+    assert detect_format(path).name == "cline"
+    [info] = CLINE.list_sessions(path)
     assert (info.title, "are texts" in info.note) == ("Fix it.", True)
-    assert CLINE.title(path) == "Fix it." and not CLINE.title(tmp_path / "gone")
+    assert CLINE.read_title(path) == "Fix it." and not CLINE.read_title(tmp_path / "gone")
     session = opened(CLINE, path)
     facts = session.facts
     assert (len(session), session.turns, facts.model) == (7, 2, "anthropic/claude-sonnet-4.5")
@@ -85,7 +85,7 @@ def test_what_was_typed_and_what_was_taken(tmp_path: Path) -> None:
     assert [*session.facts.request_message] == [1, 3, 5]
     injected = [bool(flag & BlockFlag.INJECTED) for flag in facts.block_flags]
     assert injected == [False, True, False, True, True, True, False, True, False, True, False, True, True]
-    assert [found.path for found in sessions_in(tmp_path)] == [str(path)]  # the other files are no sessions
+    assert [found.path for found in list_sessions(tmp_path)] == [str(path)]  # the other files are no sessions
 
 
 def test_input_tokens_without_cached_ones(tmp_path: Path) -> None:
@@ -204,13 +204,13 @@ def test_native_calls_and_reasoning(tmp_path: Path) -> None:
     session = opened(CLINE, task(tmp_path, messages))
     kinds = [[block["type"] for block in each["content"]] for each in session.to_messages()]
     assert kinds == [["text"], ["thinking"], ["thinking", "tool_use"], ["tool_result", "text"]]
-    assert (session.turns, CLINE.sessions(tmp_path / "api_conversation_history.json")[0].note) == (1, "")
+    assert (session.turns, CLINE.list_sessions(tmp_path / "api_conversation_history.json")[0].note) == (1, "")
     assert session.facts.block_flags[1] & BlockFlag.UNKNOWN_SIZE
 
 
 def test_a_task_that_grows(tmp_path: Path) -> None:
     path = task(tmp_path, CONDENSED[:1], [])
-    growing = CLINE.scanner(path, CLINE.sessions(path)[0])
+    growing = CLINE.make_scanner(path, CLINE.list_sessions(path)[0])
     growing.advance()
     for messages, shown in [(CONDENSED[:n], [request(15, 9)] if n > 4 else []) for n in range(2, 9)]:
         task(tmp_path, messages, shown)
@@ -233,7 +233,7 @@ def test_a_task_that_grows(tmp_path: Path) -> None:
 def test_where_tasks_are_kept(environ: dict[str, str], folder: str, tmp_path: Path) -> None:
     path = task(tmp_path / folder, ASKED)
     given = {name: str(tmp_path / value) for name, value in environ.items()}
-    assert [found.path for found in CLINE.kept({"HOME": str(tmp_path), **given}, tmp_path)] == [path]
+    assert [found.path for found in CLINE.find_sessions({"HOME": str(tmp_path), **given}, tmp_path)] == [path]
 
 
 def test_what_stands_beside_a_task_is_not_of_an_export_in_its_folder(tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ def test_what_stands_beside_a_task_is_not_of_an_export_in_its_folder(tmp_path: P
     written = export(session, tmp_path / "api_conversation_history.copy.json", "cline").path
     again = opened(CLINE, written)
     assert texts(again) == texts(session) and not again.facts.requests and not again.facts.compactions
-    assert [*CLINE.beside(written)] == []
+    assert [*CLINE.related_files(written)] == []
 
 
 # -- Cline's SDK
@@ -287,17 +287,17 @@ def test_a_session_of_the_sdk(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     path = session_file(folder / "17.messages.json", *SPOKEN)
     put(folder / "17.json", {"version": 1, "cwd": "/src", "metadata": {"fork": {"forkedFromSessionId": "16"}}})
-    assert format_of(path).name == "cline-sdk"
-    [info] = SDK.sessions(path)
+    assert detect_format(path).name == "cline-sdk"
+    [info] = SDK.list_sessions(path)
     assert (info.title, info.cwd, info.note) == ("Fix a.", "/src", "forked from session 16")
     session = opened(SDK, path)
     assert (session.content.system(), session.turns) == ("You are Cline.", 2)
-    assert SDK.title(path) == "Fix a."
+    assert SDK.read_title(path) == "Fix a."
     assert session.facts.requests == [Usage(900, 0, 0, 0, 9), Usage(100, 890, 0, 0, 9)]
     assert session.facts.model == "anthropic/claude-opus-4.8"
     assert [*session.facts.block_flags][:2] == [0, BlockFlag.INJECTED] and session.facts.size[1] == 300
     environ = {"CLINE_SESSION_DATA_DIR": str(tmp_path / "kept")}
-    assert [found.path for found in SDK.kept(environ, tmp_path)] == [path]
+    assert [found.path for found in SDK.find_sessions(environ, tmp_path)] == [path]
 
 
 def test_compactions_of_the_sdk(tmp_path: Path) -> None:
@@ -332,7 +332,7 @@ def test_recordings(shared: Path, tmp_path: Path) -> None:
         names = ("api_conversation_history", "ui_messages")
         messages, shown = (json.loads((tmp_path / f"{name}.json").read_bytes()) for name in names)
         uses = [json.loads(each["text"]) for each in shown if each.get("say") == "api_req_started"]
-        facts = scan(CLINE.scanner(tmp_path / "api_conversation_history.json", CLINE.sessions(path)[0])).facts
+        facts = scan(CLINE.make_scanner(tmp_path / "api_conversation_history.json", CLINE.list_sessions(path)[0])).facts
         assert [use.context for use in facts.requests] == [use["tokensIn"] for use in uses]
         assert [use.cache_read for use in facts.requests] == [use["cacheReads"] for use in uses]
         assert len(facts) == len(messages) and not facts.problems

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 import context_tui as ct
-from context_tui.cli.inspect import report_of
+from context_tui.cli.inspect import build_report
 from context_tui.export.files import export
 from context_tui.formats.base import scan
 from context_tui.formats.codex import CodexFormat
-from context_tui.formats.codex.items import MISSING
+from context_tui.formats.codex.items import MISSING_SUMMARY
 from context_tui.formats.codex.scaffolding import is_scaffolding
-from context_tui.formats.kit.line_scanner import only_session
-from context_tui.formats.opening import format_of
-from context_tui.policies.native import native as configured
+from context_tui.formats.kit.line_scanner import list_only_session
+from context_tui.formats.opening import detect_format
+from context_tui.policies.native import build_agent_settings as configured
 from context_tui.policies.registry import POLICIES
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session
@@ -196,7 +196,7 @@ def test_what_codex_says_as_a_user_was_typed_by_nobody(tmp_path: Path) -> None:
     rollout.typed("<b>Bold</b>")
     rollout.items(said("user", "<turn_aborted>\nStopped.\n</turn_aborted>"), said("developer", "[hook] x"))
     session = read(tmp_path, rollout)
-    assert typed(session) == [2] and report_of(session)["by_category"]["injected"] > 0
+    assert typed(session) == [2] and build_report(session)["by_category"]["injected"] > 0
     assert all(
         map(
             is_scaffolding,
@@ -273,9 +273,9 @@ def test_a_compaction_keeps_messages_that_are_here_already(tmp_path: Path) -> No
     assert [*session.context_at().order] == [2, 5, 0, 9, 8, 10] and typed(session) == [2, 5, 9]
     assert session.facts.flags[8] & MessageFlag.SUMMARY
     assert texts(session, 8)[-2:] == ["shell", "tool_result"]
-    assert [each["message"] for each in report_of(session)["epochs"]] == [0, 8]
+    assert [each["message"] for each in build_report(session)["epochs"]] == [0, 8]
     assert [usage.fresh for usage in session.facts.requests] == [500, 500, 200]  # not the size made up after it
-    assert report_of(session)["compactions"][0]["tokens_after"] == 200
+    assert build_report(session)["compactions"][0]["tokens_after"] == 200
 
 
 def test_of_messages_that_are_the_same_the_newest_are_kept(tmp_path: Path) -> None:
@@ -291,12 +291,12 @@ def test_of_messages_that_are_the_same_the_newest_are_kept(tmp_path: Path) -> No
 def test_an_encrypted_summary_is_a_block_of_unknown_size(tmp_path: Path) -> None:
     session = read(tmp_path, compacted(said("user", "Look."), {"type": "compaction", "encrypted_content": "gAAAA"}))
     assert texts(session) == ["Look.", "compaction", "Going on."]
-    assert report_of(session)["by_category"]["summary"] == 0 and session.facts.flags[8] & MessageFlag.SUMMARY
+    assert build_report(session)["by_category"]["summary"] == 0 and session.facts.flags[8] & MessageFlag.SUMMARY
 
 
 def test_a_summary_that_was_left_out_of_the_file_is_one_too(tmp_path: Path) -> None:
     session = read(tmp_path, compacted(said("user", "Look.")))
-    assert texts(session) == ["Look.", "compaction", "Going on."] and session.content.blocks(8) == [MISSING]
+    assert texts(session) == ["Look.", "compaction", "Going on."] and session.content.blocks(8) == [MISSING_SUMMARY]
 
 
 def test_a_second_compaction_knows_what_the_first_put_in(tmp_path: Path) -> None:
@@ -402,7 +402,7 @@ def test_a_fork_repeats_the_messages_of_its_parent_but_used_nothing_for_them(tmp
     session = read(tmp_path, fork)
     assert texts(session) == ["Of the parent.", "Yes.", "Of its own.", "No."]
     assert requests(session) == [(3, 590, 0, 10)] and session.content.system() == "You are Codex."
-    [info] = FORM.sessions(tmp_path / "rollout.jsonl")
+    [info] = FORM.list_sessions(tmp_path / "rollout.jsonl")
     assert PARENT in info.note and (info.title, info.cwd) == ("Of the parent.", "/src")
 
 
@@ -444,15 +444,15 @@ def test_a_rollout_that_grows_is_read_the_same(tmp_path: Path) -> None:
     lines = [json.dumps(record) + "\n" for record in [*whole().records, *begun().records[1:]]]
     path = tmp_path / "grows.jsonl"
     path.write_text(lines[0])
-    [info] = only_session(path, "codex")
-    scanner = FORM.scanner(path, info)
+    [info] = list_only_session(path, "codex")
+    scanner = FORM.make_scanner(path, info)
     scan(scanner)
     for number, line in enumerate(lines[1:], 2):
         with path.open("a") as file:
             file.write(line)
         while not scanner.advance().end:
             pass
-        grown, afresh = scanner.session(), scan(FORM.scanner(path, info))
+        grown, afresh = scanner.session(), scan(FORM.make_scanner(path, info))
         assert grown.drops == afresh.drops
         assert columns(grown.facts) == columns(afresh.facts), number
         assert [*grown.context_at().order] == [*afresh.context_at().order]
@@ -464,7 +464,7 @@ def test_sniffing(tmp_path: Path, long: bool) -> None:
     rollout = Rollout()
     rollout.meta(base_instructions={"text": "x" * (200_000 if long else 9)})
     rollout.typed("Look.")
-    assert format_of(rollout.write(tmp_path / "any.name")).name == "codex"
+    assert detect_format(rollout.write(tmp_path / "any.name")).name == "codex"
 
 
 def test_where_rollouts_are_kept(tmp_path: Path) -> None:
@@ -474,9 +474,9 @@ def test_where_rollouts_are_kept(tmp_path: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
     (old / f"rollout-2026-01-01T00-00-00-{PARENT}.jsonl").touch()
-    found = FORM.kept({"CODEX_HOME": str(tmp_path)}, tmp_path)
+    found = FORM.find_sessions({"CODEX_HOME": str(tmp_path)}, tmp_path)
     assert sorted(each.path.name[:18] for each in found) == ["rollout-2026-01-01", "rollout-2026-06-30"]
-    assert [*FORM.kept({"HOME": os.fspath(tmp_path / "none")}, tmp_path)] == []
+    assert [*FORM.find_sessions({"HOME": os.fspath(tmp_path / "none")}, tmp_path)] == []
 
 
 def test_a_sub_agent_is_found_by_what_its_call_was_answered(tmp_path: Path) -> None:
@@ -495,14 +495,14 @@ def test_a_sub_agent_is_found_by_what_its_call_was_answered(tmp_path: Path) -> N
     child.typed("Help.")
     path = child.write(next_day / f"rollout-2026-07-01T00-00-00-{agent}.jsonl")
     first, second, third = list(session.facts.blocks_of(3))
-    found = FORM.called(session, first)
+    found = FORM.subagent_of(session, first)
     assert found and (found.path, found.title, found.parent) == (str(path), "Help.", session.info.path)
-    assert FORM.sessions(path)[0].parent == session.info.path and FORM.called(session, third) is None
+    assert FORM.list_sessions(path)[0].parent == session.info.path and FORM.subagent_of(session, third) is None
     (tmp_path / "other").mkdir()
     elsewhere = child.write(tmp_path / "other" / f"rollout-2026-07-01T00-00-00-{agent}.jsonl")
-    assert FORM.sessions(elsewhere)[0].parent == OWN, "its file is not here"
+    assert FORM.list_sessions(elsewhere)[0].parent == OWN, "its file is not here"
     with pytest.raises(ct.UnreadableSession, match="not here"):
-        FORM.called(session, second)
+        FORM.subagent_of(session, second)
 
 
 def test_roles_and_usage_are_plain(tmp_path: Path) -> None:

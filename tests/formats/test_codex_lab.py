@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import context_tui as ct
-from context_tui.lab.replay.recording import USUAL_SUMMARY, Recording
+from context_tui.lab.replay.recording import DEFAULT_SUMMARY_TOKENS, Recording
 from context_tui.session.facts import Compaction
 from context_tui.session.values import MessageFlag, Spans
 
@@ -20,4 +20,4 @@ def test_an_encrypted_summary_says_nothing_about_the_size_of_others() -> None:
     )
     session.facts.flags[2] |= MessageFlag.SUMMARY
     session.facts.add_compaction(Compaction(2, "full", prefix=Spans(range(2, 3))))
-    assert Recording(session).summary_tokens == USUAL_SUMMARY
+    assert Recording(session).summary_tokens == DEFAULT_SUMMARY_TOKENS

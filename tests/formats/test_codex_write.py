@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 import context_tui as ct
-from context_tui.compaction.tool_pairing import problems
+from context_tui.compaction.tool_pairing import find_unpaired
 from context_tui.export.files import export
 from context_tui.formats.codex import CodexFormat, items
 from context_tui.formats.responses import ResponsesFormat
@@ -195,7 +195,7 @@ def test_a_summary_between_a_call_and_its_result_parts_no_pair(tmp_path: Path) -
     (told,) = payloads(tmp_path / "out.jsonl", "compacted")
     assert told["message"] == "It began so." and len(told["replacement_history"]) == 2
     again = ct.open_session(tmp_path / "out.jsonl")
-    assert not problems(again.to_messages())
+    assert not find_unpaired(again.to_messages())
     assert "It went on so." in texts(again)[-2]
 
 
@@ -221,7 +221,7 @@ def test_what_an_assistant_says_behind_a_summary_stays_the_assistants(tmp_path: 
         ("assistant", ["text", "tool_use"]),
         ("user", ["tool_result"]),
     ]
-    assert not problems(again)
+    assert not find_unpaired(again)
 
 
 @pytest.mark.parametrize("role", ["user", "assistant"])
@@ -242,7 +242,7 @@ def test_a_summary_is_joined_to_none_of_its_neighbours(tmp_path: Path, role: str
     again = ct.open_session(tmp_path / "out.jsonl")
     [done] = again.facts.compactions
     assert text_of(again.message(done.message)) == "What happened."
-    assert "What happened." in texts(again) and not problems(again.to_messages())
+    assert "What happened." in texts(again) and not find_unpaired(again.to_messages())
 
 
 def test_a_summary_that_begins_with_thinking_is_one_still(tmp_path: Path) -> None:
@@ -267,13 +267,13 @@ def test_a_compaction_is_understood_once_however_many_messages_it_holds(
     rollout = begun()
     rollout.compacted(*(said("user", f"message {number}") for number in range(30)), said("user", SUMMARY))
     session = read(tmp_path, rollout)
-    understood, histories = items._history, list[Any]()
+    understood, histories = items._parse_history, list[Any]()
 
     def counted(payload: Any) -> Any:
         histories.append(payload)
         return understood(payload)
 
-    monkeypatch.setattr(items, "_history", counted)
+    monkeypatch.setattr(items, "_parse_history", counted)
     CodexFormat().write(session, tmp_path / "out.jsonl")
     assert len(histories) <= 3  # for the blocks, the items, and what stands before the summary
     assert len(ct.open_session(tmp_path / "out.jsonl").context_at()) == 31

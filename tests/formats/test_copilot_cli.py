@@ -12,7 +12,7 @@ import pytest
 import context_tui as ct
 from context_tui.errors import UnreadableSession
 from context_tui.formats.copilot_cli import CopilotCliFormat
-from context_tui.formats.opening import format_of
+from context_tui.formats.opening import detect_format
 from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag
 from tests.formats.growth import check_growth
@@ -176,7 +176,7 @@ def test_sub_agents(tmp_path: Path) -> None:
     ]
     path = write(tmp_path / "x.jsonl", *records)
     form = CopilotCliFormat()
-    main, *agents = form.sessions(path)
+    main, *agents = form.list_sessions(path)
     assert [(each.id, each.title, each.parent) for each in agents] == [
         ("agent-1", "Explore", str(path)),
         ("c1", "explore", str(path)),
@@ -185,10 +185,10 @@ def test_sub_agents(tmp_path: Path) -> None:
     assert texts(session) == EXPECTED
     assert texts(ct.open_session(f"{path}#agent-1")) == ["Explore!", "I explore.|c9", "found"]
     assert texts(ct.open_session(f"{path}#c1")) == ["Older."]
-    calls = [form.called(session, session.facts.call_use[row]) for row in range(2)]
+    calls = [form.subagent_of(session, session.facts.call_use[row]) for row in range(2)]
     assert [each.id if each else "" for each in calls] == ["c1", "agent-1"]
     with pytest.raises(UnreadableSession, match="unknown session"):
-        form.scanner(path, main.__class__(str(path), form.name, "gone"))
+        form.make_scanner(path, main.__class__(str(path), form.name, "gone"))
 
 
 def test_what_is_not_known(tmp_path: Path) -> None:
@@ -217,12 +217,12 @@ def test_titles_and_places(tmp_path: Path) -> None:
     path = write(folder / "one" / "events.jsonl", *PLAIN)
     write(folder / "two.jsonl", *PLAIN)
     form = CopilotCliFormat()
-    found = {each.path.relative_to(folder).as_posix() for each in form.kept({"HOME": str(tmp_path)}, tmp_path)}
+    found = {each.path.relative_to(folder).as_posix() for each in form.find_sessions({"HOME": str(tmp_path)}, tmp_path)}
     assert found == {"one/events.jsonl", "two.jsonl"}
-    moved = form.kept({"HOME": "/nowhere", "COPILOT_HOME": str(tmp_path / ".copilot")}, tmp_path)
+    moved = form.find_sessions({"HOME": "/nowhere", "COPILOT_HOME": str(tmp_path / ".copilot")}, tmp_path)
     assert len([*moved]) == 2
-    assert form.title(path) == "Look."
-    assert format_of(path).name == "copilot-cli"
+    assert form.read_title(path) == "Look."
+    assert detect_format(path).name == "copilot-cli"
 
 
 def test_recordings(shared: Path, tmp_path: Path) -> None:

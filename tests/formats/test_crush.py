@@ -13,7 +13,7 @@ import pytest
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import scan
 from context_tui.formats.crush import CrushFormat
-from context_tui.formats.opening import choose, format_of, open_session, scanner_for, sessions_in
+from context_tui.formats.opening import choose_session, detect_format, list_sessions, make_scanner, open_session
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session
 from tests.formats.histories import columns
@@ -160,22 +160,22 @@ def test_agents_have_sessions_of_their_own(tmp_path: Path) -> None:
             if name != "empty":
                 put(made, 50 + number, ("user", [said("x")]), name, f"x{number}")
         made.commit()
-    found = sessions_in(path)
+    found = list_sessions(path)
     assert {each.id: each.parent for each in found} == {"s": "", "m5$$c3": f"{path}#s", "title-s": f"{path}#s"}
     session = open_session(path)
     facts = session.facts
-    started = FORM.called(session, facts.call_use[facts.call_row("c3")])
+    started = FORM.subagent_of(session, facts.call_use[facts.call_row("c3")])
     assert started is not None
     assert started.id == "m5$$c3"
-    assert texts(scan(scanner_for(started))) == ["x"]
-    assert FORM.called(session, facts.call_use[facts.call_row("c1")]) is None
+    assert texts(scan(make_scanner(started))) == ["x"]
+    assert FORM.subagent_of(session, facts.call_use[facts.call_row("c1")]) is None
     with pytest.raises(UnreadableSession, match="unknown session"):
         open_session(f"{path}#empty")
 
 
 def test_it_grows_to_the_same_facts(tmp_path: Path) -> None:
     path = database(tmp_path / "crush.db", ROWS[:1])
-    growing = scanner_for(choose(path))
+    growing = make_scanner(choose_session(path))
     growing.advance()
     with closing(sqlite3.connect(path)) as made:
         made.execute("PRAGMA journal_mode = WAL")
@@ -217,7 +217,7 @@ def test_where_they_are(tmp_path: Path) -> None:
     (below / ".opencode").mkdir(parents=True)
     crush = database(tmp_path / ".crush" / "crush.db", ROWS)
     other = database(below / ".opencode" / "opencode.db", ROWS)
-    found = [*FORM.kept({}, below)]
-    assert [(each.path, each.here) for each in found[:2]] == [(other, True), (crush, True)]
-    assert format_of(other).name == "crush"
-    assert sessions_in(crush)[0].cwd == str(tmp_path)
+    found = [*FORM.find_sessions({}, below)]
+    assert [(each.path, each.is_current_project) for each in found[:2]] == [(other, True), (crush, True)]
+    assert detect_format(other).name == "crush"
+    assert list_sessions(crush)[0].cwd == str(tmp_path)

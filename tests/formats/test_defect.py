@@ -12,7 +12,7 @@ import context_tui as ct
 from context_tui.errors import UnreadableSession
 from context_tui.export.files import export
 from context_tui.formats.defect import DefectFormat
-from context_tui.formats.opening import open_session, sessions_in
+from context_tui.formats.opening import list_sessions, open_session
 from context_tui.session.facts import Usage
 from context_tui.session.markers import DEFECT_PLACEHOLDER, DEFECT_SUMMARY
 from context_tui.session.values import MessageFlag
@@ -157,7 +157,7 @@ def test_a_snapshot_alone_is_a_session(tmp_path: Path) -> None:
     for spec in (path, tmp_path):
         session = open_session(spec)
         assert session.info.format == "defect" and len(session.facts) == 4
-        assert DefectFormat().title(Path(session.info.path)) == session.info.title == "go"
+        assert DefectFormat().read_title(Path(session.info.path)) == session.info.title == "go"
         assert session.facts.call_result[session.facts.call_row("c1")] >= 0
     path.write_text(json.dumps({"schema_version": 1, "next_seq": 0, "state": {"history": "x"}}))
     with pytest.raises(UnreadableSession):
@@ -201,7 +201,7 @@ def test_a_shortened_journal_that_grows_is_the_same_as_afresh(tmp_path: Path) ->
     path, form = journal(tmp_path, records[:7]), DefectFormat()
     shorten(path, 6)
     snapshot_file(tmp_path, 6, *told[:4])
-    scanner = form.scanner(path, form.sessions(path)[0])
+    scanner = form.make_scanner(path, form.list_sessions(path)[0])
     scanner.advance()
     for count in range(8, len(records) + 1):
         journal(tmp_path, records[:count])
@@ -256,17 +256,17 @@ def test_sessions_are_found_where_defect_keeps_them(tmp_path: Path) -> None:
     (state / "empty").mkdir()
     (project / ".git").mkdir()
     (project / "src").mkdir()
-    found = DefectFormat().kept({"XDG_STATE_HOME": str(tmp_path / "state")}, project / "src")
-    names = [(f"{each.path.parent.name}/{each.path.name}", each.project, each.here) for each in found]
+    found = DefectFormat().find_sessions({"XDG_STATE_HOME": str(tmp_path / "state")}, project / "src")
+    names = [(f"{each.path.parent.name}/{each.path.name}", each.project, each.is_current_project) for each in found]
     assert names == [
         ("a/journal.jsonl", "", False),
         ("b/snapshot.json", "", False),
         ("c/journal.jsonl", "project", True),
     ]
-    assert [Path(info.path).parent.name for info in sessions_in(state)] == ["a", "b"]
+    assert [Path(info.path).parent.name for info in list_sessions(state)] == ["a", "b"]
     form = DefectFormat()
-    assert form.listed(state / "b" / "snapshot.json") and form.listed(state / "a" / "journal.jsonl")
-    assert not form.listed(state / "a" / "snapshot.json") and not form.listed(state / "a" / "meta.json")
+    assert form.is_standalone(state / "b" / "snapshot.json") and form.is_standalone(state / "a" / "journal.jsonl")
+    assert not form.is_standalone(state / "a" / "snapshot.json") and not form.is_standalone(state / "a" / "meta.json")
 
 
 def test_what_is_written_is_what_defect_loads(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import context_tui as ct
 from context_tui.errors import UnreadableSession
 from context_tui.export.files import export
 from context_tui.formats.gemini_cli import GeminiCliFormat
-from context_tui.formats.opening import format_of
+from context_tui.formats.opening import detect_format
 from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag, MessageFlag
 from tests.formats.growth import check_growth
@@ -226,7 +226,7 @@ def test_comments_of_code_are_no_commands(tmp_path: Path) -> None:
     typed = [user("1", "// why?"), user("2", "/help"), user("3", "?"), user("4", "/* so */")]
     session = ct.open_session(lines(tmp_path / "x.jsonl", *typed))
     assert texts(session) == ["// why?", "/* so */"]
-    assert GeminiCliFormat().title(tmp_path / "x.jsonl") == "// why?"
+    assert GeminiCliFormat().read_title(tmp_path / "x.jsonl") == "// why?"
 
 
 def test_what_is_not_known_is_told(tmp_path: Path) -> None:
@@ -258,7 +258,7 @@ def test_it_grows_to_the_same_facts(tmp_path: Path) -> None:
     check_growth(tmp_path / "x.jsonl", header, *records)
     form = GeminiCliFormat()
     path = document(tmp_path / "y.json", PLAIN[:1])
-    growing = form.scanner(path, form.sessions(path)[0])
+    growing = form.make_scanner(path, form.list_sessions(path)[0])
     for number in range(2, len(PLAIN) + 1):
         growing.advance()
         document(path, PLAIN[:number])
@@ -277,21 +277,21 @@ def test_sub_agents(tmp_path: Path) -> None:
     )
     path = lines(chats / "session-2026-03-01T10-00-abc.jsonl", user("1", "Go."), started)
     form = GeminiCliFormat()
-    main, *agents = form.sessions(path)
+    main, *agents = form.list_sessions(path)
     assert not main.id
     assert [(each.id, each.parent) for each in agents] == [("agent-7", str(path)), ("agent-8", str(path))]
     assert texts(ct.open_session(f"{path}#agent-7")) == ["Look.", "Done."]
     assert texts(ct.open_session(f"{path}#agent-8")) == EXPECTED
     session = ct.open_session(path)
     first, second = (session.facts.call_use[row] for row in range(2))
-    called = form.called(session, first)
+    called = form.subagent_of(session, first)
     assert called is not None
     assert called.path == str(agent)
     with pytest.raises(UnreadableSession, match="not here"):
-        form.called(session, second)
-    assert not form.listed(agent)
-    assert form.listed(path)
-    [alone] = form.sessions(agent)
+        form.subagent_of(session, second)
+    assert not form.is_standalone(agent)
+    assert form.is_standalone(path)
+    [alone] = form.list_sessions(agent)
     assert alone.parent == "abc-1"
 
 
@@ -308,18 +308,21 @@ def test_titles_and_places(tmp_path: Path) -> None:
     document(root / ("e" * 64) / "chats" / "session-4.json", PLAIN)
     (root / "other" / "logs.json").write_text("[]")
     form = GeminiCliFormat()
-    found = {each.path.name: (each.project, each.here) for each in form.kept({"GEMINI_CLI_HOME": str(tmp_path)}, cwd)}
+    found = {
+        each.path.name: (each.project, each.is_current_project)
+        for each in form.find_sessions({"GEMINI_CLI_HOME": str(tmp_path)}, cwd)
+    }
     assert found == {
         "session-1.json": ("My App", True),
         "session-2.jsonl": ("My App", True),
         "session-3.jsonl": ("other", False),
         "session-4.json": ("eeeeeeee", False),
     }
-    assert [*form.kept({"HOME": str(tmp_path)}, cwd)]
-    assert form.title(root / hashed / "chats" / "session-1.json") == "Look."
+    assert [*form.find_sessions({"HOME": str(tmp_path)}, cwd)]
+    assert form.read_title(root / hashed / "chats" / "session-1.json") == "Look."
     named = lines(tmp_path / "x.jsonl", *PLAIN, {"$set": {"summary": "Reads both files"}})
-    assert form.title(named) == "Reads both files"
-    assert format_of(named).name == "gemini-cli"
+    assert form.read_title(named) == "Reads both files"
+    assert detect_format(named).name == "gemini-cli"
 
 
 def test_recordings(shared: Path, tmp_path: Path) -> None:

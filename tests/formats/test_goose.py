@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from context_tui.compaction.recorded import by_category
+from context_tui.compaction.recorded import count_tokens_by_category
 from context_tui.errors import UnreadableSession
 from context_tui.formats.goose import GooseFormat
-from context_tui.formats.opening import choose, format_of, open_session, scanner_for, sessions_in
+from context_tui.formats.opening import choose_session, detect_format, list_sessions, make_scanner, open_session
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session
 from context_tui.session.values import MessageFlag
@@ -167,7 +167,7 @@ def test_after_a_compaction_the_model_has_what_is_visible_to_it(layout: str, tmp
 
 def test_a_summary_counts_as_one(tmp_path: Path) -> None:
     session = open_session(lines(tmp_path / "s.jsonl", AFTER))
-    assert by_category(session.context_at())["summary"] > 0
+    assert count_tokens_by_category(session.context_at())["summary"] > 0
 
 
 def test_a_second_compaction_hides_the_first(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_it_grows_to_the_same_facts(layout: str, tmp_path: Path) -> None:
         else:
             with closing(sqlite3.connect(path)) as made:
                 replaced(made, messages)
-        growing = growing or scanner_for(choose(path))
+        growing = growing or make_scanner(choose_session(path))
         growing.advance()
         assert columns(growing.session().facts) == columns(open_session(path).facts)
     assert growing is not None
@@ -208,7 +208,7 @@ def test_a_line_that_is_being_written(tmp_path: Path) -> None:
     path = lines(tmp_path / "x.jsonl", WHOLE)
     whole = path.read_bytes()
     path.write_bytes(whole[:-30])
-    scanner = scanner_for(choose(path))
+    scanner = make_scanner(choose_session(path))
     scanner.advance()
     assert len(scanner.session().facts.problems) == 1
     path.write_bytes(whole[:-30].replace(b"}\n{", b"}{"))
@@ -222,8 +222,8 @@ def test_a_line_that_is_being_written(tmp_path: Path) -> None:
 
 def test_a_file_without_a_head(tmp_path: Path) -> None:
     path = lines(tmp_path / "x.jsonl", WHOLE[1:], head={})
-    assert format_of(path).name == "goose"
-    assert FORM.title(lines(tmp_path / "y.jsonl", WHOLE, head={})) == "Look."
+    assert detect_format(path).name == "goose"
+    assert FORM.read_title(lines(tmp_path / "y.jsonl", WHOLE, head={})) == "Look."
     assert not open_session(path).facts.requests
 
 
@@ -240,8 +240,8 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
 
 def test_sessions_without_messages_are_not_listed(tmp_path: Path) -> None:
     with pytest.raises(UnreadableSession, match="holds no session with messages"):
-        sessions_in(database(tmp_path / "s.db", []))
-    [info] = sessions_in(database(tmp_path / "t.db", WHOLE))
+        list_sessions(database(tmp_path / "s.db", []))
+    [info] = list_sessions(database(tmp_path / "t.db", WHOLE))
     assert (info.id, info.cwd, info.time) == ("20251202_1", "/src", 1_764_694_800)
     assert info.bytes > 100
 
@@ -253,10 +253,10 @@ def test_where_they_are(tmp_path: Path) -> None:
         each.mkdir(parents=True)
     old = lines(folder / "a.jsonl", WHOLE)
     environ = {"HOME": str(tmp_path)}
-    assert [each.path for each in FORM.kept(environ, tmp_path)] == [old]
+    assert [each.path for each in FORM.find_sessions(environ, tmp_path)] == [old]
     new, other = database(folder / "sessions.db", WHOLE), database(roaming / "sessions.db", WHOLE)
-    assert [each.path for each in FORM.kept(environ, tmp_path)] == [new]
-    assert [each.path for each in FORM.kept({**environ, "APPDATA": str(tmp_path / "Roaming")}, tmp_path)] == [
+    assert [each.path for each in FORM.find_sessions(environ, tmp_path)] == [new]
+    assert [each.path for each in FORM.find_sessions({**environ, "APPDATA": str(tmp_path / "Roaming")}, tmp_path)] == [
         new,
         other,
     ]

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context_tui.compaction.apply import apply
-from context_tui.compaction.recorded import by_category, recorded_compactions
+from context_tui.compaction.recorded import count_tokens_by_category, find_recorded_compactions
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Advance
 from context_tui.formats.kit.databases import Database
 from context_tui.formats.koda import KodaFormat
-from context_tui.formats.opening import format_of, open_session
+from context_tui.formats.opening import detect_format, open_session
 from context_tui.policies.planning import plan
 from context_tui.session.facts import Usage
 from context_tui.session.markers import KODA_STUB, KODA_SUMMARY
@@ -95,8 +95,8 @@ ROWS = [
 
 def test_rows_become_messages(tmp_path: Path) -> None:
     path = make(tmp_path / "koda.db", ROWS)
-    assert format_of(path).name == "koda"
-    (info,) = FORM.sessions(path)
+    assert detect_format(path).name == "koda"
+    (info,) = FORM.list_sessions(path)
     assert (info.id, info.title, info.cwd, info.time) == ("s", "Look at both.", "/src", 1_772_362_800)
     session = open_session(f"{path}#s")
     facts = session.facts
@@ -134,7 +134,7 @@ def test_a_leading_system_row_is_the_prompt_and_counts_as_a_row(tmp_path: Path) 
         made = plan(session, "koda-microcompact", keep_recent=2 if system else 5)
         assert len(made.changes) == cleared
     session = opened(FORM, tmp_path / "2.db")
-    assert not plan(session, "koda-microcompact", keep_recent=6).changed
+    assert not plan(session, "koda-microcompact", keep_recent=6).has_changes
     assert "rows" not in plan(session, "koda-microcompact", keep_recent=5).reason
     after = apply(session, plan(session, "koda-microcompact", keep_recent=2))
     assert after.facts.system_rows == 1
@@ -178,11 +178,23 @@ def test_compactions_are_told_from_archived_rows(compacted: Path) -> None:
 
 def test_both_sides_of_a_compaction(compacted: Path) -> None:
     """The hint to go on is no reply: the model is first asked behind it."""
-    first, second = recorded_compactions(opened(FORM, compacted))
-    assert [list(side.order) for side in (first.before, first.after)] == [[0, 1, 2, 3, 4, 5], [4, 5, 6, 7, 8]]
-    assert [list(side.order) for side in (second.before, second.after)] == [[4, 5, 6, 7, 8, 9], [8, 9, 10, 11, 12]]
-    assert (first.kept, first.summary, len(first.lost)) == ([4, 5], 6, 4) and first.put_in == [6, 7, 8]
-    assert by_category(first.after)["summary"] > 0 and "injected" not in by_category(first.after)
+    first, second = find_recorded_compactions(opened(FORM, compacted))
+    assert [list(side.order) for side in (first.context_before, first.context_after)] == [
+        [0, 1, 2, 3, 4, 5],
+        [4, 5, 6, 7, 8],
+    ]
+    assert [list(side.order) for side in (second.context_before, second.context_after)] == [
+        [4, 5, 6, 7, 8, 9],
+        [8, 9, 10, 11, 12],
+    ]
+    assert (first.remaining_messages, first.summary_message, len(first.removed_blocks)) == (
+        [4, 5],
+        6,
+        4,
+    ) and first.added_messages == [6, 7, 8]
+    assert count_tokens_by_category(first.context_after)["summary"] > 0 and "injected" not in count_tokens_by_category(
+        first.context_after
+    )
 
 
 def test_the_end_is_what_koda_would_load(compacted: Path) -> None:
@@ -225,7 +237,7 @@ def test_the_oldest_schema(tmp_path: Path) -> None:
     )
     session = opened(FORM, path)
     assert texts(session) == ["hello", "hi"] and session.facts.requests == [Usage(7)] and session.facts.time[0] == -1
-    assert FORM.sessions(path)[0].id == "s"  # of the messages alone
+    assert FORM.list_sessions(path)[0].id == "s"  # of the messages alone
 
 
 def test_several_sessions(tmp_path: Path) -> None:
@@ -236,7 +248,7 @@ def test_several_sessions(tmp_path: Path) -> None:
         )
         insert(database, [user("other"), reply("yes")], "t")
         insert(database, [user("more")])
-    assert [(info.id, info.title) for info in FORM.sessions(path)] == [("s", "mine"), ("t", "Named")]
+    assert [(info.id, info.title) for info in FORM.list_sessions(path)] == [("s", "mine"), ("t", "Named")]
     assert [len(opened(FORM, path, each)) for each in "st"] == [2, 2]
     with pytest.raises(UnreadableSession, match="unknown session 'nope'"):
         open_session(f"{path}#nope")
@@ -406,7 +418,7 @@ def test_a_row_that_is_too_large_is_a_problem_and_never_copied(
 
     assert len(opened(FORM, path)) == 100
     monkeypatch.setattr(Database, "query", counted)
-    monkeypatch.setattr("context_tui.formats.kit.limits.LARGEST", 9_000)
+    monkeypatch.setattr("context_tui.formats.kit.limits.MAX_RECORD_BYTES", 9_000)
     session = opened(FORM, path)
     assert [(problem.where, problem.what[:29]) for problem in session.facts.problems] == [
         ("row 61", "too large to read: 0 MB (at m")
@@ -424,5 +436,5 @@ def test_a_row_that_is_too_large_is_a_problem_and_never_copied(
 
 def test_of_a_long_row_the_beginning_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session = opened(FORM, make(tmp_path / "koda.db", [user("x" * 500)]))
-    monkeypatch.setattr("context_tui.formats.kit.limits.MOST_RAW", 100)
+    monkeypatch.setattr("context_tui.formats.kit.limits.MAX_RAW_BYTES", 100)
     assert session.content.raw(0) == "x" * 100 + "\n[the first 100 of 500 bytes]"

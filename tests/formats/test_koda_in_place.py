@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from context_tui.cli import main
-from context_tui.export.in_place import carry_out
+from context_tui.export.in_place import apply_in_place
 from context_tui.formats.opening import open_session
 from context_tui.policies.planning import plan
 from context_tui.session.markers import KODA_STUB
@@ -88,7 +88,7 @@ def test_the_vectors(vector: dict[str, Any], tmp_path: Path) -> None:
     path = database_of(vector["koda_rows"], tmp_path / "koda.db")
     twin = Path(shutil.copy(path, tmp_path / "twin.db"))
     session = open_session(path)
-    carry_out(session, plan(session, "koda-microcompact", idle_seconds=vector["koda_gap_seconds"]))
+    apply_in_place(session, plan(session, "koda-microcompact", idle_seconds=vector["koda_gap_seconds"]))
     as_koda_does(twin, vector["expect"]["koda_micro"]["ids"])
     assert dump(path) == dump(twin)
 
@@ -167,7 +167,7 @@ def test_it_is_refused_while_another_process_has_it(
         )
     assert dump(path) == before and not path.with_name("koda.db.backup").exists()
     made = plan(session, "koda-microcompact")
-    assert carry_out(session, made).backup, "and it can be once that is gone"
+    assert apply_in_place(session, made).backup, "and it can be once that is gone"
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_rows_that_changed_since_they_were_read_are_left_alone(path: Path, state
         database.execute(statement)
     before = dump(path)
     with pytest.raises(Exception, match=r"has changed since|no result in the context"):
-        carry_out(session, made)
+        apply_in_place(session, made)
     assert dump(path) == before and not path.with_name("koda.db.backup").exists()
 
 
@@ -199,7 +199,7 @@ def test_what_a_trigger_would_change_besides_undoes_it(path: Path, does: str) ->
         database.execute(f"CREATE TRIGGER more AFTER UPDATE ON messages WHEN old.id = 4 BEGIN {does}; END")
     before, session = dump(path), open_session(f"{path}#s")
     with pytest.raises(Exception, match="more would change"):
-        carry_out(session, plan(session, "koda-microcompact"))
+        apply_in_place(session, plan(session, "koda-microcompact"))
     assert dump(path) == before
 
 
@@ -208,7 +208,7 @@ def test_numbers_that_do_not_come_out_undo_it(path: Path) -> None:
     made = plan(session, "koda-microcompact")
     made.__dict__["tokens_after"] = made.tokens_after + 1
     with pytest.raises(Exception, match="tokens instead of"):
-        carry_out(session, made)
+        apply_in_place(session, made)
     assert dump(path) == before
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from context_tui.compaction.tool_pairing import problems
+from context_tui.compaction.tool_pairing import find_unpaired
 from context_tui.errors import UnreadableSession
 from context_tui.formats.langchain import LangChainFormat
-from context_tui.formats.opening import open_session, sessions_in
+from context_tui.formats.opening import list_sessions, open_session
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session
 from context_tui.session.values import MessageFlag
@@ -86,7 +86,7 @@ def test_a_removal_behind_others_grows_to_the_same(tmp_path: Path) -> None:
     said = [{"type": "human", "content": name, "id": name} for name in "abcd"]
     gone = [{"type": "remove", "id": name, "content": ""} for name in "ac"]
     path.write_text(json.dumps([*said, gone[0]]))
-    growing = form.scanner(path, form.sessions(path)[0])
+    growing = form.make_scanner(path, form.list_sessions(path)[0])
     growing.advance()
     path.write_text(json.dumps([*said, *gone]))
     growing.advance()
@@ -108,7 +108,7 @@ def test_calls_of_the_old_style_have_no_ids(tmp_path: Path) -> None:
     assert blocks[1] == [{"type": "tool_use", "id": "function-1", "name": "read", "input": {"p": 1}}]
     assert [block["type"] for block in blocks[3]] == ["text", "tool_use"]
     assert [blocks[at][0]["tool_use_id"] for at in (2, 4)] == ["function-1", "function-3"]
-    assert not problems(session.to_messages())
+    assert not find_unpaired(session.to_messages())
 
 
 def opened(value: Any, tmp_path: Path) -> Session:
@@ -139,7 +139,7 @@ def test_states_checkpoints_and_runs(value: Any, tmp_path: Path) -> None:
 def test_a_history_of_states_is_a_session_each(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text(json.dumps([{"values": {"messages": FLAT}, "next": []}, {"values": {"messages": FLAT[:2]}}]))
-    assert [len(open_session(f"{info.path}#{info.id}").facts) for info in sessions_in(path)] == [4, 1]
+    assert [len(open_session(f"{info.path}#{info.id}").facts) for info in list_sessions(path)] == [4, 1]
 
 
 def ai(**data: Any) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from hypothesis import given
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.openai import OpenAIFormat
-from context_tui.formats.opening import format_of, open_session
+from context_tui.formats.opening import detect_format, open_session
 from context_tui.session.facts import Usage
 from context_tui.session.values import BlockFlag, Kind, RecordKind, Role
 from tests.formats.histories import IMAGE, PNG, columns, few, histories, measures, opened, put, scanner_of, written
@@ -40,7 +40,7 @@ MESSAGES: list[dict[str, Any]] = [
 def test_a_request(tmp_path: Path) -> None:
     tools = [{"type": "function", "function": FUNCTION}]
     path = put(tmp_path / "r.json", {"model": "gpt-4o", "tools": tools, "messages": MESSAGES, "context_window": 64_000})
-    assert format_of(path).name == "openai"
+    assert detect_format(path).name == "openai"
     session = opened(FORM, path)
     facts = session.facts
     assert session.content.system() == "Be brief.\n\nNo jokes." and facts.system_bytes == 20
@@ -247,8 +247,10 @@ def test_one_list_needs_no_note(tmp_path: Path) -> None:
 def test_arrays_of_runs(tmp_path: Path) -> None:
     runs = [{"task_id": number, "reward": 1.0, "traj": MESSAGES[: number + 3], "trial": 0} for number in range(4)]
     path = put(tmp_path / "runs.json", runs)
-    assert format_of(path).name == "openai"
-    assert [(info.id, info.title) for info in FORM.sessions(path)] == [(str(n), "Compare a and b.") for n in range(4)]
+    assert detect_format(path).name == "openai"
+    assert [(info.id, info.title) for info in FORM.list_sessions(path)] == [
+        (str(n), "Compare a and b.") for n in range(4)
+    ]
     assert [len(open_session(f"{path}#{number}")) for number in range(4)] == [1, 2, 3, 3]
     with pytest.raises(UnreadableSession):
         open_session(f"{path}#4")

@@ -18,13 +18,13 @@ from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Advance, scan
 from context_tui.formats.kit.databases import Database
 from context_tui.formats.opencode import OpencodeFormat, shape
-from context_tui.formats.opencode.parts import said
-from context_tui.formats.opening import choose, format_of, open_session, scanner_for, sessions_in
-from context_tui.library.discover import entries_of, title_of
+from context_tui.formats.opencode.parts import parse_message
+from context_tui.formats.opening import choose_session, detect_format, list_sessions, make_scanner, open_session
+from context_tui.library.discover import build_entries, find_title
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag, MessageFlag, Role
-from context_tui.tui.picking import _parent as owner_of
+from context_tui.tui.picking import _find_parent_key as owner_of
 from tests.formats.histories import columns
 from tests.formats.opencode_records import (
     SESSION,
@@ -222,9 +222,9 @@ def test_a_message_of_many_requests_is_read_once_for_all(
 
     def counted(info: Any, parts: Any) -> Any:
         calls.append(len(parts))
-        return said(info, parts)
+        return parse_message(info, parts)
 
-    monkeypatch.setattr(shape, "said", counted)
+    monkeypatch.setattr(shape, "parse_message", counted)
     assert len(session.to_messages()) == 41 and len(calls) == 2
 
 
@@ -314,7 +314,7 @@ def test_no_statement_names_what_holds_tokens(tmp_path: Path, monkeypatch: pytes
         return connection
 
     monkeypatch.setattr(Database, "_connect", traced)
-    format_of(path)
+    detect_format(path)
     session = open_session(path)
     session.to_messages()
     assert session.content.is_unchanged()
@@ -333,7 +333,7 @@ def test_several_sessions_with_their_parents(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as made:
         child.insert(made, parentID=SESSION, title="Child")
         empty.insert(made)
-    found = sessions_in(path)
+    found = list_sessions(path)
     assert [(each.id, each.title, each.parent) for each in found] == [
         (SESSION, "Reading", ""),
         ("ses_2", "Child", f"{path}#{SESSION}"),
@@ -341,15 +341,15 @@ def test_several_sessions_with_their_parents(tmp_path: Path) -> None:
     assert all(each.bytes > 100 and each.time > 1e9 for each in found)
     session = open_session(path)  # the one that no other started
     [call] = [row for row in range(len(session.facts.kind)) if session.facts.tool_name(row) == "task"][:1]
-    started = FORM.called(session, call)
+    started = FORM.subagent_of(session, call)
     assert started is not None
-    assert texts(scan(scanner_for(started))) == ["Look."]
+    assert texts(scan(make_scanner(started))) == ["Look."]
     with closing(sqlite3.connect(path)) as made:
         made.execute("DELETE FROM message WHERE session_id = 'ses_2'")
         made.commit()
     with pytest.raises(UnreadableSession, match="is not here"):
-        FORM.called(session, call)
-    assert FORM.called(session, 0) is None
+        FORM.subagent_of(session, call)
+    assert FORM.subagent_of(session, 0) is None
 
 
 WRITER = """
@@ -383,10 +383,10 @@ def test_a_log_that_another_process_writes(tmp_path: Path) -> None:
             writer.stdin.write("\n")
             writer.stdin.flush()
             assert writer.stdout.readline() == "done\n"
-            growing = growing or scanner_for(choose(path))
+            growing = growing or make_scanner(choose_session(path))
             growing.advance()
             assert not growing.advance().appended
-            fresh = scan(scanner_for(choose(path)))
+            fresh = scan(make_scanner(choose_session(path)))
             assert columns(growing.session().facts) == columns(fresh.facts)
         copied = shutil.copy(path, tmp_path / "copy.db")
         shutil.copy(f"{path}-wal", f"{copied}-wal")
@@ -411,7 +411,7 @@ def test_a_reply_that_streams_in(layout: str, tmp_path: Path) -> None:
                     now.insert(made)
             else:
                 path = stored(layout, tmp_path, now)
-            growing = growing or scanner_for(choose(path))
+            growing = growing or make_scanner(choose_session(path))
             growing.advance()
             assert columns(growing.session().facts) == columns(open_session(path).facts), (count, parts)
     assert growing is not None
@@ -420,7 +420,7 @@ def test_a_reply_that_streams_in(layout: str, tmp_path: Path) -> None:
 
 def test_what_is_appended_is_only_read_on(tmp_path: Path) -> None:
     path = database(tmp_path / "opencode.db", rich())
-    scanner = scanner_for(choose(path))
+    scanner = make_scanner(choose_session(path))
     assert scanner.advance().appended == 15
     recording = rich()
     recording.user(text("new"))
@@ -442,17 +442,17 @@ def test_folders_of_the_tree(tmp_path: Path) -> None:
     own = main.tree(storage)
     child.tree(storage, parentID=SESSION)
     for folder in (storage, storage.parent):
-        found = sessions_in(folder)
+        found = list_sessions(folder)
         assert [(Path(each.path).name, each.parent) for each in found] == [
             ("ses_1.json", ""),
             ("ses_2.json", str(own)),
         ]
-    [one] = sessions_in(storage / "message" / SESSION)
+    [one] = list_sessions(storage / "message" / SESSION)
     assert one.path == str(own)
     assert one.bytes > 3_000
     session = open_session(storage / "message" / SESSION)
     [call] = [row for row in range(len(session.facts.kind)) if session.facts.tool_name(row) == "task"][:1]
-    started = FORM.called(session, call)
+    started = FORM.subagent_of(session, call)
     assert started is not None
     assert started.path.endswith("ses_2.json")
     with pytest.raises(UnreadableSession, match=rf"open {own}"):
@@ -480,16 +480,16 @@ def test_where_sessions_are_kept(tmp_path: Path) -> None:
     data.mkdir(parents=True)
     tree = rich().tree(data / "storage")
     environ = {"XDG_DATA_HOME": str(tmp_path / "data"), "HOME": "/nowhere"}
-    assert [each.path for each in FORM.kept(environ, tmp_path)] == [tree]
+    assert [each.path for each in FORM.find_sessions(environ, tmp_path)] == [tree]
     for name in ("opencode.db", "opencode-local.db", "opencode.db-wal", "other.db"):
         (data / name).touch()
     own = tmp_path / "own.db"
     own.touch()
-    assert [each.path.name for each in FORM.kept(environ, tmp_path)] == ["opencode-local.db", "opencode.db"]
-    found = [each.path for each in FORM.kept({**environ, "OPENCODE_DB": str(own)}, tmp_path)]
+    assert [each.path.name for each in FORM.find_sessions(environ, tmp_path)] == ["opencode-local.db", "opencode.db"]
+    found = [each.path for each in FORM.find_sessions({**environ, "OPENCODE_DB": str(own)}, tmp_path)]
     assert (found[0], len(found)) == (own, 3)
-    assert len([*FORM.kept({**environ, "OPENCODE_DB": ":memory:"}, tmp_path)]) == 2
-    assert not [*FORM.kept({"HOME": str(tmp_path / "empty")}, tmp_path)]
+    assert len([*FORM.find_sessions({**environ, "OPENCODE_DB": ":memory:"}, tmp_path)]) == 2
+    assert not [*FORM.find_sessions({"HOME": str(tmp_path / "empty")}, tmp_path)]
 
 
 def test_other_objects_are_not_claimed(tmp_path: Path) -> None:
@@ -511,7 +511,7 @@ def test_a_session_of_the_same_database_is_listed_below_its_parent(tmp_path: Pat
     path = database(tmp_path / "opencode.db", rich())
     with closing(sqlite3.connect(path)) as made:
         child.insert(made, parentID=SESSION, title="")
-    main, below = entries_of(sessions_in(path))
+    main, below = build_entries(list_sessions(path))
     assert owner_of(below) == main.key
     assert owner_of(main) is None
-    assert (below.place, title_of(below.info)) == ("src", "")
+    assert (below.place, find_title(below.info)) == ("src", "")

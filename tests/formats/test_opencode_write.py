@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from context_tui.compaction.apply import apply
-from context_tui.export.files import export, suggested_path
+from context_tui.export.files import export, suggest_path
 from context_tui.formats.opencode import OpencodeFormat
 from context_tui.formats.opening import open_session
 from context_tui.policies.planning import plan
@@ -166,6 +166,6 @@ def test_calls_without_results_and_results_without_calls(tmp_path: Path) -> None
 def test_an_export_is_not_put_among_the_session_files_of_a_tree(tmp_path: Path) -> None:
     """opencode would take it for one of them."""
     of_tree = open_session(rich().tree(tmp_path / "storage"))
-    assert suggested_path(of_tree, "opencode") == Path("ses_1.copy.json")
-    assert suggested_path(of_tree, "anthropic") == Path("ses_1.copy.json")
-    assert suggested_path(open_session(rich().export(tmp_path / "a.json")), "opencode") == tmp_path / "a.copy.json"
+    assert suggest_path(of_tree, "opencode") == Path("ses_1.copy.json")
+    assert suggest_path(of_tree, "anthropic") == Path("ses_1.copy.json")
+    assert suggest_path(open_session(rich().export(tmp_path / "a.json")), "opencode") == tmp_path / "a.copy.json"

@@ -10,7 +10,7 @@ import pytest
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.openhands import OpenHandsFormat
-from context_tui.formats.opening import format_of, open_session, sessions_in
+from context_tui.formats.opening import detect_format, list_sessions, open_session
 from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag
 from tests.formats.histories import columns, opened, put
@@ -123,7 +123,7 @@ def conversation(folder: Path, events: list[Any], state: Any = STATE) -> Path:
 
 def test_events_of_the_sdk(tmp_path: Path) -> None:
     path = put(tmp_path / "events.json", EVENTS)
-    assert format_of(path).name == "openhands"
+    assert detect_format(path).name == "openhands"
     session = opened(FORM, path)
     facts = session.facts
     assert session.content.system() == "You act.\n\nHere."
@@ -157,7 +157,7 @@ def test_a_second_condensation_may_forget_the_first_summary(tmp_path: Path) -> N
 
 def test_a_conversation_in_a_folder(tmp_path: Path) -> None:
     path = conversation(tmp_path / "abc", EVENTS)
-    assert format_of(path).name == "openhands"
+    assert detect_format(path).name == "openhands"
     session = opened(FORM, path)
     facts = session.facts
     assert (facts.model, session.window.tokens) == ("openai/gpt-4o-mini", 128_000)
@@ -167,15 +167,15 @@ def test_a_conversation_in_a_folder(tmp_path: Path) -> None:
         (300, 700, 7),
         (400, 100, 7),
     ]
-    assert [info.path for info in sessions_in(tmp_path / "abc")] == [str(path)]
+    assert [info.path for info in list_sessions(tmp_path / "abc")] == [str(path)]
     with pytest.raises(UnreadableSession, match=r"one event of an OpenHands conversation; open .*base_state\.json"):
         open_session(tmp_path / "abc" / "events" / "event-00003-3.json")
-    assert not FORM.listed(tmp_path / "abc" / "events" / "event-00003-3.json")
+    assert not FORM.is_standalone(tmp_path / "abc" / "events" / "event-00003-3.json")
 
 
 def test_a_conversation_that_grows(tmp_path: Path) -> None:
     path = conversation(tmp_path / "abc", EVENTS[:2])
-    growing = FORM.scanner(path, FORM.sessions(path)[0])
+    growing = FORM.make_scanner(path, FORM.list_sessions(path)[0])
     growing.advance()
     for length in range(3, len(EVENTS) + 1):
         conversation(tmp_path / "abc", EVENTS[:length])
@@ -185,7 +185,7 @@ def test_a_conversation_that_grows(tmp_path: Path) -> None:
 
 def test_a_list_that_grows(tmp_path: Path) -> None:
     path = put(tmp_path / "events.json", EVENTS[:2])
-    growing = FORM.scanner(path, FORM.sessions(path)[0])
+    growing = FORM.make_scanner(path, FORM.list_sessions(path)[0])
     growing.advance()
     for length in range(3, len(EVENTS) + 1):
         put(path, EVENTS[:length])
@@ -204,11 +204,11 @@ def test_a_broken_event_is_a_problem(tmp_path: Path) -> None:
 
 def test_where_conversations_are_kept(tmp_path: Path) -> None:
     conversation(tmp_path / "kept" / "conversations" / "abc", EVENTS)
-    [found] = FORM.kept({"OPENHANDS_PERSISTENCE_DIR": str(tmp_path / "kept")}, tmp_path)
+    [found] = FORM.find_sessions({"OPENHANDS_PERSISTENCE_DIR": str(tmp_path / "kept")}, tmp_path)
     assert found.path.name == "base_state.json"
     environ = {"OPENHANDS_CONVERSATIONS_DIR": str(tmp_path / "kept" / "conversations")}
-    assert [*FORM.kept(environ, tmp_path)] == [found]
-    assert not [*FORM.kept({"HOME": str(tmp_path)}, tmp_path)]
+    assert [*FORM.find_sessions(environ, tmp_path)] == [found]
+    assert not [*FORM.find_sessions({"HOME": str(tmp_path)}, tmp_path)]
 
 
 # -- V0
@@ -290,7 +290,7 @@ END = {
 
 def test_a_trajectory(tmp_path: Path) -> None:
     path = put(tmp_path / "t.json", HISTORY)
-    assert format_of(path).name == "openhands"
+    assert detect_format(path).name == "openhands"
     session = opened(FORM, path)
     assert (len(session), session.turns, session.facts.model) == (6, 1, "llama-4")
     assert [use.context for use in session.facts.requests] == [900, 990]  # once for each response
@@ -328,8 +328,8 @@ def test_rows_of_an_evaluation_with_pairs(tmp_path: Path) -> None:
     ]
     path = tmp_path / "output.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)) + '\n{"instance_id": 3}\n')
-    assert format_of(path).name == "openhands"
-    assert [(info.id, info.title) for info in sessions_in(path)] == [("0", "one"), ("1", "two")]
+    assert detect_format(path).name == "openhands"
+    assert [(info.id, info.title) for info in list_sessions(path)] == [("0", "one"), ("1", "two")]
     first = opened(FORM, path)
     assert [message["role"] for message in first.to_messages()] == ["user", "assistant", "user"]
     assert [block["type"] for block in first.to_messages()[1]["content"]] == ["text", "tool_use"]
@@ -360,9 +360,9 @@ def test_recordings(shared: Path) -> None:
 
 
 def test_titles(tmp_path: Path) -> None:
-    assert FORM.title(conversation(tmp_path / "abc", EVENTS)) == "Do it."
-    assert FORM.title(put(tmp_path / "t.json", HISTORY)) == "Fix it."
-    assert FORM.title(tmp_path / "gone.json") == ""
+    assert FORM.read_title(conversation(tmp_path / "abc", EVENTS)) == "Do it."
+    assert FORM.read_title(put(tmp_path / "t.json", HISTORY)) == "Fix it."
+    assert FORM.read_title(tmp_path / "gone.json") == ""
 
 
 def test_a_folder_of_events_of_the_first_generation(tmp_path: Path) -> None:
@@ -370,9 +370,9 @@ def test_a_folder_of_events_of_the_first_generation(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     for number, each in enumerate(HISTORY):
         put(folder / f"{number}.json", each)
-    [found] = FORM.kept({"HOME": str(tmp_path)}, tmp_path)
-    assert format_of(found.path).name == "openhands" and FORM.title(found.path) == "Fix it."
+    [found] = FORM.find_sessions({"HOME": str(tmp_path)}, tmp_path)
+    assert detect_format(found.path).name == "openhands" and FORM.read_title(found.path) == "Fix it."
     assert len(opened(FORM, found.path)) == 6
-    assert [info.path for info in sessions_in(folder)] == [str(folder / "0.json")]
+    assert [info.path for info in list_sessions(folder)] == [str(folder / "0.json")]
     with pytest.raises(UnreadableSession, match=r"open .*0\.json"):
         open_session(folder / "3.json")

@@ -12,7 +12,7 @@ import pytest
 import context_tui as ct
 from context_tui.export.files import export
 from context_tui.formats.base import HEAD_BYTES
-from context_tui.formats.opening import format_of
+from context_tui.formats.opening import detect_format
 from context_tui.formats.pi import PiFormat
 from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag, MessageFlag
@@ -237,17 +237,20 @@ def test_titles_and_places(tmp_path: Path) -> None:
     claw.mkdir(parents=True)
     write(claw / "c.jsonl", *PLAIN)
     form = PiFormat()
-    found = {each.path.name: (each.project, each.here) for each in form.kept({"HOME": str(tmp_path)}, cwd)}
+    found = {
+        each.path.name: (each.project, each.is_current_project)
+        for each in form.find_sessions({"HOME": str(tmp_path)}, cwd)
+    }
     assert found == {"2026_a.jsonl": ("my app", True), "2026_b.jsonl": ("other", False), "c.jsonl": ("main", False)}
-    moved = form.kept({"HOME": "/nowhere", "PI_CODING_AGENT_DIR": str(tmp_path / ".pi" / "agent")}, cwd)
+    moved = form.find_sessions({"HOME": "/nowhere", "PI_CODING_AGENT_DIR": str(tmp_path / ".pi" / "agent")}, cwd)
     assert {each.path.name for each in moved} == {"2026_a.jsonl", "2026_b.jsonl"}
-    assert [form.title(mine), form.title(other)] == ["Look.", "The fix"]
-    assert form.title(tmp_path / "gone.jsonl") == ""
+    assert [form.read_title(mine), form.read_title(other)] == ["Look.", "The fix"]
+    assert form.read_title(tmp_path / "gone.jsonl") == ""
 
 
 def test_what_is_claimed(tmp_path: Path) -> None:
     path = write(tmp_path / "x.json", *PLAIN[:2])
-    assert format_of(path).name == "pi"
+    assert detect_format(path).name == "pi"
     assert not PiFormat().sniff(json.dumps({"type": "session", "id": "x"}).encode(), path)
 
 
@@ -263,7 +266,7 @@ def test_the_recording(shared: Path, tmp_path: Path) -> None:
     sent = [m for m in messages if m["role"] == "assistant" and m["stopReason"] not in ("aborted", "error")]
     session = ct.open_session(path)
     facts = session.facts
-    assert format_of(path).name == "pi"
+    assert detect_format(path).name == "pi"
     assert PiFormat().sniff(path.read_bytes()[:HEAD_BYTES], path)
     assert len(facts.record_kind) == len(records)
     assert session.turns == sum(message["role"] == "user" for message in messages)

@@ -11,9 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from context_tui.formats.base import scan
-from context_tui.formats.kit.branches import branch_of
-from context_tui.formats.kit.line_scanner import LineScanner, only_session
-from context_tui.formats.kit.message_builder import Compacted, Part
+from context_tui.formats.kit.branches import find_branch
+from context_tui.formats.kit.line_scanner import LineScanner, list_only_session
+from context_tui.formats.kit.message_builder import CompactionRecord, MessagePart
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session
 from context_tui.session.values import Role
@@ -26,18 +26,26 @@ KEYS = "abcdefghijklmnop"
 class Tree:
     """{"id", "below", "kind": say | note | summary, "since"}, or {"rewind": id}."""
 
-    def part(self, record: Record) -> Part:
+    def parse(self, record: Record) -> MessagePart:
         if "rewind" in record:
-            return Part(rewinds=record["rewind"])
+            return MessagePart(rewound_key=record["rewind"])
         key, below = record["id"], record["below"]
         if record["kind"] == "note":
-            return Part(key=key, below=below)
+            return MessagePart(key=key, parent_key=below)
         text = [{"type": "text", "text": key}]
         if record["kind"] == "summary":
-            return Part(Role.USER, text, key=key, below=below, compacted=Compacted("auto", since=record["since"]))
+            return MessagePart(
+                Role.USER,
+                text,
+                key=key,
+                parent_key=below,
+                compaction=CompactionRecord("auto", kept_since=record["since"]),
+            )
         role = Role.ASSISTANT if record["kind"] == "reply" else Role.USER
         usage = Usage(1) if role == Role.ASSISTANT else None
-        return Part(role, text, key=key, below=below, usage=usage, replaces=record["kind"] == "again")
+        return MessagePart(
+            role, text, key=key, parent_key=below, usage=usage, replaces_previous=record["kind"] == "again"
+        )
 
 
 class Model:
@@ -166,14 +174,14 @@ def test_contexts_and_branches(records: list[Record]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "f")
         path.write_text("".join(json.dumps(record) + "\n" for record in [*records, {"rewind": ""}]))
-        [info] = only_session(path, "tree")
+        [info] = list_only_session(path, "tree")
         session = scan(LineScanner(path, info, Tree))
         assert _texts(session, session.context_at().order) == model.context(model.leaf)
         expected = model.branches()
         assert len(session.facts.branches) == len(expected)
         assert len(session) == sum(map(model.is_message, model.path(model.leaf)))
         for branch, texts in zip(session.facts.branches, expected, strict=True):
-            left = branch_of(info, branch.id)
+            left = find_branch(info, branch.id)
             assert left is not None
             found = scan(LineScanner(path, left, Tree))
             assert _texts(found, range(len(found))) == texts
@@ -189,7 +197,7 @@ def test_growing_is_as_reading_afresh(records: list[Record], data: st.DataObject
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "f")
         path.write_text('{"rewind": ""}\n')
-        [info] = only_session(path, "tree")
+        [info] = list_only_session(path, "tree")
         growing = LineScanner(path, info, Tree)
         growing.advance()
         shown = _texts(growing.session(), range(len(growing.session())))
@@ -217,7 +225,7 @@ def test_a_record_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
     ):
         path = tmp_path / "f"
         path.write_text("".join(json.dumps(record) + "\n" for record in records))
-        [info] = only_session(path, "tree")
+        [info] = list_only_session(path, "tree")
         session = scan(LineScanner(path, info, Tree))
         assert _texts(session, session.context_at().order) == expected
         assert [branch.messages for branch in session.facts.branches] == left

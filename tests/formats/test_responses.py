@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import context_tui as ct
-from context_tui.formats.opening import format_of
+from context_tui.formats.opening import detect_format
 from context_tui.formats.responses import ResponsesFormat
 from context_tui.session.facts import Usage
 from tests.formats.rollouts import SUMMARY, SURROUNDINGS, answered, asked, said, thought
@@ -109,7 +109,7 @@ def test_what_is_no_item_is_a_problem(tmp_path: Path) -> None:
 def test_sniffing(tmp_path: Path, value: Any, name: str) -> None:
     path = tmp_path / "x.json"
     path.write_text(json.dumps(value))
-    assert format_of(path).name == name
+    assert detect_format(path).name == name
 
 
 def test_reasoning_whose_text_is_none_is_no_error(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_other_objects_with_an_input_are_none(tmp_path: Path) -> None:
     for value in ({"input": "text", "output": "more"}, {"input": [1, 2]}, {"model": "m", "input": 3}):
         path.write_text(json.dumps(value))
         with pytest.raises(ct.UnreadableSession):
-            format_of(path)
+            detect_format(path)
 
 
 def test_an_item_that_is_not_known_takes_nothing_of_its_response(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from context_tui.formats.base import Format
 from context_tui.formats.mini_swe_agent import MiniSweAgentFormat
-from context_tui.formats.opening import format_of
+from context_tui.formats.opening import detect_format
 from context_tui.formats.swe_agent import SweAgentFormat, shape
 from context_tui.formats.swe_agent.shape import Elision, SweAgentShape
 from context_tui.session.values import BlockFlag, Kind
@@ -89,7 +89,7 @@ ITEMS: dict[str, Any] = {
 
 def test_commands_in_texts(tmp_path: Path) -> None:
     path = put(tmp_path / "a.traj.json", V1)
-    assert format_of(path).name == "mini-swe-agent"
+    assert detect_format(path).name == "mini-swe-agent"
     session = opened(MINI, path)
     assert (session.turns, len(session), session.content.system()) == (1, 5, "You act.")
     assert [(use.fresh, use.cache_read, use.output) for use in session.facts.requests] == [(800, 100, 9), (890, 100, 9)]
@@ -136,7 +136,7 @@ def test_items_of_responses(tmp_path: Path) -> None:
 )
 def test_a_bare_list(messages: list[Any], tmp_path: Path) -> None:
     path = put(tmp_path / "a.json", messages)
-    assert format_of(path).name == "mini-swe-agent"
+    assert detect_format(path).name == "mini-swe-agent"
     session = opened(MINI, path)
     assert (session.turns, len(session)) == (1, 3)
 
@@ -149,7 +149,7 @@ def test_what_a_person_typed_is_a_turn(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("other", [[TASK, {"role": "assistant", "content": "Hello."}], {"messages": [TASK]}])
 def test_other_lists_are_not_claimed(other: Any, tmp_path: Path) -> None:
-    assert format_of(put(tmp_path / "a.json", other)).name == "anthropic"
+    assert detect_format(put(tmp_path / "a.json", other)).name == "anthropic"
 
 
 def said(role: str, content: Any, kind: str, **more: Any) -> dict[str, Any]:
@@ -181,10 +181,10 @@ STEPS = [each for number in range(4) for each in (acted(number), seen(number))]
 
 def test_a_history(tmp_path: Path) -> None:
     path = put(tmp_path / "a.traj", trajectory(*STEPS))
-    assert format_of(path).name == "swe-agent"
+    assert detect_format(path).name == "swe-agent"
     session = opened(SWE, path)
     assert (session.turns, len(session), session.facts.model) == (1, 9, "gpt-4o")
-    assert SWE.sessions(path)[0].note == (
+    assert SWE.list_sessions(path)[0].note == (
         "the file tells of 12 calls, 122,612 tokens sent, 1,369 tokens received in all"
     )
     assert not any(flag & BlockFlag.INJECTED for flag in session.facts.block_flags)
@@ -236,7 +236,7 @@ def test_an_observation_is_looked_at_a_few_times_however_many_there_are(monkeypa
     own = SweAgentShape()
     own._elision = Elision(5)
     for number in range(400):
-        own.part(said("user", "seen", "observation") if number % 2 else said("assistant", "ls", "action"), number)
+        own.parse(said("user", "seen", "observation") if number % 2 else said("assistant", "ls", "action"), number)
     assert looks["tags"] <= 3 * 200
 
 
@@ -265,13 +265,13 @@ def test_an_old_history_with_a_demonstration(tmp_path: Path) -> None:
     ]
     path = put(tmp_path / "a.traj", {"history": history, "info": {}})
     session = opened(SWE, path)
-    assert (session.turns, len(session.context_at()), SWE.sessions(path)[0].title) == (1, 4, "Solve it.")
+    assert (session.turns, len(session.context_at()), SWE.list_sessions(path)[0].title) == (1, 4, "Solve it.")
 
 
 def test_steps_without_a_history(tmp_path: Path) -> None:
     steps = [{"action": "ls", "observation": f"a {number}", "response": "I look."} for number in range(3)]
     path = put(tmp_path / "a.traj", {"trajectory": steps, "info": {}})
-    assert format_of(path).name == "swe-agent"
+    assert detect_format(path).name == "swe-agent"
     session = opened(SWE, path)
     assert [message["role"] for message in session.to_messages()] == ["assistant", "user"] * 3
     assert session.turns == 0 and len(session.facts.record_kind) == 3
@@ -283,8 +283,8 @@ def test_steps_without_a_history(tmp_path: Path) -> None:
 )
 def test_growing_gives_the_same_facts(form: Format, document: dict[str, Any], key: str, tmp_path: Path) -> None:
     path = put(tmp_path / "a.json", {**document, key: document[key][:2]})
-    [info] = form.sessions(path)
-    growing = form.scanner(path, info)
+    [info] = form.list_sessions(path)
+    growing = form.make_scanner(path, info)
     growing.advance()
     for length in range(3, len(document[key]) + 1):
         put(path, {**document, key: document[key][:length]})
@@ -296,7 +296,7 @@ def test_recordings(shared: Path) -> None:
     """Against counts that another program made of the same files."""
     for folder, form in (("swe-agent", SWE), ("mini-swe-agent", MINI)):
         for path in sorted((shared / "corpus" / folder).iterdir()):
-            assert format_of(path).name == form.name, path.name
+            assert detect_format(path).name == form.name, path.name
             value = json.loads(path.read_bytes())
             listed = value if isinstance(value, list) else value.get("history") or value["messages"]
             session, roles = opened(form, path), [each["role"] for each in listed]
@@ -313,13 +313,13 @@ def test_titles_and_places(tmp_path: Path) -> None:
     folder = tmp_path / "me" / "run" / "a"
     folder.mkdir(parents=True)
     path = put(folder / "a.traj", trajectory(*STEPS))
-    [found] = SWE.kept({"SWE_AGENT_TRAJECTORY_DIR": str(tmp_path)}, tmp_path)
-    assert (found.path, found.project, SWE.title(path)) == (path, "run", "Solve it.")
+    [found] = SWE.find_sessions({"SWE_AGENT_TRAJECTORY_DIR": str(tmp_path)}, tmp_path)
+    assert (found.path, found.project, SWE.read_title(path)) == (path, "run", "Solve it.")
     (tmp_path / ".config" / "mini-swe-agent").mkdir(parents=True)
     path = put(tmp_path / ".config" / "mini-swe-agent" / "last_mini_run.traj.json", V2)
-    assert [each.path for each in MINI.kept({"HOME": str(tmp_path)}, tmp_path)] == [path]
-    assert MINI.title(path) == "Solve it." and MINI.title(tmp_path / "gone") == ""
-    assert not MINI.kept({"HOME": str(tmp_path), "MSWEA_GLOBAL_CONFIG_DIR": str(folder)}, tmp_path)
+    assert [each.path for each in MINI.find_sessions({"HOME": str(tmp_path)}, tmp_path)] == [path]
+    assert MINI.read_title(path) == "Solve it." and MINI.read_title(tmp_path / "gone") == ""
+    assert not MINI.find_sessions({"HOME": str(tmp_path), "MSWEA_GLOBAL_CONFIG_DIR": str(folder)}, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -336,6 +336,6 @@ def test_titles_and_places(tmp_path: Path) -> None:
 def test_the_title_is_the_task_and_not_what_stands_before_each(task: str, title: str, tmp_path: Path) -> None:
     said = [SYSTEM, {"role": "user", "content": task}, reply(1, 900)]
     path = put(tmp_path / "a.traj.json", {**V1, "messages": said})
-    assert MINI.title(path) == title
+    assert MINI.read_title(path) == title
     steps = {"history": [SYSTEM, {"role": "user", "content": task, "agent": "main"}], "trajectory": [], "info": {}}
-    assert SWE.title(put(tmp_path / "b.traj", steps)) == title
+    assert SWE.read_title(put(tmp_path / "b.traj", steps)) == title

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from benchmarks.following import WRITERS, Writer
 from context_tui.formats.base import scan
-from context_tui.formats.opening import choose, scanner_for
-from context_tui.tui.rows import Rows
+from context_tui.formats.opening import choose_session, make_scanner
+from context_tui.tui.rows import TimelineRows
 from tests.formats import tree_seeds
 from tests.formats.growth import check_growth
 from tests.formats.histories import columns
@@ -46,19 +46,19 @@ def test_rewinds_at_random_and_looks_at_random(name: str, steps: list[str], data
     first = whole.index(b"\n", whole.index(b"go on 0")) + 1
     cuts = sorted(data.draw(st.lists(st.integers(first, len(whole)), max_size=6)))
     with tempfile.TemporaryDirectory() as folder:
-        path, rows = Path(folder, "x.jsonl"), Rows()
+        path, rows = Path(folder, "x.jsonl"), TimelineRows()
         path.write_bytes(whole[:first])
-        growing = scanner_for(info := choose(str(path)))
+        growing = make_scanner(info := choose_session(str(path)))
         session = scan(growing)
         rows.grow(session)
         for start, end in zip([first, *cuts], [*cuts, len(whole)], strict=True):
             with path.open("ab") as file:
                 file.write(whole[start:end])
             revised = growing.advance().revised_from
-            session, fresh = growing.session(), scan(scanner_for(info))
+            session, fresh = growing.session(), scan(make_scanner(info))
             assert columns(session.facts) == columns(fresh.facts)
             rows.grow(session, revised)
             assert session.to_messages() == fresh.to_messages()
-        expected = Rows()
+        expected = TimelineRows()
         expected.grow(session)
         assert vars(rows) == vars(expected)

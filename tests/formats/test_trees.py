@@ -11,9 +11,9 @@ import pytest
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import scan
-from context_tui.formats.kit.branches import branch_of
-from context_tui.formats.kit.line_scanner import LineScanner, only_session
-from context_tui.formats.kit.message_builder import Compacted, Part
+from context_tui.formats.kit.branches import find_branch
+from context_tui.formats.kit.line_scanner import LineScanner, list_only_session
+from context_tui.formats.kit.message_builder import CompactionRecord, MessagePart
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session
 from context_tui.session.values import Role
@@ -24,28 +24,35 @@ ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "result": Role.USER}
 class Tree:
     """{"id", "below", "role", "text"}, or {"rewind": id}, {"tokens": n}, {"replace": [id or text, ...]}, {"note"}."""
 
-    def part(self, record: dict[str, Any]) -> Part:
+    def parse(self, record: dict[str, Any]) -> MessagePart:
         if "rewind" in record:
-            return Part(rewinds=record["rewind"])
+            return MessagePart(rewound_key=record["rewind"])
         if "clears" in record:
-            return Part(compacted=Compacted(clears=tuple(record["clears"])))
+            return MessagePart(compaction=CompactionRecord(cleared_keys=tuple(record["clears"])))
         if "anew" in record:
-            return Part(anew=True)
+            return MessagePart(resets_context=True)
         if "tokens" in record:
-            return Part(usage=Usage(record["tokens"]))
+            return MessagePart(usage=Usage(record["tokens"]))
         if "replace" in record:
             texts = [each for each in record["replace"] if each.startswith("=")]
             own = {text: number for number, text in enumerate(texts)}
-            first, *more = [Part(Role.USER, [{"type": "text", "text": text}]) for text in texts]
+            first, *more = [MessagePart(Role.USER, [{"type": "text", "text": text}]) for text in texts]
             context = tuple(own.get(each, each) for each in record["replace"])
-            return Part(first.role, first.blocks, compacted=Compacted("auto", context=context), then=tuple(more))
+            return MessagePart(
+                first.role,
+                first.blocks,
+                compaction=CompactionRecord("auto", context=context),
+                further_parts=tuple(more),
+            )
         key, below = record.get("id", ""), record.get("below")
         if "note" in record:
-            return Part(key=key, below=below)
+            return MessagePart(key=key, parent_key=below)
         text = {"type": "text", "text": record["text"]}
         if record["role"] == "result":
             text = {"type": "tool_result", "tool_use_id": record["text"], "content": record["text"]}
-        return Part(ROLES[record["role"]], [text], results=record["role"] == "result", key=key, below=below)
+        return MessagePart(
+            ROLES[record["role"]], [text], has_results=record["role"] == "result", key=key, parent_key=below
+        )
 
 
 def said(key: str, role: str = "user", below: str | None = None) -> dict[str, Any]:
@@ -54,8 +61,8 @@ def said(key: str, role: str = "user", below: str | None = None) -> dict[str, An
 
 def scanner(path: Path, *records: dict[str, Any], session: str = "") -> LineScanner:
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
-    [info] = only_session(path, "tree")
-    return LineScanner(path, branch_of(info, session) or info, Tree)
+    [info] = list_only_session(path, "tree")
+    return LineScanner(path, find_branch(info, session) or info, Tree)
 
 
 def texts(session: Session) -> list[str]:
@@ -134,7 +141,7 @@ def test_a_tree_grows_to_the_same_facts(tmp_path: Path) -> None:
     path = tmp_path / "f"
     lines = [json.dumps(record) + "\n" for record in records]
     path.write_text(lines[0])
-    [info] = only_session(path, "tree")
+    [info] = list_only_session(path, "tree")
     growing = LineScanner(path, info, Tree)
     for number, line in enumerate(lines[1:], 2):
         with path.open("a") as file:
@@ -170,26 +177,26 @@ class Placed:
     def __init__(self) -> None:
         self.keys: dict[str, str] = {}
 
-    def part(self, record: dict[str, Any]) -> Part:
+    def parse(self, record: dict[str, Any]) -> MessagePart:
         first, *more = [
-            Part(Role.USER, [{"type": "text", "text": t}]) for t in record.get("again", [record.get("text")])
+            MessagePart(Role.USER, [{"type": "text", "text": t}]) for t in record.get("again", [record.get("text")])
         ]
         if "again" not in record:
             return first
-        return Part(first.role, first.blocks, compacted=Compacted(), then=tuple(more))
+        return MessagePart(first.role, first.blocks, compaction=CompactionRecord(), further_parts=tuple(more))
 
-    def placed(self, record: dict[str, Any], part: Part) -> Part:
+    def resolve_in_order(self, record: dict[str, Any], part: MessagePart) -> MessagePart:
         context: list[str | int] = [0]
-        then = list(part.then)
-        for number, each in enumerate(part.then, 1):
+        then = list(part.further_parts)
+        for number, each in enumerate(part.further_parts, 1):
             known = self.keys.get(each.blocks[0]["text"])
             context.append(known or number)
-            then[number - 1] = Part() if known else replace(each, key=self._key(each))
-        if part.compacted:
-            return replace(part, compacted=Compacted(context=tuple(context)), then=tuple(then))
+            then[number - 1] = MessagePart() if known else replace(each, key=self._key(each))
+        if part.compaction:
+            return replace(part, compaction=CompactionRecord(context=tuple(context)), further_parts=tuple(then))
         return replace(part, key=self._key(part))
 
-    def _key(self, part: Part) -> str:
+    def _key(self, part: MessagePart) -> str:
         return self.keys.setdefault(part.blocks[0]["text"], f"key {len(self.keys)}")
 
 
@@ -198,7 +205,7 @@ def test_a_record_may_say_another_thing_by_where_it_stands(tmp_path: Path) -> No
     path = tmp_path / "f"
     records = [{"text": "a"}, {"text": "b"}, {"again": ["s", "a", "new", "b"]}, {"again": ["t", "new", "a"]}]
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
-    [info] = only_session(path, "tree")
+    [info] = list_only_session(path, "tree")
     session = scan(LineScanner(path, info, Placed))
     assert len(session) == 5 and texts(session) == ["t", "new", "a"]
     assert [session.content.blocks(message)[0]["text"] for message in range(5)] == ["a", "b", "s", "new", "t"]
@@ -222,16 +229,16 @@ def test_what_happened_on_a_branch_that_was_left_is_undone(tmp_path: Path) -> No
 class Holding:
     """{"id", "text"} is a message; {"holds": [{"id", "text", "version"}, ...]} a context that is told whole."""
 
-    def part(self, record: dict[str, Any]) -> Part:
+    def parse(self, record: dict[str, Any]) -> MessagePart:
         if "holds" not in record:
             return self._said(record)
         context = tuple(each["id"] if each.get("id") else number for number, each in enumerate(record["holds"], 1))
-        then = tuple(self._said(each) if "text" in each else Part() for each in record["holds"])
-        return Part(compacted=Compacted("told", context=context), then=then)
+        then = tuple(self._said(each) if "text" in each else MessagePart() for each in record["holds"])
+        return MessagePart(compaction=CompactionRecord("told", context=context), further_parts=then)
 
-    def _said(self, each: dict[str, Any]) -> Part:
+    def _said(self, each: dict[str, Any]) -> MessagePart:
         block = {"type": "text", "text": each["text"]}
-        return Part(Role.USER, [block], key=each.get("id", ""), version=each.get("version"))
+        return MessagePart(Role.USER, [block], key=each.get("id", ""), version=each.get("version"))
 
 
 def test_a_record_beside_the_conversation_may_hold_a_whole_context(tmp_path: Path) -> None:
@@ -241,7 +248,7 @@ def test_a_record_beside_the_conversation_may_hold_a_whole_context(tmp_path: Pat
     holds = [{"text": "new"}, {}, said[0], {"id": "b", "text": "B", "version": 2}, {"text": "behind b"}]
     for more, context in (([], ["new", "a", "B", "behind b"]), ([{"holds": said[:1]}], ["a"])):
         path.write_text("".join(json.dumps(record) + "\n" for record in [*said, {"holds": holds}, *more]))
-        [info] = only_session(path, "tree")
+        [info] = list_only_session(path, "tree")
         session = scan(LineScanner(path, info, Holding))
         assert texts(session) == context
         assert len(session) == 6 and len(session.facts.compactions) == 1 + len(more)

@@ -10,9 +10,9 @@ import pytest
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import HEAD_BYTES
-from context_tui.formats.kit.heads import first_values
-from context_tui.formats.opening import format_of
-from context_tui.formats.unsupported import unsupported_format
+from context_tui.formats.kit.heads import parse_first_values
+from context_tui.formats.opening import detect_format
+from context_tui.formats.unsupported import detect_side_file
 
 TEXT = [{"type": "text", "text": "hello"}]
 CONVERSATION = "the api_conversation_history.json of the same session"
@@ -35,7 +35,7 @@ DOCUMENTS: list[tuple[str, Any]] = [
 
 def refusal(path: Path) -> str:
     with pytest.raises(UnreadableSession) as raised:
-        format_of(path)
+        detect_format(path)
     return str(raised.value)
 
 
@@ -70,7 +70,7 @@ def test_a_long_first_line_does_not_hide_what_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize("length", range(1, 60))
 def test_the_head_of_a_document_gives_what_is_there(length: int) -> None:
     text = json.dumps({"a": [1, {"b": 'cé\\ "d'}], "e": {"f": None, "g": "last"}})[: length + 1]
-    (value,) = first_values(text.encode())
+    (value,) = parse_first_values(text.encode())
     assert isinstance(value, dict)
     if length > 40:
         assert value["a"] == [1, {"b": 'cé\\ "d'}]
@@ -99,7 +99,7 @@ def test_recordings(shared: Path) -> None:
         elif inside == "cline-sdk/cline__session.json":
             assert refusal(path).endswith("; open cline__session.messages.json beside it")
         elif folder in readable:
-            assert format_of(path).name == readable[folder], inside
-            assert unsupported_format(path.read_bytes()[:HEAD_BYTES], path) is None
+            assert detect_format(path).name == readable[folder], inside
+            assert detect_side_file(path.read_bytes()[:HEAD_BYTES], path) is None
         else:
             assert named[folder] in refusal(path), inside

@@ -15,7 +15,7 @@ from context_tui.formats.anthropic import AnthropicFormat
 from context_tui.formats.base import scan
 from context_tui.formats.kit.document_scanner import DocumentScanner
 from context_tui.formats.kit.documents import Run
-from context_tui.formats.kit.message_builder import MessageBuilder, Part
+from context_tui.formats.kit.message_builder import MessageBuilder, MessagePart
 from context_tui.formats.koda import KodaFormat
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session, SessionInfo
@@ -262,7 +262,7 @@ def test_a_torn_list_of_runs(cut: int, tmp_path: Path) -> None:
     runs = [{"messages": [{"role": "user", "content": "one"}, {"role": "user", "content": "two"}]}] * 2
     path = tmp_path / "runs.json"
     path.write_bytes(json.dumps([*runs, {"stray": 1}]).encode()[:cut])
-    sessions = [ct.open_session(f"{path}#{info.id}" if info.id else path) for info in ct.sessions_in(path)]
+    sessions = [ct.open_session(f"{path}#{info.id}" if info.id else path) for info in ct.list_sessions(path)]
     assert not [what for session in sessions for what in invalid(session)]
     assert sessions[-1].facts.problems[-1].what == "the file is cut off here"
 
@@ -271,7 +271,7 @@ def test_one_bad_file_does_not_hide_the_others(tmp_path: Path, monkeypatch: pyte
     put(tmp_path / "bad.json", [{"role": "user", "content": [{"type": {"a": 1}}, {"type": ["b"]}]}])
     put(tmp_path / "gone.json", [{"role": "user", "content": "gone"}])
     good = put(tmp_path / "good.json", [{"role": "user", "content": "good"}])
-    sessions = AnthropicFormat.sessions
+    sessions = AnthropicFormat.list_sessions
 
     def vanishing(self: AnthropicFormat, path: Path) -> Any:
         if path.name == "gone.json":
@@ -279,7 +279,7 @@ def test_one_bad_file_does_not_hide_the_others(tmp_path: Path, monkeypatch: pyte
         return sessions(self, path)
 
     monkeypatch.setattr(AnthropicFormat, "sessions", vanishing)
-    assert [info.path for info in ct.sessions_in(tmp_path)] == [str(tmp_path / "bad.json"), str(good)]
+    assert [info.path for info in ct.list_sessions(tmp_path)] == [str(tmp_path / "bad.json"), str(good)]
 
 
 def test_a_folder_that_cannot_be_listed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,7 +288,7 @@ def test_a_folder_that_cannot_be_listed_is_told(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(os, "listdir", refused)
     with pytest.raises(ct.UnreadableSession, match="cannot be read: Permission denied"):
-        ct.sessions_in(tmp_path)
+        ct.list_sessions(tmp_path)
 
 
 @pytest.mark.parametrize("cwd", ["/x" * 3_000, "/" + "y" * 300, "/a\0b", "/\ud800"])
@@ -324,17 +324,17 @@ def test_thinking_without_text_is_no_other_block(tmp_path: Path) -> None:
 class Careless:
     """A format that hands on whatever stands in an element."""
 
-    def begin(self, run: Run, builder: MessageBuilder) -> None:
-        builder.say_system("")
+    def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
+        builder.append_system("")
 
-    def tools(self, run: Run) -> list[dict[str, Any]]:
+    def parse_tools(self, run: Run) -> list[dict[str, Any]]:
         return []
 
-    def reply(self, run: Run) -> dict[str, Any] | None:
+    def parse_response(self, run: Run) -> dict[str, Any] | None:
         return None
 
-    def part(self, value: Any, place: int) -> Part:
-        return Part(Role.ASSISTANT, value["content"], usage=Usage(value["size"]))
+    def parse(self, value: Any, place: int) -> MessagePart:
+        return MessagePart(Role.ASSISTANT, value["content"], usage=Usage(value["size"]))
 
 
 def test_what_a_format_for_documents_hands_on_is_checked_in_scan_and_text(tmp_path: Path) -> None:

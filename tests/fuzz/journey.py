@@ -14,33 +14,33 @@ from typing import Any, ParamSpec, TypeVar
 import context_tui as ct
 from context_tui.cli import inspect as inspecting
 from context_tui.cli import plan as planning
-from context_tui.cli.apply import report_of as apply_report
+from context_tui.cli.apply import build_report as apply_report
 from context_tui.compaction.apply import apply
 from context_tui.compaction.plan import Plan
-from context_tui.export.files import export, suggested_path, writable_formats
+from context_tui.export.files import export, list_writable_formats, suggest_path
 from context_tui.formats.base import scan
 from context_tui.formats.claude_code.scan import ClaudeCodeScanner
-from context_tui.library.discover import entries_of, title_of
+from context_tui.library.discover import build_entries, find_title
 from context_tui.policies.base import Params
-from context_tui.policies.parameters import params_for
-from context_tui.policies.planning import plan_with
-from context_tui.policies.registry import POLICIES, PRESETS, SHOWN
-from context_tui.policies.runtime_state import runtime_state_of
-from context_tui.policies.triggers import firing_runs, first_firing
+from context_tui.policies.parameters import build_params
+from context_tui.policies.planning import build_plan
+from context_tui.policies.registry import LISTED_POLICIES, POLICIES, PRESETS
+from context_tui.policies.runtime_state import build_runtime_state
+from context_tui.policies.triggers import find_firing_runs, find_first_firing
 from context_tui.session.session import Session
-from context_tui.summarizer.extract import extract
-from context_tui.summarizer.plan_summary import prepare
+from context_tui.summarizer.extract import build_extract
+from context_tui.summarizer.plan_summary import prepare_summary
 from context_tui.tokens.estimators import count_context_tokens
 from context_tui.tokens.measures import TokenMeasure
-from context_tui.tui.document import Subject, pieces
-from context_tui.tui.jumps import jumps, peak_of
-from context_tui.tui.marks import Marker
+from context_tui.tui.document import DocumentSource, build_document
+from context_tui.tui.jumps import find_jump_points, find_peak
+from context_tui.tui.marks import RowMarker
 from context_tui.tui.request_info import describe_request
-from context_tui.tui.rows import Rows
-from context_tui.tui.runtime_sizes import runtime_sizes_of
-from context_tui.tui.search import matches
-from context_tui.tui.text import Reader
-from context_tui.tui.turns import Turns
+from context_tui.tui.rows import TimelineRows
+from context_tui.tui.runtime_sizes import compute_runtime_sizes
+from context_tui.tui.search import find_matches
+from context_tui.tui.text import MessageReader
+from context_tui.tui.turns import TurnSummaries
 from context_tui.tui.view import Location
 from tests.formats.histories import columns
 from tests.fuzz.validity import invalid
@@ -87,11 +87,11 @@ def travel(path: Path, seed: int) -> int:
     What takes long is done for some seeds only: every kind of it comes up often among a thousand.
     """
     dice = random.Random(f"journey {seed}")
-    infos = attempt(ct.sessions_in, path) or []
-    entries_of(infos)
+    infos = attempt(ct.list_sessions, path) or []
+    build_entries(infos)
     read = 0
     for info in infos[:2]:
-        title_of(info)
+        find_title(info)
         session = attempt(ct.open_session, f"{path}#{info.id}" if info.id else path)
         if session is None:
             continue
@@ -132,7 +132,7 @@ def _among_others(path: Path) -> None:
     good = path.with_name("good.json")
     good.write_text('[{"role": "user", "content": "Hello."}]')
     try:
-        if str(good) not in {info.path for info in ct.sessions_in(path.parent)}:
+        if str(good) not in {info.path for info in ct.list_sessions(path.parent)}:
             raise Broken("a bad file hides a good one")
     finally:
         good.unlink()
@@ -141,23 +141,23 @@ def _among_others(path: Path) -> None:
 def look(session: Session, dice: random.Random) -> None:
     """Everything that is shown of a session."""
     at = dice.choice([None, dice.randrange(len(session) + 1)])
-    report = inspecting.report_of(session, at, timeline=True)
+    report = inspecting.build_report(session, at, timeline=True)
     json.dumps(report, allow_nan=False)
     if dice.random() < 0.1:
         with contextlib.redirect_stdout(io.StringIO()):
-            inspecting.show(session, report)
-        for ruler in (TokenMeasure.CALIBRATED, TokenMeasure.EXACT):
-            if ruled := attempt(inspecting.report_of, session, at, timeline=True, ruler=ruler):
+            inspecting.print_report(session, report)
+        for measure in (TokenMeasure.CALIBRATED, TokenMeasure.EXACT):
+            if ruled := attempt(inspecting.build_report, session, at, timeline=True, measure=measure):
                 json.dumps(ruled, allow_nan=False)
     session.to_messages(at)
-    rows, reader = Rows(), Reader(session)
+    rows, reader = TimelineRows(), MessageReader(session)
     rows.grow(session)
-    marker, facts = Marker(session.context_at(at), None), session.facts
-    turns = [Turns(rows, marker).turn(turn) for turn in range(len(rows.heads))]
+    marker, facts = RowMarker(session.context_at(at), None), session.facts
+    turns = [TurnSummaries(rows, marker).get_summary(turn) for turn in range(len(rows.heads))]
     if [message for turn in turns for message in turn.messages] != [*range(len(session))]:
         raise Broken("turns do not hold every message once")
     for turn in turns:
-        turn.about()
+        turn.format_summary()
     for row in {0, *(problem.raw for problem in facts.problems)}:
         if 0 <= row < len(facts.record_kind):
             session.content.raw(row)
@@ -165,43 +165,43 @@ def look(session: Session, dice: random.Random) -> None:
         blocks = session.content.blocks(message)
         for block in (-1, *facts.blocks_of(message)):
             location = Location(message, block)
-            reader.preview(message, block)
+            reader.format_preview(message, block)
             describe_request(session, location)
-            for _ in pieces(Subject(session, location, blocks, marker.mark(message, block))):
+            for _ in build_document(DocumentSource(session, location, blocks, marker.find_mark(message, block))):
                 pass
     if dice.random() < 0.2:
-        for _ in matches(session, "a"):
+        for _ in find_matches(session, "a"):
             pass
-        runtime_sizes_of(session)
-        peak_of(session)
-    suggested_path(session, session.info.format)
+        compute_runtime_sizes(session)
+        find_peak(session)
+    suggest_path(session, session.info.format)
 
 
 def compact(session: Session, dice: random.Random, folder: Path) -> None:
     """Every policy's plan with what is said of it, carried out; and one of what they leave in one of the formats."""
     at = dice.choice([None, None, dice.randrange(len(session) + 1)])
     made: list[tuple[Plan | None, Session]] = [(None, session)]
-    for name in (*SHOWN, dice.choice(PRESETS)):
+    for name in (*LISTED_POLICIES, dice.choice(PRESETS)):
         policy = POLICIES[name]
-        params = params_for(policy, EAGER.get(name, {}) if dice.random() < 0.8 else {})
-        plan = attempt(plan_with, session, policy, params, at=at, force=True)
+        params = build_params(policy, EAGER.get(name, {}) if dice.random() < 0.8 else {})
+        plan = attempt(build_plan, session, policy, params, at=at, force=True)
         if plan is None:
             continue
-        json.dumps(planning.report_of(plan), allow_nan=False)
+        json.dumps(planning.build_report(plan), allow_nan=False)
         if dice.random() < 0.1:
             _along(session, plan)
         summary = "What happened."
-        if plan.summarises and dice.random() < 0.1:
-            prepared = prepare(plan, mask_secrets=dice.random() < 0.2)
-            summary = extract(prepared.said, prepared.previous) or summary
+        if plan.needs_summary and dice.random() < 0.1:
+            prepared = prepare_summary(plan, mask_secrets=dice.random() < 0.2)
+            summary = build_extract(prepared.conversation, prepared.previous) or summary
         after = attempt(apply, session, plan, summary)
-        if after is not None and plan.changed:
+        if after is not None and plan.has_changes:
             made.append((plan, after))
     plan, after = dice.choice(made)
     if plan is not None and dice.random() < 0.2:
         look(after, dice)
     if dice.random() < 0.6:
-        _export(session, plan, after, dice.choice(writable_formats()), folder)
+        _export(session, plan, after, dice.choice(list_writable_formats()), folder)
 
 
 def _along(session: Session, plan: Plan) -> None:
@@ -209,10 +209,10 @@ def _along(session: Session, plan: Plan) -> None:
     policy, context, params = POLICIES[plan.policy], plan.context, plan.params
     assert isinstance(params, Params)
     if policy.phases:
-        jumps(session, policy.name, [run[0].at for run in firing_runs(session, policy, params)])
-        first_firing(session, policy, params)
+        find_jump_points(session, policy.name, [run[0].at for run in find_firing_runs(session, policy, params)])
+        find_first_firing(session, policy, params)
     if policy.name in CURVES:
-        state = runtime_state_of(context, session.window_at(context.at), len(session), None, True)
+        state = build_runtime_state(context, session.window_at(context.at), len(session), None, True)
         policy.curve(context, params, state, *CURVES[policy.name])
 
 

@@ -8,10 +8,10 @@ import time
 import pytest
 from textual.widgets import Static
 
-from context_tui.policies.defect_compact import SECTIONS as DEFECT_SECTIONS
+from context_tui.policies.defect_compact import SUMMARY_SECTIONS as DEFECT_SECTIONS
 from context_tui.policies.planning import plan
 from context_tui.session.memory import from_messages
-from context_tui.tui.drafts import Ending
+from context_tui.tui.drafts import DraftEnding
 from context_tui.tui.screens.apply import ApplyScreen
 from context_tui.tui.screens.apply.screen import Phase
 from context_tui.tui.widgets.reading_pane import ReadingPane
@@ -67,7 +67,7 @@ async def test_cancelling_is_at_once(endless: LiveServer) -> None:
         assert time.monotonic() - began < 0.1
         await until(pilot, lambda: not app.workers._workers)
         assert "Stopped" in status(app)
-        assert app.first.shown is not None and app.first.shown.ending is Ending.STOPPED
+        assert app.first.shown is not None and app.first.shown.ending is DraftEnding.STOPPED
 
 
 async def test_a_server_that_is_killed_is_a_failure_that_can_be_looked_at(start: StartServer) -> None:
@@ -80,7 +80,7 @@ async def test_a_server_that_is_killed_is_a_failure_that_can_be_looked_at(start:
         server.send(signal.SIGKILL)
         await until(pilot, lambda: app.first.phase is Phase.FAILED)
         assert "broke before" in status(app)
-        assert app.first.shown is not None and app.first.shown.why == "the server closed the connection"
+        assert app.first.shown is not None and app.first.shown.cause == "the server closed the connection"
         assert len(summary(app)) > 20
         await pilot.press("enter")
         await until(pilot, lambda: "refused the connection" in status(app))

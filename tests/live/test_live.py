@@ -14,10 +14,10 @@ import pytest
 from context_tui.policies import agent_sdk_compact, defect_compact
 from context_tui.summarizer.checks.summary_checks import check_summary
 from context_tui.summarizer.client import summarize, summarize_with_fallback
-from context_tui.summarizer.endpoint import Endpoint, Key
+from context_tui.summarizer.endpoint import ApiKey, Endpoint
 from context_tui.summarizer.failures import CallFailed
-from context_tui.summarizer.plan_summary import request_of
-from context_tui.summarizer.reply import Event, Summary, Text
+from context_tui.summarizer.plan_summary import build_request
+from context_tui.summarizer.reply import ReplyEvent, Summary, TextDelta
 from context_tui.summarizer.request import SummaryRequest
 
 from .conftest import KEY, LiveServer, StartServer
@@ -45,7 +45,7 @@ SHORT = SummaryRequest(None, [{"role": "user", "content": "Tell me a story."}], 
 
 
 def endpoint(server: LiveServer, kind: str, **more: Any) -> Endpoint:
-    return Endpoint(kind, server.url, "any", **{"key": Key(KEY), "read_timeout": 60.0, **more})
+    return Endpoint(kind, server.url, "any", **{"key": ApiKey(KEY), "read_timeout": 60.0, **more})
 
 
 def headings(*names: str) -> str:
@@ -54,12 +54,14 @@ def headings(*names: str) -> str:
     return f"root ::= {parts}"
 
 
-def call(asked: Endpoint, request: SummaryRequest = SHORT, on_event: Callable[[Event], None] | None = None) -> Summary:
+def call(
+    asked: Endpoint, request: SummaryRequest = SHORT, on_event: Callable[[ReplyEvent], None] | None = None
+) -> Summary:
     return asyncio.run(asyncio.wait_for(summarize(asked, request, on_event), 120))
 
 
 def fails(
-    asked: Endpoint, request: SummaryRequest = SHORT, on_event: Callable[[Event], None] | None = None
+    asked: Endpoint, request: SummaryRequest = SHORT, on_event: Callable[[ReplyEvent], None] | None = None
 ) -> CallFailed:
     with pytest.raises(CallFailed) as caught:
         call(asked, request, on_event)
@@ -70,20 +72,20 @@ def fails(
     return caught.value
 
 
-def on_first_text(action: Callable[[], None]) -> Callable[[Event], None]:
+def on_first_text(action: Callable[[], None]) -> Callable[[ReplyEvent], None]:
     """Calls *action* when the first piece of text comes."""
     pending = [action]
 
-    def told(event: Event) -> None:
-        if isinstance(event, Text) and pending:
+    def told(event: ReplyEvent) -> None:
+        if isinstance(event, TextDelta) and pending:
             pending.pop()()
 
     return told
 
 
-def noting_texts(times: list[float]) -> Callable[[Event], None]:
+def noting_texts(times: list[float]) -> Callable[[ReplyEvent], None]:
     """Notes when each piece of text comes."""
-    return lambda event: times.append(time.monotonic()) if isinstance(event, Text) else None
+    return lambda event: times.append(time.monotonic()) if isinstance(event, TextDelta) else None
 
 
 def cancelled_after(asked: Endpoint, request: SummaryRequest, wait: float | None) -> float:
@@ -107,10 +109,10 @@ def cancelled_after(asked: Endpoint, request: SummaryRequest, wait: float | None
 
 
 def test_a_real_summary_streams(start: StartServer) -> None:
-    for prompt in (defect_compact.PROMPT, agent_sdk_compact.PROMPT):
+    for prompt in (defect_compact.SUMMARY_PROMPT, agent_sdk_compact.SUMMARY_PROMPT):
         names = prompt.sections
         server = start("--grammar", headings(*names))
-        request = request_of(replace(prompt, max_tokens=400), HEAD, "old")
+        request = build_request(replace(prompt, max_tokens=400), HEAD, "old")
         for kind in KINDS:
             times: list[float] = []
             started = time.monotonic()
@@ -178,7 +180,7 @@ def test_a_server_that_hangs(start: StartServer, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_keys(plain: LiveServer, kind: str) -> None:
-    assert "refused the key (401: Invalid API Key)" in str(fails(endpoint(plain, kind, key=Key("sk-wrong"))))
+    assert "refused the key (401: Invalid API Key)" in str(fails(endpoint(plain, kind, key=ApiKey("sk-wrong"))))
     assert "requires a key (401: Invalid API Key); set " in str(fails(endpoint(plain, kind, key=None)))
     short = SummaryRequest(None, [{"role": "user", "content": "Say hello."}], [], 400)
     assert call(endpoint(plain, kind), short).text.startswith("Hello ")
@@ -196,7 +198,7 @@ def test_a_prompt_that_is_too_long(plain: LiveServer, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_wrong_path(plain: LiveServer, kind: str) -> None:
-    asked = Endpoint(kind, f"{plain.url}/v9", "any", Key(KEY))
+    asked = Endpoint(kind, f"{plain.url}/v9", "any", ApiKey(KEY))
     failed = fails(asked)
     assert failed.kind == "not_found"
     assert "nothing at /v9/" in str(failed)

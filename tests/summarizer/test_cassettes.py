@@ -20,7 +20,7 @@ from context_tui.summarizer.decoder import Decoder
 from context_tui.summarizer.endpoint import Endpoint
 from context_tui.summarizer.failures import CallFailed
 from context_tui.summarizer.openai import OpenAIDecoder
-from context_tui.summarizer.reply import Event, Summary, Usage
+from context_tui.summarizer.reply import ReplyEvent, Summary, Usage
 from context_tui.summarizer.request import SummaryRequest
 
 CASSETTES = Path(__file__).parents[1] / "cassettes"
@@ -105,7 +105,7 @@ def played(name: str) -> Summary:
     return asyncio.run(summarize(OUTCOMES[name][0], REQUEST, transport=httpx.MockTransport(respond)))
 
 
-def decoded(decoder: Decoder, *chunks: bytes) -> list[Event]:
+def decoded(decoder: Decoder, *chunks: bytes) -> list[ReplyEvent]:
     events = [event for chunk in chunks for event in decoder.feed(chunk)]
     return [*events, *decoder.finish()]
 

@@ -18,17 +18,17 @@ import pytest
 
 from context_tui.errors import ExitCode, SummarizerError
 from context_tui.summarizer.apis import APIS, Api
-from context_tui.summarizer.client import connect, stream, summarize, summarize_with_fallback
-from context_tui.summarizer.endpoint import Endpoint, Key
+from context_tui.summarizer.client import open_client, stream_events, summarize, summarize_with_fallback
+from context_tui.summarizer.endpoint import ApiKey, Endpoint
 from context_tui.summarizer.failures import CallFailed
-from context_tui.summarizer.payload import suspected_secrets
-from context_tui.summarizer.reply import Event, Note, ReplyModel, Summary, Text
+from context_tui.summarizer.payload import count_suspected_secrets
+from context_tui.summarizer.reply import ReplyEvent, ReplyModel, ReplyNote, Summary, TextDelta
 from context_tui.summarizer.request import SummaryRequest
-from context_tui.summarizer.settings import resolve
+from context_tui.summarizer.settings import resolve_endpoint
 
 SECRET = "sk-test-0123456789abcdef"
-ANTHROPIC = Endpoint("anthropic", "http://claude.test", "asked", Key(SECRET))
-OPENAI = Endpoint("openai", "http://gpt.test/v1", "asked", Key(SECRET))
+ANTHROPIC = Endpoint("anthropic", "http://claude.test", "asked", ApiKey(SECRET))
+OPENAI = Endpoint("openai", "http://gpt.test/v1", "asked", ApiKey(SECRET))
 REQUEST = SummaryRequest("Be terse.", [{"role": "user", "content": "Summarise."}], [], 1000)
 
 Respond = Callable[[httpx.Request], httpx.Response]
@@ -125,7 +125,7 @@ def test_bearer_and_no_key() -> None:
         headers.append(request.headers)
         return httpx.Response(200, content=anthropic_reply("x"))
 
-    call(respond, Endpoint("anthropic", "http://claude.test", "m", Key(SECRET), bearer=True))
+    call(respond, Endpoint("anthropic", "http://claude.test", "m", ApiKey(SECRET), bearer=True))
     call(respond, Endpoint("anthropic", "http://claude.test", "m"))
     assert headers[0]["authorization"] == f"Bearer {SECRET}"
     assert not {"authorization", "x-api-key"} & set(headers[1])
@@ -158,10 +158,10 @@ def test_events_are_told_as_they_come() -> None:
             yield reply[place : place + 50]
             await asyncio.sleep(0.001)
 
-    seen: list[tuple[Event, int]] = []
+    seen: list[tuple[ReplyEvent, int]] = []
     transport = httpx.MockTransport(lambda request: httpx.Response(200, content=slow()))
     asyncio.run(summarize(ANTHROPIC, REQUEST, lambda e: seen.append((e, len(released))), transport=transport))
-    places = [count for event, count in seen if isinstance(event, Text)]
+    places = [count for event, count in seen if isinstance(event, TextDelta)]
     assert places
     assert places[0] < len(released)  # not only at the end
 
@@ -204,7 +204,7 @@ def test_transport_failures(error: Exception, kind: str) -> None:
 
 def test_timeouts() -> None:
     async def timeout() -> httpx.Timeout:
-        async with connect(Endpoint("openai", "http://gpt.test", "m", read_timeout=2.5), None) as client:
+        async with open_client(Endpoint("openai", "http://gpt.test", "m", read_timeout=2.5), None) as client:
             return client.timeout
 
     assert asyncio.run(timeout()) == httpx.Timeout(2.5, connect=10)
@@ -420,7 +420,7 @@ def test_the_key_is_not_shown_by_an_event_that_the_end_leaves_unfinished(breaks:
         if breaks:
             raise httpx.ReadError("reset")
 
-    seen: list[Event] = []
+    seen: list[ReplyEvent] = []
     transport = httpx.MockTransport(lambda request: httpx.Response(200, content=body()))
     with pytest.raises(CallFailed, match=re.escape("no credit left for [key]")) as failed:
         asyncio.run(summarize(OPENAI, REQUEST, seen.append, transport=transport))
@@ -468,8 +468,8 @@ def test_leaving_the_stream_early_closes_it() -> None:
         finally:
             closed.append(True)
 
-    async def first() -> Event:
-        events = stream(
+    async def first() -> ReplyEvent:
+        events = stream_events(
             ANTHROPIC, REQUEST, transport=httpx.MockTransport(lambda r: httpx.Response(200, content=body()))
         )
         event = await anext(events)
@@ -489,12 +489,12 @@ def test_fallback() -> None:
             return httpx.Response(529)
         return httpx.Response(200, content=openai_reply("from the second"))
 
-    seen: list[Event] = []
+    seen: list[ReplyEvent] = []
     transport = httpx.MockTransport(respond)
     summary = asyncio.run(summarize_with_fallback([ANTHROPIC, OPENAI], REQUEST, seen.append, transport=transport))
     assert summary.text == "from the second"
     assert "claude.test is overloaded" in summary.notes[0]
-    note = next(event for event in seen if isinstance(event, Note))
+    note = next(event for event in seen if isinstance(event, ReplyNote))
     assert note.failed
     assert "now asking asked at gpt.test" in note.text
 
@@ -523,7 +523,9 @@ def test_the_key_is_never_logged(caplog: pytest.LogCaptureFixture) -> None:
 def test_bad_proxy_settings(name: str) -> None:
     environ = {name: "nonsense://bob:hush@x"}
     with pytest.raises(SummarizerError, match=f"{name} is not the address of a proxy") as caught:
-        asyncio.run(summarize_with_fallback([resolve("openai", None, "http://gpt.test", environ=environ)], REQUEST))
+        asyncio.run(
+            summarize_with_fallback([resolve_endpoint("openai", None, "http://gpt.test", environ=environ)], REQUEST)
+        )
     assert "hush" not in str(caught.value)
 
 
@@ -544,21 +546,21 @@ def test_an_api_is_one_record(monkeypatch: pytest.MonkeyPatch) -> None:
     made_up = replace(
         APIS["openai"],
         path="/ask",
-        limits=("most",),
-        keys={"THIRD_KEY": "x-key"},
-        model="third-1",
+        limit_fields=("most",),
+        key_headers={"THIRD_KEY": "x-key"},
+        default_model="third-1",
         base_url="http://third.test",
         headers={"x-version": "3"},
     )
     monkeypatch.setitem(cast(dict[str, Api], APIS), "third", made_up)
-    endpoint = resolve("third", environ={"THIRD_KEY": SECRET, "CONTEXT_TUI_CONFIG": os.devnull})
+    endpoint = resolve_endpoint("third", environ={"THIRD_KEY": SECRET, "CONTEXT_TUI_CONFIG": os.devnull})
     assert call(respond, endpoint).text == "the summary"
     assert str(sent[0].url) == "http://third.test/v1/ask"
     assert (sent[0].headers["x-key"], sent[0].headers["x-version"]) == (SECRET, "3")
     assert "authorization" not in sent[0].headers and "anthropic-version" not in sent[0].headers
     body = json.loads(sent[0].content)
     assert (body["model"], body["most"]) == ("third-1", 1000)
-    assert suspected_secrets("third", REQUEST) == {}
+    assert count_suspected_secrets("third", REQUEST) == {}
     assert "third" in fails(status(401), endpoint).args[0] and endpoint.key_name == "THIRD_KEY"
     with pytest.raises(SummarizerError, match=r"no key for http://third\.test; set THIRD_KEY"):
-        resolve("third", environ={"CONTEXT_TUI_CONFIG": os.devnull})
+        resolve_endpoint("third", environ={"CONTEXT_TUI_CONFIG": os.devnull})

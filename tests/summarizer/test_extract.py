@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_tui.policies.defect_compact import SECTIONS as DEFECT_SECTIONS
+from context_tui.policies.defect_compact import SUMMARY_SECTIONS as DEFECT_SECTIONS
 from context_tui.session.markers import CLAUDE_CODE_SUMMARY, DEFECT_SUMMARY, KODA_SUMMARY, SDK_SUMMARY, SDK_SUMMARY_END
-from context_tui.summarizer.extract import LABEL, extract
-from context_tui.summarizer.toolcalls import Call, Failed, answered
+from context_tui.summarizer.extract import EXTRACT_LABEL, build_extract
+from context_tui.summarizer.toolcalls import AnsweredCall, FailedCall, find_answered_calls
 
 Message = dict[str, Any]
 PROSE = "The exporter must keep every field and must not touch the database while it runs. " * 8
@@ -60,9 +60,9 @@ def section(digest: str, heading: str) -> list[str]:
 
 
 def test_what_it_tells() -> None:
-    digest = extract(SESSION)
-    assert digest.splitlines()[0] == LABEL
-    assert "not a model's summary" in LABEL
+    digest = build_extract(SESSION)
+    assert digest.splitlines()[0] == EXTRACT_LABEL
+    assert "not a model's summary" in EXTRACT_LABEL
     assert section(digest, "## Goal")[0].startswith("- Add a retry to the exporter, at most 3 tries. The exporter")
     assert section(digest, "### User messages") == ["- Never change the tests."]
     assert section(digest, "### Last notes of the assistant") == [
@@ -80,16 +80,16 @@ def test_what_it_tells() -> None:
 
 def test_a_file_is_told_once_where_it_was_last() -> None:
     edits = [used("Edit", path=path) for path in ("a.py", "b.py", "a.py")]
-    digest = extract([*SESSION, *(message for edit in edits for message in edit)])
+    digest = build_extract([*SESSION, *(message for edit in edits for message in edit)])
     assert section(digest, "### Changed") == ["- src/export.py", "- b.py", "- a.py"]
 
 
 def test_an_earlier_summary_is_kept() -> None:
-    assert "> - old goal" in extract(SESSION, "## Goal\n- old goal")
+    assert "> - old goal" in build_extract(SESSION, "## Goal\n- old goal")
     recorded: Message = {"role": "assistant", "content": f"{DEFECT_SUMMARY}\n- old goal"}
-    assert section(extract([recorded, *SESSION]), "### Earlier summary") == ["> - old goal"]
+    assert section(build_extract([recorded, *SESSION]), "### Earlier summary") == ["> - old goal"]
     sdk: Message = {"role": "user", "content": f"{SDK_SUMMARY}- old goal{SDK_SUMMARY_END}"}
-    digest = extract([sdk, *SESSION])
+    digest = build_extract([sdk, *SESSION])
     assert section(digest, "### Earlier summary") == ["> - old goal"]
     assert "Add a retry" in section(digest, "## Goal")[0]
 
@@ -105,20 +105,20 @@ def test_an_earlier_summary_is_kept() -> None:
 )
 def test_a_summary_is_known_by_what_every_reader_knows_it_by(role: str, recorded: str, told: str) -> None:
     summary: Message = {"role": role, "content": recorded}
-    assert section(extract([summary, *SESSION]), "### Earlier summary") == [f"> {told}"]
+    assert section(build_extract([summary, *SESSION]), "### Earlier summary") == [f"> {told}"]
 
 
 def test_words_that_could_be_anyones_are_a_summary_at_the_beginning_only() -> None:
-    digest = extract([*SESSION, {"role": "user", "content": f"{CLAUDE_CODE_SUMMARY}, says the log."}])
+    digest = build_extract([*SESSION, {"role": "user", "content": f"{CLAUDE_CODE_SUMMARY}, says the log."}])
     assert "Earlier summary" not in digest
     assert section(digest, "### User messages")[-1] == f"- {CLAUDE_CODE_SUMMARY}, says the log."
-    told = extract([*SESSION, {"role": "user", "content": f"{DEFECT_SUMMARY} is what defect writes."}])
+    told = build_extract([*SESSION, {"role": "user", "content": f"{DEFECT_SUMMARY} is what defect writes."}])
     assert "Earlier summary" not in told
 
 
 def test_tool_names_of_many_runtimes() -> None:
-    def told(name: str, **given: Any) -> Call | Failed:
-        (call,) = answered(used(name, **given))
+    def told(name: str, **given: Any) -> AnsweredCall | FailedCall:
+        (call,) = find_answered_calls(used(name, **given))
         return call
 
     for name in (
@@ -131,7 +131,7 @@ def test_tool_names_of_many_runtimes() -> None:
         "fs.read_text_file",
         "mcp__fs__read_file",
     ):
-        assert told(name, path="a.py") == Call(read=("a.py",)), name
+        assert told(name, path="a.py") == AnsweredCall(read=("a.py",)), name
     for name in (
         "Edit",
         "MultiEdit",
@@ -142,16 +142,16 @@ def test_tool_names_of_many_runtimes() -> None:
         "apply_patch",
         "NotebookEdit",
     ):
-        assert told(name, file_path="a.py") == Call(changed=("a.py",)), name
+        assert told(name, file_path="a.py") == AnsweredCall(changed=("a.py",)), name
     for name in ("Bash", "bash", "shell", "exec_command", "run_terminal_cmd", "execute_bash"):
-        assert told(name, command="ls") == Call(command="ls"), name
-    assert told("str_replace_based_edit_tool", command="view", path="a.py") == Call(read=("a.py",))
-    assert told("str_replace_based_edit_tool", command="create", path="a.py") == Call(changed=("a.py",))
+        assert told(name, command="ls") == AnsweredCall(command="ls"), name
+    assert told("str_replace_based_edit_tool", command="view", path="a.py") == AnsweredCall(read=("a.py",))
+    assert told("str_replace_based_edit_tool", command="create", path="a.py") == AnsweredCall(changed=("a.py",))
     patch = "*** Begin Patch\n*** Update File: a.py\n@@\n*** Add File: b.py\n+x\n*** End Patch"
-    assert told("apply_patch", input=patch) == Call(changed=("a.py", "b.py"))
-    assert told("shell", command=["git", "status"]) == Call(command="git status")
-    assert told("WebSearch", query="x") == Call()
-    assert told("Read", path=7) == Call()
+    assert told("apply_patch", input=patch) == AnsweredCall(changed=("a.py", "b.py"))
+    assert told("shell", command=["git", "status"]) == AnsweredCall(command="git status")
+    assert told("WebSearch", query="x") == AnsweredCall()
+    assert told("Read", path=7) == AnsweredCall()
 
 
 def test_it_is_bounded() -> None:
@@ -159,24 +159,24 @@ def test_it_is_bounded() -> None:
         {"role": role, "content": f"{index} 終 " + PROSE} for index in range(400) for role in ("user", "assistant")
     ]
     for bound in (200, 1_000, 4_000, 16_000):
-        digest = extract(long, max_chars=bound)
+        digest = build_extract(long, max_bytes=bound)
         assert len(digest.encode()) <= bound
         assert len(digest) > 0.4 * bound
-    digest = extract(long)
+    digest = build_extract(long)
     assert "- 399 終 " in digest  # the newest
     assert "- 0 終 " in digest  # and what it began with
     assert "earlier left out)" in digest
 
 
 def test_a_small_history_gets_the_label_alone() -> None:
-    assert extract([]) == LABEL
-    assert extract([{"role": "user", "content": "hi"}]) == LABEL
+    assert build_extract([]) == EXTRACT_LABEL
+    assert build_extract([{"role": "user", "content": "hi"}]) == EXTRACT_LABEL
 
 
 def test_it_is_fast() -> None:
     session = [*SESSION * 1000]
     started = time.process_time()
-    extract(session)
+    build_extract(session)
     assert len(session) > 10_000
     assert time.process_time() - started < 1.0
 
@@ -204,7 +204,7 @@ def quoted(line: str) -> str:
 
 @given(histories, st.none() | words, st.integers(100, 3000))
 def test_it_invents_nothing_and_never_grows(history: list[Message], previous: str | None, bound: int) -> None:
-    digest = extract(history, previous, bound)
+    digest = build_extract(history, previous, bound)
     said: list[str] = [previous or ""]
     names_told = set()
     for message in history:
@@ -221,5 +221,5 @@ def test_it_invents_nothing_and_never_grows(history: list[Message], previous: st
     size = sum(len(json.dumps(message, ensure_ascii=False).encode()) for message in history) + len(
         (previous or "").encode()
     )
-    assert len(digest.encode()) <= max(len(LABEL), min(bound, size))
-    assert digest == extract(history, previous, bound)
+    assert len(digest.encode()) <= max(len(EXTRACT_LABEL), min(bound, size))
+    assert digest == build_extract(history, previous, bound)

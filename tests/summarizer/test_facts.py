@@ -7,8 +7,16 @@ from typing import Any
 
 import pytest
 
-from context_tui.summarizer.checks.facts import LOOKED_AT, MOST, Fact, FactKind, Voice, facts_of, pieces_of
-from context_tui.summarizer.checks.survival import Told
+from context_tui.summarizer.checks.facts import (
+    MAX_BLOCK_CHARS,
+    MAX_FACTS_PER_KIND,
+    Fact,
+    FactKind,
+    FactSource,
+    extract_facts,
+    extract_text_pieces,
+)
+from context_tui.summarizer.checks.survival import FactMatcher
 
 Blocks = list[tuple[int, int, str, dict[str, Any], bool]]
 
@@ -32,8 +40,8 @@ def answered(text: Any, at: int = 30, failed: bool = False) -> Blocks:
 
 
 def found(kind: str, *blocks: Blocks, tools: tuple[str, ...] = ()) -> list[Fact]:
-    pieces = pieces_of(block for each in blocks for block in each)
-    return [fact for fact in facts_of(pieces, frozenset(tools)) if fact.kind == kind]
+    pieces = extract_text_pieces(block for each in blocks for block in each)
+    return [fact for fact in extract_facts(pieces, frozenset(tools)) if fact.kind == kind]
 
 
 def texts(kind: str, *blocks: Blocks, tools: tuple[str, ...] = ()) -> list[str]:
@@ -68,9 +76,9 @@ def test_a_constraint_is_a_rule_in_what_a_person_typed(text: str, rules: list[st
 
 def test_a_constraint_says_where_it_is_from() -> None:
     (rule,) = found("constraint", typed("Hello", "Add a retry.\n\nNever change the wire format."))
-    assert (rule.message, rule.block, rule.voice, rule.messages) == (1, 0, Voice.USER, 1)
+    assert (rule.message, rule.block, rule.source, rule.messages) == (1, 0, FactSource.USER, 1)
     assert rule.quote == "Never change the wire format."
-    assert (rule.parts, rule.need, rule.negated) == (("chang", "wire", "format"), 2, True)
+    assert (rule.parts, rule.required_parts, rule.negated) == (("chang", "wire", "format"), 2, True)
 
 
 def test_the_strict_rules_come_first() -> None:
@@ -95,9 +103,9 @@ def test_one_file_is_one_path_two_of_a_name_are_two() -> None:
     (path,) = found(
         "path", typed("Look at export.py."), called("Edit", file_path="/home/x/src/export.py", new_string="")
     )
-    assert (path.parts, path.need, path.messages) == (("home", "x", "src", "export.py"), 1, 2)
+    assert (path.parts, path.required_parts, path.messages) == (("home", "x", "src", "export.py"), 1, 2)
     both = found("path", typed("See a/init.py and b/init.py, and init.py"))
-    assert [(each.text, each.need) for each in both] == [("a/init.py", 2), ("b/init.py", 2), ("init.py", 1)]
+    assert [(each.text, each.required_parts) for each in both] == [("a/init.py", 2), ("b/init.py", 2), ("init.py", 1)]
 
 
 def test_identifiers_are_names_in_calls_or_in_two_messages() -> None:
@@ -176,19 +184,19 @@ def test_numbers_are_said_and_exact_or_with_a_unit(text: str, numbers: list[str]
 def test_a_fact_is_from_the_weightiest_voice_and_ranks_by_all() -> None:
     blocks = [answered("see src/low.py and src/high.py", at=1), answered("src/low.py src/high.py", at=2)]
     first, second = found("path", *blocks, typed("Mind src/high.py", at=7))
-    assert (first.text, first.message, first.voice, first.messages) == ("src/high.py", 7, Voice.USER, 3)
-    assert (second.text, second.message, second.voice, second.messages) == ("src/low.py", 1, Voice.RESULT, 2)
+    assert (first.text, first.message, first.source, first.messages) == ("src/high.py", 7, FactSource.USER, 3)
+    assert (second.text, second.message, second.source, second.messages) == ("src/low.py", 1, FactSource.RESULT, 2)
 
 
 def test_an_earlier_summary_is_no_person() -> None:
     block = {"type": "text", "text": "The user must never lock the database in src/a.py"}
-    facts = facts_of(pieces_of([(0, 0, "user", block, True)]))
-    assert [(fact.kind, fact.voice) for fact in facts] == [(FactKind.PATH, Voice.SUMMARY)]
+    facts = extract_facts(extract_text_pieces([(0, 0, "user", block, True)]))
+    assert [(fact.kind, fact.source) for fact in facts] == [(FactKind.PATH, FactSource.SUMMARY)]
 
 
 def test_so_many_of_a_kind_count() -> None:
-    many = typed(" ".join(f"src/file{number}.py" for number in range(MOST + 20)))
-    assert len(found("path", many)) == MOST
+    many = typed(" ".join(f"src/file{number}.py" for number in range(MAX_FACTS_PER_KIND + 20)))
+    assert len(found("path", many)) == MAX_FACTS_PER_KIND
     assert found("path", many)[0].text == "src/file0.py"
 
 
@@ -201,7 +209,7 @@ def test_what_looks_like_a_secret_is_no_fact() -> None:
 
 
 def test_of_a_long_block_both_ends_are_looked_at() -> None:
-    middle = "word " * LOOKED_AT
+    middle = "word " * MAX_BLOCK_CHARS
     assert texts("path", typed(f"src/first.py {middle} src/middle.py {middle} src/last.py")) == [
         "src/first.py",
         "src/last.py",
@@ -232,5 +240,5 @@ def growing() -> Iterator[str]:
 @pytest.mark.parametrize("unit", growing())
 def test_awkward_texts_end(unit: str) -> None:
     text = unit * (60_000 // len(unit))
-    facts_of(pieces_of([*typed(text), *said(text), *answered(text, failed=True)]))
-    Told(text)
+    extract_facts(extract_text_pieces([*typed(text), *said(text), *answered(text, failed=True)]))
+    FactMatcher(text)

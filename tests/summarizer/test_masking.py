@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context_tui.summarizer.endpoint import Endpoint
-from context_tui.summarizer.masking import mask
-from context_tui.summarizer.payload import payload, suspected_secrets
+from context_tui.summarizer.masking import mask_body
+from context_tui.summarizer.payload import build_payload, count_suspected_secrets
 from context_tui.summarizer.request import SummaryRequest
 
 from .secret_kinds import ALNUM, HEX, KINDS
@@ -56,7 +56,7 @@ def request(secret: str = TOKEN, **more: Any) -> SummaryRequest:
 
 
 def sent(kind: str, asked: SummaryRequest) -> Any:
-    return json.loads(payload(Endpoint(kind, "http://x.test", "model"), asked))
+    return json.loads(build_payload(Endpoint(kind, "http://x.test", "model"), asked))
 
 
 @pytest.mark.parametrize("kind", BOTH)
@@ -65,11 +65,11 @@ def test_nothing_goes_round_it(kind: str) -> None:
     body = sent(kind, request(mask_secrets=True))
     text = json.dumps(body)
     assert TOKEN not in text and OTHER not in text and "hunter" not in text
-    assert suspected_secrets(kind, request()) == {
+    assert count_suspected_secrets(kind, request()) == {
         "GitHub token": clear.count(TOKEN) + clear.count(OTHER),
         "password": 1,
     }
-    assert suspected_secrets(kind, request(mask_secrets=True)) == suspected_secrets(kind, request())
+    assert count_suspected_secrets(kind, request(mask_secrets=True)) == count_suspected_secrets(kind, request())
     assert body["model"] == "model" and body["stream"] is True and text.count(PNG) == clear.count(PNG) > 0
 
 
@@ -112,7 +112,7 @@ def test_names_and_values() -> None:
         "no": None,
     }
     original = copy.deepcopy(given)
-    masked, counts = mask(given)
+    masked, counts = mask_body(given)
     assert given == original
     assert masked == {
         **given,
@@ -122,13 +122,13 @@ def test_names_and_values() -> None:
         "passwords": ["[masked password]", "string"],
     }
     assert counts == {"secret": 1, "password": 2, "authorization": 1}
-    assert mask(masked) == (masked, {})
+    assert mask_body(masked) == (masked, {})
 
 
 def test_json_in_strings_stays_json() -> None:
     pem = "-----BEGIN " + 'PRIVATE KEY-----\nMIIE"x\n'  # cut short: it has no end
     inner = json.dumps({"key": pem, "note": "x", "passwd": "hunter"})
-    masked, counts = mask({"arguments": json.dumps({"text": inner})})
+    masked, counts = mask_body({"arguments": json.dumps({"text": inner})})
     assert json.loads(json.loads(masked["arguments"])["text"]) == {
         "key": "[masked private key]",
         "note": "x",
@@ -136,8 +136,8 @@ def test_json_in_strings_stays_json() -> None:
     }
     assert counts == {"private key": 1, "password": 1}
     twice = f'{{"a": "{TOKEN}", "a": "x"}}'
-    assert mask(twice) == (f'{{"a": "{MARK}", "a": "x"}}', {"GitHub token": 1})
-    assert mask('{"a":  1}') == ('{"a":  1}', {})
+    assert mask_body(twice) == (f'{{"a": "{MARK}", "a": "x"}}', {"GitHub token": 1})
+    assert mask_body('{"a":  1}') == ('{"a":  1}', {})
 
 
 def test_only_images_are_left_alone() -> None:
@@ -147,22 +147,22 @@ def test_only_images_are_left_alone() -> None:
         f"data:text/plain,{TOKEN}",
         f"data:image/png;base64,iVBORw0KGgo={TOKEN}",
     ):
-        assert TOKEN not in str(mask({"source": {"type": "base64", "data": data}, "url": data})[0])
+        assert TOKEN not in str(mask_body({"source": {"type": "base64", "data": data}, "url": data})[0])
     for data in (PNG, f"data:image/png;base64,{PNG}"):
-        assert mask({"url": data}) == ({"url": data}, {})
+        assert mask_body({"url": data}) == ({"url": data}, {})
 
 
 def test_deep_arguments() -> None:
     deep: Any = TOKEN
     for _ in range(800):
         deep = [deep]
-    masked, counts = mask({"input": {"x": deep}})
+    masked, counts = mask_body({"input": {"x": deep}})
     assert counts == {"GitHub token": 1}
     assert TOKEN not in repr(masked)
     plain: Any = "nothing"
     for _ in range(300):
         plain = {"x": plain}
-    assert mask(plain) == (plain, {})
+    assert mask_body(plain) == (plain, {})
 
 
 _JSON = st.recursive(
@@ -184,7 +184,7 @@ _JSON = st.recursive(
 
 @given(_JSON)
 def test_no_secret_is_left_in_any_json(value: Any) -> None:
-    masked, counts = mask(value)
+    masked, counts = mask_body(value)
     text = json.dumps(masked)
     assert TOKEN not in text and OTHER not in text
     assert (counts == {}) == (masked == value)
@@ -200,5 +200,5 @@ def test_no_secret_is_left_in_any_json(value: Any) -> None:
     ],
 )
 def test_the_name_of_a_value_may_stand_beside_it_or_above_a_choice(given: Any) -> None:
-    masked, counts = mask({"input": given})
+    masked, counts = mask_body({"input": given})
     assert "hunter2" not in json.dumps(masked) and counts == {"password": 1}

@@ -6,10 +6,10 @@ import re
 from typing import Any
 
 from context_tui.policies import agent_sdk_compact, defect_compact
-from context_tui.policies.agent_sdk_compact import transcript
-from context_tui.summarizer.plan_summary import request_of
+from context_tui.policies.agent_sdk_compact import format_transcript
+from context_tui.summarizer.plan_summary import build_request
 
-DEFECT_SECTIONS, SDK_SECTIONS = defect_compact.SECTIONS, agent_sdk_compact.SECTIONS
+DEFECT_SECTIONS, SDK_SECTIONS = defect_compact.SUMMARY_SECTIONS, agent_sdk_compact.SUMMARY_SECTIONS
 
 HEAD: list[dict[str, Any]] = [
     {"role": "user", "content": "Fix it."},
@@ -18,11 +18,11 @@ HEAD: list[dict[str, Any]] = [
 
 
 def defect_request(head: list[dict[str, Any]], previous: str | None, tools: list[dict[str, Any]]) -> Any:
-    return request_of(defect_compact.PROMPT, head, previous, tools)
+    return build_request(defect_compact.SUMMARY_PROMPT, head, previous, tools)
 
 
 def agent_sdk_request(head: list[dict[str, Any]]) -> Any:
-    return request_of(agent_sdk_compact.PROMPT, head, None, [{"name": "Read"}])
+    return build_request(agent_sdk_compact.SUMMARY_PROMPT, head, None, [{"name": "Read"}])
 
 
 def prompt_of(request: Any) -> str:
@@ -97,7 +97,7 @@ def test_agent_sdk_request() -> None:
 
 
 def lines_of(*blocks: dict[str, Any]) -> list[str]:
-    return transcript([{"role": "user", "content": list(blocks)}]).split("\n")[1:]
+    return format_transcript([{"role": "user", "content": list(blocks)}]).split("\n")[1:]
 
 
 def test_transcript_of_calls_and_images() -> None:

@@ -6,15 +6,15 @@ import pytest
 
 from context_tui.errors import SummarizerError
 from context_tui.summarizer.endpoint import Endpoint
-from context_tui.summarizer.proxy import proxy_for
-from context_tui.summarizer.settings import resolve
+from context_tui.summarizer.proxy import find_proxy
+from context_tui.summarizer.settings import resolve_endpoint
 
 PROXY = "http://proxy.test:3128"
 
 
 def used(url: str, **environ: str) -> str:
     """The address of the proxy for *url*, empty for none."""
-    proxy = proxy_for(url, environ)
+    proxy = find_proxy(url, environ)
     return proxy.url if proxy else ""
 
 
@@ -69,7 +69,7 @@ def test_what_is_no_proxy(value: str) -> None:
 
 def test_the_password_of_a_proxy_is_not_shown() -> None:
     environ = {"HTTPS_PROXY": "http://bob:hush@proxy.test:3128", "OPENAI_API_KEY": "x"}
-    endpoint = resolve("openai", environ=environ)
+    endpoint = resolve_endpoint("openai", environ=environ)
     assert endpoint.destination == "api.openai.com through the proxy proxy.test:3128"
     assert "hush" not in repr(endpoint) + str(endpoint.proxy)
     assert Endpoint("openai", "http://x.test", "m").destination == "x.test"
@@ -79,4 +79,4 @@ def test_the_password_of_a_proxy_is_not_shown() -> None:
     "host", ["127.1", "2130706433", "0x7f.1", "localhost.", "[::ffff:127.0.0.1]", "api.localhost."]
 )
 def test_this_machine_by_any_of_its_names(host: str) -> None:
-    assert proxy_for(f"http://{host}:8080", {"ALL_PROXY": "http://proxy:3128"}) is None
+    assert find_proxy(f"http://{host}:8080", {"ALL_PROXY": "http://proxy:3128"}) is None

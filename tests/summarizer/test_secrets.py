@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_tui.summarizer.secrets import find, mask_text
+from context_tui.summarizer.secrets import find_secrets, mask_text
 
 from .secret_kinds import KINDS
 
@@ -40,7 +40,7 @@ def test_shapes(kind: str) -> None:
     secret = SECRETS[kind]
     for around in ("{}", "before {} after", '"{}"', "X={}\n", "({})"):
         text = around.format(secret)
-        (found,) = find(text)
+        (found,) = find_secrets(text)
         assert (found.kind, text[found.start : found.end]) == (kind, secret)
         assert masked(text) == around.format(f"[masked {kind}]")
 
@@ -68,7 +68,7 @@ def test_assignments(text: str, expected: str) -> None:
 @pytest.mark.parametrize(("kind", "around", "secret"), KINDS, ids=[kind for kind, _, _ in KINDS])
 def test_common_kinds(kind: str, around: str, secret: str) -> None:
     text = around.format(secret)
-    (found,) = find(text)
+    (found,) = find_secrets(text)
     assert text[found.start : found.end] == secret
     for quoted in (json.dumps({"note": text}), json.dumps(json.dumps({"note": text}))):
         assert secret not in _meaning(masked(quoted))
@@ -92,7 +92,7 @@ def test_escapes_hide_nothing() -> None:
         "password\\u003dhunter2x",
         json.dumps(SECRETS["private key"]),
     ):
-        assert len(find(text)) == 1, text
+        assert len(find_secrets(text)) == 1, text
     assert masked("password=a\\nb") == "password=a\\nb"  # two lines
 
 
@@ -137,12 +137,12 @@ def test_escapes_hide_nothing() -> None:
     ],
 )
 def test_everyday_text(text: str) -> None:
-    assert find(text) == []
+    assert find_secrets(text) == []
 
 
 def test_overlapping_finds_are_one() -> None:
     text = f"ANTHROPIC_API_KEY={SECRETS['Anthropic key']}"
-    assert [secret.kind for secret in find(text)] == ["Anthropic key"]
+    assert [secret.kind for secret in find_secrets(text)] == ["Anthropic key"]
     both = f"Bearer {RANDOM}.1234567890" + ":AA" + (RANDOM + "xyz")[:33]  # the second begins inside the first
     assert masked(both) == "Bearer [masked authorization]"
     url = f"postgres://bob:pw{SECRETS['Slack token']}@db.test"
@@ -182,7 +182,7 @@ def test_time_is_linear(piece: str) -> None:
         best = float("inf")
         for _ in range(2):
             started = time.process_time()
-            find(text)
+            find_secrets(text)
             best = min(best, time.process_time() - started)
         return best
 
@@ -195,7 +195,7 @@ def test_time_is_linear(piece: str) -> None:
     )
 )
 def test_finds_are_in_order_and_masking_removes_them(text: str) -> None:
-    found = find(text)
+    found = find_secrets(text)
     assert all(a.end <= b.start for a, b in itertools.pairwise(found))
     assert all(0 <= secret.start < secret.end <= len(text) for secret in found)
     result, counts = mask_text(text)

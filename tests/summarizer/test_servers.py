@@ -16,7 +16,7 @@ from context_tui.summarizer.failures import CallFailed
 from context_tui.summarizer.proxy import Proxy
 from context_tui.summarizer.reply import Summary
 from context_tui.summarizer.request import SummaryRequest
-from context_tui.summarizer.settings import resolve
+from context_tui.summarizer.settings import resolve_endpoint
 
 from .test_client import anthropic_reply, openai_reply
 
@@ -198,8 +198,8 @@ def test_the_environment_changes_nothing_on_the_way(monkeypatch: pytest.MonkeyPa
 def test_an_empty_address_is_not_the_services_own(empty: str) -> None:
     key = {"OPENAI_API_KEY": "x"}
     with pytest.raises(SummarizerError, match="--base-url is empty; give an address"):
-        resolve("openai", base_url=empty, environ=key)
+        resolve_endpoint("openai", base_url=empty, environ=key)
     with pytest.raises(SummarizerError, match="OPENAI_BASE_URL is empty; give an address"):
-        resolve("openai", environ={**key, "OPENAI_BASE_URL": empty})
+        resolve_endpoint("openai", environ={**key, "OPENAI_BASE_URL": empty})
     with pytest.raises(SummarizerError, match="the name of the model is empty"):
-        resolve("openai", empty, environ=key)
+        resolve_endpoint("openai", empty, environ=key)

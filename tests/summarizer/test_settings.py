@@ -11,33 +11,36 @@ import pytest
 
 from context_tui.app.config import config_path
 from context_tui.errors import SummarizerError
-from context_tui.summarizer.endpoint import Endpoint, Key
-from context_tui.summarizer.settings import resolve
+from context_tui.summarizer.endpoint import ApiKey, Endpoint
+from context_tui.summarizer.settings import resolve_endpoint
 
 SECRET = "sk-very-secret"
 
 
 def test_defaults_need_a_key() -> None:
-    endpoint = resolve("anthropic", environ={"ANTHROPIC_API_KEY": SECRET})
+    endpoint = resolve_endpoint("anthropic", environ={"ANTHROPIC_API_KEY": SECRET})
     assert (endpoint.url, endpoint.host) == ("https://api.anthropic.com/v1/messages", "api.anthropic.com")
     assert (endpoint.model, endpoint.read_timeout, endpoint.bearer) == ("claude-haiku-4-5", 300.0, False)
     assert (endpoint.total_timeout, endpoint.proxy) == (1800.0, None)
     assert endpoint.key is not None
     assert endpoint.key.reveal() == SECRET
-    assert resolve("openai", environ={"OPENAI_API_KEY": SECRET}).url == "https://api.openai.com/v1/chat/completions"
+    assert (
+        resolve_endpoint("openai", environ={"OPENAI_API_KEY": SECRET}).url
+        == "https://api.openai.com/v1/chat/completions"
+    )
     with pytest.raises(SummarizerError, match="set ANTHROPIC_API_KEY"):
-        resolve("anthropic", environ={})
+        resolve_endpoint("anthropic", environ={})
     with pytest.raises(SummarizerError, match="set OPENAI_API_KEY"):
-        resolve("openai", environ={"ANTHROPIC_API_KEY": SECRET, "OPENAI_API_KEY": " "})
+        resolve_endpoint("openai", environ={"ANTHROPIC_API_KEY": SECRET, "OPENAI_API_KEY": " "})
 
 
 def test_a_named_server_needs_no_key() -> None:
-    assert resolve("openai", base_url="http://localhost:8080", environ={}).key is None
-    assert resolve("anthropic", environ={"ANTHROPIC_BASE_URL": "http://localhost:8080"}).key is None
+    assert resolve_endpoint("openai", base_url="http://localhost:8080", environ={}).key is None
+    assert resolve_endpoint("anthropic", environ={"ANTHROPIC_BASE_URL": "http://localhost:8080"}).key is None
 
 
 def test_a_token_goes_before_a_key() -> None:
-    endpoint = resolve("anthropic", environ={"ANTHROPIC_API_KEY": "other", "ANTHROPIC_AUTH_TOKEN": SECRET})
+    endpoint = resolve_endpoint("anthropic", environ={"ANTHROPIC_API_KEY": "other", "ANTHROPIC_AUTH_TOKEN": SECRET})
     assert endpoint.key is not None
     assert (endpoint.key.reveal(), endpoint.bearer, endpoint.key_name) == (SECRET, True, "ANTHROPIC_AUTH_TOKEN")
 
@@ -49,14 +52,14 @@ def test_precedence(tmp_path: Path) -> None:
         "read_timeout = 5\ntotal_timeout = 60\n",
         "utf-8",
     )
-    filed = resolve("openai", environ={}, config=config)
+    filed = resolve_endpoint("openai", environ={}, config=config)
     assert (filed.model, filed.host, filed.read_timeout, filed.total_timeout) == ("filed", "filed.test", 5.0, 60.0)
     environ = {"OPENAI_MODEL": "env", "OPENAI_BASE_URL": "http://env.test"}
-    named = resolve("openai", environ=environ, config=config)
+    named = resolve_endpoint("openai", environ=environ, config=config)
     assert (named.model, named.host) == ("env", "env.test")
-    flagged = resolve("openai", "flag", "http://flag.test", environ=environ, config=config)
+    flagged = resolve_endpoint("openai", "flag", "http://flag.test", environ=environ, config=config)
     assert (flagged.model, flagged.host) == ("flag", "flag.test")
-    other = resolve("anthropic", environ={"ANTHROPIC_API_KEY": SECRET}, config=config)
+    other = resolve_endpoint("anthropic", environ={"ANTHROPIC_API_KEY": SECRET}, config=config)
     assert (other.host, other.model) == ("api.anthropic.com", "claude-haiku-4-5")
 
 
@@ -72,9 +75,9 @@ def test_where_the_file_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     file.parent.mkdir()
     file.write_text("[summarizer.openai]\nbase_url = 'http://filed.test'\n", "utf-8")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    assert resolve("openai", environ={}).host == "filed.test"
+    assert resolve_endpoint("openai", environ={}).host == "filed.test"
     with pytest.raises(SummarizerError, match="does not exist"):
-        resolve("openai", environ={}, config=tmp_path / "none.toml")
+        resolve_endpoint("openai", environ={}, config=tmp_path / "none.toml")
 
 
 @pytest.mark.parametrize(
@@ -101,7 +104,7 @@ def test_mistakes_in_the_file(tmp_path: Path, text: str, words: str) -> None:
     config = tmp_path / "config.toml"
     config.write_text(text, "utf-8")
     with pytest.raises(SummarizerError) as caught:
-        resolve("anthropic", base_url="http://localhost", environ={}, config=config)
+        resolve_endpoint("anthropic", base_url="http://localhost", environ={}, config=config)
     assert words in str(caught.value)
     assert str(config) in str(caught.value)
     assert "hush" not in str(caught.value)
@@ -128,7 +131,7 @@ def test_mistakes_in_the_file(tmp_path: Path, text: str, words: str) -> None:
     ],
 )
 def test_base_urls(kind: str, base: str, url: str) -> None:
-    assert resolve(kind, base_url=base, environ={}).url == url
+    assert resolve_endpoint(kind, base_url=base, environ={}).url == url
 
 
 @pytest.mark.parametrize(
@@ -136,31 +139,31 @@ def test_base_urls(kind: str, base: str, url: str) -> None:
 )
 def test_what_is_no_base_url(base: str) -> None:
     with pytest.raises(SummarizerError, match="invalid base URL") as caught:
-        resolve("openai", base_url=base, environ={})
+        resolve_endpoint("openai", base_url=base, environ={})
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("base", ["http://user:hush@h", "user:hush@h", "http://hush@h"])
 def test_no_password_in_the_url(base: str) -> None:
     with pytest.raises(SummarizerError, match="contains a user or a password") as caught:
-        resolve("openai", base_url=base, environ={})
+        resolve_endpoint("openai", base_url=base, environ={})
     assert "hush" not in str(caught.value)
 
 
 @pytest.mark.parametrize("value", ["sk-with\nline", "sk-é", "sk-\x1b[0m"])
 def test_a_key_that_no_header_can_carry(value: str) -> None:
     with pytest.raises(SummarizerError, match="OPENAI_API_KEY contains characters") as caught:
-        resolve("openai", environ={"OPENAI_API_KEY": value})
+        resolve_endpoint("openai", environ={"OPENAI_API_KEY": value})
     assert "sk-" not in str(caught.value)
 
 
 def test_unknown_kind() -> None:
     with pytest.raises(SummarizerError, match="'gemini'; available: anthropic, openai"):
-        resolve("gemini", environ={})
+        resolve_endpoint("gemini", environ={})
 
 
 def test_the_key_is_never_shown() -> None:
-    endpoint = Endpoint("openai", "http://h", "m", Key(SECRET))
+    endpoint = Endpoint("openai", "http://h", "m", ApiKey(SECRET))
     key = endpoint.key
     for text in (repr(endpoint), str(endpoint), f"{key}", f"{key!r:>20}", repr([key]), repr(vars(endpoint))):
         assert SECRET not in text
@@ -169,10 +172,10 @@ def test_the_key_is_never_shown() -> None:
         pickle.dumps(endpoint)
     assert not hasattr(key, "__dict__")
     assert copy.copy(endpoint) is not None
-    assert endpoint.redacted(f"bad {SECRET}!") == "bad [key]!"
+    assert endpoint.redact(f"bad {SECRET}!") == "bad [key]!"
 
 
 @pytest.mark.parametrize("url", ["http://host:0", "http://evil.test\\.localhost"])
 def test_a_port_or_a_host_that_cannot_be(url: str) -> None:
     with pytest.raises(SummarizerError, match="invalid base URL"):
-        resolve("openai", base_url=url, environ={"CONTEXT_TUI_CONFIG": "/nowhere"})
+        resolve_endpoint("openai", base_url=url, environ={"CONTEXT_TUI_CONFIG": "/nowhere"})

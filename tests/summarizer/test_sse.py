@@ -7,11 +7,11 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_tui.summarizer.sse import Parser, ServerEvent
+from context_tui.summarizer.sse import ServerSentEvent, SSEParser
 
 
-def parsed(*chunks: bytes) -> list[ServerEvent]:
-    parser = Parser()
+def parsed(*chunks: bytes) -> list[ServerSentEvent]:
+    parser = SSEParser()
     return [event for chunk in chunks for event in parser.feed(chunk)] + parser.finish()
 
 
@@ -49,14 +49,14 @@ def test_a_byte_order_mark_is_skipped() -> None:
 
 
 def test_events_come_as_soon_as_they_are_complete() -> None:
-    parser = Parser()
+    parser = SSEParser()
     assert parser.feed(b"data: 1\n") == []
     assert parser.feed(b"\nda") == [("message", "1")]
     assert parser.feed(b"ta: 2\n\n") == [("message", "2")]
 
 
 def test_a_long_line_in_small_pieces_is_linear() -> None:
-    parser = Parser()
+    parser = SSEParser()
     parser.feed(b"data: ")
     for _ in range(50_000):
         parser.feed(b"x" * 40)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from context_tui.policies.defect_compact import SECTIONS as DEFECT_SECTIONS
-from context_tui.summarizer.checks.summary_checks import Check, check_summary
+from context_tui.policies.defect_compact import SUMMARY_SECTIONS as DEFECT_SECTIONS
+from context_tui.summarizer.checks.summary_checks import SummaryCheck, check_summary
 from context_tui.summarizer.reply import Usage
 
 HEAD: list[dict[str, Any]] = [
@@ -51,7 +51,7 @@ GOOD = """\
 """
 
 
-def checked(summary: str = GOOD, **more: Any) -> dict[str, Check]:
+def checked(summary: str = GOOD, **more: Any) -> dict[str, SummaryCheck]:
     more = {"usage": Usage(10, None, None, 100), "stop_reason": "end_turn", "sections": DEFECT_SECTIONS, **more}
     checks = check_summary(summary, HEAD, more["usage"], more["stop_reason"], more["sections"], more.get("max_tokens"))
     return {entry.name: entry for entry in checks}

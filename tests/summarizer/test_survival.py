@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from context_tui.summarizer.checks.facts import Fact, FactKind, facts_of, pieces_of
-from context_tui.summarizer.checks.survival import Told
+from context_tui.summarizer.checks.facts import Fact, FactKind, extract_facts, extract_text_pieces
+from context_tui.summarizer.checks.survival import FactMatcher
 
 HISTORY: list[dict[str, Any]] = [
     {"type": "text", "text": "Never change the wire format of the exporter. You must run the linter before a commit."},
@@ -26,7 +26,7 @@ HISTORY: list[dict[str, Any]] = [
         "content": "ImportError: cannot import name 'jwt_decode'",
     },
 ]
-FACTS = facts_of(pieces_of((place, 0, "user", block, False) for place, block in enumerate(HISTORY)))
+FACTS = extract_facts(extract_text_pieces((place, 0, "user", block, False) for place, block in enumerate(HISTORY)))
 
 
 def fact(text: str) -> Fact:
@@ -74,8 +74,8 @@ def fact(text: str) -> Fact:
     ],
 )
 def test_kept_or_lost(text: str, summary: str, kept: bool) -> None:
-    found = Told(f"## Goal\nUpload faster\n\n## Progress\n{summary}\n").survival(fact(text))
-    assert found.kept is kept
+    found = FactMatcher(f"## Goal\nUpload faster\n\n## Progress\n{summary}\n").match_fact(fact(text))
+    assert found.preserved is kept
     if kept:
         assert found.evidence and found.evidence in summary
     else:
@@ -83,18 +83,20 @@ def test_kept_or_lost(text: str, summary: str, kept: bool) -> None:
 
 
 def test_a_loss_says_what_is_missing() -> None:
-    told = Told("- changed the wire format of the exporter; see other/init.py")
-    assert told.survival(fact("lib/init.py")).evidence == "no path ends with lib/init.py"
-    assert told.survival(fact("run_export")).evidence == "no word run_export"
-    assert told.survival(fact("8080")).evidence == "no number 8080"
-    assert told.survival(fact("Never change")).evidence == "a sentence has 4 of its 4 words and forbids nothing"
-    assert told.survival(fact("must run")).evidence == "no sentence has 3 of its 4 words; at most 0"
+    told = FactMatcher("- changed the wire format of the exporter; see other/init.py")
+    assert told.match_fact(fact("lib/init.py")).evidence == "no path ends with lib/init.py"
+    assert told.match_fact(fact("run_export")).evidence == "no word run_export"
+    assert told.match_fact(fact("8080")).evidence == "no number 8080"
+    assert told.match_fact(fact("Never change")).evidence == "a sentence has 4 of its 4 words and forbids nothing"
+    assert told.match_fact(fact("must run")).evidence == "no sentence has 3 of its 4 words; at most 0"
 
 
 def test_nothing_survives_in_nothing_and_all_in_the_history_itself() -> None:
-    assert not any(Told("").survival(each).kept for each in FACTS)
-    whole = Told("\n".join(str(block.get("text") or block.get("content") or block.get("input")) for block in HISTORY))
-    assert all(whole.survival(each).kept for each in FACTS)
+    assert not any(FactMatcher("").match_fact(each).preserved for each in FACTS)
+    whole = FactMatcher(
+        "\n".join(str(block.get("text") or block.get("content") or block.get("input")) for block in HISTORY)
+    )
+    assert all(whole.match_fact(each).preserved for each in FACTS)
     assert {each.kind for each in FACTS} == set(FactKind)
 
 
@@ -106,8 +108,8 @@ def test_a_text_has_every_fact_that_it_is_the_history_of(text: str) -> None:
         {"type": "text", "text": text},
         {"type": "tool_result", "is_error": True, "content": text},
     ]
-    facts = facts_of(pieces_of((place, 0, "user", block, False) for place, block in enumerate(blocks)))
+    facts = extract_facts(extract_text_pieces((place, 0, "user", block, False) for place, block in enumerate(blocks)))
     for summary in (text, f"## Goal\n\n{text}\n\n- more"):
-        told = Told(summary)
+        told = FactMatcher(summary)
         for each in facts:
-            assert told.survival(each).kept, (each, summary)
+            assert told.match_fact(each).preserved, (each, summary)

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from rich.color import Color, blend_rgb
 from rich.color_triplet import ColorTriplet
 
-from context_tui.tui.readable import DRAWN, contrast
+from context_tui.tui.readable import DRAWING_CHARACTERS, compute_contrast
 
 _SEQUENCE = re.compile(
     r"\x1b\[(?P<own>[<=>?]?)(?P<numbers>[\d;]*)[ $]?(?P<final>[@-~])"
@@ -108,7 +108,8 @@ class Cells:
     def reversed(self) -> list[str]:
         """What is written in bars of reversed colours."""
         words = (
-            "".join(cell.text for cell in line if "reverse" in cell.flags).strip(DRAWN + " ") for line in self.lines
+            "".join(cell.text for cell in line if "reverse" in cell.flags).strip(DRAWING_CHARACTERS + " ")
+            for line in self.lines
         )
         return list(filter(None, words))
 
@@ -123,7 +124,7 @@ class Cells:
             ink, ground = ground, ink
         if "dim" in cell.flags:
             ink = blend_rgb(ink, ground)
-        return contrast(ink, ground)
+        return compute_contrast(ink, ground)
 
     def unreadable(self, text: float = 4.5, dim: float = 3.0) -> list[Unreadable]:
         """Looks in which something to read was ever written with too little contrast, each once.
@@ -145,7 +146,7 @@ class Cells:
 
     def _write(self, text: str) -> None:
         self.seen.update(text)
-        if words := text.strip(DRAWN + " "):
+        if words := text.strip(DRAWING_CHARACTERS + " "):
             self._written.setdefault(self._pen, (self._y, words))
         for char in text:
             width = cell_len(char)

@@ -87,10 +87,10 @@ def eventful() -> Session:
 
 def file_of(path: Path, messages: list[Message]) -> SessionInfo:
     """A file of messages on disk, and what names it."""
-    from context_tui.formats.opening import choose
+    from context_tui.formats.opening import choose_session
 
     path.write_text("".join(json.dumps(message) + "\n" for message in messages))
-    return choose(path)
+    return choose_session(path)
 
 
 def app(what: Session | SessionInfo | None = None, **asked: Any) -> ContextTuiApp:

@@ -15,11 +15,11 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, Static, TextArea
 
-from context_tui.compaction.next_request import size_now
+from context_tui.compaction.next_request import compute_current_size
 from context_tui.policies.planning import plan
 from context_tui.session.memory import from_messages
-from context_tui.summarizer.checks.summary_checks import Check
-from context_tui.summarizer.plan_summary import choose
+from context_tui.summarizer.checks.summary_checks import SummaryCheck
+from context_tui.summarizer.plan_summary import choose_summarizer
 from context_tui.tui.drafts import Drafts
 from context_tui.tui.screens.apply import ApplyScreen
 from context_tui.tui.screens.apply import screen as module
@@ -72,7 +72,7 @@ async def test_the_next_request_is_told_with_the_draft_that_is_shown_and_so_larg
         assert told.startswith("next request ~") and told != shortly
         await pilot.press("a")
         await until(pilot, lambda: app.answers)
-    assert told.endswith(f"→ ~{size_now(app.answers[0].context_at()).tokens:,}")
+    assert told.endswith(f"→ ~{compute_current_size(app.answers[0].context_at()).tokens:,}")
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 36)])
@@ -124,7 +124,9 @@ async def test_secrets_are_counted_and_masked_unless_told_otherwise(masked: bool
 def test_the_proxy_is_told_before_anything_is_sent() -> None:
     _, made = planned()
     environ = {"ANTHROPIC_BASE_URL": "http://far.test", "HTTP_PROXY": "proxy.test:3128"}
-    assert "at far.test through the proxy proxy.test:3128" in where(choose(made, "anthropic", environ=environ), None)
+    assert "at far.test through the proxy proxy.test:3128" in where(
+        choose_summarizer(made, "anthropic", environ=environ), None
+    )
 
 
 async def test_cancelling_closes_the_connection_and_changes_nothing() -> None:
@@ -336,7 +338,7 @@ async def test_quitting_does_not_wait_for_the_server(pieces: int) -> None:
 
 
 async def test_quitting_does_not_wait_for_a_long_head(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "prepare", lambda plan: time.sleep(5))
+    monkeypatch.setattr(module, "prepare_summary", lambda plan: time.sleep(5))
     app = Shell(screen())
     async with app.run_test() as pilot:
         await pilot.pause()
@@ -376,7 +378,11 @@ async def test_it_fits_and_draws_nothing_a_terminal_acts_on(size: tuple[int, int
 
 
 def test_failed_checks_come_first_and_errors_before_warnings() -> None:
-    checks = [Check("a", True, "error", ""), Check("b", False, "warning", "w"), Check("c", False, "error", "[/]")]
+    checks = [
+        SummaryCheck("a", True, "error", ""),
+        SummaryCheck("b", False, "warning", "w"),
+        SummaryCheck("c", False, "error", "[/]"),
+    ]
     assert check_lines(checks).plain.splitlines() == ["✗ c: [/]", "! b: w", "✓ a"]
 
 

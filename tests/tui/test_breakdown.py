@@ -13,8 +13,8 @@ from context_tui.session.memory import from_messages
 from context_tui.tokens.accounting import compute_not_in_file
 from context_tui.tokens.breakdown import compute_breakdown
 from context_tui.tokens.estimators import bytes4
-from context_tui.tui.context_sizes import ContextSizes, context_sizes_of
-from context_tui.tui.filters import part_filter
+from context_tui.tui.context_sizes import ContextSizes, compute_context_sizes
+from context_tui.tui.filters import build_part_filter
 from context_tui.tui.view import View
 from context_tui.tui.widgets.breakdown import BreakdownView, row_line
 from context_tui.tui.widgets.breakdown_rows import Row, offenders, rows_of
@@ -26,7 +26,7 @@ from tests.tui.tuning import Alone, sample
 SESSION = sample(40, 8)
 CONTEXT = SESSION.context_at()
 PARTS = compute_breakdown(CONTEXT, compute_not_in_file(CONTEXT))
-SIZES = context_sizes_of(View(SESSION))
+SIZES = compute_context_sizes(View(SESSION))
 
 
 class Parts(Alone):
@@ -157,10 +157,10 @@ async def test_the_row_that_is_selected_stays_so_when_others_take_its_place() ->
         await pilot.press("s")
         assert app.view.rows[app.view.cursor].value == "assistant" and app.view.cursor != number
         earlier = View(SESSION).with_point(4)
-        app.view.show(earlier.context, context_sizes_of(earlier))
+        app.view.show(earlier.context, compute_context_sizes(earlier))
         assert app.view.rows[app.view.cursor].value == "assistant"
         nothing = from_messages([]).context_at()
-        app.view.show(nothing, context_sizes_of(View(from_messages([]))))
+        app.view.show(nothing, compute_context_sizes(View(from_messages([]))))
         app.view.show(CONTEXT, SIZES)
         await pilot.press("enter")
         assert app.got == [("category", app.view.rows[app.view.cursor].value)]
@@ -252,7 +252,7 @@ async def test_words_are_wrapped_and_not_cut(width: int) -> None:
 async def test_the_part_that_is_listed_is_marked() -> None:
     app = Parts()
     async with app.run_test(size=(100, 40)):
-        app.view.show(CONTEXT, SIZES, part_filter("tool", "Bash"))
+        app.view.show(CONTEXT, SIZES, build_part_filter("tool", "Bash"))
         marked = [row.text for n, row in enumerate(app.view.rows) if "●" in app.view.render_line(n).text]
         assert marked == ["Bash"]
         app.view.show(CONTEXT, SIZES)

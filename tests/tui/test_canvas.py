@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_tui.tui.glyphs import RIGHT, UP
+from context_tui.tui.glyphs import HORIZONTAL_BLOCKS, VERTICAL_BLOCKS
 from context_tui.tui.widgets.canvas import Canvas, eighths, split
 from context_tui.tui.widgets.draw import cells
 
@@ -38,7 +38,7 @@ def test_columns_stand_on_a_line_and_rows_begin_at_a_cell() -> None:
     canvas.column(0, 0, 8, "other", 9)
     canvas.write(2, 1, "words", "text")
     assert canvas.lines() == [[("████", "other")], [("  ", ""), ("wo", "text")]]
-    assert len(UP) == len(RIGHT) == 9
+    assert len(VERTICAL_BLOCKS) == len(HORIZONTAL_BLOCKS) == 9
 
 
 @given(st.lists(st.tuples(st.sampled_from("wcr"), CELL, CELL, st.integers(0, 40), st.integers(1, 4)), max_size=12))

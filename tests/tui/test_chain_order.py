@@ -12,12 +12,12 @@ from textual.widgets import Input
 
 from context_tui.app.config import SavedSettings, read_config
 from context_tui.cli import main
-from context_tui.cli.options import policy_and_params
+from context_tui.cli.options import resolve_policy
 from context_tui.formats import opening
 from context_tui.formats.opening import open_session
-from context_tui.policies.parameters import differences, params_for
-from context_tui.tui.choices import chosen_last, to_keep
-from context_tui.tui.command_line import command_line
+from context_tui.policies.parameters import build_params, find_changed_values
+from context_tui.tui.choices import build_inspector_state, restore_settings
+from context_tui.tui.command_line import format_plan_command
 from context_tui.tui.screens.dialogs import InputPrompt
 from context_tui.tui.screens.inspector import InspectorScreen
 from context_tui.tui.view import View
@@ -35,7 +35,7 @@ WINDOW = 12_000
 
 def settings_of(screen: InspectorScreen) -> Any:
     """What the chain is set to."""
-    return screen.view.settings("chain")
+    return screen.view.get_settings("chain")
 
 
 @pytest.fixture(autouse=True)
@@ -64,22 +64,29 @@ async def test_all_go_by_the_order_that_was_set(tmp_path: Path, capsys: pytest.C
         text = rows.render().plain
         assert text.index("[1] koda-microcompact") < text.index("[2] defect-microcompact")
         row = screen.query_one(Scoreboard).rows[6]
-        assert row.request and f"~{row.request.after:,}" in screen.query_one(ParameterPanel).outcome.render().plain
+        assert (
+            row.request and f"~{row.request.tokens_after:,}" in screen.query_one(ParameterPanel).outcome.render().plain
+        )
         await pilot.press("S")
         await until(pilot, lambda: isinstance(running.screen, InputPrompt))
         running.screen.query_one(Input).value = "mine"
         await pilot.press("enter")
         await until(pilot, lambda: read_config().settings)
     assert read_config().settings["mine"] == SavedSettings("chain", (f"policies={KODA},{MICRO}",))
-    policy, texts = policy_and_params("mine")
+    policy, texts = resolve_policy("mine")
     loaded = View(
-        opened_one.with_window(WINDOW), policy=policy.name, params=differences(policy, params_for(policy, texts))
+        opened_one.with_window(WINDOW),
+        policy=policy.name,
+        params=find_changed_values(policy, build_params(policy, texts)),
     )
     assert loaded.plan and loaded.plan.tokens_after == view.plan.tokens_after
-    assert loaded.settings("chain") == view.settings("chain")
-    assert chosen_last(to_keep(view, breakdown=False)) == ("chain", {"chain": {"policies": (KODA, MICRO)}}), "next time"
+    assert loaded.get_settings("chain") == view.get_settings("chain")
+    assert restore_settings(build_inspector_state(view, breakdown=False)) == (
+        "chain",
+        {"chain": {"policies": (KODA, MICRO)}},
+    ), "next time"
     by_order, by_name = (
-        command_line(view),
+        format_plan_command(view),
         f"context-tui plan {opened_one.info.path} -P mine --window {WINDOW} --firing-only",
     )
     assert f"-p policies={KODA},{MICRO}" in by_order
@@ -104,7 +111,7 @@ async def test_an_order_that_cannot_run_says_so_and_applies_nothing() -> None:
         assert [each.message for each in running._notifications] == [f"Nothing to apply: chain: {why}"]
         assert f"no plan: {why}" in " ".join(screen.query_one(ParameterPanel).outcome.render().plain.split())
         await pilot.press("backspace")
-        assert screen.view.plan and screen.view.plan.changed and settings_of(screen) == {}
+        assert screen.view.plan and screen.view.plan.has_changes and settings_of(screen) == {}
 
 
 async def test_undoing_brings_back_the_order_that_was_applied() -> None:
@@ -129,19 +136,19 @@ async def test_undoing_brings_back_the_order_that_was_applied() -> None:
 @pytest.mark.slow
 async def test_the_order_can_be_changed_while_the_session_is_being_read(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = Slow()
-    monkeypatch.setattr(opening, "scanner_for", lambda info: slow)
-    monkeypatch.setattr("context_tui.tui.loading.PACE", 0.0)
+    monkeypatch.setattr(opening, "make_scanner", lambda info: slow)
+    monkeypatch.setattr("context_tui.tui.loading.SNAPSHOT_INTERVAL_S", 0.0)
     running = app(INFO, policy="chain", settings={"chain": {"policies": (MICRO, KODA)}}, window=WINDOW)
     async with running.run_test(size=SIZE) as pilot:
         screen = await opened(pilot)
         slow.gate.release()
-        await until(pilot, lambda: len(screen.view.session) == 5 and screen.controller.reading)
+        await until(pilot, lambda: len(screen.view.session) == 5 and screen.controller.is_reading)
         await pilot.press("7")
         screen.query_one(ParameterPanel).rows.focus()
         await pilot.press("shift+right")
-        assert screen.controller.reading and settings_of(screen) == {"policies": (KODA, MICRO)}
+        assert screen.controller.is_reading and settings_of(screen) == {"policies": (KODA, MICRO)}
         slow.free = True
-        await until(pilot, lambda: not screen.controller.reading)
+        await until(pilot, lambda: not screen.controller.is_reading)
         await settled(pilot)
         assert settings_of(screen) == {"policies": (KODA, MICRO)}
         assert screen.view.plan and [step.policy for step in screen.view.plan.steps] == [KODA]

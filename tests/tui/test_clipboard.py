@@ -43,7 +43,7 @@ def test_the_program_of_the_display(
 ) -> None:
     for name in names:
         program(tmp_path, name, "")
-    found = clipboard.command({**environment, "PATH": str(tmp_path)}, platform)
+    found = clipboard.find_clipboard_command({**environment, "PATH": str(tmp_path)}, platform)
     assert (Path(found[0]).name if found else None) == expected
 
 
@@ -58,8 +58,8 @@ async def _copied(
         monkeypatch.delenv(name, raising=False)
     if ssh:
         monkeypatch.setenv("SSH_TTY", "/dev/pts/1")
-    monkeypatch.setattr(clipboard, "PATIENCE_S", 0.3)
-    monkeypatch.setattr(clipboard.done, "__defaults__", (0.3,))
+    monkeypatch.setattr(clipboard, "COPY_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(clipboard.wait_for_copy, "__defaults__", (0.3,))
     running = ContextTuiApp(session())
     async with running.run_test(size=(100, 30), notifications=True) as pilot:
         await settled(pilot)
@@ -100,13 +100,13 @@ async def test_the_last_copy_wins(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     path = tmp_path / "xclip"
     path.write_text(path.read_text().replace("#!/bin/sh\n", "#!/bin/sh\n" + first))
     environment = {**X11, "PATH": str(tmp_path)}
-    slow = clipboard.begin("first", environment)
+    slow = clipboard.start_copy("first", environment)
     assert slow is not None
     while not (tmp_path / "once").exists():
         time.sleep(0.01)
-    clipboard.give_up(slow)
-    last = clipboard.begin("last", environment)
+    clipboard.cancel_copy(slow)
+    last = clipboard.start_copy("last", environment)
     assert last is not None
-    assert await clipboard.done(last)
+    assert await clipboard.wait_for_copy(last)
     time.sleep(0.3)
     assert kept.read_text() == "last"

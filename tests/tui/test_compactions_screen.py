@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.pilot import Pilot
 
-from context_tui.compaction.recorded import by_category, recorded_compactions
-from context_tui.lab.regret.index import index_of
-from context_tui.lab.regret.returns import returns
+from context_tui.compaction.recorded import count_tokens_by_category, find_recorded_compactions
+from context_tui.lab.regret.index import build_use_index
+from context_tui.lab.regret.returns import find_reused_blocks
 from context_tui.session.facts import Compaction
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
 from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.screens.compactions.screen import CompactionsScreen
 from context_tui.tui.screens.compactions.sides import Sides, categories, header, rows, words
-from context_tui.tui.text import Reader
+from context_tui.tui.text import MessageReader
 from context_tui.tui.widgets.draw import cells
 from tests.formats.recordings import Recording, call, result, text, usage
 from tests.test_recorded_compactions import RARE, compacted
@@ -30,9 +30,9 @@ from tests.tui.inspecting import session as conversation
 
 
 def sides(session: Session, number: int) -> Sides:
-    found = recorded_compactions(session)
+    found = find_recorded_compactions(session)
     made = Sides(found[number], number, len(found))
-    made.tell(returns(found[number], index_of(session)))
+    made.tell(find_reused_blocks(found[number], build_use_index(session)))
     return made
 
 
@@ -47,8 +47,8 @@ def test_both_sides_are_one_list(tmp_path: Path) -> None:
     assert "".join(row.sign for row in full.rows) == "SSSSS==▸"
     assert [(row.before, row.after) for row in micro.rows][2] == (410, 8)
     assert full.message == 7 and micro.message == 2  # the summary; the first message with cleared content
-    assert told(rows(full, Reader(session).preview, 90, 40))[4].startswith("S      4 result  Bash make")
-    assert "reference #8" in told(rows(full, Reader(session).preview, 90, 40))[4]
+    assert told(rows(full, MessageReader(session).format_preview, 90, 40))[4].startswith("S      4 result  Bash make")
+    assert "reference #8" in told(rows(full, MessageReader(session).format_preview, 90, 40))[4]
     assert told([header(full, 90)])[0].endswith("2 of 2") and "full compaction (auto)" in told([header(full, 90)])[0]
     assert "2 blocks of that used later" in " ".join(told(words(full, 60)))
     assert any(line.startswith("tool result") for line in told(categories(full, 56)))
@@ -63,8 +63,11 @@ def test_where_no_size_is_recorded_both_are_estimated(tmp_path: Path) -> None:
     made.microcompact("t1")
     made.user("And now?")
     found = sides(made.open(tmp_path), 0)
-    assert found.found.believed_before == sum(by_category(found.found.before).values())
-    before, after = found.found.believed_before, sum(by_category(found.found.after).values())
+    assert found.found.believed_tokens_before == sum(count_tokens_by_category(found.found.context_before).values())
+    before, after = (
+        found.found.believed_tokens_before,
+        sum(count_tokens_by_category(found.found.context_after).values()),
+    )
     says = f"context {before:,} → {after:,} (estimated, as nothing is recorded here)"
     assert 0 < after < before and told(words(found, 90))[0].startswith(says)
 
@@ -82,10 +85,10 @@ def test_what_was_before_the_file_is_said_to_be_missing(tmp_path: Path) -> None:
 @given(st.integers(30, 200), st.integers(1, 50), st.integers(-3, 30))
 def test_lines_fit(width: int, height: int, at: int) -> None:
     session = conversation(compacted=True)
-    [found] = recorded_compactions(session)
+    [found] = find_recorded_compactions(session)
     made = Sides(found, 0, 1)
     made.move(at)
-    lines = rows(made, Reader(session).preview, width, height)
+    lines = rows(made, MessageReader(session).format_preview, width, height)
     assert len(lines) == min(height, len(made.rows))
     fits = max(width, 60)
     assert all(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import context_tui as ct
-from context_tui.tui.saving import saved
+from context_tui.tui.saving import save_new_file
 from context_tui.tui.screens.replay.comparison import Lane
 from context_tui.tui.screens.replay.configuration import ConfigurationScreen, text
 from context_tui.tui.screens.replay.screen import ReplayScreen
@@ -62,6 +62,6 @@ async def test_it_is_shown_copied_and_saved(tmp_path: Path, monkeypatch: pytest.
 def test_nothing_is_written_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("a.txt").write_text("mine")
-    assert saved("new", "a", "txt") == Path("a-2.txt") and Path("a.txt").read_text() == "mine"
+    assert save_new_file("new", "a", "txt") == Path("a-2.txt") and Path("a.txt").read_text() == "mine"
     Path("b.txt").symlink_to(tmp_path / "elsewhere")
-    assert saved("new", "b", "txt") == Path("b-2.txt") and not (tmp_path / "elsewhere").exists()
+    assert save_new_file("new", "b", "txt") == Path("b-2.txt") and not (tmp_path / "elsewhere").exists()

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from context_tui.policies.registry import SHOWN
+from context_tui.policies.registry import LISTED_POLICIES
 from context_tui.session.facts import Compaction, Drop, Epoch
 from context_tui.session.session import Session
 from context_tui.session.values import Explanation
-from context_tui.tui.context_events import ContextEvent, about, context_events_in, labels
-from context_tui.tui.jumps import jumps
-from context_tui.tui.marks import Marker
-from context_tui.tui.rows import Rows
+from context_tui.tui.context_events import ContextEvent, find_context_events, format_event_details, format_event_labels
+from context_tui.tui.jumps import find_jump_points
+from context_tui.tui.marks import RowMarker
+from context_tui.tui.rows import TimelineRows
 from context_tui.tui.view import Location, View
 from context_tui.tui.widgets.detail import Detail
 from context_tui.tui.widgets.recorded_line import EPOCH, FALL, line, recorded_of, request_at
@@ -24,9 +24,9 @@ from tests.tui.inspecting import CLEAR, DROP, app, eventful, opened, session, se
 FALLS = "recorded context fell by 25,760: cleared results (inferred, 11 results)"
 
 
-def events_in(rows: Rows) -> list[tuple[int, object]]:
+def events_in(rows: TimelineRows) -> list[tuple[int, object]]:
     """The rules among rows, with the message that follows each."""
-    return [(rows.message[r], event.what) for r in range(len(rows)) if (event := rows.event(r))]
+    return [(rows.message[r], event.fact) for r in range(len(rows)) if (event := rows.get_event(r))]
 
 
 def micro(made: Session) -> tuple[Session, int]:
@@ -42,12 +42,12 @@ def micro(made: Session) -> tuple[Session, int]:
 
 def test_a_clear_and_a_drop_are_rules_in_words() -> None:
     made = eventful()
-    rules = context_events_in(made)
-    assert [(rule.message, labels(made.facts, rule)[0]) for rule in rules] == [
+    rules = find_context_events(made)
+    assert [(rule.message, format_event_labels(made.facts, rule)[0]) for rule in rules] == [
         (DROP, FALLS),
         (CLEAR, "context cleared (/clear)"),
     ]
-    rows = Rows()
+    rows = TimelineRows()
     rows.grow(made)
     assert [message for message, _ in events_in(rows)] == [DROP, CLEAR]
 
@@ -61,12 +61,12 @@ def test_a_clear_and_a_drop_are_rules_in_words() -> None:
     ],
 )
 def test_a_drop_says_what_explains_it(why: Explanation | None, words: str) -> None:
-    assert labels(session().facts, ContextEvent(9, Drop(9, 5_322, 6_000, why)))[0] == words
+    assert format_event_labels(session().facts, ContextEvent(9, Drop(9, 5_322, 6_000, why)))[0] == words
 
 
 def test_a_drop_that_a_microcompaction_explains_is_told_by_the_rule_of_that() -> None:
     made, fall = micro(eventful())
-    found = [labels(made.facts, rule)[0] for rule in context_events_in(made)]
+    found = [format_event_labels(made.facts, rule)[0] for rule in find_context_events(made)]
     assert found == [
         f"11 results cleared by the runtime (auto): recorded context fell by {fall:,}",
         "context cleared (/clear)",
@@ -75,10 +75,10 @@ def test_a_drop_that_a_microcompaction_explains_is_told_by_the_rule_of_that() ->
 
 def test_what_a_compaction_kept_and_the_file_lacks_is_said() -> None:
     compaction = Compaction(0, "full", "auto", 998_659, missing_messages=16)
-    long, short = labels(session().facts, ContextEvent(0, compaction))
+    long, short = format_event_labels(session().facts, ContextEvent(0, compaction))
     assert long.endswith(", 998,659 tokens before; 16 kept records not in the file")
     assert short == "full compaction (auto); 16 kept records not in the file"
-    one = labels(session().facts, ContextEvent(0, replace(compaction, missing_messages=1)))
+    one = format_event_labels(session().facts, ContextEvent(0, replace(compaction, missing_messages=1)))
     assert one[0].endswith("; 1 kept record not in the file")
 
 
@@ -92,7 +92,7 @@ def test_a_rule_takes_the_longest_words_that_fit() -> None:
 
 
 def test_rows_follow_rules_that_become_known_late_and_several_in_one_place() -> None:
-    made, rows = eventful(), Rows()
+    made, rows = eventful(), TimelineRows()
     made.facts.epochs.pop()
     rows.grow(made)
     assert [message for message, _ in events_in(rows)] == [DROP, CLEAR + 1], "not known to be a clear yet"
@@ -106,7 +106,7 @@ def test_rows_follow_rules_that_become_known_late_and_several_in_one_place() -> 
 
 
 def test_jumps_stop_at_clears_and_drops() -> None:
-    points = {point.at: point.why for point in jumps(eventful(), "defect-microcompact", [])}
+    points = {point.at: point.reason for point in find_jump_points(eventful(), "defect-microcompact", [])}
     assert points[CLEAR] == "before the context was cleared (/clear)"
     assert points[DROP].endswith("fell by 25,760: 11 results cleared (inferred)")
 
@@ -127,24 +127,24 @@ def test_results_that_are_gone_say_how_that_is_known() -> None:
     made = eventful()
     row = made.drops[0].cleared_blocks[0]
     location = Location(made.facts.block_message[row], row)
-    for policy in SHOWN:
+    for policy in LISTED_POLICIES:
         view = View(made, at=CLEAR, policy=policy)
-        if view.plan is None or view.plan.dropped:
+        if view.plan is None or view.plan.dropped_ranges:
             continue
-        mark = Marker(view.context, view.plan).mark(*location)
+        mark = RowMarker(view.context, view.plan).find_mark(*location)
         assert (mark.glyph, mark.reason) == (".", "already cleared, inferred from a drop of the recorded size")
     view = View(micro(eventful())[0], at=CLEAR)
-    mark = Marker(view.context, view.plan).mark(*location)
-    assert (mark.word, mark.reason) == ("gone", "already cleared, recorded")
+    mark = RowMarker(view.context, view.plan).find_mark(*location)
+    assert (mark.verdict, mark.reason) == ("gone", "already cleared, recorded")
     earlier = View(made, at=DROP)
-    assert Marker(earlier.context, earlier.plan).mark(*location).word != "gone", "it was there until then"
+    assert RowMarker(earlier.context, earlier.plan).find_mark(*location).verdict != "gone", "it was there until then"
 
 
 def test_rows_before_a_clear_say_that_it_was_one() -> None:
     view = View(eventful())
-    assert "cleared since (/clear)" in Marker(view.context, view.plan).mark(3).reason
+    assert "cleared since (/clear)" in RowMarker(view.context, view.plan).find_mark(3).reason
     compacted = View(session(compacted=True))
-    assert "compacted before" in Marker(compacted.context, compacted.plan).mark(3).reason
+    assert "compacted before" in RowMarker(compacted.context, compacted.plan).find_mark(3).reason
 
 
 async def test_the_detail_says_what_happened_there_and_to_a_result() -> None:
@@ -173,7 +173,7 @@ async def test_the_detail_says_what_happened_there_and_to_a_result() -> None:
 def test_where_the_results_are_is_told_for_one_message_and_for_several() -> None:
     facts, (drop, *_) = eventful().facts, eventful().drops
     where = [
-        [*about(facts, ContextEvent(DROP, replace(drop, cleared_blocks=drop.cleared_blocks[:count])))]
+        [*format_event_details(facts, ContextEvent(DROP, replace(drop, cleared_blocks=drop.cleared_blocks[:count])))]
         for count in (0, 1, 11)
     ]
     assert [each[1:] for each in where] == [
@@ -184,12 +184,12 @@ def test_where_the_results_are_is_told_for_one_message_and_for_several() -> None
 
 
 def test_words_of_the_file_are_only_text() -> None:
-    (label, *_) = labels(session().facts, ContextEvent(4, Compaction(4, "full", "[/red]\x1b[31m")))
+    (label, *_) = format_event_labels(session().facts, ContextEvent(4, Compaction(4, "full", "[/red]\x1b[31m")))
     assert label == "full compaction by the runtime ([/red])"
 
 
 def test_a_microcompaction_whose_fall_was_not_recorded_has_no_size() -> None:
     made = session()
     made.facts.add_compaction(Compaction(10, "micro", "auto", 50_000, cleared_blocks=frozenset({3})))
-    (rule,) = context_events_in(made)
-    assert labels(made.facts, rule)[0] == "1 result cleared by the runtime (auto)"
+    (rule,) = find_context_events(made)
+    assert format_event_labels(made.facts, rule)[0] == "1 result cleared by the runtime (auto)"

@@ -21,9 +21,14 @@ from context_tui.tokens.accounting import compute_not_in_file
 from context_tui.tokens.breakdown import DuplicateRead
 from context_tui.tokens.estimate_check import Cause, EstimateCheck, SuggestedSizes
 from context_tui.tui import status
-from context_tui.tui.context_sizes import ContextSizes, context_sizes_of, fit_text, off_text
+from context_tui.tui.context_sizes import (
+    ContextSizes,
+    compute_context_sizes,
+    format_estimate_check,
+    format_estimate_error,
+)
 from context_tui.tui.screens.dialogs import InputPrompt
-from context_tui.tui.status import branches, notice
+from context_tui.tui.status import format_branches, format_notice
 from context_tui.tui.view import View
 from context_tui.tui.widgets.breakdown import BreakdownView, row_line
 from context_tui.tui.widgets.breakdown_rows import Row, rows_of
@@ -82,7 +87,7 @@ async def test_the_header_and_the_question_have_the_window_of_the_point(at: int 
 
 @pytest.mark.parametrize("width", [40, 78, 118, 158])
 def test_what_the_estimate_is_off_by_fits_the_line(width: int) -> None:
-    words = fit_text(OFF, width)
+    words = format_estimate_check(OFF, width)
     assert "19 % below the 515,912 recorded: tokenizer 123,682 more" in words
     assert len(words) <= max(width, 78)
     assert words.endswith({40: "123,682 more", 158: "images 14,000 less"}.get(width, ", …"))
@@ -91,8 +96,8 @@ def test_what_the_estimate_is_off_by_fits_the_line(width: int) -> None:
 
 def test_a_near_estimate_is_not_worth_words() -> None:
     near = replace(OFF, expected=460_000)
-    assert off_text(near) == fit_text(near, 80) == fit_text(None, 80) == ""
-    assert off_text(replace(OFF, expected=700_000)) == "36 % above the 515,912 recorded"
+    assert format_estimate_error(near) == format_estimate_check(near, 80) == format_estimate_check(None, 80) == ""
+    assert format_estimate_error(replace(OFF, expected=700_000)) == "36 % above the 515,912 recorded"
 
 
 async def test_the_fit_is_told_in_the_notice_and_is_computed_by_a_thread(
@@ -102,9 +107,9 @@ async def test_the_fit_is_told_in_the_notice_and_is_computed_by_a_thread(
 
     def sizes(view: View, checkpoint: Callable[[], object], ruler: object) -> ContextSizes:
         threads.append(threading.current_thread())
-        return replace(context_sizes_of(view), fit=OFF)
+        return replace(compute_context_sizes(view), estimate_check=OFF)
 
-    monkeypatch.setattr("context_tui.tui.workers.context_sizes_of", sizes)
+    monkeypatch.setattr("context_tui.tui.workers.compute_context_sizes", sizes)
     running = app()
     async with running.run_test(size=(160, 44)) as pilot:
         await settled(pilot)
@@ -117,7 +122,7 @@ async def test_the_fit_is_told_in_the_notice_and_is_computed_by_a_thread(
         await settled(pilot)
         assert len(threads) == 2 and threading.main_thread() not in threads
         screen = inspector(running)
-        assert screen.controller.computed.sizes(screen.view) is not None
+        assert screen.controller.analysis.get_context_sizes(screen.view) is not None
 
 
 def test_the_notice_computes_no_fit() -> None:
@@ -126,17 +131,17 @@ def test_the_notice_computes_no_fit() -> None:
 
 def test_left_branches_are_told_with_what_opens_one() -> None:
     made = open_session(SAMPLES / "compacted-session.jsonl")
-    said = [branches(made, width) for width in (118, 78, 60)]
+    said = [format_branches(made, width) for width in (118, 78, 60)]
     assert said[0].endswith("on a rewound branch   open it: context-tui compacted-session.jsonl#branch-1")
     assert said[1:] == [
         "5 messages, 2 requests on a rewound branch: compacted-session.jsonl#branch-1",
         "5 messages, 2 requests on a rewound branch: #branch-1",
     ]
-    assert notice(View(made), [], None, 118) == said[0]
+    assert format_notice(View(made), [], None, 118) == said[0]
     assert open_session(f"{SAMPLES / 'compacted-session.jsonl'}#branch-1").length == 23
     made.facts.branches.append(Branch("branch-2", 3, 1))
-    assert branches(made, 200).startswith("8 messages, 3 requests on 2 rewound branches   open the first: ")
-    assert branches(session(), 80) == ""
+    assert format_branches(made, 200).startswith("8 messages, 3 requests on 2 rewound branches   open the first: ")
+    assert format_branches(session(), 80) == ""
 
 
 async def test_the_header_counts_left_branches() -> None:
@@ -156,7 +161,7 @@ def text_of(row: Row, width: int) -> str:
 def shown(**sizes: object) -> list[Row]:
     """The rows of the breakdown of the usual session, with other sizes."""
     view = View(session())
-    return rows_of(view.context, replace(context_sizes_of(view), **sizes))  # type: ignore[arg-type]
+    return rows_of(view.context, replace(compute_context_sizes(view), **sizes))  # type: ignore[arg-type]
 
 
 def test_what_recorded_sizes_suggest_stands_beside_the_estimate() -> None:
@@ -195,7 +200,7 @@ def test_every_cause_is_listed_with_its_tokens() -> None:
 
 def test_only_paths_of_which_lines_were_read_again_are_listed() -> None:
     view = View(session())
-    parts = context_sizes_of(view).parts
+    parts = compute_context_sizes(view).breakdown
     reads = [DuplicateRead("src/auth0.py", 6, 900, 700), DuplicateRead("src/auth1.py", 4, 800, 0)]
     rows = rows_of(view.context, ContextSizes(replace(parts, duplicate_reads=reads, by_file=[])))
     assert [(row.value, row.tokens) for row in rows if row.kind == "path"] == [("src/auth0.py", 700)]
@@ -217,9 +222,9 @@ def test_what_is_unknown_of_a_recording_is_in_a_copy_of_it_too(tmp_path: Path) -
         recording.user(f"Question {number}. " * 60)
         recording.assistant(text("So. " * 60), use=usage(9_000 * (number + 1)))
     made = recording.open(tmp_path)
-    parts = context_sizes_of(View(made)).parts.by_category
+    parts = compute_context_sizes(View(made)).breakdown.by_category
     copy = apply(made, plan(made, "manual", cut=6), "What was done.")
-    again = context_sizes_of(View(copy)).parts.by_category
+    again = compute_context_sizes(View(copy)).breakdown.by_category
     assert 0 < again["not_in_file"] == parts["not_in_file"] < (compute_not_in_file(copy.context_at()) or 0)
 
 
@@ -235,6 +240,6 @@ def test_a_prompt_is_told_only_where_the_first_recorded_request_is_near_the_begi
     made = recording.open(tmp_path)
     copy = apply(made, plan(made, "manual", cut=8), "What was done.")
     for each in (made, copy):
-        hidden = context_sizes_of(View(each)).parts.by_category["not_in_file"]
+        hidden = compute_context_sizes(View(each)).breakdown.by_category["not_in_file"]
         assert (hidden > 0) == (silent == 1)
     assert compute_not_in_file(made.context_at())

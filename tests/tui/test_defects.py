@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import context_tui as ct
-from context_tui.library.discover import HERE, Entry
+from context_tui.library.discover import THIS_PROJECT, SessionEntry
 from context_tui.session.session import SessionInfo
 from context_tui.summarizer import plan_summary
 from context_tui.tui.screens import calibration
@@ -32,8 +32,8 @@ def fail(*_: Any, **__: Any) -> Any:
     raise RuntimeError(HIDDEN)
 
 
-def found(folder: Path, name: str) -> Entry:
-    return Entry(SessionInfo(write(folder / f"{name}.jsonl", "Hello"), "", time=1.0, bytes=10), HERE)
+def found(folder: Path, name: str) -> SessionEntry:
+    return SessionEntry(SessionInfo(write(folder / f"{name}.jsonl", "Hello"), "", time=1.0, bytes=10), THIS_PROJECT)
 
 
 async def is_told(app: Shell[Any], pilot: Any, words: str) -> None:
@@ -45,7 +45,7 @@ async def is_told(app: Shell[Any], pilot: Any, words: str) -> None:
 
 
 async def test_finding_that_fails_ends_and_what_was_found_can_be_opened(tmp_path: Path) -> None:
-    def find() -> Iterator[list[Entry]]:
+    def find() -> Iterator[list[SessionEntry]]:
         yield [found(tmp_path, "one"), found(tmp_path, "two")]
         fail()
 
@@ -76,12 +76,12 @@ async def test_a_defect_in_writing_a_summary_leaves_the_session_and_can_be_tried
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     session, plan = planned()
-    monkeypatch.setattr(applying, "write", fail)
+    monkeypatch.setattr(applying, "write_summary", fail)
     app = Shell(ApplyScreen(session, plan, kind="extract"))
     async with app.run_test(size=(100, 30)) as pilot:
         await is_told(app, pilot, "Could not write the summary")
         assert app.first.phase is Phase.FAILED
-        monkeypatch.setattr(applying, "write", plan_summary.write)
+        monkeypatch.setattr(applying, "write_summary", plan_summary.write_summary)
         await pilot.press("r")
         await until(pilot, lambda: app.first.phase is Phase.DONE)
 

@@ -13,13 +13,13 @@ from textual.app import App, ComposeResult
 from textual.content import Content
 
 from context_tui.session.memory import from_messages
-from context_tui.tui.diffs import diff, edits_in, patch_in, patch_lines
-from context_tui.tui.document import LIMIT, Subject, pieces
-from context_tui.tui.finding import find, places
-from context_tui.tui.images import describe_image, size_of
-from context_tui.tui.marks import Mark, Marker
+from context_tui.tui.diffs import compute_diff, find_edits, find_patch, parse_patch
+from context_tui.tui.document import MAX_SHOWN_CHARS, DocumentSource, build_document
+from context_tui.tui.finding import find_all_text, find_text
+from context_tui.tui.images import describe_image, read_image_size
+from context_tui.tui.marks import RowMark, RowMarker
 from context_tui.tui.request_info import describe_request
-from context_tui.tui.runtime_sizes import runtime_sizes_of
+from context_tui.tui.runtime_sizes import compute_runtime_sizes
 from context_tui.tui.view import Location, View
 from context_tui.tui.widgets.detail import Detail
 from tests.tui.fakes import drawn
@@ -28,13 +28,13 @@ from tests.tui.inspecting import session
 Block = dict[str, Any]
 
 
-def of(*blocks: Block, role: str = "assistant") -> Subject:
+def of(*blocks: Block, role: str = "assistant") -> DocumentSource:
     made = from_messages([{"role": role, "content": list(blocks)}])
-    return Subject(made, Location(0), list(blocks), Marker(made.context_at(), None).mark(0))
+    return DocumentSource(made, Location(0), list(blocks), RowMarker(made.context_at(), None).find_mark(0))
 
 
-def lines(subject: Subject) -> list[tuple[str, str]]:
-    return [(part.look, part.mark + part.text) for part in pieces(subject)]
+def lines(subject: DocumentSource) -> list[tuple[str, str]]:
+    return [(part.style, part.mark + part.text) for part in build_document(subject)]
 
 
 def call(name: str, arguments: Any) -> Block:
@@ -62,12 +62,12 @@ def test_a_written_file_and_a_patch_have_marks_too() -> None:
 
 def test_long_edits_are_not_compared() -> None:
     many = "\n".join(map(str, range(3_000)))
-    assert {line.mark for line in diff(many, many)} == {"-", "+"}
-    assert edits_in({"edits": [{"old_string": "a", "new_string": "b"}, {"oldText": "c", "newText": "d"}]}) == [
+    assert {line.mark for line in compute_diff(many, many)} == {"-", "+"}
+    assert find_edits({"edits": [{"old_string": "a", "new_string": "b"}, {"oldText": "c", "newText": "d"}]}) == [
         ("a", "b"),
         ("c", "d"),
     ]
-    assert patch_in({"x": 1}) is None and edits_in("text") == [] and next(patch_lines("+a")).mark == "+"
+    assert find_patch({"x": 1}) is None and find_edits("text") == [] and next(parse_patch("+a")).mark == "+"
 
 
 def test_hidden_thinking_says_so() -> None:
@@ -84,8 +84,8 @@ def test_images_are_described() -> None:
     block = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": png(640, 480)}}
     assert describe_image(block) == "image/png, 0 KB, 640 × 480 pixels"
     jpeg = b"\xff\xd8\xff\xe0\0\4\0\0\xff\xc0\0\x11\x08" + (480).to_bytes(2) + (640).to_bytes(2) + b"\0\0\0"
-    assert size_of(base64.b64encode(jpeg).decode()) == (640, 480)
-    assert size_of("AAAA") is None and size_of("not base64 é") is None
+    assert read_image_size(base64.b64encode(jpeg).decode()) == (640, 480)
+    assert read_image_size("AAAA") is None and read_image_size("not base64 é") is None
     assert describe_image({"source": {"url": "https://a/\x1b[31m"}}) == "image, https://a/"
 
 
@@ -99,21 +99,21 @@ def test_a_cleared_result_shows_before_and_after() -> None:
     assert view.plan is not None
     row = next(iter(view.plan.changes))
     location = Location(view.session.facts.block_message[row], row)
-    mark = Marker(view.context, view.plan).mark(*location)
-    subject = Subject(view.session, location, view.session.content.blocks(location.message), mark, view.plan)
+    mark = RowMarker(view.context, view.plan).find_mark(*location)
+    subject = DocumentSource(view.session, location, view.session.content.blocks(location.message), mark, view.plan)
     found = lines(subject)
     assert found[0][0] == "cleared" and "would be cleared: 900 tokens become" in found[0][1]
     assert found[2][1].startswith("[tool output cleared to save context")
     assert ("heading", "before") in found and any(text.startswith("import jwt") for _, text in found)
-    told = [text for _, text in lines(replace(subject, note="recorded"))]
+    told = [text for _, text in lines(replace(subject, request_note="recorded"))]
     assert told[1] == "recorded" and told[told.index("before") + 1].startswith("import jwt")
 
 
 def test_only_the_selected_result_is_shown() -> None:
     made = session()
     row = list(made.facts.blocks_of(2))[1]
-    mark = Marker(made.context_at(), None).mark(2, row)
-    found = lines(Subject(made, Location(2, row), made.content.blocks(2), mark))
+    mark = RowMarker(made.context_at(), None).find_mark(2, row)
+    found = lines(DocumentSource(made, Location(2, row), made.content.blocks(2), mark))
     assert [text for _, text in found if text] == ["0 passed"]
 
 
@@ -139,7 +139,7 @@ class Shows(App[None]):
 
     CSS_PATH = "../../context_tui/tui/app.tcss"
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: DocumentSource) -> None:
         super().__init__()
         self.subject = subject
 
@@ -161,7 +161,7 @@ async def test_ten_megabytes_are_cut_with_a_note_and_paged_on() -> None:
         await pilot.pause()
         assert "9,800,000 more characters; press x to show more" in drawn(app)
         await pilot.press("x")
-        assert app.detail._subject is not None and app.detail._subject.extent.limit == LIMIT * 10
+        assert app.detail._subject is not None and app.detail._subject.extent.limit == MAX_SHOWN_CHARS * 10
 
 
 async def test_the_place_stays_when_only_the_fate_changes() -> None:
@@ -171,7 +171,7 @@ async def test_the_place_stays_when_only_the_fate_changes() -> None:
         await pilot.pause()
         app.detail.scroll_to(y=100, animate=False)
         await pilot.pause()
-        app.detail.read(replace(subject, mark=Mark("=", "protected", "kept: recent")), Content("0"), Content(""))
+        app.detail.read(replace(subject, mark=RowMark("=", "protected", "kept: recent")), Content("0"), Content(""))
         await pilot.pause()
         assert app.detail.scroll_offset.y == 100
 
@@ -188,23 +188,27 @@ async def test_what_was_found_is_shown(needle: str, shown: str) -> None:
 
 def test_what_each_runtime_believed_is_said_where_a_model_was_called() -> None:
     made = session()
-    runtime_sizes = runtime_sizes_of(made)
-    assert runtime_sizes.describe(0) == runtime_sizes.describe(2) == runtime_sizes.describe(len(made)) == ""
-    assert runtime_sizes.describe(1).endswith(
+    runtime_sizes = compute_runtime_sizes(made)
+    assert runtime_sizes.format_sizes(0) == runtime_sizes.format_sizes(2) == runtime_sizes.format_sizes(len(made)) == ""
+    assert runtime_sizes.format_sizes(1).endswith(
         " (an estimate, as nothing was recorded before it), agent-sdk unknown (no recorded usage)"
     )
     believed = runtime_sizes.by_runtime["defect"].tokens[3]
     added = believed - made.facts.requests[0].context
     assert 0 < added < 2_000
-    assert runtime_sizes.describe(3) == (
+    assert runtime_sizes.format_sizes(3) == (
         f"what each runtime takes the context's size to be here: defect {believed:,} (last recorded + estimate), "
         "agent-sdk 10 (uncached input tokens of the last reply)"
     )
-    assert not runtime_sizes.knows(session(), 3)
+    assert not runtime_sizes.covers(session(), 3)
 
 
 def test_what_was_believed_stands_below_what_was_recorded() -> None:
-    subject = replace(of({"type": "text", "text": "Hi."}), note="recorded: 9,410 tokens in", belief="believed: 9,000")
+    subject = replace(
+        of({"type": "text", "text": "Hi."}),
+        request_note="recorded: 9,410 tokens in",
+        runtime_sizes_note="believed: 9,000",
+    )
     assert [text for _, text in lines(subject)][:3] == ["recorded: 9,410 tokens in", "believed: 9,000", ""]
 
 
@@ -270,7 +274,9 @@ async def test_a_match_in_a_message_that_is_opened_later_is_shown() -> None:
 
 
 async def test_what_is_said_about_a_message_is_no_match() -> None:
-    subject = replace(of({"type": "text", "text": "line\n" * 100 + "recorded at last"}), note="recorded: 9 tokens in")
+    subject = replace(
+        of({"type": "text", "text": "line\n" * 100 + "recorded at last"}), request_note="recorded: 9 tokens in"
+    )
     app = Shows(subject)
     async with app.run_test(size=(80, 20)) as pilot:
         await pilot.pause()
@@ -286,7 +292,7 @@ def test_a_text_is_found_in_parts_as_in_the_whole(text: str, needle: str) -> Non
         (at for at in range(len(text)) if (text[at:] if exact else text[at:].lower()).startswith(needle)), -1
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("context_tui.tui.finding.STEP", 5)
-        assert find(text, needle) == expected
-        found = [*places(text, needle)]
+        patch.setattr("context_tui.tui.finding.LOWERCASE_CHUNK", 5)
+        assert find_text(text, needle) == expected
+        found = [*find_all_text(text, needle)]
     assert found[:1] == ([expected] if expected >= 0 else []) and found == sorted(set(found))

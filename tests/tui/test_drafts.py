@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from textual.widgets import Static, TextArea
 
 from context_tui.summarizer.reply import Summary, Usage
-from context_tui.tui.drafts import Draft, Drafts, Ending, draft_to_begin_with, plan_key
+from context_tui.tui.drafts import Draft, DraftEnding, Drafts, compute_plan_key, find_initial_draft
 from context_tui.tui.screens.apply import ApplyScreen
 from context_tui.tui.screens.apply.keys import KEYS
 from context_tui.tui.screens.apply.screen import Phase
@@ -102,7 +102,7 @@ async def test_stopping_in_the_middle_keeps_what_came() -> None:
         await pilot.press("enter")
         await until(pilot, lambda: summary(app) == GOOD.strip())
         await until(pilot, lambda: app.first.phase is Phase.DONE)
-        assert [each.ending for each in app.first.drafts] == [Ending.FINISHED, Ending.STOPPED]
+        assert [each.ending for each in app.first.drafts] == [DraftEnding.FINISHED, DraftEnding.STOPPED]
         assert app.first.drafts[1].text == written.strip()
         assert footer(app) == ["accept", "edit", "write again", "draft", "close", "pane"]
 
@@ -115,7 +115,7 @@ async def test_stopping_and_sending_again_in_one_burst() -> None:
         for key in ("escape", "enter"):
             app.simulate_key(key)
         await until(pilot, lambda: app.first.phase is Phase.DONE and len(server.bodies) == 2)
-        assert [each.ending for each in app.first.drafts] == [Ending.FINISHED, Ending.STOPPED]
+        assert [each.ending for each in app.first.drafts] == [DraftEnding.FINISHED, DraftEnding.STOPPED]
         assert summary(app) == GOOD.strip()
 
 
@@ -147,7 +147,7 @@ async def test_a_server_that_dies_in_the_middle_leaves_a_draft_and_enter_sends_a
         await pilot.press("enter")
         await until(pilot, lambda: app.first.phase is Phase.DONE)
         assert summary(app) == GOOD.strip()
-        assert [each.ending for each in app.first.drafts] == [Ending.FINISHED, Ending.CUT_OFF]
+        assert [each.ending for each in app.first.drafts] == [DraftEnding.FINISHED, DraftEnding.CUT_OFF]
 
 
 async def test_failing_again_in_one_burst_of_keys() -> None:
@@ -204,11 +204,11 @@ async def test_what_a_first_model_wrote_is_kept_when_another_is_asked() -> None:
         await until(pilot, lambda: app.first.phase is Phase.READY)
         await pilot.press("enter")
         await until(pilot, lambda: app.first.phase is Phase.DONE)
-        assert [(each.by, each.ending) for each in app.first.drafts] == [
-            ("own-model", Ending.FINISHED),
-            ("asked", Ending.CUT_OFF),
+        assert [(each.author, each.ending) for each in app.first.drafts] == [
+            ("own-model", DraftEnding.FINISHED),
+            ("asked", DraftEnding.CUT_OFF),
         ]
-        assert app.first.drafts[1].why == "the server closed the connection"
+        assert app.first.drafts[1].cause == "the server closed the connection"
 
 
 async def test_a_screen_that_is_taken_away_keeps_what_came() -> None:
@@ -217,7 +217,7 @@ async def test_a_screen_that_is_taken_away_keeps_what_came() -> None:
     async with app.run_test() as pilot:
         await begun(pilot, app)
         await app.pop_screen()
-    assert [each.ending for each in drafts.of(plan_key(*planned()))] == [Ending.STOPPED]
+    assert [each.ending for each in drafts.list_drafts(compute_plan_key(*planned()))] == [DraftEnding.STOPPED]
 
 
 async def test_a_draft_that_is_not_whole_is_accepted_only_after_a_question() -> None:
@@ -254,7 +254,7 @@ async def test_editing_a_cut_draft_keeps_the_models_text_and_still_asks() -> Non
         await pilot.press("e")
         app.first.query_one(TextArea).text = GOOD
         await pilot.press("escape")
-        assert [each.edited for each in app.first.drafts] == [True, False]
+        assert [each.is_edited for each in app.first.drafts] == [True, False]
         assert app.first.drafts[1].text == written
         await pilot.press("a")
         assert isinstance(app.screen, ChoicePrompt)
@@ -309,7 +309,7 @@ async def test_a_draft_is_not_written_again_by_another_server_than_before() -> N
     again = Shell(screen(Server(), drafts, kind="extract", environ=environ))
     async with again.run_test() as pilot:
         await until(pilot, lambda: again.first.prepared)
-        assert again.first.shown is not None and again.first.shown.ending is Ending.STOPPED
+        assert again.first.shown is not None and again.first.shown.ending is DraftEnding.STOPPED
         assert "asked at localhost:7" in drawn(again)
 
 
@@ -330,14 +330,14 @@ async def test_the_inspector_finds_the_drafts_of_a_plan_again() -> None:
             await pilot.press(*keys)
             assert opened.shown is not None and opened.shown.text.startswith("WX")
             assert "2 drafts  ● 2 finished" in drawn(running)
-            assert running.drafts.of(plan_key(opened.session, opened.plan)) == opened.drafts
+            assert running.drafts.list_drafts(compute_plan_key(opened.session, opened.plan)) == opened.drafts
             await pilot.press("escape")
             await until(pilot, lambda: running.screen is inspector(running))
 
 
 async def test_what_is_edited_while_the_messages_are_read_is_not_lost() -> None:
     drafts = Drafts()
-    drafts.add(plan_key(*planned()), "anthropic", "m", written("whole"))
+    drafts.add(compute_plan_key(*planned()), "anthropic", "m", written("whole"))
     app = Shell(screen(Server(), drafts))
     async with app.run_test() as pilot:
         app.first.prepared, app.first.phase = None, Phase.DONE
@@ -410,23 +410,23 @@ def written(text: str, model: str = "m") -> Summary:
 
 def test_drafts_are_numbered_newest_first_and_each_once() -> None:
     drafts = Drafts()
-    first = drafts.add("p", "anthropic", "m", written("half"), Ending.CUT_OFF, "the server closed the connection")
+    first = drafts.add("p", "anthropic", "m", written("half"), DraftEnding.CUT_OFF, "the server closed the connection")
     second = drafts.add("p", "anthropic", "m", written("whole"))
     assert drafts.add("p", "anthropic", "m", written("whole")) is second
-    assert drafts.of("p") == [second, first]
-    assert not drafts.of("q")
+    assert drafts.list_drafts("p") == [second, first]
+    assert not drafts.list_drafts("q")
     edited = drafts.edit("p", second, "by hand")
     assert drafts.edit("p", edited, "by hand, twice").number == edited.number == 3
-    assert [each.text for each in drafts.of("p")] == ["by hand, twice", "whole", "half"]
+    assert [each.text for each in drafts.list_drafts("p")] == ["by hand, twice", "whole", "half"]
     assert ended(first) == "cut off after est. 1 token: the server closed the connection"
 
 
 def test_a_models_draft_is_shown_first_and_an_extract_only_when_edited() -> None:
     drafts = Drafts()
     extract = drafts.add("p", "extract", "extract", written("quoted", ""))
-    assert draft_to_begin_with(drafts.of("p")) is None
+    assert find_initial_draft(drafts.list_drafts("p")) is None
     edited = drafts.edit("p", extract, "by hand")
-    assert draft_to_begin_with(drafts.of("p")) is edited
+    assert find_initial_draft(drafts.list_drafts("p")) is edited
 
 
 def test_the_list_shows_the_drafts_around_the_shown_one() -> None:
@@ -447,7 +447,7 @@ async def test_quitting_asks_where_a_draft_would_be_lost() -> None:
         await settled(pilot)
         running.drafts.add("a plan", "anthropic", "m", Summary("What was done.", "m", Usage(), "end_turn", 1.0))
         running.drafts.add("a plan", "extract", "extract", Summary("What was said.", "", Usage(), "end_turn", 1.0))
-        assert running.drafts.waiting == 1, "an extract is made again in no time"
+        assert running.drafts.unaccepted_count == 1, "an extract is made again in no time"
         await pilot.press("q")
         await until(pilot, lambda: isinstance(running.screen, ChoicePrompt))
         assert "1 summary that was written is not accepted" in drawn(running)

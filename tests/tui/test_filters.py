@@ -13,16 +13,16 @@ from context_tui.session.facts import Compaction
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag, Kind
-from context_tui.tui.filter_counts import FilterCounts, possible_verdicts
-from context_tui.tui.filters import EVERYTHING, KINDS, SIZES, Filter, label, part_filter
-from context_tui.tui.jumps import next_changed
-from context_tui.tui.listing import listed, shown_tokens
-from context_tui.tui.marks import CHANGED, GLYPHS, Marker
-from context_tui.tui.rows import WHOLE, Rows
+from context_tui.tui.filter_counts import FilterCounts, find_possible_verdicts
+from context_tui.tui.filters import NO_FILTER, ROW_KINDS, SIZE_STEPS, RowFilter, build_part_filter, get_kind_label
+from context_tui.tui.jumps import find_next_changed
+from context_tui.tui.listing import count_shown_tokens, list_rows
+from context_tui.tui.marks import CHANGED_VERDICTS, VERDICT_GLYPHS, RowMarker
+from context_tui.tui.rows import WHOLE_MESSAGE, TimelineRows
 from context_tui.tui.screens.filters import WIDTH, Choice, FilterScreen, draw_line, lines_of
 from context_tui.tui.screens.inspector import InspectorScreen
-from context_tui.tui.search import Found, Search
-from context_tui.tui.view import Applied, Location, View
+from context_tui.tui.search import Search, SearchReport
+from context_tui.tui.view import AppliedPlan, Location, View
 from context_tui.tui.widgets.breakdown import BreakdownView
 from context_tui.tui.widgets.draw import cells
 from context_tui.tui.widgets.row_paint import Columns
@@ -44,11 +44,11 @@ def with_errors(made: Session) -> Session:
     return made
 
 
-def looked_at(view: View) -> tuple[Rows, Marker]:
+def looked_at(view: View) -> tuple[TimelineRows, RowMarker]:
     """The rows and marks of a view."""
-    rows = Rows()
+    rows = TimelineRows()
     rows.grow(view.session)
-    return rows, Marker(view.context, view.plan, view.applied.marks if view.applied else None)
+    return rows, RowMarker(view.context, view.plan, view.applied.marks if view.applied else None)
 
 
 def cleared_before() -> View:
@@ -63,22 +63,22 @@ VIEWS = [
     *(View(with_errors(sample(12, 4)), policy=policy) for policy in POLICIES),
     View(with_errors(session(compacted=True)), policy="defect-microcompact", at=30),
     cleared_before(),
-    View(session(), applied=Applied("manual", "done", {5: "cleared", 7: "truncated"})),
+    View(session(), applied=AppliedPlan("manual", "done", {5: "cleared", 7: "truncated"})),
 ]
 CHOICES: list[Choice] = [
-    *(("category", kind) for kind in KINDS),
-    *(("verdict", word) for word in (*GLYPHS, "kept")),
-    *(("min_tokens", size) for size in SIZES),
+    *(("category", kind) for kind in ROW_KINDS),
+    *(("verdict", word) for word in (*VERDICT_GLYPHS, "kept")),
+    *(("min_tokens", size) for size in SIZE_STEPS),
     *(("tool", tool) for tool in ("Read", "Bash", "Nope")),
     ("in_context", True),
     ("path", "src/auth.py"),
 ]
 CONDITIONS = [
-    EVERYTHING,
-    Filter(category="error"),
-    Filter(tool="Read", min_tokens=500),
-    Filter(verdict="kept", in_context=True),
-    Filter(path="src/auth.py"),
+    NO_FILTER,
+    RowFilter(category="error"),
+    RowFilter(tool="Read", min_tokens=500),
+    RowFilter(verdict="kept", in_context=True),
+    RowFilter(path="src/auth.py"),
 ]
 
 
@@ -86,62 +86,67 @@ CONDITIONS = [
 def test_counts_are_what_is_listed(view: View) -> None:
     rows, marker = looked_at(view)
     for now, (kind, value) in product(CONDITIONS, CHOICES):
-        wanted = now if getattr(now, kind) == value else now.with_(kind, value)
+        wanted = now if getattr(now, kind) == value else now.toggle_condition(kind, value)
         counts = FilterCounts(rows, marker, wanted.path)
         assert counts.advance()
-        found = [row for row in listed(rows, marker, wanted, False) if rows.block[row] >= WHOLE]
-        assert counts.of(wanted) == len(found), (wanted, view.policy)
-        assert counts.counted == rows.count == counts.of(EVERYTHING) or wanted.path
+        found = [row for row in list_rows(rows, marker, wanted, False) if rows.block[row] >= WHOLE_MESSAGE]
+        assert counts.count_matching(wanted) == len(found), (wanted, view.policy)
+        assert counts.counted_rows == rows.listable_count == counts.count_matching(NO_FILTER) or wanted.path
 
 
 def test_counting_goes_on_where_it_stopped() -> None:
     rows, marker = looked_at(View(sample(200, 4)))
     counts = FilterCounts(rows, marker)
-    assert not counts.advance(0) and 0 < counts.counted < rows.count
+    assert not counts.advance(0) and 0 < counts.counted_rows < rows.listable_count
     while not counts.advance(0):
         pass
-    assert counts.counted == rows.count
+    assert counts.counted_rows == rows.listable_count
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=lambda view: f"{view.policy} {view.applied or ''}"[:30])
 def test_every_verdict_that_occurs_is_offered_and_none_that_cannot(view: View) -> None:
     rows, marker = looked_at(view)
-    occur = {marker.mark(m, b).word for m, b in zip(rows.message, rows.block, strict=True) if b >= WHOLE}
-    offered = possible_verdicts(marker, len(view.session))
+    occur = {
+        marker.find_mark(m, b).verdict for m, b in zip(rows.message, rows.block, strict=True) if b >= WHOLE_MESSAGE
+    }
+    offered = find_possible_verdicts(marker, len(view.session))
     assert occur <= set(offered) <= occur | {"kept", "protected"}
-    changed = CHANGED & set(offered)
-    assert changed == CHANGED & occur, "what no row has is not offered"
+    changed = CHANGED_VERDICTS & set(offered)
+    assert changed == CHANGED_VERDICTS & occur, "what no row has is not offered"
 
 
 def test_errors_are_a_kind_of_their_own_and_results_too() -> None:
     rows, marker = looked_at(View(with_errors(session())))
     counts = FilterCounts(rows, marker)
     counts.advance()
-    assert counts.of(Filter(category="error")) == 9 and counts.of(Filter(category="tool_result")) == 36
-    assert Filter(category="error").describe() == "errors"
+    assert (
+        counts.count_matching(RowFilter(category="error")) == 9
+        and counts.count_matching(RowFilter(category="tool_result")) == 36
+    )
+    assert RowFilter(category="error").describe() == "errors"
 
 
 def test_what_was_cleared_before_counts_as_it_stands() -> None:
     view = cleared_before()
     rows, marker = looked_at(view)
-    gone = next(r for r in range(len(rows)) if marker.mark(rows.message[r], rows.block[r]).word == "gone")
-    assert shown_tokens(rows, marker, gone) < 20 < 400 < rows.tokens[gone]
-    assert gone not in listed(rows, marker, Filter(min_tokens=400), False)
-    by_size = listed(rows, marker, EVERYTHING, True)
-    sizes = [shown_tokens(rows, marker, row) for row in by_size]
+    gone = next(r for r in range(len(rows)) if marker.find_mark(rows.message[r], rows.block[r]).verdict == "gone")
+    assert count_shown_tokens(rows, marker, gone) < 20 < 400 < rows.tokens[gone]
+    assert gone not in list_rows(rows, marker, RowFilter(min_tokens=400), False)
+    by_size = list_rows(rows, marker, NO_FILTER, True)
+    sizes = [count_shown_tokens(rows, marker, row) for row in by_size]
     assert sizes == sorted(sizes, reverse=True)
 
 
 def test_a_part_of_the_context_is_listed_and_nothing_else() -> None:
-    now = Filter(verdict="cleared", min_tokens=500)
-    only = now.for_part("tool", "Bash")
-    assert only == part_filter("tool", "Bash") == Filter(tool="Bash", in_context=True)
-    assert only.describe() == "Bash, in context" and only.for_part("tool", "Bash") == EVERYTHING
+    now = RowFilter(verdict="cleared", min_tokens=500)
+    only = now.toggle_part("tool", "Bash")
+    assert only == build_part_filter("tool", "Bash") == RowFilter(tool="Bash", in_context=True)
+    assert only.describe() == "Bash, in context" and only.toggle_part("tool", "Bash") == NO_FILTER
 
 
 def test_choices_fit_their_lines_and_say_what_they_list() -> None:
     facts = sample(3, 3).facts
-    now = Filter(path="/a/very/long/path" * 5 + "/end.py")
+    now = RowFilter(path="/a/very/long/path" * 5 + "/end.py")
     lines = list(lines_of(facts, now, ["cleared", "protected"], "defect-microcompact"))
     for each, chosen, count in product(lines, (True, False), (None, 0, 36_123)):
         assert cells(draw_line(each, chosen, count)) == WIDTH
@@ -158,7 +163,7 @@ def test_the_frame_says_how_many_of_how_many_at_any_width() -> None:
 
     for width, focused in product((57, 74, 78, 90, 120), (True, False)):
         told = shown_text(23, 1_337, focused)
-        strip = paint_column_heads(Columns.of(width, 99), label("cleared"), FRAME, told=told)
+        strip = paint_column_heads(Columns.of(width, 99), get_kind_label("cleared"), FRAME, told=told)
         assert strip.cell_length == width and "cleared: 23 of 1,337" in strip.text and "#" in strip.text
         assert ("esc" in strip.text) == focused
         long = paint_column_heads(Columns.of(width, 99), "x" * 200, FRAME, told=told)
@@ -169,14 +174,14 @@ def test_matches_and_changes_are_gone_through_among_what_is_listed() -> None:
     view = View(session())
     rows, marker = looked_at(view)
     search = Search()
-    search.begin(view.session, "x")
-    search.take(Found(1, [Location(0), Location(1), Location(8), Location(9)], 1.0, True))
-    among = frozenset(listed(rows, marker, Filter(category="user"), False))
-    assert search.step(rows, Location(0), 1, among) == Location(8)
-    assert search.step(rows, Location(8), 1, among) == Location(0)
-    assert search.count_text(Location(8), search.shown(rows, among)) == "2 of 2 rows, 2 not shown"
-    assert next_changed(rows, marker, Location(0), 1, among) is None
-    assert next_changed(rows, marker, Location(0), 1) is not None
+    search.start(view.session, "x")
+    search.update(SearchReport(1, [Location(0), Location(1), Location(8), Location(9)], 1.0, True))
+    among = frozenset(list_rows(rows, marker, RowFilter(category="user"), False))
+    assert search.find_next_match(rows, Location(0), 1, among) == Location(8)
+    assert search.find_next_match(rows, Location(8), 1, among) == Location(0)
+    assert search.format_count(Location(8), search.list_matches(rows, among)) == "2 of 2 rows, 2 not shown"
+    assert find_next_changed(rows, marker, Location(0), 1, among) is None
+    assert find_next_changed(rows, marker, Location(0), 1) is not None
 
 
 # The dialog
@@ -218,12 +223,12 @@ async def test_counts_of_a_long_session_come_after_the_dialog(monkeypatch: pytes
         await pilot.press("f")
         screen = running.screen
         assert isinstance(screen, FilterScreen)
-        count = inspector(running).controller.rows.count
+        count = inspector(running).controller.rows.listable_count
         await until(pilot, lambda: f"all {count:,} rows shown" in drawn(running))
         assert f"{count:>9,}" in drawn(running)
         await pilot.press("j", "enter")
         await settled(pilot)
-        assert inspector(running).view.filter == Filter(category="user")
+        assert inspector(running).view.filter == RowFilter(category="user")
 
 
 async def test_a_choice_of_no_row_is_told_of_and_not_taken() -> None:
@@ -254,7 +259,7 @@ def told(running: App[Any]) -> str:
 async def filtered(pilot: Any, screen: InspectorScreen, **conditions: Any) -> None:
     """Set conditions, and wait."""
     for kind, value in conditions.items():
-        screen.do(screen.controller.filter_by, kind, value)
+        screen.do(screen.controller.toggle_filter, kind, value)
     await settled(pilot)
 
 
@@ -315,11 +320,13 @@ async def test_a_search_goes_through_what_is_listed_and_says_what_is_not() -> No
         screen.go_to(Location(0))
         await filtered(pilot, screen, category="assistant")
         await pilot.press("slash", *"done")
-        await until(pilot, lambda: screen.controller.search.ended)
+        await until(pilot, lambda: screen.controller.search.is_finished)
         await pilot.press("enter", "n")
         assert screen.location == Location(15)
         await pilot.press("slash", "ctrl+u", *"rotate")
-        await until(pilot, lambda: screen.controller.search.ended and len(screen.controller.search.locations) == 6)
+        await until(
+            pilot, lambda: screen.controller.search.is_finished and len(screen.controller.search.locations) == 6
+        )
         await pilot.press("enter")
         await pilot.pause()
         assert screen.view.filter and screen.location == Location(15)
@@ -369,7 +376,7 @@ async def test_a_part_of_the_breakdown_is_shown_where_it_can_be_seen(size: tuple
         assert footer_fits(running)
         await pilot.press("enter")
         await settled(pilot)
-        assert screen.view.filter == part_filter("category", "tool_result")
+        assert screen.view.filter == build_part_filter("category", "tool_result")
         assert screen.query_one(Timeline).region.width > 0 and "results, in context: 36 of 66" in drawn(running)
         assert screen.query_one(BreakdownView).has_focus == (size == WIDE)
         if size == WIDE:

@@ -12,9 +12,9 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from benchmarks.pty import Terminal
-from context_tui.tui.rows import HEAD
+from context_tui.tui.rows import TURN_HEAD
 from context_tui.tui.screens.inspector import InspectorScreen
-from context_tui.tui.turns import Turns
+from context_tui.tui.turns import TurnSummaries
 from context_tui.tui.view import Location
 from context_tui.tui.widgets.detail import Detail
 from context_tui.tui.widgets.minimap import Minimap
@@ -43,17 +43,17 @@ async def test_a_turn_is_folded_to_its_head_and_opened_again() -> None:
     async with running.run_test(size=WIDE) as pilot:
         await settled(pilot)
         screen = inspector(running)
-        screen.do(screen.controller.select, Location(12))
+        screen.do(screen.controller.select_location, Location(12))
         every = timeline(screen).count
         await pilot.press("z")
-        assert screen.location == Location(8, HEAD) and timeline(screen).count == every - 11
+        assert screen.location == Location(8, TURN_HEAD) and timeline(screen).count == every - 11
         await settled(pilot)
         (head,) = [line for line in left(pilot) if "turn 2" in line]
         words = ("▸ turn 2  Step 1: rota", "clears 2 of 6", "8 messages", "10 %", "2,768", "▇▇▇▇▇▇▇▇")
         assert head.startswith(" - ") and all(word in head for word in words), head
         assert "turn 2: messages 8 to 15, est. 2,768 tokens" in " ".join(screen.query_one(Detail).shown.split())
         await pilot.press("z")
-        assert screen.location == Location(8, HEAD) and timeline(screen).count == every
+        assert screen.location == Location(8, TURN_HEAD) and timeline(screen).count == every
         await settled(pilot)
         assert any("▾ turn 2 · 8 messages · 10 % of the context ──" in line for line in left(pilot))
 
@@ -63,17 +63,17 @@ async def test_a_folded_session_is_its_table_of_contents() -> None:
     async with running.run_test(size=WIDE) as pilot:
         await settled(pilot)
         screen = inspector(running)
-        screen.do(screen.controller.select, Location(12))
+        screen.do(screen.controller.select_location, Location(12))
         await pilot.press("Z")
         await settled(pilot)
-        assert timeline(screen).count == 6 and screen.location == Location(8, HEAD)
+        assert timeline(screen).count == 6 and screen.location == Location(8, TURN_HEAD)
         assert [line.split()[-9:-7] for line in left(pilot)[:6]] and "▸ z opens" in drawn(running)
         await pilot.press("down", "z")
-        assert screen.location == Location(16, HEAD) and timeline(screen).count > 6
+        assert screen.location == Location(16, TURN_HEAD) and timeline(screen).count > 6
         await pilot.press("Z")
         assert timeline(screen).count == 6, "what was opened is folded with the rest"
         await pilot.press("Z")
-        assert timeline(screen).count == len(screen.controller.rows) and screen.location == Location(16, HEAD)
+        assert timeline(screen).count == len(screen.controller.rows) and screen.location == Location(16, TURN_HEAD)
 
 
 async def test_enter_and_the_mouse_open_a_head() -> None:
@@ -82,12 +82,12 @@ async def test_enter_and_the_mouse_open_a_head() -> None:
         await settled(pilot)
         screen = inspector(running)
         await pilot.press("Z", "home", "enter")
-        assert screen.location == Location(0, HEAD) and timeline(screen).count == 6 + 11
+        assert screen.location == Location(0, TURN_HEAD) and timeline(screen).count == 6 + 11
         await pilot.press("enter")
         assert timeline(screen).count == 6
         await pilot.click(Timeline, offset=(20, 1), times=2)
         await pilot.pause()
-        assert screen.location == Location(8, HEAD) and timeline(screen).count == 6 + 11
+        assert screen.location == Location(8, TURN_HEAD) and timeline(screen).count == 6 + 11
         await pilot.click(Timeline, offset=(3, 1))
         await pilot.pause()
         assert timeline(screen).count == 6, "a click on its sign is enough"
@@ -102,14 +102,14 @@ async def test_whatever_lands_in_a_folded_turn_opens_it() -> None:
         screen = inspector(running)
         await pilot.press("slash")
         screen.query_one(Input).value = "# 2-1"
-        await until(pilot, lambda: screen.controller.search.ended)
+        await until(pilot, lambda: screen.controller.search.is_finished)
         screen.action_fold_all()
         assert timeline(screen).count == 6
         screen.action_match(1)
         assert screen.location.message == 20 and timeline(screen).count == 6 + 11
         screen.action_fold_all()
         screen.action_turn(-1)
-        assert screen.location == Location(8, HEAD) and timeline(screen).count == 6, "heads are in sight"
+        assert screen.location == Location(8, TURN_HEAD) and timeline(screen).count == 6, "heads are in sight"
         await pilot.press("escape", "t")
         await pilot.press(*"33", "enter")
         await until(pilot, lambda: screen.location == Location(33))
@@ -120,7 +120,7 @@ async def test_whatever_lands_in_a_folded_turn_opens_it() -> None:
         screen.action_fold_all()
         screen.action_jump(1)
         here = screen.location
-        assert here.message == min(screen.view.point, 47) and here.block != HEAD
+        assert here.message == min(screen.view.point, 47) and here.block != TURN_HEAD
         assert timeline(screen).line_of(here) == timeline(screen).cursor
 
 
@@ -135,7 +135,7 @@ async def test_folds_are_part_of_the_view() -> None:
         assert "no turns to fold" in next(iter(running._notifications)).message
         await pilot.press("o")
         assert timeline(screen).count == 6
-        screen.do(screen.controller.filter_by, "tool", "Bash")
+        screen.do(screen.controller.toggle_filter, "tool", "Bash")
         assert timeline(screen).count == 36
         await pilot.press("escape")
         assert timeline(screen).count == 6
@@ -209,21 +209,23 @@ async def test_turns_that_are_still_being_read_are_folded_too(slow: Slow) -> Non
             await until(pilot, lambda length=length: len(screen.view.session) == length)  # type: ignore[misc]
             assert timeline(screen).count == 1 + (length - 1) // 8
         slow.free = True
-        await until(pilot, lambda: not screen.controller.reading)
+        await until(pilot, lambda: not screen.controller.is_reading)
         await settled(pilot)
-        assert timeline(screen).count == 20 and screen.location == Location(0, HEAD), "the cursor was not left alone"
+        assert timeline(screen).count == 20 and screen.location == Location(0, TURN_HEAD), (
+            "the cursor was not left alone"
+        )
 
 
 @pytest.mark.slow
 async def test_only_turns_in_sight_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     counted: list[int] = []
-    turn = Turns._turn
+    turn = TurnSummaries._build_summary
 
-    def counting(turns: Turns, place: int) -> Any:
+    def counting(turns: TurnSummaries, place: int) -> Any:
         counted.append(place)
         return turn(turns, place)
 
-    monkeypatch.setattr(Turns, "_turn", counting)
+    monkeypatch.setattr(TurnSummaries, "_build_summary", counting)
     found = []
     for size in (60, 600):
         running = app(session(size, 1))

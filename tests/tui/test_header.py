@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual import on
 
-from context_tui.compaction.next_request import size_now
+from context_tui.compaction.next_request import compute_current_size
 from context_tui.session.facts import Compaction, Problem
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
@@ -17,8 +17,8 @@ from context_tui.session.values import MessageFlag, Spans
 from context_tui.session.window import Window
 from context_tui.tokens.accounting import BelievedSize, compute_not_in_file
 from context_tui.tokens.breakdown import compute_breakdown
-from context_tui.tui.counts import Counts, counts_of, turn_starts, within_text
-from context_tui.tui.glyphs import ASCII
+from context_tui.tui.counts import ContextCounts, count_context, find_turn_starts, format_context_counts
+from context_tui.tui.glyphs import ASCII_GLYPHS
 from context_tui.tui.widgets.composition import FREE, LOOKS, REST, parts_line, parts_of
 from context_tui.tui.widgets.draw import cells
 from context_tui.tui.widgets.gauge import Level, gauge, numbers
@@ -147,7 +147,7 @@ def test_the_parts_add_up_to_the_size(by_category: dict[str, int], size: int) ->
 
 def test_no_two_parts_of_the_bar_have_the_same_pattern_not_even_in_ascii() -> None:
     patterns = [part.pattern for part in parts_of(dict.fromkeys(LOOKS, 1), 1_000)] + [FREE, REST]
-    assert len(patterns) == len(set(patterns)) == len({each.translate(ASCII) for each in patterns}) == 12
+    assert len(patterns) == len(set(patterns)) == len({each.translate(ASCII_GLYPHS) for each in patterns}) == 12
 
 
 @given(PARTS, SIZES, st.integers(1, 120), st.sampled_from([8_000, 200_000, 10_000_000]))
@@ -227,31 +227,31 @@ async def test_the_lines_fit_and_go_by_what_matters_least(width: int, height: in
 
 
 def test_counts_say_what_is_in_the_context_of_what_the_file_holds() -> None:
-    here = Counts(44, 1)
-    assert [within_text(here, 44, 1, room) for room in (40, 30, 10, 0)] == [
+    here = ContextCounts(44, 1)
+    assert [format_context_counts(here, 44, 1, room) for room in (40, 30, 10, 0)] == [
         "in context: 44 messages, 1 turn",
         "in context: 44 messages",
         "44 messages",
         "44 messages",
     ]
-    assert within_text(here, 36_500, 2_075, 80) == "in context: 44 of 36,500 messages, 1 of 2,075 turns"
-    some = Counts(44, 1, (7,))
-    assert within_text(some, 90, 9, 80) == "in context: 44 of 90 messages, 1 of 9 turns + part of turn 7"
-    assert within_text(some, 90, 9, 50) == "in context: 44 of 90 messages, 1 of 9 turns"
-    assert within_text(Counts(44, 1, (2, 7)), 90, 9, 80).endswith(" + part of 2 more")
+    assert format_context_counts(here, 36_500, 2_075, 80) == "in context: 44 of 36,500 messages, 1 of 2,075 turns"
+    some = ContextCounts(44, 1, (7,))
+    assert format_context_counts(some, 90, 9, 80) == "in context: 44 of 90 messages, 1 of 9 turns + part of turn 7"
+    assert format_context_counts(some, 90, 9, 50) == "in context: 44 of 90 messages, 1 of 9 turns"
+    assert format_context_counts(ContextCounts(44, 1, (2, 7)), 90, 9, 80).endswith(" + part of 2 more")
 
 
 def test_a_turn_of_which_a_compaction_left_the_end_is_told() -> None:
     made = session(6, 3)
     made.facts.add_compaction(Compaction(19, "full", "auto", 120_000))
-    starts = turn_starts(made)
+    starts = find_turn_starts(made)
     assert starts == list(range(0, 48, 8))
-    assert counts_of(made.context_at(None), starts) == Counts(29, 3, (3,))
-    assert counts_of(made.context_at(19), starts) == Counts(19, 3)
+    assert count_context(made.context_at(None), starts) == ContextCounts(29, 3, (3,))
+    assert count_context(made.context_at(19), starts) == ContextCounts(19, 3)
     tail = Compaction(32, "full", "auto", 120_000, Spans(range(4, 6), range(12, 14), range(24, 32)))
     made = session(6, 3)
     made.facts.add_compaction(tail)
-    assert counts_of(made.context_at(None), starts)[1:] == (3, (1, 2))
+    assert count_context(made.context_at(None), starts)[1:] == (3, (1, 2))
 
 
 @pytest.mark.parametrize(("width", "more"), [(160, True), (80, False)])
@@ -294,7 +294,7 @@ async def test_the_inspector_counts_what_has_been_read(slow: Slow) -> None:
     async with running.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
         header = screen.query_one(HeaderBar)
-        await until(pilot, lambda: screen.controller.reading)
+        await until(pilot, lambda: screen.controller.is_reading)
         assert "messages" not in header.render().plain
         slow.gate.release()
         await until(pilot, lambda: "5 messages so far" in header.render().plain)
@@ -314,7 +314,7 @@ async def test_what_is_drawn_is_made_once() -> None:
 
 async def test_where_nothing_is_recorded_the_size_is_that_of_the_next_request() -> None:
     at = SESSION.facts.compactions[0].message + 1
-    size = size_now(SESSION.context_at(at))
+    size = compute_current_size(SESSION.context_at(at))
     app = Header(at=at)
     async with app.run_test(size=(160, 4)):
         assert size.recorded is None and (compute_not_in_file(SESSION.context_at(at)) or 0) > 5_000

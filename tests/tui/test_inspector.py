@@ -13,13 +13,13 @@ from textual.fuzzy import Matcher
 from textual.widgets import ContentSwitcher, Footer, Input, Static
 from textual.widgets._footer import FooterKey
 
-from context_tui.compaction.next_request import next_request
-from context_tui.policies.registry import SHOWN
+from context_tui.compaction.next_request import compute_next_request
+from context_tui.policies.registry import LISTED_POLICIES
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
-from context_tui.tui.document import LIMIT
-from context_tui.tui.rows import HEAD
-from context_tui.tui.runtime_sizes import RuntimeSizes, runtime_sizes_of
+from context_tui.tui.document import MAX_SHOWN_CHARS
+from context_tui.tui.rows import TURN_HEAD
+from context_tui.tui.runtime_sizes import RuntimeSizes, compute_runtime_sizes
 from context_tui.tui.screens.apply import ApplyScreen
 from context_tui.tui.screens.dialogs import ChoicePrompt, InputPrompt
 from context_tui.tui.screens.filters import FilterScreen
@@ -76,7 +76,7 @@ async def test_what_was_asked_for_is_shown() -> None:
         await settled(pilot)
         view = inspector(running).view
         assert (view.policy, view.point, view.session.window.tokens) == ("agent-sdk-prune", 20, 50_000)
-        assert view.settings("agent-sdk-prune") == {"max_chars": 100}
+        assert view.get_settings("agent-sdk-prune") == {"max_chars": 100}
         assert inspector(running).location.message == 20
 
 
@@ -86,7 +86,7 @@ async def test_digits_choose_policies_and_arrows_values() -> None:
         await settled(pilot)
         screen = inspector(running)
         await pilot.press("4", "1", "left")
-        assert screen.view.settings("defect-microcompact") == {"keep_recent_turns": 2}
+        assert screen.view.get_settings("defect-microcompact") == {"keep_recent_turns": 2}
         await settled(pilot)
         assert "clears 8 of 36 results" in drawn(running)
         await pilot.press("4")
@@ -125,11 +125,13 @@ async def test_what_was_applied_is_told_until_a_policy_is_chosen() -> None:
         await pilot.press("a")
         await until(pilot, lambda: screen.view.session.origin)
         await settled(pilot)
-        assert screen.location == here and screen.controller.marker.mark(*here).word == "cleared"
+        assert screen.location == here and screen.controller.marker.find_mark(*here).verdict == "cleared"
         assert "- cleared when the plan was applied" in screen.query_one(Detail).shown
         assert "would be" not in screen.query_one(Detail).shown
-        request = next_request(plan)
-        told = f"Applied defect-microcompact: next request ~{request.before:,} → ~{request.after:,} tokens"
+        request = compute_next_request(plan)
+        told = (
+            f"Applied defect-microcompact: next request ~{request.tokens_before:,} → ~{request.tokens_after:,} tokens"
+        )
         assert told in notice(screen) and "6 blocks cleared" in notice(screen)
         assert "applied: next request " in drawn(running) and "u undoes it, e exports it" in drawn(running)
         assert screen.query_one(Scoreboard).current == ""
@@ -176,7 +178,7 @@ async def test_focus_comes_back_when_the_terminal_is_large_enough_again() -> Non
         await pilot.resize_terminal(*WIDE)
         await until(pilot, lambda: running.focused is screen.query_one(ParameterPanel).rows)
         await pilot.press("right")
-        assert screen.view.settings("defect-microcompact") == {"keep_recent_turns": 4}
+        assert screen.view.get_settings("defect-microcompact") == {"keep_recent_turns": 4}
 
 
 async def test_jumps_plan_as_of_points_of_interest() -> None:
@@ -184,10 +186,12 @@ async def test_jumps_plan_as_of_points_of_interest() -> None:
     async with running.run_test(size=WIDE) as pilot:
         await settled(pilot)
         screen = inspector(running)
-        assert [point.at for point in screen.controller.points], "the trigger fires somewhere"
+        assert [point.at for point in screen.controller.jump_points], "the trigger fires somewhere"
         screen.action_jump(1)
         await settled(pilot)
-        assert screen.view.at == screen.controller.points[0].at and screen.controller.points[0].why in notice(screen)
+        assert screen.view.at == screen.controller.jump_points[0].at and screen.controller.jump_points[
+            0
+        ].reason in notice(screen)
 
 
 async def test_turns_are_gone_through() -> None:
@@ -196,15 +200,15 @@ async def test_turns_are_gone_through() -> None:
         await settled(pilot)
         screen = inspector(running)
         screen.action_turn(-1)
-        assert screen.location == Location(40, HEAD)
+        assert screen.location == Location(40, TURN_HEAD)
         screen.action_turn(-1)
-        assert screen.location == Location(32, HEAD)
+        assert screen.location == Location(32, TURN_HEAD)
         screen.action_turn(1)
-        assert screen.location == Location(40, HEAD)
+        assert screen.location == Location(40, TURN_HEAD)
 
 
 async def test_one_key_sorts_wherever_the_focus_is_and_another_shows_more() -> None:
-    running = app(from_messages([{"role": "user", "content": "x" * (LIMIT + 1)}]))
+    running = app(from_messages([{"role": "user", "content": "x" * (MAX_SHOWN_CHARS + 1)}]))
     async with running.run_test(size=WIDE) as pilot:
         await settled(pilot)
         screen = inspector(running)
@@ -213,7 +217,7 @@ async def test_one_key_sorts_wherever_the_focus_is_and_another_shows_more() -> N
         assert screen.view.by_size and isinstance(screen.focused, Detail)
         await pilot.press("o", "x", "end")
         assert not screen.view.by_size and "press x" not in detail.shown
-        assert detail.shown.count("x") == LIMIT + 1
+        assert detail.shown.count("x") == MAX_SHOWN_CHARS + 1
 
 
 async def test_enter_goes_from_a_call_to_its_result_and_back() -> None:
@@ -284,7 +288,7 @@ async def test_a_plan_that_changes_nothing_is_not_applied() -> None:
         await settled(pilot)
         await inspector(running).run_action("apply")
         await settled(pilot)
-        assert not isinstance(running.screen, ApplyScreen) and not inspector(running).view.undo
+        assert not isinstance(running.screen, ApplyScreen) and not inspector(running).view.undo_stack
 
 
 async def test_leaving_with_a_result_asks_once() -> None:
@@ -293,7 +297,7 @@ async def test_leaving_with_a_result_asks_once() -> None:
         await settled(pilot)
         screen = inspector(running)
         await screen.run_action("apply")
-        await until(pilot, lambda: bool(screen.view.undo))
+        await until(pilot, lambda: bool(screen.view.undo_stack))
         await pilot.press("q")
         await until(pilot, lambda: isinstance(running.screen, ChoicePrompt))
         await pilot.press("s")
@@ -315,7 +319,7 @@ async def test_leaving_without_one_asks_nothing() -> None:
 
 async def test_leaving_before_there_is_a_screen() -> None:
     running = app()
-    running.begin = lambda: None  # type: ignore[method-assign]
+    running.open_first_screen = lambda: None  # type: ignore[method-assign]
     async with running.run_test(size=WIDE) as pilot:
         await pilot.press("q")
         await until(pilot, lambda: not running.is_running)
@@ -331,7 +335,7 @@ async def test_marks_by_hand() -> None:
         assert screen.view.policy != "manual", "the last message is no result"
         timeline.select(Location(2, next(iter(screen.view.session.facts.blocks_of(2)))))
         screen.action_mark()
-        assert screen.view.settings("manual") == {"clear": ((2, 0),)}
+        assert screen.view.get_settings("manual") == {"clear": ((2, 0),)}
         timeline.select(Location(24))
         screen.action_cut()
         assert screen.view.plan is not None and screen.view.plan.boundary == 24
@@ -344,7 +348,7 @@ async def test_finding_counts_and_goes_through() -> None:
         screen = inspector(running)
         await pilot.press("slash")
         screen.query_one(Input).value = "rotate"
-        await until(pilot, lambda: screen.controller.search.ended)
+        await until(pilot, lambda: screen.controller.search.is_finished)
         await settled(pilot)
         assert len(screen.controller.search.locations) == 6 and "6 rows" in drawn(running)
         await pilot.press("enter")
@@ -377,7 +381,7 @@ async def test_entering_a_text_before_it_was_found_goes_to_the_first_match() -> 
         screen = inspector(running)
         burst(running, "slash", *"Step 3", "enter")
         await until(pilot, lambda: screen.location == Location(24))
-        assert not running._notifications and screen.controller.search.wanted == 0
+        assert not running._notifications and screen.controller.search.pending_step == 0
         burst(running, "slash", *"no such", "enter")
         await until(pilot, lambda: any("No matches" in each.message for each in running._notifications))
 
@@ -391,11 +395,11 @@ async def test_a_search_is_about_the_session_that_is_shown() -> None:
         await until(pilot, lambda: screen.location == Location(40))
         before = screen.view.session
         after = from_messages(conversation(6)[32:])
-        screen.do(screen.controller.change, screen.view.with_session(after))
-        await until(pilot, lambda: screen.controller.search.ended)
+        screen.do(screen.controller.change_view, screen.view.with_session(after))
+        await until(pilot, lambda: screen.controller.search.is_finished)
         assert screen.controller.search.locations == [Location(8), Location(15)]
-        screen.do(screen.controller.change, screen.view.with_session(before))
-        await until(pilot, lambda: screen.controller.search.ended)
+        screen.do(screen.controller.change_view, screen.view.with_session(before))
+        await until(pilot, lambda: screen.controller.search.is_finished)
         assert screen.controller.search.locations == [Location(40), Location(47)]
 
 
@@ -449,9 +453,9 @@ async def test_what_was_believed_is_counted_once_while_the_cursor_moves(monkeypa
     def slowly(session: Session, checkpoint: Callable[[], object]) -> RuntimeSizes:
         begun.append(session)
         assert go.wait(20)
-        return runtime_sizes_of(session, checkpoint)
+        return compute_runtime_sizes(session, checkpoint)
 
-    monkeypatch.setattr("context_tui.tui.workers.runtime_sizes_of", slowly)
+    monkeypatch.setattr("context_tui.tui.workers.compute_runtime_sizes", slowly)
     running = app()
     async with running.run_test(size=WIDE) as pilot:
         await until(pilot, lambda: begun)
@@ -507,7 +511,7 @@ async def test_help_and_the_palette_know_every_key() -> None:
         await settled(pilot)
         screen = inspector(running)
         offered = {command.title for command in running.get_system_commands(screen)}
-        for key in keys(SHOWN):
+        for key in keys(LISTED_POLICIES):
             assert isinstance(key, Binding)
             assert f"{key.description[0].upper()}{key.description[1:]}: {key.tooltip}" in offered
         await pilot.press("question_mark")
@@ -533,7 +537,7 @@ def test_every_binding_has_an_id_a_description_and_a_tooltip() -> None:
     for owner in (Timeline, Detail, SearchBar, FilterScreen):
         for binding in owner.BINDINGS:
             assert binding.id and binding.description and binding.tooltip, binding  # type: ignore[union-attr]
-    bindings = keys(SHOWN)
+    bindings = keys(LISTED_POLICIES)
     assert len({binding.id for binding in bindings}) == len(bindings)
     for binding in bindings:
         assert binding.id and binding.description and binding.tooltip, binding
@@ -625,7 +629,7 @@ async def test_the_demo_begins_where_something_is_cleared() -> None:
     async with running.run_test(size=WIDE) as pilot:
         await settled(pilot)
         screen = inspector(running)
-        assert screen.controller.marker.mark(*screen.location).word == "cleared"
+        assert screen.controller.marker.find_mark(*screen.location).verdict == "cleared"
         assert "Sample session" in notice(screen)
 
 
@@ -663,7 +667,7 @@ async def test_a_value_is_typed_from_anywhere_and_what_takes_none_says_so() -> N
         await settled(pilot)
         screen = inspector(running)
         await pilot.press("equals_sign", "5", "enter")
-        assert screen.view.settings("defect-microcompact") == {"keep_recent_turns": 5}
+        assert screen.view.get_settings("defect-microcompact") == {"keep_recent_turns": 5}
         await pilot.press("escape", "6", "equals_sign")
         assert "no value to type" in "".join(each.message for each in running._notifications)
 

@@ -17,8 +17,8 @@ from context_tui.formats import opening
 from context_tui.formats.base import Advance
 from context_tui.session.session import Session, SessionInfo
 from context_tui.text.numbers import format_percent
-from context_tui.tui.loading import Failed, Loading, Read
-from context_tui.tui.status import notice
+from context_tui.tui.loading import ReadFailure, SessionLoader, SessionSnapshot
+from context_tui.tui.status import format_notice
 from context_tui.tui.view import Location
 from context_tui.tui.widgets.timeline import Timeline
 from context_tui.tui.widgets.timeline_frame import ColumnHeads
@@ -53,8 +53,8 @@ class Slow:
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> Slow:
     scanner = Slow()
-    monkeypatch.setattr(opening, "scanner_for", lambda info: scanner)
-    monkeypatch.setattr("context_tui.tui.loading.PACE", 0.0)
+    monkeypatch.setattr(opening, "make_scanner", lambda info: scanner)
+    monkeypatch.setattr("context_tui.tui.loading.SNAPSHOT_INTERVAL_S", 0.0)
     return scanner
 
 
@@ -62,19 +62,19 @@ async def test_rows_come_before_the_end(slow: Slow) -> None:
     running = app(INFO)
     async with running.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
-        await until(pilot, lambda: screen.controller.reading)
+        await until(pilot, lambda: screen.controller.is_reading)
         assert "Reading: 0 %" in str(screen.query_one("#status", Static).content)
         slow.gate.release()
         await until(pilot, lambda: len(screen.view.session) == 5)
         timeline = screen.query_one(Timeline)
-        assert timeline.count == len(screen.controller.rows) > 0 and screen.controller.reading
+        assert timeline.count == len(screen.controller.rows) > 0 and screen.controller.is_reading
         await pilot.pause()
         share = re.search(r"Reading: +(\d+ %)", drawn(running))
         assert share and f"{share[1]} read" in drawn(running).splitlines()[0], "the header says the same"
         await pilot.press("down", "down")
         assert timeline.cursor == 2
         slow.free = True
-        await until(pilot, lambda: not screen.controller.reading)
+        await until(pilot, lambda: not screen.controller.is_reading)
         await settled(pilot)
         assert len(screen.view.session) == len(slow.whole) and screen.view.plan is not None
         assert timeline.cursor == 2, "a cursor that was moved stays"
@@ -104,9 +104,9 @@ async def test_what_is_chosen_while_reading_stays(slow: Slow) -> None:
         slow.gate.release()
         await until(pilot, lambda: len(screen.view.session) == 5)
         await pilot.press("1", "left")
-        settings = screen.view.settings("defect-microcompact")
-        screen.do(screen.controller.change, screen.view.with_window(64_000))
-        screen.do(screen.controller.filter_by, "tool", "Bash")
+        settings = screen.view.get_settings("defect-microcompact")
+        screen.do(screen.controller.change_view, screen.view.with_window(64_000))
+        screen.do(screen.controller.toggle_filter, "tool", "Bash")
         slow.gate.release()
         await until(pilot, lambda: len(screen.view.session) == 10)
         assert "Bash" in screen.query_one(ColumnHeads).title, "it is told what is listed"
@@ -114,11 +114,11 @@ async def test_what_is_chosen_while_reading_stays(slow: Slow) -> None:
         assert "Show only" in drawn(running) and "verdict" in drawn(running)
         await pilot.press("escape")
         slow.free = True
-        await until(pilot, lambda: not screen.controller.reading)
+        await until(pilot, lambda: not screen.controller.is_reading)
         await settled(pilot)
         view = screen.view
         assert len(view.session) == len(slow.whole)
-        assert view.policy == "defect-microcompact" and view.settings(view.policy) == settings != {}
+        assert view.policy == "defect-microcompact" and view.get_settings(view.policy) == settings != {}
         assert view.session.window.tokens == 64_000 and view.filter.tool == "Bash"
         assert view.at == 60, "as it was asked for"
 
@@ -132,7 +132,7 @@ async def test_a_point_that_is_chosen_while_reading_stays(slow: Slow) -> None:
         await pilot.press("down", "down", "full_stop")
         chosen = screen.view.at
         slow.free = True
-        await until(pilot, lambda: not screen.controller.reading)
+        await until(pilot, lambda: not screen.controller.is_reading)
         await settled(pilot)
         assert screen.view.at == chosen is not None and screen.view.plan is not None
 
@@ -142,7 +142,7 @@ async def test_a_point_past_the_last_message_is_the_end(slow: Slow) -> None:
     running = app(INFO, at=10_000)
     async with running.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
-        await until(pilot, lambda: not screen.controller.reading)
+        await until(pilot, lambda: not screen.controller.is_reading)
         assert screen.view.at is None
 
 
@@ -151,7 +151,7 @@ async def test_it_goes_to_the_end_when_nobody_moved(slow: Slow) -> None:
     running = app(INFO)
     async with running.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
-        await until(pilot, lambda: not screen.controller.reading)
+        await until(pilot, lambda: not screen.controller.is_reading)
         assert screen.location == Location(len(slow.whole) - 1)
 
 
@@ -163,7 +163,7 @@ async def test_escape_stops_and_shows_what_was_read(slow: Slow) -> None:
         slow.gate.release()
         await until(pilot, lambda: len(screen.view.session) == 10)
         await pilot.press("escape")
-        await until(pilot, lambda: not screen.controller.reading)
+        await until(pilot, lambda: not screen.controller.is_reading)
         await settled(pilot)
         assert len(screen.view.session) == 10 and screen.view.plan is not None
         top, share = drawn(running).splitlines()[0], f"{format_percent(10 / len(slow.whole))} read"
@@ -173,21 +173,21 @@ async def test_escape_stops_and_shows_what_was_read(slow: Slow) -> None:
         assert running.screen is screen, "half a session is not exported"
         await pilot.press("4", "home")
         screen.controller.view = replace(screen.view, session=replace(screen.view.session, origin="chain"))
-        assert "e exports" not in notice(screen.view, [], progress=screen.controller.progress)
+        assert "e exports" not in format_notice(screen.view, [], progress=screen.controller.progress)
         await pilot.press("r")
-        assert not screen.controller.reading, "what was applied would be lost"
+        assert not screen.controller.is_reading, "what was applied would be lost"
         screen.controller.view = replace(screen.view, session=replace(screen.view.session, origin=""))
         slow.gate.release()
         await pilot.press("r")
         await until(pilot, lambda: len(screen.view.session) == 15)
-        assert screen.controller.reading and screen.query_one(Timeline).cursor == 0
+        assert screen.controller.is_reading and screen.query_one(Timeline).cursor == 0
         slow.free = True
-        await until(pilot, lambda: not screen.controller.reading)
+        await until(pilot, lambda: not screen.controller.is_reading)
         await settled(pilot)
         assert len(screen.view.session) == len(slow.whole) and screen.view.policy == "agent-sdk-prune"
         assert "at the end" in drawn(running).splitlines()[0] and screen.query_one(Timeline).cursor == 0
         await pilot.press("r")
-        assert not screen.controller.reading, "there is nothing more"
+        assert not screen.controller.is_reading, "there is nothing more"
 
 
 async def test_quitting_while_reading_is_quick(slow: Slow) -> None:
@@ -204,11 +204,11 @@ async def test_what_cannot_be_read_is_told(monkeypatch: pytest.MonkeyPatch) -> N
     def none(info: SessionInfo) -> Slow:
         raise UnreadableSession("/tmp/x: no such file [/]")
 
-    monkeypatch.setattr(opening, "scanner_for", none)
+    monkeypatch.setattr(opening, "make_scanner", none)
     running = app(INFO)
     async with running.run_test(size=(120, 40), notifications=True) as pilot:
         screen = await opened(pilot)
-        await until(pilot, lambda: not screen.controller.reading)
+        await until(pilot, lambda: not screen.controller.is_reading)
         await pilot.pause()
         assert "no such file [/]" in str(screen.query_one("#status", Static).content)
 
@@ -218,25 +218,25 @@ def test_a_readers_bug_becomes_a_message(monkeypatch: pytest.MonkeyPatch) -> Non
         def advance(self, budget_s: float | None = None) -> Advance:
             raise KeyError("oops")
 
-    monkeypatch.setattr(opening, "scanner_for", lambda info: Broken())
-    posted: list[Read | Failed] = []
-    Loading(INFO).read(posted.append, lambda: False)
-    assert isinstance(posted[0], Failed) and "KeyError" in posted[0].why
+    monkeypatch.setattr(opening, "make_scanner", lambda info: Broken())
+    posted: list[SessionSnapshot | ReadFailure] = []
+    SessionLoader(INFO).read(posted.append, lambda: False)
+    assert isinstance(posted[0], ReadFailure) and "KeyError" in posted[0].reason
 
 
 def test_every_step_is_followed_by_a_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     scanner, rests = Slow(step=1, free=True), list[int]()
-    monkeypatch.setattr(opening, "scanner_for", lambda info: scanner)
-    Loading(INFO).read(lambda message: None, lambda: False, lambda: rests.append(scanner.at))
+    monkeypatch.setattr(opening, "make_scanner", lambda info: scanner)
+    SessionLoader(INFO).read(lambda message: None, lambda: False, lambda: rests.append(scanner.at))
     assert rests == list(range(1, len(scanner.whole)))
 
 
 def test_posts_are_paced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "scanner_for", lambda info: Slow(step=1, free=True))
-    monkeypatch.setattr("context_tui.tui.loading.YIELD", 0.0)
-    posted: list[Read | Failed] = []
-    Loading(INFO).read(posted.append, lambda: False)
-    assert len(posted) < 10 and isinstance(posted[-1], Read) and posted[-1].end
+    monkeypatch.setattr(opening, "make_scanner", lambda info: Slow(step=1, free=True))
+    monkeypatch.setattr("context_tui.tui.loading.YIELD_S", 0.0)
+    posted: list[SessionSnapshot | ReadFailure] = []
+    SessionLoader(INFO).read(posted.append, lambda: False)
+    assert len(posted) < 10 and isinstance(posted[-1], SessionSnapshot) and posted[-1].is_end
     assert len(posted[-1].rows.first) == len(posted[-1].session)
 
 
@@ -244,6 +244,6 @@ async def test_a_real_file_is_read(tmp_path: Path) -> None:
     running = app(file_of(tmp_path / "session.jsonl", conversation(4)))
     async with running.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot)
-        await until(pilot, lambda: not screen.controller.reading)
+        await until(pilot, lambda: not screen.controller.is_reading)
         assert len(screen.view.session) == 32
         await asyncio.sleep(0)

@@ -117,7 +117,7 @@ def test_finding(snap_compare: Snap) -> None:
         await pilot.press("slash")
         screen.query_one(Input).cursor_blink = False
         screen.query_one(Input).value = "rotate"
-        await until(pilot, lambda: screen.controller.search.ended)
+        await until(pilot, lambda: screen.controller.search.is_finished)
         await pilot.press("enter")
         await settled(pilot)
 

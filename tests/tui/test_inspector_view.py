@@ -12,23 +12,23 @@ from typing import Any
 import pytest
 
 from context_tui.cli import main
-from context_tui.compaction.apply import apply, order_after
-from context_tui.compaction.next_request import next_request
+from context_tui.compaction.apply import apply, iterate_result_entries
+from context_tui.compaction.next_request import compute_next_request
 from context_tui.compaction.plan import Trigger
 from context_tui.formats.opening import open_session
-from context_tui.policies.registry import POLICIES, SHOWN
-from context_tui.policies.triggers import firing_runs
+from context_tui.policies.registry import LISTED_POLICIES, POLICIES
+from context_tui.policies.triggers import find_firing_runs
 from context_tui.session.facts import Problem
-from context_tui.tui.applied import applied
-from context_tui.tui.command_line import command_line
-from context_tui.tui.computed import first_change
-from context_tui.tui.filters import EVERYTHING, Filter
-from context_tui.tui.jumps import Jump, jumps, next_jump, peak_of
-from context_tui.tui.marks import Marker
+from context_tui.tui.applied import describe_applied_plan
+from context_tui.tui.command_line import format_plan_command
+from context_tui.tui.computed import find_first_effect
+from context_tui.tui.filters import NO_FILTER, RowFilter
+from context_tui.tui.jumps import JumpPoint, find_jump_points, find_next_jump, find_peak
+from context_tui.tui.marks import RowMarker
 from context_tui.tui.screens.dialogs import window_tokens
-from context_tui.tui.status import fitted, hint, notice
+from context_tui.tui.status import fit_notice, format_key_hint, format_notice
 from context_tui.tui.threads import Cancelled
-from context_tui.tui.view import START, Applied, Location, View
+from context_tui.tui.view import FIRST_LOCATION, AppliedPlan, Location, View
 from context_tui.tui.widgets.scoreboard import score_rows
 from tests.formats.recordings import Recording, call, result
 from tests.tui.inspecting import conversation, file_of, session
@@ -38,8 +38,8 @@ SAMPLES = Path(__file__).parents[2] / "sample_sessions"
 
 def test_a_default_is_no_setting() -> None:
     view = View(session()).with_param("defect-microcompact", "keep_recent_turns", 5)
-    assert view.settings("defect-microcompact") == {"keep_recent_turns": 5}
-    assert view.with_param("defect-microcompact", "keep_recent_turns", 3).settings("defect-microcompact") == {}
+    assert view.get_settings("defect-microcompact") == {"keep_recent_turns": 5}
+    assert view.with_param("defect-microcompact", "keep_recent_turns", 3).get_settings("defect-microcompact") == {}
 
 
 def test_a_plan_is_made_once_for_the_same_settings() -> None:
@@ -50,8 +50,8 @@ def test_a_plan_is_made_once_for_the_same_settings() -> None:
 
 def test_a_chain_runs_its_policies_as_they_are_set() -> None:
     view = View(session(), policy="chain").with_param("chain", "defect-microcompact.keep_recent_turns", 1)
-    assert view.settings("defect-microcompact") == {"keep_recent_turns": 1}
-    assert view.settings("chain")["options"] == {"defect-microcompact": {"keep_recent_turns": 1}}
+    assert view.get_settings("defect-microcompact") == {"keep_recent_turns": 1}
+    assert view.get_settings("chain")["options"] == {"defect-microcompact": {"keep_recent_turns": 1}}
     plan = view.plan
     assert plan is not None and len(plan.changes) > len(View(session(), policy="chain").plan.changes)  # type: ignore[union-attr]
 
@@ -63,10 +63,10 @@ def test_a_curve_is_planning_for_each_value_and_0_where_there_is_no_plan() -> No
         "defect-compact.threshold": [1, 90_000],
     }.items():
         plans = [chain.with_param("chain", name, value).plan for value in values]
-        assert chain.curve(name, values) == [plan.tokens_after for plan in plans if plan]
+        assert chain.compute_curve(name, values) == [plan.tokens_after for plan in plans if plan]
     manual = View(session(compacted=True), policy="manual")
-    cut = manual.cut_at(40).plan
-    assert cut is not None and manual.curve("cut", [0, 40]) == [0, cut.tokens_after]
+    cut = manual.toggle_cut(40).plan
+    assert cut is not None and manual.compute_curve("cut", [0, 40]) == [0, cut.tokens_after]
 
 
 def test_the_point_past_the_last_message_is_the_end() -> None:
@@ -80,13 +80,13 @@ def test_undo_and_redo_go_through_whole_views() -> None:
     plan = view.plan
     assert plan is not None
     made = apply(view.session, plan)
-    after = view.with_copy(made, *applied(plan, made, view.cursor))
-    assert after.unexported and not after.with_export().unexported
-    before = after.undone()
+    after = view.with_copy(made, *describe_applied_plan(plan, made, view.cursor))
+    assert after.is_unexported and not after.with_export().is_unexported
+    before = after.undo_plan()
     assert before is not None and before.session is view.session
-    again = before.redone()
+    again = before.redo_plan()
     assert again is not None and again.session is after.session
-    assert view.undone() is None and view.redone() is None
+    assert view.undo_plan() is None and view.redo_plan() is None
 
 
 def test_a_copy_tells_what_was_applied_until_a_policy_is_chosen() -> None:
@@ -94,19 +94,22 @@ def test_a_copy_tells_what_was_applied_until_a_policy_is_chosen() -> None:
     plan = view.plan
     assert plan is not None and len(plan.changes) > 6
     made = apply(view.session, plan)
-    told, cursor = applied(plan, made, Location(24))
+    told, cursor = describe_applied_plan(plan, made, Location(24))
     after = view.with_copy(made, told, cursor)
-    assert after.plan is None and not after.trouble and after.cursor == Location(24)
-    request, count = next_request(plan), len(plan.changes)
-    assert told.text == f"next request ~{request.before:,} → ~{request.after:,} tokens, {count} blocks cleared"
-    marker = Marker(after.context, after.plan, told.marks)
-    cleared = [row for row in plan.changes if marker.mark(made.facts.block_message[row], row).word == "cleared"]
+    assert after.plan is None and not after.plan_error and after.cursor == Location(24)
+    request, count = compute_next_request(plan), len(plan.changes)
+    assert (
+        told.summary
+        == f"next request ~{request.tokens_before:,} → ~{request.tokens_after:,} tokens, {count} blocks cleared"
+    )
+    marker = RowMarker(after.context, after.plan, told.marks)
+    cleared = [row for row in plan.changes if marker.find_mark(made.facts.block_message[row], row).verdict == "cleared"]
     assert cleared == list(plan.changes), "nothing moved: rows are what they were"
     assert Counter(told.marks.values()) == {"cleared": len(plan.changes)}
     again = after.with_policy("defect-microcompact")
     assert again.applied is None and again.plan is not None
     assert after.with_param("defect-microcompact", "keep_recent_turns", 2).plan is not None
-    undone = after.undone()
+    undone = after.undo_plan()
     assert undone is not None and undone.plan is plan
 
 
@@ -120,34 +123,34 @@ def test_the_cursor_stays_with_its_message_in_the_copy(policy: str) -> None:
     for message in range(len(view.session)):
         before = view.session.content.blocks(message)
         for ordinal, row in enumerate([-1, *view.session.facts.blocks_of(message)]):
-            _, there = applied(plan, made, Location(message, row))
+            _, there = describe_applied_plan(plan, made, Location(message, row))
             assert 0 <= there.message < len(made)
-            if any(message == place for place in order_after(plan)):
+            if any(message == place for place in iterate_result_entries(plan)):
                 blocks = made.content.blocks(there.message)
                 assert [block["type"] for block in blocks] == [block["type"] for block in before]
                 assert there.block == (-1 if row < 0 else list(made.facts.blocks_of(there.message))[ordinal - 1])
-            elif plan.summarises:
+            elif plan.needs_summary:
                 assert "A summary." in made.content.blocks(there.message)[0]["text"]
 
 
 def test_marks_toggle_and_choose_the_manual_policy() -> None:
     view = View(session())
     row = next(iter(view.session.facts.blocks_of(2)))
-    marked = view.marked(Location(2, row))
-    assert marked.policy == "manual" and marked.settings("manual") == {"clear": ((2, 0),)}
+    marked = view.toggle_mark(Location(2, row))
+    assert marked.policy == "manual" and marked.get_settings("manual") == {"clear": ((2, 0),)}
     assert marked.plan is not None and list(marked.plan.changes) == [row]
-    assert marked.marked(Location(2, row)).settings("manual") == {}
-    cut = marked.cut_at(8)
+    assert marked.toggle_mark(Location(2, row)).get_settings("manual") == {}
+    cut = marked.toggle_cut(8)
     assert cut.plan is not None and cut.plan.boundary == 8
-    assert cut.cut_at(8).settings("manual") == {"clear": ((2, 0),)}
+    assert cut.toggle_cut(8).get_settings("manual") == {"clear": ((2, 0),)}
 
 
 def test_the_command_line_says_what_is_on_screen() -> None:
     view = View(session()).with_window(64_000).with_param("defect-microcompact", "keep_recent_turns", 1).with_point(20)
     words = "context-tui plan /tmp/refactor-auth.jsonl -P defect-microcompact -p keep_recent_turns=1 --at 20"
-    assert command_line(view) == f"{words} --window 64000"
+    assert format_plan_command(view) == f"{words} --window 64000"
     manual = View(session()).with_param("manual", "clear", ((2, 0), (4, 1)))
-    assert "-p clear=2:0,4:1" in command_line(manual.with_policy("manual"))
+    assert "-p clear=2:0,4:1" in format_plan_command(manual.with_policy("manual"))
 
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -162,7 +165,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("at", [None, 24])
-@pytest.mark.parametrize("policy", SHOWN)
+@pytest.mark.parametrize("policy", LISTED_POLICIES)
 def test_the_command_line_gives_what_is_on_screen(
     policy: str, at: int | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -174,9 +177,9 @@ def test_the_command_line_gives_what_is_on_screen(
     made = open_session(f"{file_of(path, json.loads(text)).path}")
     plain = View(made, policy=policy).with_point(at)
     view = View(made, policy=policy, params=SETTINGS).with_point(at).with_window(64_000)
-    assert view.plan and plain.plan and view.plan.changed and view.plan.tokens_after != plain.plan.tokens_after
+    assert view.plan and plain.plan and view.plan.has_changes and view.plan.tokens_after != plain.plan.tokens_after
     for each in (plain, view):
-        report = planned_by(command_line(each), capsys)
+        report = planned_by(format_plan_command(each), capsys)
         assert each.plan is not None and each.plan.tokens_after == report["tokens"]["after"]
         assert len(each.plan.edits) == len(report["edits"]) and each.point == report["at"]
         assert replace(each.plan.trigger, by_hand=False) == Trigger(**report["trigger"])
@@ -184,18 +187,18 @@ def test_the_command_line_gives_what_is_on_screen(
 
 def test_a_chain_on_screen_is_what_runs_here_and_its_command_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     view = View(open_session(SAMPLES / "coding-session.jsonl"), policy="chain")
-    plan, micro = view.plan, view.plan_of("defect-microcompact")
+    plan, micro = view.plan, view.get_plan("defect-microcompact")
     assert plan and micro and [step.policy for step in plan.steps] == ["defect-microcompact"]
-    assert plan.edits == micro.edits and not plan.summarises
-    rows = {row.policy: row for row in score_rows(view.plan_of, view.trouble_of)}
+    assert plan.edits == micro.edits and not plan.needs_summary
+    rows = {row.policy: row for row in score_rows(view.get_plan, view.get_plan_error)}
     assert rows["chain"].request == rows["defect-microcompact"].request
     assert rows["chain"].would == "only defect-microcompact: clears 23 of 105 results"
-    assert command_line(view).endswith("-P chain --firing-only")
-    report = planned_by(command_line(view), capsys)
+    assert format_plan_command(view).endswith("-P chain --firing-only")
+    report = planned_by(format_plan_command(view), capsys)
     assert report["tokens"]["after"] == plan.tokens_after and Trigger(**report["trigger"]) == plan.trigger
     early = view.with_point(20)
-    assert early.plan and len(early.plan.steps) == 2 and "--firing-only" not in command_line(early)
-    (row,) = [row for row in score_rows(early.plan_of, early.trouble_of) if row.policy == "chain"]
+    assert early.plan and len(early.plan.steps) == 2 and "--firing-only" not in format_plan_command(early)
+    (row,) = [row for row in score_rows(early.get_plan, early.get_plan_error) if row.policy == "chain"]
     assert row.runs is False and row.limit == "at 39.3k"
 
 
@@ -219,52 +222,54 @@ def test_the_command_line_names_one_of_several_sessions(
     view = View(open_session("./-p #2.jsonl#abc"), policy="agent-sdk-prune").with_param(
         "agent-sdk-prune", "preserve_tail", 0
     )
-    report = planned_by(command_line(view), capsys)
-    assert view.plan is not None and view.plan.changed and report["tokens"]["after"] == view.plan.tokens_after
+    report = planned_by(format_plan_command(view), capsys)
+    assert view.plan is not None and view.plan.has_changes and report["tokens"]["after"] == view.plan.tokens_after
 
 
 def test_settings_that_allow_no_plan_say_why() -> None:
     view = View(session()).with_param("manual", "cut", 99_999).with_policy("manual")
-    assert view.plan is None and "99,999" in view.trouble
-    assert notice(view, []) == view.trouble
+    assert view.plan is None and "99,999" in view.plan_error
+    assert format_notice(view, []) == view.plan_error
     other = view.with_policy("chain")
-    assert other.trouble == "" and other.trouble_of("manual") == view.trouble
-    (row,) = [row for row in score_rows(other.plan_of, other.trouble_of) if row.trouble]
-    assert (row.policy, row.trouble) == ("manual", view.trouble)
+    assert other.plan_error == "" and other.get_plan_error("manual") == view.plan_error
+    (row,) = [row for row in score_rows(other.get_plan, other.get_plan_error) if row.trouble]
+    assert (row.policy, row.trouble) == ("manual", view.plan_error)
 
 
 def test_a_filter_condition_set_again_is_taken_away() -> None:
-    only = EVERYTHING.with_("tool", "Read").with_("min_tokens", 500)
-    assert only == Filter(tool="Read", min_tokens=500) and only.describe() == "Read, 500 tokens or more"
-    assert only.with_("tool", "Read") == Filter(min_tokens=500)
-    assert not EVERYTHING and only
+    only = NO_FILTER.toggle_condition("tool", "Read").toggle_condition("min_tokens", 500)
+    assert only == RowFilter(tool="Read", min_tokens=500) and only.describe() == "Read, 500 tokens or more"
+    assert only.toggle_condition("tool", "Read") == RowFilter(min_tokens=500)
+    assert not NO_FILTER and only
 
 
 def test_jumps_go_through_peak_fires_and_compactions_and_around() -> None:
     made = session(compacted=True)
-    peak = peak_of(made)
+    peak = find_peak(made)
     assert peak is not None and peak[0] == len(made) - 1
-    points = jumps(made, "defect-microcompact", [9])
+    points = find_jump_points(made, "defect-microcompact", [9])
     assert [point.at for point in points] == [9, 24, 47]
-    assert next_jump(points, 9, 1) == points[1] and next_jump(points, 48, 1) == points[0]
-    assert next_jump(points, 9, -1) == points[-1] and next_jump([Jump(9, "")], 9, 1) is None
+    assert find_next_jump(points, 9, 1) == points[1] and find_next_jump(points, 48, 1) == points[0]
+    assert find_next_jump(points, 9, -1) == points[-1] and find_next_jump([JumpPoint(9, "")], 9, 1) is None
 
 
 def test_where_it_first_changes_something_is_a_point_too() -> None:
     made = session(usage=False).with_window(4_000)
     view = View(made, params={"defect-microcompact": {"min_clear_tokens": 500}})
     policy = POLICIES[view.policy]
-    fired = [state for run in firing_runs(made, policy, view.model) for state in run]
-    acts = first_change(view, fired, lambda: None)
-    first = next(each.at for each in fired if policy.plan(made.context_at(each.at), view.model, each).changed)
+    fired = [state for run in find_firing_runs(made, policy, view.policy_params) for state in run]
+    acts = find_first_effect(view, fired, lambda: None)
+    first = next(
+        each.at for each in fired if policy.plan(made.context_at(each.at), view.policy_params, each).has_changes
+    )
     assert acts == first and fired[0].at < first
 
     def stop() -> None:
         raise Cancelled
 
     with pytest.raises(Cancelled):
-        first_change(view, fired, stop)
-    points = {point.at: point.why for point in jumps(made, view.policy, [fired[0].at], acts)}
+        find_first_effect(view, fired, stop)
+    points = {point.at: point.reason for point in find_jump_points(made, view.policy, [fired[0].at], acts)}
     assert points[fired[0].at] == "defect-microcompact first fires here, but changes nothing yet"
     assert points[first] == "defect-microcompact acts here"
 
@@ -276,22 +281,22 @@ def test_windows_are_written_as_people_write_them(text: str, tokens: int | None)
 
 def test_odd_states_have_words() -> None:
     empty = View(session(0))
-    assert notice(empty, []) == "No messages in this session"
+    assert format_notice(empty, []) == "No messages in this session"
     one = View(session(1))
-    assert "A single turn" in notice(one, [])
-    assert Filter(tool="Nope").nothing("manual") == "No rows match: Nope; f changes it, esc shows all"
+    assert "A single turn" in format_notice(one, [])
+    assert RowFilter(tool="Nope").format_no_match("manual") == "No rows match: Nope; f changes it, esc shows all"
     bare = View(session(4, 0), policy="koda-microcompact")
-    assert "No tool results" in notice(bare, [])
-    assert "Planned before #10" in notice(View(session(), at=10), [])
+    assert "No tool results" in format_notice(bare, [])
+    assert "Planned before #10" in format_notice(View(session(), at=10), [])
 
 
 def test_what_could_not_be_read_is_told_before_the_rest() -> None:
     samples = Path(__file__).parents[2] / "sample_sessions"
     broken = View(open_session(samples / "broken-on-purpose.jsonl"))
-    assert notice(broken, []) == "5 of 20 records could not be read   p lists them"
+    assert format_notice(broken, []) == "5 of 20 records could not be read   p lists them"
     made = session()
     made.facts.problems.append(Problem("the file", "ends too soon"))
-    assert notice(View(made), []) == "1 problem: not all of the file could be read   p lists it"
+    assert format_notice(View(made), []) == "1 problem: not all of the file could be read   p lists it"
 
 
 @pytest.mark.parametrize(
@@ -304,21 +309,30 @@ def test_what_could_not_be_read_is_told_before_the_rest() -> None:
 )
 def test_a_notice_loses_its_reason_before_its_keys(room: int, expected: str) -> None:
     text = "Planned before #93: peak of 27,810 tokens   . or esc returns to the end"
-    assert fitted(text, room) == expected and len(expected) <= room
-    assert fitted("No results: there is nothing to clear", 12) == "No results"
-    assert fitted("", 0) == ""
+    assert fit_notice(text, room) == expected and len(expected) <= room
+    assert fit_notice("No results: there is nothing to clear", 12) == "No results"
+    assert fit_notice("", 0) == ""
 
 
 def test_every_hint_and_notice_fits_where_there_is_least_room() -> None:
     for demo in (True, False):
-        assert all(len(hint("1–9", demo=demo, width=width)) <= width for width in (58, 64, 78, 90, 118))
+        assert all(len(format_key_hint("1–9", demo=demo, width=width)) <= width for width in (58, 64, 78, 90, 118))
     made = session()
     start, at = View(made), View(made).with_point(24)
     assert start.plan is not None
     after = apply(made, start.plan)
-    copy = start.with_copy(after, Applied("defect-microcompact", "next request ~58,592 → ~35,094 tokens", {}), START)
-    for view in (start, at, at.with_point(0), copy, View(session(1)), View(session(), filter=Filter(tool="Nope" * 20))):
+    copy = start.with_copy(
+        after, AppliedPlan("defect-microcompact", "next request ~58,592 → ~35,094 tokens", {}), FIRST_LOCATION
+    )
+    for view in (
+        start,
+        at,
+        at.with_point(0),
+        copy,
+        View(session(1)),
+        View(session(), filter=RowFilter(tool="Nope" * 20)),
+    ):
         for progress in (0.36, 1.0):
-            assert len(notice(view, [Jump(24, "why " * 20)], width=58, progress=progress)) <= 58
-    assert notice(copy, [], width=58) == "Applied defect-microcompact   u undoes it   e exports it"
-    assert "35,094 tokens" in notice(copy, [], width=58, lines=2)
+            assert len(format_notice(view, [JumpPoint(24, "why " * 20)], width=58, progress=progress)) <= 58
+    assert format_notice(copy, [], width=58) == "Applied defect-microcompact   u undoes it   e exports it"
+    assert "35,094 tokens" in format_notice(copy, [], width=58, lines=2)

@@ -14,7 +14,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input
 
 from context_tui.tui import key_queue
-from context_tui.tui.key_queue import Followed, KeyQueue
+from context_tui.tui.key_queue import KeyBarrier, KeyQueue
 from tests.tui.fakes import until
 
 
@@ -32,14 +32,14 @@ class Form(App[None]):
             yield Input(id="second", select_on_focus=False)
 
     async def on_event(self, event: events.Event) -> None:
-        if isinstance(event, key_queue.Input) and not event.is_forwarded:
-            await self.keys.take(event)
+        if isinstance(event, key_queue.UserInput) and not event.is_forwarded:
+            await self.keys.enqueue(event)
         else:
             await super().on_event(event)
 
-    @on(Followed)
-    async def handled(self, event: Followed) -> None:
-        await self.keys.followed(event)
+    @on(KeyBarrier)
+    async def handled(self, event: KeyBarrier) -> None:
+        await self.keys.handle_barrier(event)
 
     @on(Input.Submitted)
     def submitted(self, event: Input.Submitted) -> None:
@@ -157,7 +157,7 @@ class Wizard(Form):
 
 
 async def test_a_dialog_that_closes_is_followed_by_the_one_that_waited_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_queue, "PATIENCE", 60.0)  # no key is followed in vain
+    monkeypatch.setattr(key_queue, "KEY_TIMEOUT_S", 60.0)  # no key is followed in vain
     app = Wizard()
     async with app.run_test() as pilot:
         app.query_one("#first").focus()
@@ -168,7 +168,7 @@ async def test_a_dialog_that_closes_is_followed_by_the_one_that_waited_for_it(mo
 
 
 async def test_a_click_is_for_what_a_key_before_it_opens(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_queue, "PATIENCE", 60.0)  # nothing is followed in vain
+    monkeypatch.setattr(key_queue, "KEY_TIMEOUT_S", 60.0)  # nothing is followed in vain
     app = Wizard()
     async with app.run_test() as pilot:
         app.query_one("#first").focus()

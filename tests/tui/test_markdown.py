@@ -13,23 +13,23 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from context_tui.text.sanitize import sanitize
-from context_tui.tui.markdown import LONGEST_SECTION, MARKS, rendered, sections
-from context_tui.tui.parts import Part, Span, lines_of, safe
+from context_tui.tui.markdown import MAX_PAIRED_MARKS, MAX_SECTION_CHARS, render_markdown, split_sections
+from context_tui.tui.parts import StyleSpan, TextPart, lay_out_part, sanitize_part
 
 
-def no_looks(lines: Sequence[str], _language: str) -> list[tuple[Span, ...]]:
+def no_looks(lines: Sequence[str], _language: str) -> list[tuple[StyleSpan, ...]]:
     return [()] * len(lines)
 
 
-def parts(text: str, width: int = 40) -> list[Part]:
-    return list(rendered(text, "text", width, no_looks))
+def parts(text: str, width: int = 40) -> list[TextPart]:
+    return list(render_markdown(text, "text", width, no_looks))
 
 
 def drawn(text: str, width: int = 40) -> list[str]:
-    return [line.drawn for part in parts(text, width) for line in lines_of(safe(part), 0, width)]
+    return [line.drawn_text for part in parts(text, width) for line in lay_out_part(sanitize_part(part), 0, width)]
 
 
-def looks(part: Part) -> list[tuple[str, str]]:
+def looks(part: TextPart) -> list[tuple[str, str]]:
     return [(part.text[start:stop], look) for start, stop, look in part.spans]
 
 
@@ -75,7 +75,7 @@ def test_looks_are_places_in_the_text() -> None:
     assert sorted(looks(part)) == [(" (f)", "muted"), ("b c", "strong"), ("c", "em"), ("d", "code"), ("e", "link")]
     first, second = parts("**over two\nlines**")
     assert looks(first) == [("over two", "strong")] and looks(second) == [("lines", "strong")]
-    assert [part.look for part in parts("# a\n## b\n### c\n#### d")] == ["h1", "h2", "h3", "h3"]
+    assert [part.style for part in parts("# a\n## b\n### c\n#### d")] == ["h1", "h2", "h3", "h3"]
 
 
 def test_a_table_is_fitted_into_the_pane() -> None:
@@ -99,8 +99,8 @@ def test_nothing_is_wider_than_the_pane(width: int) -> None:
         "> > - 1. a long text that has to be wrapped\n\n|a|b|\n|-|-|\n|long text here|more|\n\n# 日本語 の 文章です\n"
     )
     for part in parts(text, width):
-        for line in lines_of(safe(part), 0, max(width, 2)):
-            assert len(line.drawn) <= max(width, 2)
+        for line in lay_out_part(sanitize_part(part), 0, max(width, 2)):
+            assert len(line.drawn_text) <= max(width, 2)
 
 
 PIECES = [
@@ -124,7 +124,7 @@ def test_no_word_is_lost(text: str) -> None:
 @given(st.text(max_size=200))
 def test_what_is_rendered_is_safe_and_looks_stay_in_their_text(text: str) -> None:
     for part in parts(sanitize(text)):
-        assert safe(part) == part
+        assert sanitize_part(part) == part
         assert all(0 <= start <= stop <= len(part.text) for start, stop, _ in part.spans)
 
 
@@ -138,16 +138,16 @@ def test_only_what_is_looked_at_is_parsed(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(MarkdownIt, "parse", counted)
     text = "Some **words** in a paragraph.\n\n" * 20_000
-    assert len(list(islice(rendered(text, "text", 40, no_looks), 100))) == 100
+    assert len(list(islice(render_markdown(text, "text", 40, no_looks), 100))) == 100
     assert sum(map(len, parsed)) < 10_000
 
 
 def test_sections_end_between_blocks_and_fences_are_opened_again() -> None:
     text = "Some text.\n\n" * 1_000 + "```py\n" + "line\n" * 6_000 + "```\nend\n"
-    found = list(sections(text))
-    assert all(len(each) <= LONGEST_SECTION + 100 for each in found)
+    found = list(split_sections(text))
+    assert all(len(each) <= MAX_SECTION_CHARS + 100 for each in found)
     assert "".join(found).replace("```python\n", "").replace("```py\n", "") == text.replace("```py\n", "") + "\n"
-    fenced = [part for part in parts(text) if part.look == "fence"]
+    fenced = [part for part in parts(text) if part.style == "fence"]
     assert len(fenced) == 6_000 and {part.text for part in fenced} == {"line"}
     assert parts(text)[-1].text == "end"
     told = parts("```py src/a.py\n" + "line\n" * 6_000)
@@ -156,18 +156,18 @@ def test_sections_end_between_blocks_and_fences_are_opened_again() -> None:
 
 @pytest.mark.parametrize("mark", ["[", "![", "*a ", "**a*b"])
 def test_what_could_take_very_long_to_pair_is_shown_as_it_was_written(mark: str) -> None:
-    text = mark * (MARKS + 1)
+    text = mark * (MAX_PAIRED_MARKS + 1)
     assert [part.text for part in parts(text)] == [text]
 
 
 def test_code_is_asked_for_by_its_language() -> None:
     asked: list[tuple[tuple[str, ...], str]] = []
 
-    def looks_of(lines: Sequence[str], language: str) -> list[tuple[Span, ...]]:
+    def looks_of(lines: Sequence[str], language: str) -> list[tuple[StyleSpan, ...]]:
         asked.append((tuple(lines), language))
-        return [(Span(0, 3, "keyword"),)] * len(lines)
+        return [(StyleSpan(0, 3, "keyword"),)] * len(lines)
 
-    found: Iterator[Part] = rendered("```py\ndef a\ndef b\n```\n\n```\nplain\n```", "text", 40, looks_of)
-    assert next(part.spans for part in found if part.look == "fence") == (Span(0, 3, "keyword"),)
+    found: Iterator[TextPart] = render_markdown("```py\ndef a\ndef b\n```\n\n```\nplain\n```", "text", 40, looks_of)
+    assert next(part.spans for part in found if part.style == "fence") == (StyleSpan(0, 3, "keyword"),)
     assert list(found)
     assert asked == [(("def a", "def b"), "python"), (("plain",), "")]

@@ -11,10 +11,10 @@ from textual.events import MouseScrollDown
 from textual.pilot import Pilot
 
 from context_tui.errors import PlanError
-from context_tui.policies.parameters import params_for
+from context_tui.policies.parameters import build_params
 from context_tui.policies.planning import plan
-from context_tui.policies.registry import SHOWN
-from context_tui.policies.runtime_state import runtime_state_of
+from context_tui.policies.registry import LISTED_POLICIES
+from context_tui.policies.runtime_state import build_runtime_state
 from context_tui.tui.widgets.parameters import ParameterPanel
 from tests.tui.tuning import Alone, sample
 
@@ -25,7 +25,10 @@ MICRO, FULL, KODA = "defect-microcompact", "defect-compact", "koda-microcompact"
 def show(panel: ParameterPanel, policy: str, first: int | None = None, **values: Any) -> None:
     """Show a policy at these settings on the sample, and the curve of the chosen one."""
     context = SESSION.context_at()
-    params, state = params_for(SHOWN[policy], values), runtime_state_of(context, SESSION.window, len(SESSION))
+    params, state = (
+        build_params(LISTED_POLICIES[policy], values),
+        build_runtime_state(context, SESSION.window, len(SESSION)),
+    )
     made, trouble = None, ""
     try:
         made = plan(SESSION, policy, force=True, **values)
@@ -34,7 +37,9 @@ def show(panel: ParameterPanel, policy: str, first: int | None = None, **values:
     panel.show(policy, params, context, state, made, first=first, trouble=trouble)
     points = panel.curve_values(panel.selected)
     if points:
-        panel.show_curve(panel.selected, points, SHOWN[policy].curve(context, params, state, panel.selected, points))
+        panel.show_curve(
+            panel.selected, points, LISTED_POLICIES[policy].curve(context, params, state, panel.selected, points)
+        )
 
 
 class Tuner(Alone):
@@ -162,7 +167,7 @@ async def test_the_mouse_sets_steps_and_drags() -> None:
         columns = app.panel.rows.columns
         await pilot.click(app.panel.rows, offset=(columns.track_at + columns.track - 2, 1))
         assert app.panel.selected == "min_clear_tokens"
-        assert app.changed[-1][1] == app.panel.rows.controls[1].scale.reach  # type: ignore[union-attr]
+        assert app.changed[-1][1] == app.panel.rows.controls[1].scale.track_end  # type: ignore[union-attr]
         await pilot.mouse_down(app.panel.rows, offset=(columns.track_at + 1, 0))
         await pilot.hover(app.panel.rows, offset=(columns.track_at + 9, 0))
         await pilot.mouse_up(app.panel.rows, offset=(columns.track_at + 9, 0))
@@ -243,7 +248,7 @@ async def test_arrows_of_a_chain_are_clicked() -> None:
 
 
 async def test_no_name_is_cut_in_80_columns() -> None:
-    for policy in SHOWN:
+    for policy in LISTED_POLICIES:
         app = Tuner(policy)
         async with app.run_test(size=(80, 14)) as pilot:
             for control in app.panel.rows.controls:
@@ -254,7 +259,7 @@ async def test_no_name_is_cut_in_80_columns() -> None:
 @pytest.mark.parametrize(
     "size", [(78, 7), *(pytest.param(size, marks=pytest.mark.slow) for size in ((58, 10), (70, 10), (158, 7)))], ids=str
 )
-@pytest.mark.parametrize("policy", SHOWN)
+@pytest.mark.parametrize("policy", LISTED_POLICIES)
 async def test_nothing_is_cut(policy: str, size: tuple[int, int]) -> None:
     app = Tuner(policy)
     async with app.run_test(size=size) as pilot:
@@ -284,20 +289,20 @@ async def test_no_plan_says_why() -> None:
     app = Tuner(MICRO)
     async with app.run_test(size=(120, 8)):
         context = SESSION.context_at()
-        state = runtime_state_of(context, SESSION.window, len(SESSION))
-        params = params_for(SHOWN[MICRO], {})
+        state = build_runtime_state(context, SESSION.window, len(SESSION))
+        params = build_params(LISTED_POLICIES[MICRO], {})
         app.panel.show(MICRO, params, context, state, None, trouble="chain: no policies are named")
         assert text_of(app) == "no plan: chain: no policies are named"
 
 
 async def test_curve_values_hold_the_current_one_and_are_at_most_sixty() -> None:
-    for policy in SHOWN:
+    for policy in LISTED_POLICIES:
         app = Tuner(policy)
         async with app.run_test(size=(120, 8)):
             for control in app.panel.rows.controls:
                 values = app.panel.curve_values(control.name)
                 assert len(values) <= 60
-                shown = control.shown(app.panel.rows.values[control.name])
+                shown = control.get_effective_value(app.panel.rows.values[control.name])
                 if control.kind == "number" and shown is not None:
                     assert shown in values
 
@@ -310,7 +315,7 @@ async def test_an_answer_for_another_setting_is_ignored() -> None:
 
 
 @pytest.mark.parametrize(
-    "policy", [MICRO, *(pytest.param(name, marks=pytest.mark.slow) for name in SHOWN if name != MICRO)]
+    "policy", [MICRO, *(pytest.param(name, marks=pytest.mark.slow) for name in LISTED_POLICIES if name != MICRO)]
 )
 async def test_ascii_is_ascii(policy: str) -> None:
     app = Tuner(policy, ascii=True)

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context_tui.compaction.next_request import NextRequest
-from context_tui.policies.parameters import Parameter, parameters_in, params_for, value_of
+from context_tui.policies.parameters import Parameter, build_params, get_value, list_parameters_in_context
 from context_tui.policies.planning import plan
 from context_tui.policies.registry import POLICIES
-from context_tui.policies.runtime_state import runtime_state_of
-from context_tui.policies.scales import Scale, number, parse, scale_of
+from context_tui.policies.runtime_state import build_runtime_state
+from context_tui.policies.scales import Scale, build_scale, format_number, parse_number
 from context_tui.session.markers import KODA_COMPACTABLE
 from context_tui.tokens.accounting import BelievedSize
 from context_tui.tokens.context_index import index_context
@@ -48,7 +48,7 @@ def scales(draw: st.DrawFn) -> tuple[Scale, int | None]:
     high = draw(st.integers(low + 1, 10_000_000))
     default = draw(st.none() | st.integers(low, high))
     unit = draw(st.sampled_from(UNITS))
-    return scale_of(low, high, default, draw(st.integers(0, 10_000_000)), unit), default
+    return build_scale(low, high, default, draw(st.integers(0, 10_000_000)), unit), default
 
 
 @given(scales(), st.data())
@@ -56,15 +56,15 @@ def test_steps_move_and_come_to_an_end(given: tuple[Scale, int | None], data: st
     scale, _ = given
     value = data.draw(st.integers(int(scale.low), int(scale.high)))
     steps = data.draw(st.sampled_from((1, -1, 10, -10)))
-    after = scale.next(value, steps)
+    after = scale.step_value(value, steps)
     assert scale.low <= after <= scale.high and isinstance(after, int)
     if steps > 0:
-        assert after <= max(value, scale.reach) and (after > value or value >= scale.reach)
+        assert after <= max(value, scale.track_end) and (after > value or value >= scale.track_end)
     else:
         assert after < value or value == scale.low
-    while scale.rungs and value < scale.reach:
-        value = int(scale.next(value, 10))
-    assert not scale.rungs or value >= scale.reach
+    while scale.round_values and value < scale.track_end:
+        value = int(scale.step_value(value, 10))
+    assert not scale.round_values or value >= scale.track_end
 
 
 @given(scales(), st.data(), st.integers(0, 60))
@@ -83,45 +83,45 @@ def test_a_click_sets_what_is_under_it(given: tuple[Scale, int | None], width: i
     cell = data.draw(st.integers(-3, width + 3))
     value = value_at(scale, cell, width)
     assert scale.low <= value <= scale.high
-    if not scale.log and 1 <= cell < width - 1 and scale.reach - scale.low >= width:
+    if not scale.log and 1 <= cell < width - 1 and scale.track_end - scale.low >= width:
         assert abs(knob_at(scale, value, width) - cell) <= 1
 
 
 @given(scales(), st.integers(2, 60))
 def test_curve_values_ascend_and_are_allowed(given: tuple[Scale, int | None], count: int) -> None:
     scale, _ = given
-    values = scale.spread(count)
+    values = scale.sample_values(count)
     assert 1 <= len(values) <= count and values == sorted(set(values))
     assert all(scale.low <= value <= scale.high for value in values)
 
 
 def test_token_steps_are_round_and_meet_the_default() -> None:
-    scale = scale_of(0, 1_000_000, 512, 6_000, "tokens")
-    assert [scale.next(512, steps) for steps in (1, 2, -1, -2)] == [768, 1_024, 384, 256]
-    budget = scale_of(1, 10_000_000, 160_000, 1_000_000, "tokens")
-    assert [budget.next(160_000, steps) for steps in (1, 2, -1, 10)] == [200_000, 300_000, 150_000, 1_000_000]
-    assert budget.next(155_555, 1) == 160_000
+    scale = build_scale(0, 1_000_000, 512, 6_000, "tokens")
+    assert [scale.step_value(512, steps) for steps in (1, 2, -1, -2)] == [768, 1_024, 384, 256]
+    budget = build_scale(1, 10_000_000, 160_000, 1_000_000, "tokens")
+    assert [budget.step_value(160_000, steps) for steps in (1, 2, -1, 10)] == [200_000, 300_000, 150_000, 1_000_000]
+    assert budget.step_value(155_555, 1) == 160_000
 
 
 def test_a_slider_ends_where_nothing_changes_and_what_is_beyond_can_be_typed() -> None:
-    turns = scale_of(1, 1_000, 3, 10, "turns")
-    assert turns.reach == 10 and turns.next(10, 1) == 10 and turns.next(4, 10) == 10
-    assert turns.next(500, 1) == 500 and turns.next(500, -1) == 499, "typed"
-    assert turns.spread(60) == list(range(1, 11))
-    assert scale_of(1, 1_000, 3, 1, "turns").reach == 3, "the default has a place"
-    assert scale_of(0, 100, 70, 100, "%").reach == 100
-    results = scale_of(0, 1_000_000, 512, 6_000, "tokens")
-    assert results.reach == 6_144 and results.next(6_144, 1) == 6_144
+    turns = build_scale(1, 1_000, 3, 10, "turns")
+    assert turns.track_end == 10 and turns.step_value(10, 1) == 10 and turns.step_value(4, 10) == 10
+    assert turns.step_value(500, 1) == 500 and turns.step_value(500, -1) == 499, "typed"
+    assert turns.sample_values(60) == list(range(1, 11))
+    assert build_scale(1, 1_000, 3, 1, "turns").track_end == 3, "the default has a place"
+    assert build_scale(0, 100, 70, 100, "%").track_end == 100
+    results = build_scale(0, 1_000_000, 512, 6_000, "tokens")
+    assert results.track_end == 6_144 and results.step_value(6_144, 1) == 6_144
 
 
 def test_sliders_end_where_nothing_changes_in_this_context() -> None:
     session = sample(10, 3)
     context = session.context_at()
-    state = runtime_state_of(context, session.window, len(session))
+    state = build_runtime_state(context, session.window, len(session))
     ends = {
-        each.name: each.scale.reach
+        each.name: each.scale.track_end
         for policy in POLICIES.values()
-        for each in parameters_in(policy, policy.Params(), context, state)
+        for each in list_parameters_in_context(policy, policy.Params(), context, state)
         if each.scale is not None
     }
     turns = len(index_context(context).turn_starts)
@@ -136,22 +136,22 @@ def test_sliders_end_where_nothing_changes_in_this_context() -> None:
     assert ends["summary_max_tokens"] == 100_000
     policy = POLICIES["defect-microcompact"]
     beyond = [
-        policy.plan(context, params_for(policy, {"keep_recent_turns": value}), state)
+        policy.plan(context, build_params(policy, {"keep_recent_turns": value}), state)
         for value in (turns, turns + 1, 500)
     ]
     assert len({plan.tokens_after for plan in beyond}) == 1
 
 
-@pytest.mark.parametrize("policy", [name for name, policy in POLICIES.items() if not policy.nests])
+@pytest.mark.parametrize("policy", [name for name, policy in POLICIES.items() if not policy.nested_field])
 @pytest.mark.parametrize(("turns", "steps"), [(10, 3), (1, 2), (3, 9)])
 def test_beyond_its_slider_no_parameter_changes_anything(policy: str, turns: int, steps: int) -> None:
     session, chosen = sample(turns, steps, compact=False), POLICIES[policy]
     context = session.context_at()
-    state = runtime_state_of(context, session.window, len(session), forced=True)
-    for each in parameters_in(chosen, chosen.Params(), context, state):
+    state = build_runtime_state(context, session.window, len(session), forced=True)
+    for each in list_parameters_in_context(chosen, chosen.Params(), context, state):
         if each.scale is None:
             continue
-        params = [chosen.Params(**{each.name: min(value, each.scale.high)}) for value in _beyond(each.scale.reach)]
+        params = [chosen.Params(**{each.name: min(value, each.scale.high)}) for value in _beyond(each.scale.track_end)]
         plans = [chosen.plan(context, param, state) for param in params]
         assert len({(made.tokens_after, made.trigger.fires) for made in plans}) == 1, each.name
 
@@ -161,21 +161,23 @@ def _beyond(reach: float) -> list[float]:
 
 
 def test_counts_step_by_one_and_ratios_by_a_hundredth() -> None:
-    assert scale_of(1, 1_000, 3, 37, "turns").next(3, 1) == 4
-    ratio = scale_of(0.01, 1.0, 0.6, 0, "of window")
-    assert ratio.next(0.6, 1) == 0.61 and ratio.next(0.6, -10) == 0.5 and ratio.next(0.05, -10) == 0.01
+    assert build_scale(1, 1_000, 3, 37, "turns").step_value(3, 1) == 4
+    ratio = build_scale(0.01, 1.0, 0.6, 0, "of window")
+    assert (
+        ratio.step_value(0.6, 1) == 0.61 and ratio.step_value(0.6, -10) == 0.5 and ratio.step_value(0.05, -10) == 0.01
+    )
 
 
 @given(st.integers(0, 10_000_000))
 def test_a_shown_number_can_be_typed_back(value: int) -> None:
-    assert parse(number(value), 0, 10_000_000) == value
-    assert parse(number(value / 10_000_000), 0.0, 1.0) == round(value / 10_000_000, 4)
+    assert parse_number(format_number(value), 0, 10_000_000) == value
+    assert parse_number(format_number(value / 10_000_000), 0.0, 1.0) == round(value / 10_000_000, 4)
 
 
 @given(st.text(max_size=12))
 def test_any_text_gives_an_allowed_value_or_words(text: str) -> None:
     try:
-        value = parse(text, 1, 1_000)
+        value = parse_number(text, 1, 1_000)
     except ValueError as problem:
         assert str(problem).startswith(("it must be", f"{text!r} is not a number"))
     else:
@@ -186,7 +188,7 @@ def test_any_text_gives_an_allowed_value_or_words(text: str) -> None:
     ("text", "value"), [("1_500", 1_500), ("1.5k", 1_500), ("2M", 2_000_000), ("none", None), (" 7 ", 7)]
 )
 def test_typed_values(text: str, value: int | None) -> None:
-    assert parse(text, 0, 10_000_000, optional=True) == value
+    assert parse_number(text, 0, 10_000_000, optional=True) == value
 
 
 @pytest.mark.parametrize(
@@ -195,12 +197,12 @@ def test_typed_values(text: str, value: int | None) -> None:
 )
 def test_what_is_wrong_is_said_in_words(text: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        parse(text, 1, 1_000)
+        parse_number(text, 1, 1_000)
 
 
 def test_a_percentage_is_a_ratio_where_one_is_wanted() -> None:
-    assert parse("60%", 0.01, 1.0) == 0.6
-    assert parse("60%", 0, 100) == 60
+    assert parse_number("60%", 0.01, 1.0) == 0.6
+    assert parse_number("60%", 0, 100) == 60
 
 
 RUNS = st.lists(st.tuples(st.text(st.sampled_from("ab 漢字é…→"), max_size=9), st.just("")), max_size=6)
@@ -233,14 +235,16 @@ def test_a_bar_shows_what_is_there(share: float, width: int) -> None:
 def test_every_setting_of_every_policy_has_a_control(policy: str) -> None:
     session = sample()
     context = session.context_at()
-    params = params_for(POLICIES[policy], {})
-    controls = parameters_in(POLICIES[policy], params, context, runtime_state_of(context, session.window, len(session)))
+    params = build_params(POLICIES[policy], {})
+    controls = list_parameters_in_context(
+        POLICIES[policy], params, context, build_runtime_state(context, session.window, len(session))
+    )
     names = {control.name for control in controls}
     if policy == "chain":
         assert {"policies", "defect-microcompact.min_clear_tokens", "defect-compact.threshold"} <= names
     else:
         assert names == set(type(params).model_fields)
-    values = {control.name: value_of(POLICIES[policy], params, control.name) for control in controls}
+    values = {control.name: get_value(POLICIES[policy], params, control.name) for control in controls}
     for control in controls:
         value = values[control.name]
         assert value == control.default or policy == "chain"
@@ -252,9 +256,11 @@ def test_every_setting_of_every_policy_has_a_control(policy: str) -> None:
 def test_what_is_not_set_shows_what_is_derived() -> None:
     session = sample()
     context = session.context_at()
-    state = runtime_state_of(context, session.window, len(session))
-    control = parameters_in(POLICIES["defect-compact"], params_for(POLICIES["defect-compact"], {}), context, state)[0]
-    assert (control.name, control.default, control.derived, control.shown(None)) == (
+    state = build_runtime_state(context, session.window, len(session))
+    control = list_parameters_in_context(
+        POLICIES["defect-compact"], build_params(POLICIES["defect-compact"], {}), context, state
+    )[0]
+    assert (control.name, control.default, control.implied_value, control.get_effective_value(None)) == (
         "threshold",
         None,
         170_000,
@@ -263,17 +269,17 @@ def test_what_is_not_set_shows_what_is_derived() -> None:
 
 
 def test_a_chain_reads_the_settings_of_its_policies() -> None:
-    params = params_for(POLICIES["chain"], {"defect-microcompact.min_clear_tokens": 99})
-    assert value_of(POLICIES["chain"], params, "defect-microcompact.min_clear_tokens") == 99
-    assert value_of(POLICIES["chain"], params, "defect-compact.compact_ratio") == 0.85
+    params = build_params(POLICIES["chain"], {"defect-microcompact.min_clear_tokens": 99})
+    assert get_value(POLICIES["chain"], params, "defect-microcompact.min_clear_tokens") == 99
+    assert get_value(POLICIES["chain"], params, "defect-compact.compact_ratio") == 0.85
 
 
 def test_tools_are_listed_with_their_tokens_largest_first() -> None:
     session = sample()
     context = session.context_at()
-    state = runtime_state_of(context, session.window, len(session))
-    controls = parameters_in(
-        POLICIES["koda-microcompact"], params_for(POLICIES["koda-microcompact"], {}), context, state
+    state = build_runtime_state(context, session.window, len(session))
+    controls = list_parameters_in_context(
+        POLICIES["koda-microcompact"], build_params(POLICIES["koda-microcompact"], {}), context, state
     )
     tools = next(control for control in controls if control.kind == "list")
     assert [int(entry.note.replace(",", "")) for entry in tools.entries] == [15_367, 6_943, 4_981, 2_355, 1_270]
@@ -284,15 +290,17 @@ def test_tools_are_listed_with_their_tokens_largest_first() -> None:
 
 def outcome(results: int = 14, cut: int = 0, after: int = 79_876, fires: bool = True) -> Outcome:
     """The outcome of the picture."""
-    request = NextRequest(BelievedSize(118_000, 900), 118_900 - after, waits=bool(cut))
+    request = NextRequest(BelievedSize(118_000, 900), 118_900 - after, summary_pending=bool(cut))
     return Outcome({"clears": results} if results else {}, 61, cut, 100, request, fires)
 
 
 @pytest.mark.parametrize("policy", ["defect-microcompact", "koda-microcompact", "defect-compact", "chain"])
 def test_a_curve_is_of_next_requests(policy: str) -> None:
     made = outcome_of(plan(sample(), policy, force=True))
-    assert made.requests([made.left]) == [made.request.after], "at the setting of the plan it is what the plan says"
-    assert made.requests([made.total, 0]) == [made.request.before, 0]
+    assert made.requests([made.left]) == [made.request.tokens_after], (
+        "at the setting of the plan it is what the plan says"
+    )
+    assert made.requests([made.total, 0]) == [made.request.tokens_before, 0]
     assert made.requests([made.left, made.left + 100, made.total]) == sorted(
         made.requests([made.total, made.left, made.left + 100])
     )
@@ -384,7 +392,7 @@ def test_a_curve_fits_and_marks_the_value(tokens: list[int], width: int, height:
 
 
 def test_at_its_end_a_slider_says_that_nothing_changes_any_more() -> None:
-    turns = Parameter("turns", "number", "turns that are kept", "turns", 3, scale=scale_of(1, 1_000, 3, 10, "turns"))
+    turns = Parameter("turns", "number", "turns that are kept", "turns", 3, scale=build_scale(1, 1_000, 3, 10, "turns"))
 
     def told(value: int, width: int, room: int = 9) -> str:
         return text([run for line in below(turns, value, 0, "", width, room).fixed for run in [line]])
@@ -396,7 +404,7 @@ def test_at_its_end_a_slider_says_that_nothing_changes_any_more() -> None:
 
 
 def test_a_list_has_no_range() -> None:
-    assert Parameter("tools", "list", "", "tools", ()).range_words() == ""
+    assert Parameter("tools", "list", "", "tools", ()).format_range() == ""
 
 
 def test_small_differences_are_flat_and_large_ones_are_to_scale() -> None:

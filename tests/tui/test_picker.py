@@ -15,10 +15,10 @@ from textual import events
 from textual.widgets import Label
 
 from context_tui.formats.registry import FORMATS
-from context_tui.library.discover import ELSEWHERE, HERE, SAMPLES, Entry
+from context_tui.library.discover import OTHER_PROJECTS, SAMPLES, THIS_PROJECT, SessionEntry
 from context_tui.session.session import SessionInfo
 from context_tui.text.numbers import format_age, format_bytes
-from context_tui.tui.picking import Item, Listing
+from context_tui.tui.picking import SessionItem, SessionListing
 from context_tui.tui.screens.picker import Left, PickerScreen
 from context_tui.tui.screens.picker_list import Columns, PickerList, shorten
 from tests.tui.fakes import NASTY, Shell, drawn, footer_fits, until
@@ -26,15 +26,19 @@ from tests.tui.fakes import NASTY, Shell, drawn, footer_fits, until
 NOW = 1_800_000_000.0
 
 
-def entry(name: str, group: str, title: str = "", *, place: str = "project", known: str = "claude-code") -> Entry:
-    return Entry(SessionInfo(f"/s/{name}.jsonl", known, title=title, time=NOW - 7_300, bytes=45_600), group, place)
+def entry(
+    name: str, group: str, title: str = "", *, place: str = "project", known: str = "claude-code"
+) -> SessionEntry:
+    return SessionEntry(
+        SessionInfo(f"/s/{name}.jsonl", known, title=title, time=NOW - 7_300, bytes=45_600), group, place
+    )
 
 
 ENTRIES = [
     entry("sample-one", SAMPLES, "A sample"),
-    entry("other-one", ELSEWHERE, "Rotate tokens", place="elsewhere"),
-    entry("3f2a91bc-1111-2222-3333-444444444444", HERE, "Fix the build"),
-    entry("second", HERE, NASTY),
+    entry("other-one", OTHER_PROJECTS, "Rotate tokens", place="elsewhere"),
+    entry("3f2a91bc-1111-2222-3333-444444444444", THIS_PROJECT, "Fix the build"),
+    entry("second", THIS_PROJECT, NASTY),
 ]
 
 
@@ -50,7 +54,7 @@ def write(path: Path, prompt: str, *, tokens: int = 0, agent: str = "", session:
     return str(path)
 
 
-def picker(entries: list[Entry] | None = None, **arguments: object) -> PickerScreen:
+def picker(entries: list[SessionEntry] | None = None, **arguments: object) -> PickerScreen:
     return PickerScreen(ENTRIES if entries is None else entries, now=NOW, **arguments)  # type: ignore[arg-type]
 
 
@@ -62,8 +66,8 @@ async def test_groups_stand_under_headings_this_project_first() -> None:
     app = Shell(picker())
     async with app.run_test():
         assert names(app) == [
-            *(HERE, "3f2a91bc-1111-2222-3333-444444444444", "second"),
-            *(ELSEWHERE, "other-one", SAMPLES, "sample-one"),
+            *(THIS_PROJECT, "3f2a91bc-1111-2222-3333-444444444444", "second"),
+            *(OTHER_PROJECTS, "other-one", SAMPLES, "sample-one"),
         ]
         shown = drawn(app)
     assert ">  3f2a91bc  " in shown
@@ -81,7 +85,7 @@ async def test_enter_opens_and_the_cursor_passes_headings() -> None:
 
 
 async def test_ends_and_pages_stay_on_sessions() -> None:
-    app = Shell(picker([entry(f"s{n:03}", HERE if n < 50 else SAMPLES) for n in range(100)]))
+    app = Shell(picker([entry(f"s{n:03}", THIS_PROJECT if n < 50 else SAMPLES) for n in range(100)]))
     async with app.run_test(size=(80, 24)) as pilot:
         rows = app.screen.query_one(PickerList)
         for key, name in [("end", "s099"), ("home", "s000"), ("pagedown", "s017"), ("up", "s016"), ("pageup", "s000")]:
@@ -97,7 +101,7 @@ async def test_typing_filters_by_every_word_in_name_title_or_project() -> None:
     app = Shell(picker())
     async with app.run_test() as pilot:
         await pilot.press("slash", *"ELSE tok")
-        await until(pilot, lambda: names(app) == [ELSEWHERE, "other-one"])
+        await until(pilot, lambda: names(app) == [OTHER_PROJECTS, "other-one"])
         assert "1 of 4" in str(app.screen.query_one("#picker-heading", Label).content)
         await pilot.press("enter")
         await until(pilot, lambda: app.answers)
@@ -146,11 +150,15 @@ async def test_without_sessions_it_says_what_to_do() -> None:
 
 
 async def test_titles_are_read_beside_and_can_be_filtered_by() -> None:
-    app = Shell(picker([entry("a", HERE), entry("b", HERE)], titles=lambda info: f"title of {Path(info.path).stem}"))
+    app = Shell(
+        picker(
+            [entry("a", THIS_PROJECT), entry("b", THIS_PROJECT)], titles=lambda info: f"title of {Path(info.path).stem}"
+        )
+    )
     async with app.run_test() as pilot:
         await until(pilot, lambda: "title of b" in drawn(app))
         await pilot.press("slash", *"of b")
-        await until(pilot, lambda: names(app) == [HERE, "b"])
+        await until(pilot, lambda: names(app) == [THIS_PROJECT, "b"])
 
 
 async def test_a_session_beside_others_in_its_file_does_not_get_the_title_of_the_file(tmp_path: Path) -> None:
@@ -165,7 +173,7 @@ async def test_a_session_beside_others_in_its_file_does_not_get_the_title_of_the
 async def test_what_cannot_be_read_says_so_and_the_picker_stays(tmp_path: Path) -> None:
     path = tmp_path / "[red]broken.jsonl"
     path.write_bytes(b"\0\1\2")
-    app = Shell(picker([Entry(SessionInfo(str(path), ""), HERE)]))
+    app = Shell(picker([SessionEntry(SessionInfo(str(path), ""), THIS_PROJECT)]))
     async with app.run_test(size=(160, 24)) as pilot:
         await pilot.press("enter")
         await until(pilot, lambda: "binary data" in drawn(app))
@@ -175,7 +183,7 @@ async def test_what_cannot_be_read_says_so_and_the_picker_stays(tmp_path: Path) 
 async def test_a_found_file_is_opened_by_its_real_format(tmp_path: Path) -> None:
     path = tmp_path / "messages.json"
     path.write_text('[{"role": "user", "content": "hello"}]')
-    app = Shell(picker([Entry(SessionInfo(str(path), ""), HERE)]))
+    app = Shell(picker([SessionEntry(SessionInfo(str(path), ""), THIS_PROJECT)]))
     async with app.run_test() as pilot:
         await pilot.press("enter")
         await until(pilot, lambda: app.answers)
@@ -184,7 +192,7 @@ async def test_a_found_file_is_opened_by_its_real_format(tmp_path: Path) -> None
 
 async def test_a_file_of_several_sessions_lists_them() -> None:
     koda = Path(__file__).parents[2] / "sample_sessions" / "koda.db"
-    app = Shell(picker([Entry(SessionInfo(str(koda), ""), HERE)]))
+    app = Shell(picker([SessionEntry(SessionInfo(str(koda), ""), THIS_PROJECT)]))
     async with app.run_test() as pilot:
         await pilot.press("enter")
         await until(pilot, lambda: len(names(app)) > 2)
@@ -244,27 +252,29 @@ async def test_a_paste_is_a_filter_and_shows_no_control_characters() -> None:
         assert not {c for c in drawn(app).replace("\n", "") if unicodedata.category(c) in ("Cc", "Cf", "Cs")}
 
 
-def family(tmp_path: Path, agents: int) -> list[Entry]:
+def family(tmp_path: Path, agents: int) -> list[SessionEntry]:
     """A session with sub-agents, and another one after it."""
     path = write(tmp_path / "main.jsonl", "What was asked", tokens=150_000)
     for number in range(agents):
         below = tmp_path / "main" / "subagents" / f"agent-a{number}.jsonl"
         write(below, f"Look at part {number}", tokens=20_000, agent=f"a{number}", session="main")
     other = write(tmp_path / "other.jsonl", "Another thing")
-    return [Entry(SessionInfo(each, "", bytes=900, time=NOW - 60), HERE, "project") for each in (path, other)]
+    return [
+        SessionEntry(SessionInfo(each, "", bytes=900, time=NOW - 60), THIS_PROJECT, "project") for each in (path, other)
+    ]
 
 
 async def test_what_belongs_to_a_session_is_folded_below_it(tmp_path: Path) -> None:
     app = Shell(picker(family(tmp_path, 2)))
     async with app.run_test(size=(120, 24)) as pilot:
         await until(pilot, lambda: "(2)" in drawn(app))
-        assert names(app) == [HERE, "main", "other"], "no line moves under a key"
+        assert names(app) == [THIS_PROJECT, "main", "other"], "no line moves under a key"
         await pilot.press("right")
-        assert names(app) == [HERE, "main", "a0", "a1", "other"]
+        assert names(app) == [THIS_PROJECT, "main", "a0", "a1", "other"]
         await until(pilot, lambda: "Look at part 1" in drawn(app) and drawn(app).count("20.0k") == 2)
         assert "sub-agent" in drawn(app)
         await pilot.press("down", "left")
-        assert names(app) == [HERE, "main", "other"]
+        assert names(app) == [THIS_PROJECT, "main", "other"]
         assert app.first.listing.selected is not None
         assert app.first.listing.selected.entry.name == "main"
         await pilot.press("z", "down", "down", "enter")
@@ -277,9 +287,9 @@ async def test_a_click_on_the_sign_folds(tmp_path: Path) -> None:
     async with app.run_test(size=(120, 24)) as pilot:
         await until(pilot, lambda: "(2)" in drawn(app))
         await pilot.click(PickerList, offset=(1, 1))
-        assert names(app) == [HERE, "main", "a0", "a1", "other"]
+        assert names(app) == [THIS_PROJECT, "main", "a0", "a1", "other"]
         await pilot.click(PickerList, offset=(1, 1))
-        assert names(app) == [HERE, "main", "other"]
+        assert names(app) == [THIS_PROJECT, "main", "other"]
         assert not app.answers
 
 
@@ -318,10 +328,10 @@ def test_names_keep_both_ends() -> None:
 
 
 def test_many_sessions_are_listed_and_filtered_at_once() -> None:
-    listing = Listing(entry(f"session-{n:05}", ELSEWHERE) for n in range(10_000))
-    assert listing.count == 10_000
+    listing = SessionListing(entry(f"session-{n:05}", OTHER_PROJECTS) for n in range(10_000))
+    assert listing.session_count == 10_000
     listing.filter("session-09999")
-    assert listing.count == 1
+    assert listing.session_count == 1
     assert listing.selected is not None
     assert listing.selected.entry.name == "session-09999"
     listing.filter("")
@@ -329,17 +339,18 @@ def test_many_sessions_are_listed_and_filtered_at_once() -> None:
 
 
 def test_children_that_match_are_listed_below_their_session() -> None:
-    main = Entry(SessionInfo("/s/m.jsonl", "x"), HERE)
+    main = SessionEntry(SessionInfo("/s/m.jsonl", "x"), THIS_PROJECT)
     inner = [
-        Entry(SessionInfo(f"/s/m/{n}.jsonl", "x", f"a{n}", parent="/s/m.jsonl"), HERE, "sub-agent") for n in range(9)
+        SessionEntry(SessionInfo(f"/s/m/{n}.jsonl", "x", f"a{n}", parent="/s/m.jsonl"), THIS_PROJECT, "sub-agent")
+        for n in range(9)
     ]
-    listing = Listing([main, *inner, entry("z", HERE)])
-    assert [line if isinstance(line, str) else len(line.below) for line in listing.lines] == [HERE, 9, 0]
+    listing = SessionListing([main, *inner, entry("z", THIS_PROJECT)])
+    assert [line if isinstance(line, str) else len(line.children) for line in listing.lines] == [THIS_PROJECT, 9, 0]
     listing.filter("a7")
-    assert [line.entry.name for line in listing.lines if isinstance(line, Item)] == ["m", "a7"]
+    assert [line.entry.name for line in listing.lines if isinstance(line, SessionItem)] == ["m", "a7"]
     assert listing.selected is not None
     assert listing.selected.entry.name == "a7"
-    assert listing.count == 1
+    assert listing.session_count == 1
 
 
 def test_where_there_is_room_no_agent_is_cut() -> None:

@@ -20,10 +20,10 @@ from textual.keys import KEY_DISPLAY_ALIASES
 
 import context_tui
 from context_tui.tui.app import ContextTuiApp
-from context_tui.tui.glyphs import ASCII
+from context_tui.tui.glyphs import ASCII_GLYPHS
 from context_tui.tui.output_filter import OutputFilter
-from context_tui.tui.readable import DIM, TEXT, Readable, contrast
-from context_tui.tui.themes import DARK, few_colours, theme_for
+from context_tui.tui.readable import MIN_DIM_CONTRAST, MIN_TEXT_CONTRAST, ContrastAdjuster, compute_contrast
+from context_tui.tui.themes import DARK, choose_theme, has_few_colours
 from tests.tui.cells import Cells
 
 BLACK = Color(0, 0, 0)
@@ -40,8 +40,8 @@ def sent(style: Style, system: ColorSystem) -> Cells:
 
 def test_contrast_is_wcags() -> None:
     black, white, grey = ColorTriplet(0, 0, 0), ColorTriplet(255, 255, 255), ColorTriplet(0x77, 0x77, 0x77)
-    assert contrast(black, white) == contrast(white, black) == pytest.approx(21)
-    assert contrast(grey, white) == pytest.approx(4.48, abs=0.01)
+    assert compute_contrast(black, white) == compute_contrast(white, black) == pytest.approx(21)
+    assert compute_contrast(grey, white) == pytest.approx(4.48, abs=0.01)
 
 
 @given(
@@ -53,20 +53,20 @@ def test_contrast_is_wcags() -> None:
 )
 def test_every_style_can_be_read(ink: str, ground: str, dim: bool, reverse: bool, system: ColorSystem) -> None:
     style = Style(color=ink, bgcolor=ground, dim=dim, reverse=reverse)
-    readable = Readable(system, dark=True)
+    readable = ContrastAdjuster(system, dark=True)
     cells = sent(readable(style, "text", BLACK), system)
     cells._default = (ColorTriplet(229, 229, 229), ColorTriplet(0, 0, 0))
-    assert not cells.unreadable(TEXT, DIM)
+    assert not cells.unreadable(MIN_TEXT_CONTRAST, MIN_DIM_CONTRAST)
     assert readable(style, "text", BLACK).reverse == reverse
 
 
 def test_what_can_be_read_stays_as_it_is() -> None:
     style = Style(color="#d5d8df", bgcolor="#14161b", bold=True)
-    assert Readable(ColorSystem.TRUECOLOR, dark=True)(style, "text", BLACK) is style
+    assert ContrastAdjuster(ColorSystem.TRUECOLOR, dark=True)(style, "text", BLACK) is style
 
 
 def test_drawing_keeps_its_shade_and_text_keeps_its_hue() -> None:
-    readable, faint = Readable(ColorSystem.TRUECOLOR, dark=True), Style(color="#400000", bgcolor="#000000")
+    readable, faint = ContrastAdjuster(ColorSystem.TRUECOLOR, dark=True), Style(color="#400000", bgcolor="#000000")
     assert readable(faint, " ▇▇─ ", BLACK) is faint
     moved = readable(faint, "▇ 12", BLACK).color
     assert moved is not None and moved.triplet is not None
@@ -74,7 +74,7 @@ def test_drawing_keeps_its_shade_and_text_keeps_its_hue() -> None:
 
 
 def test_without_colours_a_ground_of_its_own_is_reversed() -> None:
-    readable = Readable(None, dark=True)
+    readable = ContrastAdjuster(None, dark=True)
     bar = readable(Style(color="black", bgcolor="white", bold=True), "text", BLACK)
     assert (bar.color, bar.bgcolor, bar.bold, bar.reverse) == (None, None, True, True)
     plain = readable(Style(color="cyan", bgcolor="black", dim=True, meta={"@click": "x"}), "text", BLACK)
@@ -84,7 +84,7 @@ def test_without_colours_a_ground_of_its_own_is_reversed() -> None:
 
 def test_sixteen_colours_have_a_ground_of_their_own() -> None:
     for dark, expected in ((True, b"37;40"), (False, b"30;107")):
-        style = Readable(ColorSystem.STANDARD, dark=dark)(Style(), "text", Color.parse("ansi_default"))
+        style = ContrastAdjuster(ColorSystem.STANDARD, dark=dark)(Style(), "text", Color.parse("ansi_default"))
         assert expected in style.render("x", color_system=ColorSystem.STANDARD).encode()
 
 
@@ -101,8 +101,8 @@ def test_sixteen_colours_have_a_ground_of_their_own() -> None:
 def test_few_colours(monkeypatch: pytest.MonkeyPatch, term: str, colorterm: str, no_color: str, few: bool) -> None:
     monkeypatch.setenv("TERM", term)
     monkeypatch.setenv("COLORTERM", colorterm)
-    assert few_colours({"NO_COLOR": no_color}) == few
-    assert theme_for(None, {"NO_COLOR": no_color}, [DARK.name]) == DARK.name
+    assert has_few_colours({"NO_COLOR": no_color}) == few
+    assert choose_theme(None, {"NO_COLOR": no_color}, [DARK.name]) == DARK.name
 
 
 def _drawn(file: Path) -> set[str]:
@@ -122,18 +122,18 @@ def test_every_glyph_has_a_plain_one_as_wide() -> None:
         (file.name, char)
         for file in {*package.rglob("*.py")} - reading | {package / "summarizer" / "secrets.py"}
         for char in _drawn(file)
-        if ord(char) not in ASCII
+        if ord(char) not in ASCII_GLYPHS
     }
     borders = {char for lines in BORDER_CHARS.values() for line in lines for char in line if not char.isascii()}
-    missing |= {("a border", char) for char in borders if ord(char) not in ASCII}
+    missing |= {("a border", char) for char in borders if ord(char) not in ASCII_GLYPHS}
     assert not missing
-    for code, plain in ASCII.items():
+    for code, plain in ASCII_GLYPHS.items():
         assert plain.isascii() and cell_len(plain) == cell_len(chr(code)), f"U+{code:04x}"
 
 
 def test_keys_that_have_signs_have_names_where_only_ascii_is_wanted() -> None:
     app, signs = ContextTuiApp([], ascii=True), ContextTuiApp([])
-    shown = {key: app.get_key_display(Binding(key, "")).translate(ASCII) for key in KEY_DISPLAY_ALIASES}
+    shown = {key: app.get_key_display(Binding(key, "")).translate(ASCII_GLYPHS) for key in KEY_DISPLAY_ALIASES}
     assert all(map(str.isascii, shown.values()))
     assert (shown["enter"], shown["backspace"], shown["up"]) == ("enter", "backspace", "^")
     assert signs.get_key_display(Binding("enter", "")) == "⏎"
@@ -142,7 +142,7 @@ def test_keys_that_have_signs_have_names_where_only_ascii_is_wanted() -> None:
 def test_what_was_drawn_before_is_not_looked_at_again() -> None:
     looked: list[str] = []
 
-    class Looking(Readable):
+    class Looking(ContrastAdjuster):
         def __call__(self, style: Style, text: str, ground: Color) -> Style:
             looked.append(text)
             return super().__call__(style, text, ground)

@@ -20,13 +20,30 @@ from textual.pilot import Pilot
 from benchmarks.pty import Terminal
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
-from context_tui.tui.document import CHUNK, PLAIN, RENDERED, Extent, Rendering, Subject, pieces
-from context_tui.tui.document import LIMIT as LIMIT_SHOWN
+from context_tui.tui.document import (
+    CHUNK_CHARS,
+    MAX_MARKDOWN_CHARS,
+    PLAIN_TEXT,
+    DocumentSource,
+    RenderOptions,
+    TextExtent,
+    build_document,
+)
+from context_tui.tui.document import MAX_SHOWN_CHARS as LIMIT_SHOWN
 from context_tui.tui.highlighting import highlight
-from context_tui.tui.highlights import LIMIT, Highlights
-from context_tui.tui.languages import language_named, language_of, looks_like, numbers_of
-from context_tui.tui.marks import Marker
-from context_tui.tui.parts import Layout, Part, Span, column, copied, lines_of, safe, side_by_side
+from context_tui.tui.highlights import MAX_HIGHLIGHTED_CHARS, HighlightCache
+from context_tui.tui.languages import detect_language, find_fence_language, find_path_language, measure_line_numbers
+from context_tui.tui.marks import RowMarker
+from context_tui.tui.parts import (
+    PartLayout,
+    StyleSpan,
+    TextPart,
+    format_copied_text,
+    get_column,
+    lay_out_part,
+    pair_columns,
+    sanitize_part,
+)
 from context_tui.tui.screens.inspector import InspectorScreen
 from context_tui.tui.view import Location, View
 from context_tui.tui.widgets.detail import Detail
@@ -39,24 +56,24 @@ WRITTEN = "# The plan\n\nFirst **rotate** the `token`, then [read](https://a.b).
 CODE = "     1→import os\n     2→\n     3→def go(x):\n     4→    return 'home'\n\n<reminder>be kind</reminder>"
 
 
-def result_of(path: str, content: str, tool: str = "Read") -> Subject:
+def result_of(path: str, content: str, tool: str = "Read") -> DocumentSource:
     """What a tool answered about a file."""
     use = {"type": "tool_use", "id": "1", "name": tool, "input": {"file_path": path}}
     blocks = [{"type": "tool_result", "tool_use_id": "1", "content": content}]
     made = from_messages([{"role": "assistant", "content": [use]}, {"role": "user", "content": blocks}])
     row = next(iter(made.facts.blocks_of(1)))
-    return Subject(made, Location(1, row), blocks, Marker(made.context_at(), None).mark(1, row))
+    return DocumentSource(made, Location(1, row), blocks, RowMarker(made.context_at(), None).find_mark(1, row))
 
 
-def highlighted(subject: Subject) -> list[Part]:
+def highlighted(subject: DocumentSource) -> list[TextPart]:
     """The parts once all code in them is known."""
-    known = Highlights()
-    list(pieces(subject, Rendering(looks=known.of)))
-    known.keep([(code, highlight(*code, lambda: None)) for code in known.take_wanted()])
-    return list(pieces(subject, Rendering(looks=known.of)))
+    known = HighlightCache()
+    list(build_document(subject, RenderOptions(highlight=known.get_spans)))
+    known.store([(code, highlight(*code, lambda: None)) for code in known.pop_wanted()])
+    return list(build_document(subject, RenderOptions(highlight=known.get_spans)))
 
 
-def looks(part: Part) -> dict[str, str]:
+def looks(part: TextPart) -> dict[str, str]:
     return {part.text[start:stop]: look for start, stop, look in part.spans}
 
 
@@ -69,7 +86,7 @@ async def rendering(pilot: Pilot[Any], detail: Detail) -> None:
 
 def text_in_sight(detail: Detail) -> list[str]:
     top = detail.scroll_offset.y
-    return [line.drawn for line in detail._lines[top : top + detail.size.height]]
+    return [line.drawn_text for line in detail._lines[top : top + detail.size.height]]
 
 
 # Code
@@ -90,9 +107,11 @@ def test_a_file_that_was_read_is_highlighted_behind_the_numbers_of_its_lines() -
 
 def test_plain_lines_and_highlighted_ones_are_the_same_lines() -> None:
     subject = result_of("src/a.py", CODE)
-    before = list(pieces(subject, Rendering(looks=Highlights().of)))
+    before = list(build_document(subject, RenderOptions(highlight=HighlightCache().get_spans)))
     assert [part._replace(spans=()) for part in highlighted(subject)] == before
-    assert "\n".join(part.mark + part.text for part in before) == "\n".join(part.text for part in pieces(subject))
+    assert "\n".join(part.mark + part.text for part in before) == "\n".join(
+        part.text for part in build_document(subject)
+    )
 
 
 @pytest.mark.parametrize(
@@ -104,34 +123,34 @@ def test_plain_lines_and_highlighted_ones_are_the_same_lines() -> None:
     ],
     ids=["no suffix", "very long lines", "an argument"],
 )
-def test_what_is_no_code_that_anybody_reads_is_left_alone(subject: Subject) -> None:
+def test_what_is_no_code_that_anybody_reads_is_left_alone(subject: DocumentSource) -> None:
     assert not any(look != "key" for part in highlighted(subject) for _, _, look in part.spans)
 
 
 def test_json_and_diffs_are_seen_and_long_code_is_highlighted_at_its_beginning() -> None:
     assert looks(highlighted(result_of("?", '{"a": 1}'))[0]) == {'"a"': "name", "1": "number"}
     diff = highlighted(result_of("?", "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new\n same"))
-    assert [(part.look, part.mark, part.text) for part in diff if part.mark] == [
+    assert [(part.style, part.mark, part.text) for part in diff if part.mark] == [
         ("removed", "-", "old"),
         ("added", "+", "new"),
     ]
     parts = highlighted(result_of("a.py", "import os\n" * 10_000))
     coloured = [part for part in parts if part.spans]
-    assert LIMIT * 0.9 < sum(len(part.text) + 1 for part in coloured) <= LIMIT
+    assert MAX_HIGHLIGHTED_CHARS * 0.9 < sum(len(part.text) + 1 for part in coloured) <= MAX_HIGHLIGHTED_CHARS
     assert sum(part.text == "import os" for part in parts) == 10_000
 
 
 def test_an_edit_is_highlighted_and_keeps_its_marks_where_it_is_wrapped() -> None:
     edit = {"file_path": "a.py", "old_string": "a = 1", "new_string": "    a = 'and so on and on'"}
     parts = highlighted(of(call("Edit", edit)))
-    (added,) = (part for part in parts if part.look == "added")
+    (added,) = (part for part in parts if part.style == "added")
     assert looks(added)["'and so on and on'"] == "string"
-    lines = list(lines_of(added, 0, 20))
-    assert [line.drawn for line in lines] == ["+     a = 'and so on", "+┊    and on'"]
-    assert {line.lead_look for line in lines} == {"mark-added"} and {line.look for line in lines} == {"added"}
+    lines = list(lay_out_part(added, 0, 20))
+    assert [line.drawn_text for line in lines] == ["+     a = 'and so on", "+┊    and on'"]
+    assert {line.prefix_style for line in lines} == {"mark-added"} and {line.style for line in lines} == {"added"}
     written = highlighted(of(call("Write", {"file_path": "a.py", "content": "import os\n" + "x" * 250_000})))
     assert looks(next(part for part in written if part.mark == "+ ")) == {"import": "keyword"}
-    assert next(part for part in written if "more characters" in part.text).look == "warning"
+    assert next(part for part in written if "more characters" in part.text).style == "warning"
 
 
 def test_calls_are_lines_of_keys_and_values() -> None:
@@ -141,20 +160,28 @@ def test_calls_are_lines_of_keys_and_values() -> None:
 
 
 def test_languages() -> None:
-    assert [language_of(path) for path in ("a/b.PY", "Dockerfile", "x.tar.gz", "", "C:\\a\\b.rs", "py")] == [
+    assert [find_path_language(path) for path in ("a/b.PY", "Dockerfile", "x.tar.gz", "", "C:\\a\\b.rs", "py")] == [
         *("python", "docker", "", "", "rust", "python"),
     ]
-    assert [language_named(info) for info in ("py", "{.python}", "js title=x", "", "what", "src/a.ts")] == [
+    assert [find_fence_language(info) for info in ("py", "{.python}", "js title=x", "", "what", "src/a.ts")] == [
         *("python", "python", "javascript", "", "", "typescript"),
     ]
-    assert looks_like("[1] warning") == looks_like("a\n+ b") == looks_like("") == looks_like("{x}") == ""
-    assert looks_like(' [{"a": 1}]') == "json" and looks_like("--- x\n+++ y\n@@ -1 +1 @@") == "diff"
+    assert (
+        detect_language("[1] warning")
+        == detect_language("a\n+ b")
+        == detect_language("")
+        == detect_language("{x}")
+        == ""
+    )
+    assert detect_language(' [{"a": 1}]') == "json" and detect_language("--- x\n+++ y\n@@ -1 +1 @@") == "diff"
 
 
 def test_numbers_of_lines_are_told_from_lines_that_begin_with_numbers() -> None:
-    assert numbers_of(["  9→a", " 10→b", "c", " 12→d"]) == [4, 4, 0, 0]
+    assert measure_line_numbers(["  9→a", " 10→b", "c", " 12→d"]) == [4, 4, 0, 0]
     assert (
-        numbers_of(["1 apple", "7 pears"]) == [0, 0] and numbers_of(["1 apple"]) == [0] and numbers_of(["1→a"]) == [2]
+        measure_line_numbers(["1 apple", "7 pears"]) == [0, 0]
+        and measure_line_numbers(["1 apple"]) == [0]
+        and measure_line_numbers(["1→a"]) == [2]
     )
 
 
@@ -164,10 +191,10 @@ def test_numbers_of_lines_are_told_from_lines_that_begin_with_numbers() -> None:
 def test_a_long_text_is_rendered_at_its_beginning_and_shown_to_its_end() -> None:
     text = "Some **bold** words.\n" * 3_000
     module = __import__("context_tui.tui.markdown", fromlist=["rendered"])
-    rendering = Rendering(module.rendered, Highlights().of)
-    parts = list(pieces(of({"type": "text", "text": text}), rendering))
+    rendering = RenderOptions(module.rendered, HighlightCache().get_spans)
+    parts = list(build_document(of({"type": "text", "text": text}), rendering))
     shown = [part.text for part in parts]
-    assert 0.9 * RENDERED < 21 * shown.count("Some bold words.") <= RENDERED
+    assert 0.9 * MAX_MARKDOWN_CHARS < 21 * shown.count("Some bold words.") <= MAX_MARKDOWN_CHARS
     assert shown.count("Some bold words.") + shown.count("Some **bold** words.") == 3_000
     assert "as it was written, from here on" in shown
 
@@ -180,7 +207,7 @@ async def test_v_shows_what_was_written_and_back() -> None:
         await rendering(pilot, detail)
         assert "First rotate the token, then read (https://a.b)." in detail.shown and "• one" in detail.shown
         detail.toggle_raw()
-        assert detail.shown == "\n".join(part.text for part in pieces(subject, PLAIN))
+        assert detail.shown == "\n".join(part.text for part in build_document(subject, PLAIN_TEXT))
         assert "**rotate**" in drawn(running) and "as written" in str(detail.border_title)
         detail.toggle_raw()
         assert "**rotate**" not in detail.shown and "as written" not in str(detail.border_title)
@@ -227,7 +254,7 @@ async def test_the_place_stays_when_the_plan_changes_the_pane_is_resized_or_the_
         detail.scroll_to(y=100, animate=False)
         await pilot.pause()
         assert text_in_sight(detail)[0].startswith("line 100 ")
-        detail.read(replace(subject, belief="now known"), Content("0"), Content(""))
+        detail.read(replace(subject, runtime_sizes_note="now known"), Content("0"), Content(""))
         await pilot.pause()
         assert detail.scroll_offset.y == 100
         old = subject.session
@@ -250,8 +277,8 @@ async def test_code_is_highlighted_after_it_was_painted() -> None:
         detail = running.detail
         await rendering(pilot, detail)
         await until(pilot, lambda: any(part.spans for part in detail._parts))
-        (line,) = (line for line in detail._lines if line.look == "fence")
-        assert line.spans == (Span(0, 6, "keyword"),)
+        (line,) = (line for line in detail._lines if line.style == "fence")
+        assert line.spans == (StyleSpan(0, 6, "keyword"),)
         styles = {segment.text: segment.style for segment in detail._segments(line)}
         assert styles["import"] != styles[" os"]
 
@@ -261,16 +288,18 @@ async def test_code_whose_highlighting_was_broken_off_is_highlighted_later() -> 
     async with running.run_test(size=(80, 20)) as pilot:
         detail = running.detail
         await rendering(pilot, detail)
-        await until(pilot, lambda: detail._highlights._known)
-        detail._highlights._known.clear()
+        await until(pilot, lambda: detail._highlights._spans_by_code)
+        detail._highlights._spans_by_code.clear()
         detail.post_message(Detail.Highlighted([]))  # of something else
-        await until(pilot, lambda: detail._highlights._known and any(part.spans for part in detail._parts), seconds=5)
+        await until(
+            pilot, lambda: detail._highlights._spans_by_code and any(part.spans for part in detail._parts), seconds=5
+        )
 
 
 async def test_code_that_is_known_is_not_highlighted_again(monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[str] = []
 
-    def counted(text: str, language: str, checkpoint: Callable[[], object]) -> list[tuple[Span, ...]]:
+    def counted(text: str, language: str, checkpoint: Callable[[], object]) -> list[tuple[StyleSpan, ...]]:
         found.append(text)
         return highlight(text, language, checkpoint)
 
@@ -306,7 +335,7 @@ async def test_a_match_is_shown_where_it_is_rendered_or_else_as_it_was_written(n
         assert detail.is_raw == raw
         top = detail.scroll_offset.y
         marked = [
-            detail._lines[n].drawn[first:last]
+            detail._lines[n].drawn_text[first:last]
             for n in range(top, top + detail.size.height)
             for first, last in detail._found_in(n)
         ]
@@ -330,13 +359,15 @@ async def test_a_match_that_is_not_in_a_message_leaves_it_rendered() -> None:
 # Before and after
 
 
-def cleared() -> Subject:
+def cleared() -> DocumentSource:
     view = View(session())
     assert view.plan is not None
     row = next(iter(view.plan.changes))
     location = Location(view.session.facts.block_message[row], row)
     blocks = view.session.content.blocks(location.message)
-    return Subject(view.session, location, blocks, Marker(view.context, view.plan).mark(*location), view.plan)
+    return DocumentSource(
+        view.session, location, blocks, RowMarker(view.context, view.plan).find_mark(*location), view.plan
+    )
 
 
 async def test_before_and_after_stand_side_by_side_where_there_is_room() -> None:
@@ -357,19 +388,19 @@ async def test_before_and_after_stand_side_by_side_where_there_is_room() -> None
         detail.toggle_raw()
         await pilot.resize_terminal(130, 20)
         await pilot.pause()
-        assert not any(line.beside for line in detail._lines), "as it was written, one below the other"
+        assert not any(line.right_line for line in detail._lines), "as it was written, one below the other"
 
 
 @pytest.mark.parametrize(("left", "right"), [(3, 1), (1, 3), (2, 2), (0, 2)])
 def test_each_column_is_laid_out_for_itself(left: int, right: int) -> None:
-    layout = Layout(23)
+    layout = PartLayout(23)
     parts = [
-        Part("above"),
-        *side_by_side([Part("left left left")] * left, [Part("right right")] * right),
-        Part("below"),
+        TextPart("above"),
+        *pair_columns([TextPart("left left left")] * left, [TextPart("right right")] * right),
+        TextPart("below"),
     ]
-    lines = [line for number, part in enumerate(parts) for line in layout.add(part, number)] + layout.rest()
-    shown = [(line.text, line.beside.text if line.beside else None) for line in lines]
+    lines = [line for number, part in enumerate(parts) for line in layout.lay_out(part, number)] + layout.flush_right()
+    shown = [(line.text, line.right_line.text if line.right_line else None) for line in lines]
     first = [("left left", "right")] if left else [("", "right")]
     assert shown[0] == ("above", None) and shown[-1] == ("below", None) and shown[1:2] == first
     assert [text for text, _ in shown[1:-1] if text] == ["left left", "left"] * left
@@ -381,20 +412,23 @@ def test_side_by_side_nothing_is_read_before_it_is_looked_at() -> None:
     subject = cleared()
     text = "line\n" * 400_000
     subject = replace(subject, blocks=[{"type": "tool_result", "content": text}] * len(subject.blocks))
-    document = pieces(subject, Rendering(looks=Highlights().of, beside=True))
+    document = build_document(subject, RenderOptions(highlight=HighlightCache().get_spans, side_by_side=True))
     taken = [next(document) for _ in range(50)]
-    assert taken[1].beside is not None and taken[40].beside is not None
+    assert taken[1].right_part is not None and taken[40].right_part is not None
 
 
 # Copying
 
 
-def all_copied(subject: Subject, width: int) -> str:
+def all_copied(subject: DocumentSource, width: int) -> str:
     """What is copied where everything is selected."""
-    layout, parts = Layout(width), [safe(part) for part in pieces(subject, Rendering(looks=Highlights().of))]
-    lines = [line for number, part in enumerate(parts) for line in layout.add(part, number)]
-    chosen = [column(line, width, right=False) for line in lines]
-    return copied(parts, ((each, *each.chosen(0, 1 << 30)) for each in chosen))
+    layout, parts = (
+        PartLayout(width),
+        [sanitize_part(part) for part in build_document(subject, RenderOptions(highlight=HighlightCache().get_spans))],
+    )
+    lines = [line for number, part in enumerate(parts) for line in layout.lay_out(part, number)]
+    chosen = [get_column(line, width, is_right=False) for line in lines]
+    return format_copied_text(parts, ((each, *each.clip_selection(0, 1 << 30)) for each in chosen))
 
 
 DIFF = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old one\n+new one\n same"
@@ -438,14 +472,16 @@ def test_a_patch_is_copied_with_its_marks() -> None:
 
 
 def test_a_long_line_of_a_diff_is_one_line() -> None:
-    subject = result_of("a.diff", f"{DIFF}\n {'x' * (CHUNK - 1)}+tail\n+{'y' * (CHUNK - 1)}-{'z' * CHUNK}\n-")
-    found = [(part.look, part.mark, part.text) for part in highlighted(subject)[6:-1]]
+    subject = result_of(
+        "a.diff", f"{DIFF}\n {'x' * (CHUNK_CHARS - 1)}+tail\n+{'y' * (CHUNK_CHARS - 1)}-{'z' * CHUNK_CHARS}\n-"
+    )
+    found = [(part.style, part.mark, part.text) for part in highlighted(subject)[6:-1]]
     assert [(look, mark, text[:1], len(text)) for look, mark, text in found] == [
         ("text", "", " ", 5),
-        ("text", "", " ", CHUNK),
+        ("text", "", " ", CHUNK_CHARS),
         ("text", "", "+", 5),
-        ("added", "+", "y", CHUNK - 1),
-        ("added", "┊", "-", CHUNK),
+        ("added", "+", "y", CHUNK_CHARS - 1),
+        ("added", "┊", "-", CHUNK_CHARS),
         ("added", "┊", "z", 1),
         ("removed", "-", "", 0),
     ]
@@ -453,9 +489,9 @@ def test_a_long_line_of_a_diff_is_one_line() -> None:
 
 def test_a_diff_that_is_shown_from_the_middle_of_a_line_has_no_mark_there() -> None:
     long = "x" * (LIMIT_SHOWN - LIMIT_SHOWN // 20) + "+" * LIMIT_SHOWN + "needle"
-    subject = replace(result_of("a.diff", f"{DIFF}\n {long}\n+new"), extent=Extent(needle="needle"))
-    parts = [part for part in highlighted(subject) if part.look != "warning"]
-    assert not parts[0].mark and [part.text for part in parts if part.look == "added"] == ["new"]
+    subject = replace(result_of("a.diff", f"{DIFF}\n {long}\n+new"), extent=TextExtent(needle="needle"))
+    parts = [part for part in highlighted(subject) if part.style != "warning"]
+    assert not parts[0].mark and [part.text for part in parts if part.style == "added"] == ["new"]
 
 
 # Selecting
@@ -479,7 +515,7 @@ class Copies(Shows):
 
 def place(detail: Detail, text: str, end: bool = False) -> Offset:
     """Where a text is drawn on the screen."""
-    index, line = next((n, line.drawn) for n, line in enumerate(detail._lines) if text in line.drawn)
+    index, line = next((n, line.drawn_text) for n, line in enumerate(detail._lines) if text in line.drawn_text)
     x = line.index(text) + (len(text) - 1 if end else 0)
     return detail.content_region.offset + Offset(x, index - detail.scroll_offset.y)
 
@@ -509,7 +545,7 @@ async def test_what_is_selected_is_drawn_selected_and_gone_with_another_message(
         await rendering(pilot, detail)
         await select(pilot, place(detail, "words"), place(detail, "words", end=True))
         (first, last, _) = next(iter(detail.marked(0)))
-        assert detail._lines[0].drawn[first:last] == "words" and not list(detail.marked(1))
+        assert detail._lines[0].drawn_text[first:last] == "words" and not list(detail.marked(1))
         detail.read(of({"type": "text", "text": "other"}), Content("1"), Content(""))
         assert running.screen.get_selected_text() is None
 

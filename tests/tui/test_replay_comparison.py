@@ -14,11 +14,11 @@ import context_tui as ct
 from context_tui.errors import PlanError
 from context_tui.lab.replay.recording import Recording
 from context_tui.lab.replay.walk import replay
-from context_tui.lab.study import Lab, Settings
+from context_tui.lab.study import Lab, StudySettings
 from context_tui.policies.registry import POLICIES
 from context_tui.session.facts import Drop
 from context_tui.session.session import Session
-from context_tui.tui.command_line import replay_line
+from context_tui.tui.command_line import format_replay_command
 from context_tui.tui.context_events import ContextEvent
 from context_tui.tui.screens.replay import telling
 from context_tui.tui.screens.replay.charts import charts_of
@@ -178,7 +178,7 @@ def test_the_point_in_the_inspector_is_where_the_firing_was_decided() -> None:
     [firing] = made.firings_at(made.call)
     assert made.point == firing.decided
     planned = ct.plan(made.session, "defect-compact", at=made.point)
-    assert planned.changed and planned.boundary == firing.plan.boundary
+    assert planned.has_changes and planned.boundary == firing.plan.boundary
     made.move(1)
     assert made.recording is not None and made.point == made.recording.calls[made.call].message
 
@@ -266,11 +266,11 @@ def test_prices_and_regrets_follow_the_replays() -> None:
     assert order == ["defect-microcompact", "defect-compact"], "two with the same settings share one"
     assert made.lane.made is not None and made.lane.made.study is not None
     study, lab = made.lane.made.study, Lab(made.session)
-    again = lab.study(POLICIES["defect-microcompact"], made.lane.params)
-    assert study.priced.cost == pytest.approx(again.priced.cost)
+    again = lab.run_study(POLICIES["defect-microcompact"], made.lane.params)
+    assert study.price.cost == pytest.approx(again.price.cost)
     assert (study.regret.used_later, study.regret.dropped) == (again.regret.used_later, again.regret.dropped)
     row = text(telling.table(made, 140, 5))[1]
-    assert f"${study.priced.cost:,.2f}" in row and f"{study.regret.used_later:,} of {study.regret.dropped:,}" in row
+    assert f"${study.price.cost:,.2f}" in row and f"{study.regret.used_later:,} of {study.regret.dropped:,}" in row
     whole = "\n".join(part.text for part in parts(made))
     assert "without the policy" in whole and "regrets: " in whole
     assert made.to_firing(1)
@@ -390,7 +390,7 @@ def test_the_settings_that_go_back_are_those_that_were_compared() -> None:
 
 def test_the_command_replays_the_same() -> None:
     made = compared("defect-microcompact", "defect-compact", keep_recent_turns=2)
-    line = replay_line([lane.view for lane in made.lanes], Settings(recorded="ignore"))
+    line = format_replay_command([lane.view for lane in made.lanes], StudySettings(recorded="ignore"))
     path = made.session.info.path
     policies = "-P defect-microcompact -p keep_recent_turns=2 -P defect-compact"
     assert line == f"context-tui replay {path} {policies} --recorded ignore --window {WINDOW}"

@@ -11,8 +11,8 @@ import pytest
 import context_tui as ct
 from context_tui.cli import main
 from context_tui.lab.replay.recording import Recording
-from context_tui.lab.study import Settings
-from context_tui.tui.command_line import replay_line
+from context_tui.lab.study import StudySettings
+from context_tui.tui.command_line import format_replay_command
 from context_tui.tui.screens.replay import options
 from context_tui.tui.screens.replay.comparison import Comparison
 from context_tui.tui.screens.replay.measured import shared, studied
@@ -22,23 +22,23 @@ from tests.tui.test_replay_comparison import finish
 from tests.tui.test_replay_screen import alone, along, known
 
 SAMPLE = Path(__file__).parents[2] / "sample_sessions" / "coding-session.jsonl"
-OTHER = Settings("ignore", 700, 5, True, "anywhere")
+OTHER = StudySettings("ignore", 700, 5, True, "anywhere")
 
 
-def names(settings: Settings) -> dict[str, object]:
+def names(settings: StudySettings) -> dict[str, object]:
     return {name.rpartition(".")[2]: value for name, value in options.values(settings).items()}
 
 
 def test_each_has_a_row_and_gets_back_what_is_set() -> None:
     recording = Recording(ct.open_session(SAMPLE))
-    rows = options.controls(Settings(), recording, compacted=True)
+    rows = options.controls(StudySettings(), recording, compacted=True)
     labels = ["keep_recorded", "delay", "summary_tokens", "shares_prefix", "cache_anywhere"]
     assert [row.label for row in rows] == labels
-    assert {row.name for row in rows} == options.values(Settings()).keys()
+    assert {row.name for row in rows} == options.values(StudySettings()).keys()
     assert {row.owner for row in rows} == {options.OWNER}
-    assert all(row.default == options.values(Settings())[row.name] for row in rows), "backspace is the default"
-    assert next(row for row in rows if row.label == "summary_tokens").derived == recording.summary_tokens
-    made = Settings()
+    assert all(row.default == options.values(StudySettings())[row.name] for row in rows), "backspace is the default"
+    assert next(row for row in rows if row.label == "summary_tokens").implied_value == recording.summary_tokens
+    made = StudySettings()
     for row, value in zip(rows, (False, 5, 700, True, True), strict=True):
         changed = options.with_value(made, row.name, value)
         assert changed is not None
@@ -48,13 +48,13 @@ def test_each_has_a_row_and_gets_back_what_is_set() -> None:
 
 
 def test_what_cannot_be_undone_has_no_row() -> None:
-    assert "keep_recorded" not in [row.label for row in options.controls(Settings(), None, compacted=False)]
+    assert "keep_recorded" not in [row.label for row in options.controls(StudySettings(), None, compacted=False)]
 
 
 @pytest.mark.parametrize(
-    "how", [OTHER, Settings(delay=0), Settings(summary_tokens=9_000)], ids=["all", "delay", "size"]
+    "how", [OTHER, StudySettings(delay=0), StudySettings(summary_tokens=9_000)], ids=["all", "delay", "size"]
 )
-def test_the_same_numbers_as_by_the_copied_command(how: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_same_numbers_as_by_the_copied_command(how: StudySettings, capsys: pytest.CaptureFixture[str]) -> None:
     session = ct.open_session(SAMPLE, window=30_000)
     made = Comparison(View(session, policy="defect", params={"defect": {"compact_ratio": 0.9}}))
     made.how = how
@@ -63,11 +63,11 @@ def test_the_same_numbers_as_by_the_copied_command(how: Settings, capsys: pytest
     study = studied(made.lane.made, shared(made.recording), how).study
     assert study is not None and study.replay.firings
 
-    line = shlex.split(replay_line([made.lane.view], how))
+    line = shlex.split(format_replay_command([made.lane.view], how))
     assert main([*line[1:], "--json"]) == 0
     told = json.loads(capsys.readouterr().out)["policies"][0]
     assert told["context"] == list(study.replay.sizes)
-    assert told["totals"]["cost"] == study.priced.cost
+    assert told["totals"]["cost"] == study.price.cost
     assert [each["after"] for each in told["firings"]] == [each.after for each in study.replay.firings]
     plain = Comparison(View(session, policy="defect", params={"defect": {"compact_ratio": 0.9}}))
     finish(plain)
@@ -85,11 +85,11 @@ async def test_they_are_set_as_parameters_are() -> None:
         rows.choose(numbers["summary_tokens"])
         await pilot.press("equals_sign", *"700", "enter", "shift+tab", "r")
         await known(pilot)
-        assert screen.comparison.how == Settings("ignore", 700, 4)
+        assert screen.comparison.how == StudySettings("ignore", 700, 4)
         assert screen.comparison.lane.values == {}, "nothing of the policy"
         assert rows.values[f"{options.OWNER}.keep_recorded"] is False
         await pilot.press("y")
         await pilot.pause()
         assert "--recorded ignore --summary-tokens 700 --delay 4" in running.clipboard
         await pilot.press("tab", "backspace")
-        assert screen.comparison.how == Settings("ignore", None, 4)
+        assert screen.comparison.how == StudySettings("ignore", None, 4)

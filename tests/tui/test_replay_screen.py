@@ -14,7 +14,7 @@ import context_tui as ct
 from context_tui.session.session import Session
 from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.controller import Controller
-from context_tui.tui.options import Options
+from context_tui.tui.options import InspectorOptions
 from context_tui.tui.screens.help import HelpScreen
 from context_tui.tui.screens.inspector import InspectorScreen
 from context_tui.tui.screens.replay.drawn import ChartsView, TableView
@@ -35,9 +35,9 @@ def app(session: Session | None = None, **asked: Any) -> ContextTuiApp:
 
 def alone(session: Session | None = None, *, light: bool = False, **asked: Any) -> Shell[ReplayScreen]:
     """The screen without the inspector."""
-    controller = Controller(session or sample(), Options(window=asked.pop("window", WINDOW), **asked))
-    controller.open(controller.view.session)
-    return Shell(ReplayScreen(controller, controller.replayable()), light=light)
+    controller = Controller(session or sample(), InspectorOptions(window=asked.pop("window", WINDOW), **asked))
+    controller.open_session(controller.view.session)
+    return Shell(ReplayScreen(controller, controller.build_comparison()), light=light)
 
 
 def replaying(pilot: Pilot[Any]) -> ReplayScreen:
@@ -79,18 +79,18 @@ async def test_keys_in_one_burst_are_all_done_although_the_replay_comes_later() 
         await until(pilot, lambda: isinstance(running.screen, InspectorScreen))
         view = inspector(running).view
         assert view.at is not None and view.policy == "defect-microcompact"
-        assert view.plan is not None and view.plan.changed and view.plan.trigger.fires
+        assert view.plan is not None and view.plan.has_changes and view.plan.trigger.fires
 
 
 async def test_the_settings_go_back_with_escape_and_stay_with_q() -> None:
     running = app()
     async with running.run_test(size=(100, 32)) as pilot:
         await along(pilot, "minus", "minus", "q")
-        assert inspector(running).view.settings("defect-microcompact") == {}
+        assert inspector(running).view.get_settings("defect-microcompact") == {}
         screen = await along(pilot, "minus", "minus", "escape")
         await settled(pilot)
         view = inspector(running).view
-        assert view.settings("defect-microcompact") == {"keep_recent_turns": 1} and view.at is None
+        assert view.get_settings("defect-microcompact") == {"keep_recent_turns": 1} and view.at is None
         assert screen.comparison.lane.values == {"keep_recent_turns": 1}
 
 
@@ -125,7 +125,7 @@ async def test_a_copy_is_not_replayed() -> None:
         screen = inspector(running)
         plan = screen.view.plan
         assert plan is not None
-        screen.do(screen.controller.took, plan, ct.apply(screen.view.session, plan))
+        screen.do(screen.controller.show_applied_copy, plan, ct.apply(screen.view.session, plan))
         await pilot.press("l")
         await pilot.pause()
         assert running.screen is screen

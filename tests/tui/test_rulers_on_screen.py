@@ -11,14 +11,14 @@ import pytest
 from context_tui.session.session import Session
 from context_tui.session.values import Kind
 from context_tui.tokens.measures import TokenMeasure, TokenTable, build_calibrated_table, build_exact_table
-from context_tui.tui.computed import Sized
-from context_tui.tui.context_sizes import context_sizes_of
+from context_tui.tui.computed import MeasuredRows
+from context_tui.tui.context_sizes import compute_context_sizes
 from context_tui.tui.controller import Controller
-from context_tui.tui.numbers import column_of, unit_of
-from context_tui.tui.options import Options
-from context_tui.tui.rows import HEAD, WHOLE, Rows
+from context_tui.tui.numbers import format_token_column, format_token_unit
+from context_tui.tui.options import InspectorOptions
+from context_tui.tui.rows import TURN_HEAD, WHOLE_MESSAGE, TimelineRows
 from context_tui.tui.screens.calibration import CalibrationScreen, calibration_parts
-from context_tui.tui.turns import Turns
+from context_tui.tui.turns import TurnSummaries
 from context_tui.tui.view import Location, View
 from context_tui.tui.widgets.breakdown import BreakdownView
 from context_tui.tui.widgets.breakdown_rows import offenders, rows_of
@@ -42,35 +42,40 @@ def recording(tmp_path: Path) -> Session:
 
 def ruled(what: Session) -> tuple[Controller, TokenTable]:
     """A session on screen by calibrated sizes."""
-    controller = Controller(what, Options(policy="agent-sdk-prune"))
-    controller.open(what)
-    controller.next_ruler()
-    assert controller.view.ruler is TokenMeasure.CALIBRATED and controller.sizes is None, "until they are known"
+    controller = Controller(what, InspectorOptions(policy="agent-sdk-prune"))
+    controller.open_session(what)
+    controller.cycle_measure()
+    assert controller.view.measure is TokenMeasure.CALIBRATED and controller.token_table is None, "until they are known"
     sizes = build_calibrated_table(what.facts)
-    controller.computed.keep_sized(controller.view, Sized(sizes, controller.estimated.by(sizes)))
-    assert controller.measured() == f"Ruler: {sizes.description}"
-    assert controller.sizes is sizes
+    controller.analysis.store_measured_rows(
+        controller.view, MeasuredRows(sizes, controller.estimated_rows.with_table(sizes))
+    )
+    assert controller.finish_measuring() == f"Ruler: {sizes.description}"
+    assert controller.token_table is sizes
     return controller, sizes
 
 
 def test_rows_by_a_ruler_have_its_tokens_and_add_up(tmp_path: Path) -> None:
     what = eventful()
-    own = Rows()
+    own = TimelineRows()
     own.grow(what)
     sizes = build_exact_table(what, len, "letters")
-    rows = own.by(sizes)
-    assert rows.sizes is sizes and own.sizes is None and len(rows) == len(own)
+    rows = own.with_table(sizes)
+    assert rows.token_table is sizes and own.token_table is None and len(rows) == len(own)
     assert sum(rows.tokens) == sizes.prefix_sums[-1] == rows.sums[-1] != own.sums[-1]
     for row, (message, block) in enumerate(zip(rows.message, rows.block, strict=True)):
         if block >= 0:
             assert rows.tokens[row] == sizes.blocks[block]
-        elif block == WHOLE:
+        elif block == WHOLE_MESSAGE:
             results = [b for b in what.facts.blocks_of(message) if what.facts.kind[b] == Kind.TOOL_RESULT]
             assert rows.tokens[row] == sizes.messages[message] - sum(sizes.blocks[b] for b in results)
-        elif block == HEAD:
+        elif block == TURN_HEAD:
             assert rows.tokens[row] == 0
     assert rows.largest == max(rows.tokens)
-    turns = [rows.sums[rows.span(turn).stop] - rows.sums[rows.span(turn).start] for turn in range(len(rows.heads))]
+    turns = [
+        rows.sums[rows.get_turn_rows(turn).stop] - rows.sums[rows.get_turn_rows(turn).start]
+        for turn in range(len(rows.heads))
+    ]
     assert rows.largest_turn == max(turns)
 
 
@@ -78,35 +83,43 @@ def test_every_number_is_by_the_ruler_and_what_the_policy_goes_by_is_not(tmp_pat
     controller, sizes = ruled(recording(tmp_path))
     view, plan = controller.view, controller.view.plan
     assert plan is not None and plan.changes
-    own = Controller(view.session, Options(policy="agent-sdk-prune"))
-    own.open(view.session)
+    own = Controller(view.session, InspectorOptions(policy="agent-sdk-prune"))
+    own.open_session(view.session)
     first = next(row for row in range(len(own.rows)) if own.rows.block[row] in plan.changes)
     message, block = own.rows.message[first], own.rows.block[first]
     assert controller.rows.tokens[first] == sizes.blocks[block] > own.rows.tokens[first]
     became = sizes.count_body(block, plan.changes[block].body)
     assert (
-        controller.marker.mark(message, block).reason
+        controller.marker.find_mark(message, block).reason
         == f"{sizes.blocks[block]:,} tokens become {became:,} (calibrated)"
     )
-    assert "(calibrated)" not in own.marker.mark(message, block).reason
+    assert "(calibrated)" not in own.marker.find_mark(message, block).reason
     kept = [
-        (m, b) for m, b in zip(own.rows.message, own.rows.block, strict=True) if b >= WHOLE and b not in plan.changes
+        (m, b)
+        for m, b in zip(own.rows.message, own.rows.block, strict=True)
+        if b >= WHOLE_MESSAGE and b not in plan.changes
     ]
-    assert all(controller.marker.mark(m, b) == own.marker.mark(m, b) for m, b in kept), "why it is kept is the policy's"
-    turn, estimated = Turns(controller.rows, controller.marker).turn(1), Turns(own.rows, own.marker).turn(1)
-    assert (
-        turn.tokens == sum(sizes.messages[m] for m in turn.messages) and f"cal. {turn.tokens:,} tokens" in turn.about()
+    assert all(controller.marker.find_mark(m, b) == own.marker.find_mark(m, b) for m, b in kept), (
+        "why it is kept is the policy's"
     )
-    assert estimated.tokens < turn.tokens and f"est. {estimated.tokens:,} tokens" in estimated.about()
-    row, before = (score_rows(view.plan_of, sizes=each)[3] for each in (sizes, None))
+    turn, estimated = (
+        TurnSummaries(controller.rows, controller.marker).get_summary(1),
+        TurnSummaries(own.rows, own.marker).get_summary(1),
+    )
+    assert (
+        turn.tokens == sum(sizes.messages[m] for m in turn.messages)
+        and f"cal. {turn.tokens:,} tokens" in turn.format_summary()
+    )
+    assert estimated.tokens < turn.tokens and f"est. {estimated.tokens:,} tokens" in estimated.format_summary()
+    row, before = (score_rows(view.get_plan, sizes=each)[3] for each in (sizes, None))
     assert row.request is not None and before.request is not None and row.runs == before.runs
-    assert row.request.goes == pytest.approx(before.request.goes * RATES["tool_result"], rel=0.03)
+    assert row.request.removed_tokens == pytest.approx(before.request.removed_tokens * RATES["tool_result"], rel=0.03)
     assert view.plan is own.view.plan or view.plan.tokens_after == own.view.plan.tokens_after  # type: ignore[union-attr]
 
 
 def test_the_parts_are_by_the_ruler(tmp_path: Path) -> None:
     controller, sizes = ruled(recording(tmp_path))
-    parts = context_sizes_of(controller.view, sizes=sizes)
+    parts = compute_context_sizes(controller.view, token_table=sizes)
     rows = rows_of(controller.view.context, parts)
     assert {row.note for row in rows if row.note} == {"cal. tokens", "cal. repeated"}
     assert any(row.text == f"sizes by {sizes.description}; R takes another ruler" for row in rows)
@@ -120,7 +133,7 @@ def test_what_was_cleared_is_told_by_the_ruler() -> None:
     controller.plan_before(40)
     context = controller.view.context
     assert context.replacements
-    turn = Turns(controller.rows, controller.marker).turn(0)
+    turn = TurnSummaries(controller.rows, controller.marker).get_summary(0)
     tokens = sum(sizes.block_tokens(context, row) for m in turn.messages for row in what.facts.blocks_of(m))
     assert turn.tokens == tokens < sum(sizes.messages[m] for m in turn.messages)
     assert turn.share is not None and 0 < turn.share < 1
@@ -128,21 +141,23 @@ def test_what_was_cleared_is_told_by_the_ruler() -> None:
 
 def test_it_is_said_which_ruler_it_is() -> None:
     sizes = build_exact_table(session(), len, "o200k", "not this model's tokenizer")
-    assert (column_of(None), unit_of(None)) == ("est. tokens", "est.")
-    assert (column_of(sizes), unit_of(sizes)) == ("o200k", "o200k")
+    assert (format_token_column(None), format_token_unit(None)) == ("est. tokens", "est.")
+    assert (format_token_column(sizes), format_token_unit(sizes)) == ("o200k", "o200k")
     sizes = build_calibrated_table(session().facts)
-    assert (column_of(sizes), unit_of(sizes)) == ("cal. tokens", "cal.")
+    assert (format_token_column(sizes), format_token_unit(sizes)) == ("cal. tokens", "cal.")
 
 
 def test_a_ruler_stays_when_a_plan_is_applied_and_undone(tmp_path: Path) -> None:
     import context_tui as ct
 
     controller, sizes = ruled(recording(tmp_path))
-    plan = controller.applicable()
-    controller.took(plan, ct.apply(controller.view.session, plan))
-    assert controller.view.ruler is TokenMeasure.CALIBRATED and controller.sizes is None, "the copy is measured anew"
+    plan = controller.get_applicable_plan()
+    controller.show_applied_copy(plan, ct.apply(controller.view.session, plan))
+    assert controller.view.measure is TokenMeasure.CALIBRATED and controller.token_table is None, (
+        "the copy is measured anew"
+    )
     controller.undo()
-    assert controller.sizes is sizes, "what was measured is kept"
+    assert controller.token_table is sizes, "what was measured is kept"
 
 
 def drawn(widget: Any) -> str:
@@ -169,7 +184,7 @@ async def test_r_takes_the_next_ruler(tmp_path: Path) -> None:
             assert (f"parts by {by}" if by else "estimated parts:") in told
             assert {"calibrated": "by calibrated (±", "o200k": "by o200k (not this model's", "": "requests"}[by] in told
             assert screen.query_one(Timeline)._rows is screen.controller.rows
-        assert screen.view.ruler is TokenMeasure.OWN
+        assert screen.view.measure is TokenMeasure.OWN
 
 
 async def test_without_the_extra_r_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,7 +199,7 @@ async def test_without_the_extra_r_says_how_to_get_it(monkeypatch: pytest.Monkey
         await settled(pilot)
         said = [str(each.message) for each in running._notifications]
         assert any(exact.INSTALL_COMMAND in each for each in said), said
-        assert inspector(running).view.ruler is TokenMeasure.OWN
+        assert inspector(running).view.measure is TokenMeasure.OWN
 
 
 async def test_the_calibration_is_a_view(tmp_path: Path) -> None:
@@ -206,4 +221,4 @@ def test_where_there_is_no_calibration_the_reason_is_told() -> None:
     assert told[0] == "not calibrated: no request recorded a size; typical factors are used"
     few = [part.text for part in calibration_parts(build_calibrated_table(session(1).facts))]
     assert "12 are needed; typical factors are used" in few[1]
-    assert View(session()).ruler is TokenMeasure.OWN and Location(0)
+    assert View(session()).measure is TokenMeasure.OWN and Location(0)

@@ -16,13 +16,13 @@ from textual.app import App
 from textual.color import Color
 from textual.widgets import Input
 
-from context_tui.policies.registry import SHOWN
+from context_tui.policies.registry import LISTED_POLICIES
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session, SessionInfo
 from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.output_filter import OutputFilter
-from context_tui.tui.readable import Readable
-from context_tui.tui.text import Reader, call_line, line
+from context_tui.tui.readable import ContrastAdjuster
+from context_tui.tui.text import MessageReader, format_call, format_line
 from context_tui.tui.view import Location
 from context_tui.tui.widgets.breakdown import BreakdownView
 from context_tui.tui.widgets.timeline import Timeline
@@ -35,7 +35,7 @@ CONTROLS = (
     " \x07 \x08 \r \x0b \x00 \x7f \x85 \u202eevil\u202c \u2066x\u2069 \u200f \ud800 \u2028"
 )
 HOSTILE = MARKUP + CONTROLS
-READABLE, LIT = Readable(ColorSystem.TRUECOLOR, dark=True), Style(color="#ffffff", bgcolor="#000000")
+READABLE, LIT = ContrastAdjuster(ColorSystem.TRUECOLOR, dark=True), Style(color="#ffffff", bgcolor="#000000")
 
 
 def hostile(text: str = HOSTILE) -> Session:
@@ -78,7 +78,7 @@ async def test_every_widget_draws_hostile_text_as_text(monkeypatch: pytest.Monke
             screen.query_one(Timeline).select(Location(rows.message[row], max(rows.block[row], -1)))
             await pilot.pause(0.1)
             safe(running)
-        for policy in SHOWN:
+        for policy in LISTED_POLICIES:
             screen.action_policy(policy)
             await settled(pilot)
             safe(running)
@@ -130,13 +130,13 @@ async def test_a_click_on_hostile_text_runs_nothing() -> None:
 @given(st.text(alphabet=st.one_of(st.characters(), st.sampled_from("[]/@=\x1b\x9b\x07\u202e\\")), max_size=60))
 @settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 def test_no_line_of_text_has_a_control_character(text: str) -> None:
-    assert not unsafe(line(text)) and not unsafe(call_line(text, {"path": text}, text)), repr(text)
+    assert not unsafe(format_line(text)) and not unsafe(format_call(text, {"path": text}, text)), repr(text)
     made = hostile(text)
-    reader = Reader(made)
+    reader = MessageReader(made)
     for message in range(4):
-        assert not unsafe(reader.preview(message))
+        assert not unsafe(reader.format_preview(message))
         for block in made.facts.blocks_of(message):
-            assert not unsafe(reader.preview(message, block)) if made.facts.kind[block] == 3 else True
+            assert not unsafe(reader.format_preview(message, block)) if made.facts.kind[block] == 3 else True
 
 
 @given(st.text(alphabet=st.characters(), max_size=40))

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_tui.compaction.next_request import NextRequest, next_request
+from context_tui.compaction.next_request import NextRequest, compute_next_request
 from context_tui.compaction.plan import Plan
 from context_tui.policies.planning import plan
-from context_tui.policies.registry import POLICIES, PRESETS, SHOWN
+from context_tui.policies.registry import LISTED_POLICIES, POLICIES, PRESETS
 from context_tui.tokens.accounting import BelievedSize
 from context_tui.tui.screens.inspector_keys import digits, keys
 from context_tui.tui.widgets.draw import cells
@@ -30,7 +30,7 @@ from tests.tui.inspecting import app, inspector, settled
 from tests.tui.tuning import Alone, sample
 
 SESSION = sample()
-PLANS: dict[str, Plan | None] = {policy: plan(SESSION, policy, force=True) for policy in SHOWN}
+PLANS: dict[str, Plan | None] = {policy: plan(SESSION, policy, force=True) for policy in LISTED_POLICIES}
 
 
 class Scores(Alone):
@@ -51,13 +51,13 @@ class Scores(Alone):
 
 def test_a_line_for_every_policy_from_its_plan() -> None:
     rows = {row.policy: row for row in score_rows(PLANS.get)}
-    assert list(rows) == list(SHOWN)
+    assert list(rows) == list(LISTED_POLICIES)
     micro = rows["defect-microcompact"]
     made = PLANS["defect-microcompact"]
-    assert made and micro.request == next_request(made) and not micro.request.waits
+    assert made and micro.request == compute_next_request(made) and not micro.request.summary_pending
     assert micro.would == "if forced: clears 9 of 29 results" and micro.runs is False
     compact, manual = rows["defect-compact"], rows["manual"]
-    assert compact.request and compact.request.waits and manual.run_words == "by hand" and not manual.changes
+    assert compact.request and compact.request.summary_pending and manual.run_words == "by hand" and not manual.changes
 
 
 def test_what_does_not_run_says_its_limit() -> None:
@@ -78,7 +78,7 @@ def test_a_chain_says_which_of_its_policies_run_here_and_what_they_leave() -> No
     assert none.runs is False and none.would.startswith("if forced: clears 9 of 29 results, summarises ")
     assert one.runs and one.would == "only defect-microcompact: clears 9 of 29 results"
     micro = plan(SESSION, "defect-microcompact")
-    assert one.request == next_request(micro), "what the one that runs leaves"
+    assert one.request == compute_next_request(micro), "what the one that runs leaves"
     all_run = chain_at(15_000)
     assert all_run.runs and all_run.would.startswith("clears 9 of 29 results, summarises ")
     told = score_row(plan(SESSION, "chain", window=70_000))
@@ -102,7 +102,7 @@ def test_the_columns_are_named_and_where_it_is_narrow_the_next_request_stays() -
         "at 112k",
         "if forced: truncates 26",
         True,
-        NextRequest(BelievedSize(58_472, 0), 16_000, waits=True),
+        NextRequest(BelievedSize(58_472, 0), 16_000, summary_pending=True),
     )
     assert drawn_at(100, micro, prune) == [
         "   policy        would it run  what it would do          next request",
@@ -149,12 +149,12 @@ def test_bars_have_a_head_and_words_are_left_out_whole() -> None:
 )
 def test_a_policy_says_whose_rule_it_is_and_what_that_does(name: str, width: int, title: str) -> None:
     assert policy_title(name, width) == title
-    assert all(len(policy_title(each, cells)) <= cells for each in SHOWN for cells in range(20, 130))
+    assert all(len(policy_title(each, cells)) <= cells for each in LISTED_POLICIES for cells in range(20, 130))
 
 
 ROWS = st.builds(
     ScoreRow,
-    st.sampled_from(list(SHOWN)),
+    st.sampled_from(list(LISTED_POLICIES)),
     st.sampled_from([True, False, None]),
     st.sampled_from(["", "at 112k"]),
     st.sampled_from(["changes nothing", "clears 9 of 29 results", "if forced: summarises 44 of 68 messages"]),
@@ -235,10 +235,10 @@ def test_snapshot_44(snap_compare: Any) -> None:
 def twelve(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Twelve policies: those there are, and copies of one under other names."""
     prune = type(POLICIES["agent-sdk-prune"])
-    for number in range(len(SHOWN), 12):
+    for number in range(len(LISTED_POLICIES), 12):
         name = f"another-{number + 1}"
         monkeypatch.setitem(POLICIES._extensions[0], name, type("Another", (prune,), {"name": name})())
-    return list(SHOWN)
+    return list(LISTED_POLICIES)
 
 
 def test_a_chosen_preset_has_a_row_of_its_own_and_no_other_is_planned() -> None:
@@ -249,9 +249,11 @@ def test_a_chosen_preset_has_a_row_of_its_own_and_no_other_is_planned() -> None:
         return plan(SESSION, policy, force=True)
 
     rows = score_rows(plan_of, chosen="codex")
-    assert [row.policy for row in rows] == asked == [*SHOWN, "codex"] and rows[-1].would.startswith("if forced")
-    assert [row.policy for row in score_rows(plan_of, chosen="chain")] == [*SHOWN]
-    assert policy_title("codex", 90).startswith(f"{len(SHOWN) + 1} codex   Codex: ")
+    assert [row.policy for row in rows] == asked == [*LISTED_POLICIES, "codex"] and rows[-1].would.startswith(
+        "if forced"
+    )
+    assert [row.policy for row in score_rows(plan_of, chosen="chain")] == [*LISTED_POLICIES]
+    assert policy_title("codex", 90).startswith(f"{len(LISTED_POLICIES) + 1} codex   Codex: ")
     limits = {row.policy: row.limit for row in score_rows(plan_of, chosen="openhands-condenser")}
     assert limits["openhands-condenser"] == "at 80 messages"
 
@@ -265,10 +267,10 @@ async def test_a_preset_is_chosen_in_the_palette() -> None:
         choose.callback()
         await settled(pilot)
         board = screen.query_one(Scoreboard)
-        assert screen.view.policy == "codex" and [row.policy for row in board.rows] == [*SHOWN, "codex"]
+        assert screen.view.policy == "codex" and [row.policy for row in board.rows] == [*LISTED_POLICIES, "codex"]
         await pilot.press("P")
         await settled(pilot)
-        assert screen.view.policy == next(iter(SHOWN)) and len(board.rows) == len(SHOWN)
+        assert screen.view.policy == next(iter(LISTED_POLICIES)) and len(board.rows) == len(LISTED_POLICIES)
 
 
 def test_only_nine_policies_have_a_digit(twelve: list[str]) -> None:
@@ -276,7 +278,7 @@ def test_only_nine_policies_have_a_digit(twelve: list[str]) -> None:
     columns = columns_for(rows, 80)
     lines = ["".join(text for text, _ in score_line(n, row, False, columns, 80)) for n, row in enumerate(rows, 1)]
     assert [line[:3] for line in lines] == [*(f" {digit} " for digit in range(1, 10)), *["   "] * 3]
-    bound = [binding.key for binding in keys(SHOWN) if (binding.id or "").startswith("policy-")]
+    bound = [binding.key for binding in keys(LISTED_POLICIES) if (binding.id or "").startswith("policy-")]
     assert bound == list("123456789") and digits(12) == "1–9" and digits(7) == "1–7"
 
 

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_tui.policies.parameters import Entry, Parameter
+from context_tui.policies.parameters import ListEntry, Parameter
 from context_tui.tui.widgets.draw import cells
 from context_tui.tui.widgets.setting_lists import items, items_of, keys_words, list_words, moved, toggled
 
 NAMES = ("micro", "prune", "compact", "koda")
-TOOLS = Parameter("tools", "list", "", "tools", (), entries=tuple(map(Entry, NAMES)))
-ORDER = Parameter("policies", "list", "", "policies", (), ordered=True, entries=tuple(map(Entry, NAMES)))
+TOOLS = Parameter("tools", "list", "", "tools", (), entries=tuple(map(ListEntry, NAMES)))
+ORDER = Parameter("policies", "list", "", "policies", (), ordered=True, entries=tuple(map(ListEntry, NAMES)))
 
 
 def lines(control: Parameter, chosen: tuple[str, ...], width: int) -> list[str]:

@@ -14,12 +14,12 @@ from textual.widgets import Button, Input
 
 import context_tui as ct
 from context_tui.errors import PlanError
-from context_tui.policies.registry import SHOWN
+from context_tui.policies.registry import LISTED_POLICIES
 from context_tui.session.session import Session
-from context_tui.tui.controller import Controller, Refused
-from context_tui.tui.options import Options
-from context_tui.tui.parts import Part
-from context_tui.tui.picking import Listing
+from context_tui.tui.controller import CommandRefused, Controller
+from context_tui.tui.options import InspectorOptions
+from context_tui.tui.parts import TextPart
+from context_tui.tui.picking import SessionListing
 from context_tui.tui.screens.dialogs import (
     Answer,
     ChoicePrompt,
@@ -37,7 +37,7 @@ from context_tui.tui.screens.picker_list import PickerList
 from context_tui.tui.screens.problems import ProblemsScreen
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.reading_pane import ReadingPane
-from context_tui.tui.wrapping import wrap
+from context_tui.tui.wrapping import wrap_text
 from tests.tui import inspecting
 from tests.tui.fakes import NASTY, Shell, drawn, footer_fits, until
 
@@ -163,19 +163,19 @@ async def test_a_file_that_is_gone_still_lists_its_problems(broken: Session, mon
 
 
 def test_a_full_screen_view_is_made_of_the_controller_or_says_why_not(broken: Session) -> None:
-    with pytest.raises(Refused, match="No problems: every record could be read"):
-        screen_of("problems", Controller(ct.from_messages([]), Options()))
-    with pytest.raises(Refused, match="holds no compaction"):
-        screen_of("compactions", Controller(broken, Options()))
+    with pytest.raises(CommandRefused, match="No problems: every record could be read"):
+        screen_of("problems", Controller(ct.from_messages([]), InspectorOptions()))
+    with pytest.raises(CommandRefused, match="holds no compaction"):
+        screen_of("compactions", Controller(broken, InspectorOptions()))
     for each in FULL_SCREENS:
         if each.name != "compactions":
-            assert isinstance(screen_of(each.name, Controller(broken, Options())), Screen)
-        assert each.name in {binding.id for binding in keys(SHOWN)}
+            assert isinstance(screen_of(each.name, Controller(broken, InspectorOptions())), Screen)
+        assert each.name in {binding.id for binding in keys(LISTED_POLICIES)}
 
 
 async def test_help_lists_every_key_once_and_fits() -> None:
     picker = PickerScreen([], now=0)
-    app = Shell(HelpScreen([picker, PickerList(Listing([]), 0)], notes=["A note [/]."]))
+    app = Shell(HelpScreen([picker, PickerList(SessionListing([]), 0)], notes=["A note [/]."]))
     async with app.run_test(size=(60, 40)):
         pane = app.screen.query_one(ReadingPane)
         lines = pane.shown.splitlines()
@@ -200,10 +200,10 @@ def test_every_key_has_a_name_and_an_explanation(screen: type) -> None:
 async def test_long_text_is_wrapped_only_as_far_as_needed() -> None:
     taken: list[int] = []
 
-    def parts() -> Iterator[Part]:
+    def parts() -> Iterator[TextPart]:
         for number in range(100_000):
             taken.append(number)
-            yield Part(f"line {number}")
+            yield TextPart(f"line {number}")
 
     class Reading(App[None]):
         def compose(self) -> ComposeResult:
@@ -231,22 +231,22 @@ def test_snapshot_quit(snap_compare: Any) -> None:
 
 def test_snapshot_help(snap_compare: Any) -> None:
     """Keys in one column, what they do in another, under the name of the screen."""
-    screen = HelpScreen([PickerScreen([], now=0), PickerList(Listing([]), 0)])
+    screen = HelpScreen([PickerScreen([], now=0), PickerList(SessionListing([]), 0)])
     assert snap_compare(Shell(screen), terminal_size=(60, 20))
 
 
 def test_lines_break_at_blanks_and_never_exceed_the_width() -> None:
-    assert list(wrap("one two three\n\nfour", 9)) == ["one two", "three", "", "four"]
-    assert list(wrap("x" * 25, 10)) == ["x" * 10, "x" * 10, "x" * 5]
-    assert list(wrap("a " + "x" * 12, 10)) == ["a xxxxxxxx", "xxxx"]
-    assert list(wrap("日本語 の 文章です", 8)) == ["日本語", "の 文章", "です"]
-    assert list(wrap("", 10)) == [""]
-    assert list(wrap("日", 1)) == ["日"]
+    assert list(wrap_text("one two three\n\nfour", 9)) == ["one two", "three", "", "four"]
+    assert list(wrap_text("x" * 25, 10)) == ["x" * 10, "x" * 10, "x" * 5]
+    assert list(wrap_text("a " + "x" * 12, 10)) == ["a xxxxxxxx", "xxxx"]
+    assert list(wrap_text("日本語 の 文章です", 8)) == ["日本語", "の 文章", "です"]
+    assert list(wrap_text("", 10)) == [""]
+    assert list(wrap_text("日", 1)) == ["日"]
 
 
 def test_what_is_wrapped_stays_below_the_indent() -> None:
-    assert list(wrap("  one two three\nfour", 9)) == ["  one two", "  three", "four"]
-    assert list(wrap(" " * 30 + "one two three", 10))[-2:] == ["     two", "     three"], (
+    assert list(wrap_text("  one two three\nfour", 9)) == ["  one two", "  three", "four"]
+    assert list(wrap_text(" " * 30 + "one two three", 10))[-2:] == ["     two", "     three"], (
         "half of a line is for the text"
     )
 

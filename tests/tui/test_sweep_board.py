@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context_tui.errors import PlanError
-from context_tui.lab.sweep.frontier import Point, standing
-from context_tui.lab.sweep.measure import How, measured
+from context_tui.lab.sweep.frontier import ParetoPoint, compute_dominance
+from context_tui.lab.sweep.measure import SweepOptions, sweep_session
 from context_tui.lab.sweep.results import Sweep, sweep
-from context_tui.lab.sweep.rows import Cost, Lost, Row, row_report
-from context_tui.lab.sweep.settings import Setting, grid, setting
+from context_tui.lab.sweep.rows import SettingCost, SettingDrops, SweepRow, build_row_report
+from context_tui.lab.sweep.settings import SweepSetting, build_grid, build_setting
 from context_tui.policies.base import Params, Policy
-from context_tui.policies.native import Native
-from context_tui.policies.parameters import parameters_in, params_for, value_of
+from context_tui.policies.native import AgentSettings
+from context_tui.policies.parameters import build_params, get_value, list_parameters_in_context
 from context_tui.policies.registry import POLICIES
 from context_tui.session.session import Session
 from context_tui.tui.screens.replay.comparison import Comparison
@@ -37,7 +37,7 @@ def session() -> Session:
 
 
 def of(policy: Policy, **values: Any) -> Params:
-    return params_for(policy, values)
+    return build_params(policy, values)
 
 
 def text_of(runs: Any) -> str:
@@ -52,10 +52,10 @@ def text_of(runs: Any) -> str:
 def test_what_is_proposed_is_allowed_and_bounded(name: str, calls: int, session: Session) -> None:
     view, policy = View(session, policy=name), POLICIES[name]
     params = of(policy)
-    text = proposal(policy, params, parameters_in(policy, params, view.context, view.runtime_state), calls)
+    text = proposal(policy, params, list_parameters_in_context(policy, params, view.context, view.runtime_state), calls)
     parts = parts_of(text, policy)
-    settings = settings_of(parts, setting(policy, params))
-    assert settings[0] == setting(policy, params), "the current one is the first"
+    settings = settings_of(parts, build_setting(policy, params))
+    assert settings[0] == build_setting(policy, params), "the current one is the first"
     assert len(settings) <= (PROPOSED if not calls else 100) + 2
     assert len(settings) > 5 or name == "none"
     for each in parts[0].texts:
@@ -66,8 +66,8 @@ def test_what_is_proposed_is_allowed_and_bounded(name: str, calls: int, session:
 def test_a_proposal_is_around_the_present_setting(turns: int, tokens: int, ratio: float) -> None:
     params = of(MICRO, keep_recent_turns=turns, min_clear_tokens=tokens, microcompact_ratio=round(ratio, 4))
     view = View(SAMPLE)
-    text = proposal(MICRO, params, parameters_in(MICRO, params, view.context, view.runtime_state))
-    assert params in [each.params for each in grid(MICRO, parts_of(text, MICRO)[0].texts)], text
+    text = proposal(MICRO, params, list_parameters_in_context(MICRO, params, view.context, view.runtime_state))
+    assert params in [each.params for each in build_grid(MICRO, parts_of(text, MICRO)[0].texts)], text
     assert count_of(parts_of(text, MICRO)) <= PROPOSED
 
 
@@ -78,10 +78,10 @@ def test_what_is_set_besides_stays_set(session: Session) -> None:
     policy = POLICIES["koda-microcompact"]
     params = of(policy, compactable_tools=("Read", "my tool"), keep_recent=9)
     view = View(session, policy=policy.name)
-    text = proposal(policy, params, parameters_in(policy, params, view.context, view.runtime_state))
-    found = settings_of(parts_of(text, policy), setting(policy, params))
+    text = proposal(policy, params, list_parameters_in_context(policy, params, view.context, view.runtime_state))
+    found = settings_of(parts_of(text, policy), build_setting(policy, params))
     defaults = of(policy)
-    assert {value_of(policy, each.params, "compactable_tools") for each in found if each.params != defaults} == {
+    assert {get_value(policy, each.params, "compactable_tools") for each in found if each.params != defaults} == {
         ("Read", "my tool")
     }
 
@@ -99,13 +99,13 @@ def test_what_is_set_besides_stays_set(session: Session) -> None:
 )
 def test_a_line_that_means_nothing_is_told_in_one_line(text: str, words: str) -> None:
     with pytest.raises(PlanError, match=words) as error:
-        settings_of(parts_of(text, MICRO), setting(MICRO, of(MICRO)))
+        settings_of(parts_of(text, MICRO), build_setting(MICRO, of(MICRO)))
     assert "\n" not in str(error.value)
 
 
 def test_a_name_begins_the_grid_of_another_policy() -> None:
     parts = parts_of("keep_recent_turns=1..2 defect-compact compact_ratio=0.7,0.8", MICRO)
-    names = [each.name for each in settings_of(parts, setting(MICRO, of(MICRO)))]
+    names = [each.name for each in settings_of(parts, build_setting(MICRO, of(MICRO)))]
     assert names == [
         "defect-microcompact",
         "defect-microcompact keep_recent_turns=1",
@@ -125,7 +125,7 @@ def board(session: Session, grid_: str = "", **values: Any) -> Board:
     made = board_of(comparison)
     if grid_:
         made.regrid(grid_)
-    made.take(measured(session, made.missing, How(), name=session.info.path))
+    made.take(sweep_session(session, made.missing, SweepOptions(), name=session.info.path))
     return made
 
 
@@ -133,8 +133,10 @@ def test_the_rows_are_those_of_the_python_interface(session: Session) -> None:
     values = {"keep_recent_turns": "1..4", "min_clear_tokens": "100,512,2000"}
     made = board(session, " ".join(f"{key}={text}" for key, text in values.items()))
     there = sweep([session], {"defect-microcompact": values})
-    assert [row_report(row) for row in made.made.told] == [row_report(row) for row in there.told]
-    assert made.standing.frontier == there.standing.frontier and made.standing.best == there.standing.best
+    assert [build_row_report(row) for row in made.made.sorted_rows] == [
+        build_row_report(row) for row in there.sorted_rows
+    ]
+    assert made.standing.frontier == there.dominance.frontier and made.standing.best == there.dominance.best
 
 
 def test_another_grid_keeps_what_is_known(session: Session) -> None:
@@ -146,19 +148,32 @@ def test_another_grid_keeps_what_is_known(session: Session) -> None:
     assert made.done == 2 and len(known.rows) == 3, "the default and 2 turns are listed, 1 turn is kept"
 
 
-def row(name: Setting, saved: int, regret: int, *, cost: float | None = None, session: str = "s") -> Row:
-    price = Cost(100 - cost, 100, "USD") if cost is not None else None
-    lost = Lost(3, regret + 5, 1, regret, {})
-    return Row(
-        session, "p", name.name, name.policy.name, name.values, 9, 2, 900, saved, 50_000 + saved, 0, 1_000, lost, price
+def row(name: SweepSetting, saved: int, regret: int, *, cost: float | None = None, session: str = "s") -> SweepRow:
+    price = SettingCost(100 - cost, 100, "USD") if cost is not None else None
+    lost = SettingDrops(3, regret + 5, 1, regret, {})
+    return SweepRow(
+        session,
+        "p",
+        name.name,
+        name.policy.name,
+        name.param_values,
+        9,
+        2,
+        900,
+        saved,
+        50_000 + saved,
+        0,
+        1_000,
+        lost,
+        price,
     )
 
 
 def made_up(*points: tuple[int, int, float | None]) -> Board:
     """A board of settings that save so many tokens, regret so many, and save so much money; the default is current."""
-    settings = [setting(MICRO, of(MICRO, keep_recent_turns=3 + number)) for number in range(len(points))]
+    settings = [build_setting(MICRO, of(MICRO, keep_recent_turns=3 + number)) for number in range(len(points))]
     rows = [row(each, saved, regret, cost=cost) for each, (saved, regret, cost) in zip(settings, points, strict=True)]
-    known = Known(SAMPLE, How(), {each.setting: each for each in rows})
+    known = Known(SAMPLE, SweepOptions(), {each.setting: each for each in rows})
     made = Board(Sweep(settings, [], current=settings[0].name), known, text="keep_recent_turns=3..9")
     made.take(())
     return made
@@ -168,7 +183,7 @@ def test_orders_and_the_cursor_that_stays_on_its_setting() -> None:
     made = made_up((10, 5, 3.0), (30, 9, 1.0), (20, 2, 2.0))
 
     def turns() -> list[int]:
-        return [value_of(MICRO, made.named[name].params, "keep_recent_turns") for name in made.listed]
+        return [get_value(MICRO, made.named[name].params, "keep_recent_turns") for name in made.listed]
 
     assert turns() == [4, 5, 3] and made.cursor == made.made.current and made.at == 2
     made.sort(1)
@@ -195,10 +210,10 @@ def test_money_needs_prices() -> None:
 
 def test_a_setting_replaces_those_of_its_policies_only() -> None:
     before = {"defect-microcompact": {"keep_recent_turns": 5}, "koda-microcompact": {"keep_recent": 2}}
-    assert params_with(before, setting(MICRO, of(MICRO))) == {"koda-microcompact": {"keep_recent": 2}}
+    assert params_with(before, build_setting(MICRO, of(MICRO))) == {"koda-microcompact": {"keep_recent": 2}}
     chain = POLICIES["chain"]
     one = of(chain, options={"defect-microcompact": {"min_clear_tokens": 7}})
-    assert params_with(before, setting(chain, one)) == {
+    assert params_with(before, build_setting(chain, one)) == {
         "koda-microcompact": {"keep_recent": 2},
         "defect-microcompact": {"min_clear_tokens": 7},
     }
@@ -233,7 +248,7 @@ def test_the_signs_the_numbers_and_what_beats_a_setting() -> None:
 
 POINTS = st.dictionaries(
     st.text("abcdef", min_size=1, max_size=3),
-    st.builds(Point, st.integers(-1_000, 100_000), st.integers(0, 50_000)),
+    st.builds(ParetoPoint, st.integers(-1_000, 100_000), st.integers(0, 50_000)),
     min_size=1,
     max_size=40,
 )
@@ -241,9 +256,9 @@ POINTS = st.dictionaries(
 
 @given(points=POINTS, width=st.integers(8, 120), height=st.integers(2, 40))
 def test_every_point_is_in_the_frame_and_the_best_are_on_the_upper_left(
-    points: dict[str, Point], width: int, height: int
+    points: dict[str, ParetoPoint], width: int, height: int
 ) -> None:
-    found = standing(points)
+    found = compute_dominance(points)
     made = scatter(points, found.frontier, next(iter(points)), width, height)
     for point in points.values():
         x, y = made.frame.cell(point)
@@ -258,8 +273,10 @@ def test_every_point_is_in_the_frame_and_the_best_are_on_the_upper_left(
 
 
 @given(points=POINTS, data=st.data())
-def test_the_nearest_point_to_its_own_cell_is_one_of_that_cell(points: dict[str, Point], data: st.DataObject) -> None:
-    made = scatter(points, standing(points).frontier, "", 60, 20)
+def test_the_nearest_point_to_its_own_cell_is_one_of_that_cell(
+    points: dict[str, ParetoPoint], data: st.DataObject
+) -> None:
+    made = scatter(points, compute_dominance(points).frontier, "", 60, 20)
     name = data.draw(st.sampled_from(sorted(points)))
     cell = made.frame.cell(points[name])
     found = made.nearest(*cell)
@@ -267,8 +284,8 @@ def test_the_nearest_point_to_its_own_cell_is_one_of_that_cell(points: dict[str,
 
 
 def test_signs_and_steps() -> None:
-    points = {"now": Point(10, 5), "a": Point(10, 0), "b": Point(20, 10), "bad": Point(0, 10)}
-    made = scatter(points, standing(points, "now").frontier, "now", 11, 5)
+    points = {"now": ParetoPoint(10, 5), "a": ParetoPoint(10, 0), "b": ParetoPoint(20, 10), "bad": ParetoPoint(0, 10)}
+    made = scatter(points, compute_dominance(points, "now").frontier, "now", 11, 5)
     lines = [text_of(line)[GUTTER:] for line in plot(made, "now", "bad", str)]
     assert lines == [
         "          *",
@@ -281,9 +298,9 @@ def test_signs_and_steps() -> None:
 
 
 def test_a_frame_of_nothing_and_of_one_point() -> None:
-    assert frame_of([], 10, 5).cell(Point(0, 0)) == (0, 4)
-    assert frame_of([Point(0, 0)], 10, 5).cell(Point(0, 0)) == (0, 4)
-    assert frame_of([Point(-5, 3)], 10, 5).cell(Point(-5, 3)) == (9, 4)
+    assert frame_of([], 10, 5).cell(ParetoPoint(0, 0)) == (0, 4)
+    assert frame_of([ParetoPoint(0, 0)], 10, 5).cell(ParetoPoint(0, 0)) == (0, 4)
+    assert frame_of([ParetoPoint(-5, 3)], 10, 5).cell(ParetoPoint(-5, 3)) == (9, 4)
 
 
 # What is said
@@ -322,15 +339,15 @@ def test_what_is_said_fits(width: int) -> None:
 def test_the_configuration_is_copied_with_its_file_and_notes() -> None:
     made = made_up((10, 5, 3.0))
     auto = POLICIES["claude-code-auto"]
-    text = telling.native_text(made, setting(auto, of(auto, trigger_reserve=50_000)))
+    text = telling.native_text(made, build_setting(auto, of(auto, trigger_reserve=50_000)))
     assert "# ~/.claude/settings.json" in text and "\nautoCompactWindow = " in text and "reported to ignore it" in text
     micro = POLICIES["claude-code-micro"]
-    assert telling.native_text(made, setting(micro, of(micro))) == ""
-    assert isinstance(telling.native_of(made, setting(micro, of(micro))), Native)
+    assert telling.native_text(made, build_setting(micro, of(micro))) == ""
+    assert isinstance(telling.native_of(made, build_setting(micro, of(micro))), AgentSettings)
 
 
 def test_projects_and_sessions_of_a_sweep_over_many() -> None:
-    settings = grid(MICRO, ["keep_recent_turns=2..3"])
+    settings = build_grid(MICRO, ["keep_recent_turns=2..3"])
     two, three = settings
     rows = [row(two, 10, 0, session="a"), row(two, 50, 7, session="b"), row(three, 5, 0, session="a")]
     made = Board(Sweep(settings, [*rows, row(three, 5, 9, session="b")], current=three.name), command="x")

@@ -13,16 +13,16 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 import context_tui as ct
-from context_tui.batch.processes import Task, Work, on_processes, places
+from context_tui.batch.processes import SweepTask, SweepWork, find_sources, run_on_processes
 from context_tui.cli import main
-from context_tui.lab.sweep.measure import How, rows_of
+from context_tui.lab.sweep.measure import SweepOptions, sweep_settings
 from context_tui.lab.sweep.results import Sweep
-from context_tui.lab.sweep.rows import Row, row_report
-from context_tui.lab.sweep.settings import Setting, grid
+from context_tui.lab.sweep.rows import SweepRow, build_row_report
+from context_tui.lab.sweep.settings import SweepSetting, build_grid
 from context_tui.session.session import Session, SessionInfo
-from context_tui.tui.app import ContextTuiApp, Swept
+from context_tui.tui.app import ContextTuiApp, SweepToOpen
 from context_tui.tui.controller import Controller
-from context_tui.tui.options import Options
+from context_tui.tui.options import InspectorOptions
 from context_tui.tui.screens.help import HelpScreen
 from context_tui.tui.screens.inspector import InspectorScreen
 from context_tui.tui.screens.replay.screen import ReplayScreen
@@ -52,8 +52,8 @@ def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
 
 def alone(session: Session | None = None, *, light: bool = False, **asked: Any) -> Shell[SweepScreen]:
     """The screen without the inspector."""
-    controller = Controller(session or sample(), Options(window=asked.pop("window", WINDOW), **asked))
-    controller.open(controller.view.session)
+    controller = Controller(session or sample(), InspectorOptions(window=asked.pop("window", WINDOW), **asked))
+    controller.open_session(controller.view.session)
     return Shell(screen_of(controller), light=light)
 
 
@@ -92,11 +92,11 @@ class Gate:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.open, self.asked, self.fails = Event(), list[str](), False
-        monkeypatch.setattr(screen, "rows_of", self.gated)
+        monkeypatch.setattr(screen, "sweep_settings", self.gated)
 
-    def gated(self, there: Any, settings: list[Setting], checkpoint: Callable[[], object]) -> Iterator[Row]:
+    def gated(self, there: Any, settings: list[SweepSetting], checkpoint: Callable[[], object]) -> Iterator[SweepRow]:
         self.asked += [each.name for each in settings]
-        for number, row in enumerate(rows_of(there, settings, checkpoint)):
+        for number, row in enumerate(sweep_settings(there, settings, checkpoint)):
             while number >= 2 and not self.open.is_set():
                 checkpoint()
                 self.open.wait(0.02)
@@ -128,7 +128,7 @@ async def test_the_rows_are_those_of_the_command(tmp_path: Path, capsys: pytest.
     assert command[:3] == ["context-tui", "sweep", str(path)] and "--current" not in command
     assert main([*command[1:], "--json", "--jobs", "1"]) == 0
     report = json.loads(capsys.readouterr().out)
-    here = [row_report(row) for row in found.board.made.told]
+    here = [build_row_report(row) for row in found.board.made.sorted_rows]
     assert len(here) == 12
     for row in (*here, *report["rows"]):
         row.pop("project")  # a command takes the folder of the file for one
@@ -293,7 +293,7 @@ async def test_from_the_replay_screen_and_back_with_a_setting() -> None:
         assert again.board.made.current == chosen, "the current setting is the one that was taken over"
         await pilot.press("escape", "escape")
         await until(pilot, lambda: isinstance(running.screen, InspectorScreen))
-        assert inspector(running).view.settings("defect-microcompact") == {"keep_recent_turns": 1}
+        assert inspector(running).view.get_settings("defect-microcompact") == {"keep_recent_turns": 1}
 
 
 async def test_from_the_inspector_and_back_with_another_policy() -> None:
@@ -309,7 +309,7 @@ async def test_from_the_inspector_and_back_with_another_policy() -> None:
         await pilot.press("y", "enter")
         await until(pilot, lambda: isinstance(running.screen, InspectorScreen))
         view = inspector(running).view
-        assert view.policy == "defect-compact" and view.settings("defect-compact") == {"compact_ratio": 0.4}
+        assert view.policy == "defect-compact" and view.get_settings("defect-compact") == {"compact_ratio": 0.4}
         assert running.clipboard.endswith(
             "-P defect-compact -p compact_ratio=0.4,0.5 --current defect-microcompact --window 60000"
         )
@@ -350,19 +350,23 @@ async def test_pictures_text_and_the_configuration(tmp_path: Path, monkeypatch: 
 
 
 @pytest.fixture
-def swept(tmp_path: Path) -> Swept:
+def swept(tmp_path: Path) -> SweepToOpen:
     for name, turns in (("one", 12), ("two", 20)):
         (tmp_path / f"{name}.json").write_text(json.dumps(messages(turns)))
-    settings = grid(MICRO, ["keep_recent_turns=3,1..2"])
-    found, _ = places([tmp_path])
-    tasks = [Task(place, range(len(settings))) for place in found]
-    rows = [row for done in on_processes(tasks, Work.of(settings, How(window=6_000)), 1) for row in done.rows]
+    settings = build_grid(MICRO, ["keep_recent_turns=3,1..2"])
+    found, _ = find_sources([tmp_path])
+    tasks = [SweepTask(place, range(len(settings))) for place in found]
+    rows = [
+        row
+        for done in run_on_processes(tasks, SweepWork.from_settings(settings, SweepOptions(window=6_000)), 1)
+        for row in done.rows
+    ]
     infos: dict[str, SessionInfo] = {place.name: place.info for place in found}
-    return Swept(Sweep(settings, rows, current=settings[0].name), infos, "context-tui sweep X")
+    return SweepToOpen(Sweep(settings, rows, current=settings[0].name), infos, "context-tui sweep X")
 
 
-async def test_from_a_setting_to_its_sessions_into_one_and_back(swept: Swept) -> None:
-    running = ContextTuiApp([], window=6_000, swept=swept)
+async def test_from_a_setting_to_its_sessions_into_one_and_back(swept: SweepToOpen) -> None:
+    running = ContextTuiApp([], window=6_000, sweep=swept)
     async with running.run_test(size=(120, 36)) as pilot:
         found = await known(pilot)
         assert "2 sessions" in drawn(running) and not found.query(Input)
@@ -376,7 +380,7 @@ async def test_from_a_setting_to_its_sessions_into_one_and_back(swept: Swept) ->
         await settled(pilot)
         opened = inspector(running)
         assert opened.view.session.info.path == listed.found[listed.at][0].session
-        assert opened.view.settings("defect-microcompact") == {"keep_recent_turns": 1}
+        assert opened.view.get_settings("defect-microcompact") == {"keep_recent_turns": 1}
         await pilot.press("escape")
         await until(pilot, lambda: running.screen is listed)
         await pilot.press("escape", "escape")

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from context_tui.policies.base import Params
-from context_tui.policies.planning import plan_with
-from context_tui.tui.marks import Marker
-from context_tui.tui.rows import WHOLE
-from context_tui.tui.tally import FEW, KEYS, totals
+from context_tui.policies.planning import build_plan
+from context_tui.tui.marks import RowMarker
+from context_tui.tui.rows import WHOLE_MESSAGE
+from context_tui.tui.tally import JUMP_KEYS, MAX_MARKED_ROWS, format_mark_totals
 from context_tui.tui.view import View
 from context_tui.tui.widgets.timeline_frame import legend_words
 from tests.test_plans import Tidy, recording
@@ -37,9 +37,13 @@ def number(words: str) -> int:
 @pytest.mark.parametrize("at", [None, 30])
 def test_as_many_are_told_as_there_are_marks(policy: str, at: int | None) -> None:
     view = View(session(12, compacted=True), at=at, policy=policy)
-    rows, marker = rows_of(view.session), Marker(view.context, view.plan)
-    marks = [(m, b, marker.mark(m, b).word) for m, b in zip(rows.message, rows.block, strict=True) if b >= WHOLE]
-    told = totals(rows, marker)
+    rows, marker = rows_of(view.session), RowMarker(view.context, view.plan)
+    marks = [
+        (m, b, marker.find_mark(m, b).verdict)
+        for m, b in zip(rows.message, rows.block, strict=True)
+        if b >= WHOLE_MESSAGE
+    ]
+    told = format_mark_totals(rows, marker)
     assert set(told) == {word for _, _, word in marks if word != "kept"}
     for word, (long, *_) in told.items():
         found = [(m, b) for m, b, each in marks if each == word]
@@ -52,10 +56,10 @@ def test_as_many_are_told_as_there_are_marks(policy: str, at: int | None) -> Non
 
 def test_what_goes_with_its_message_is_told_once(tmp_path: Path) -> None:
     made = recording().open(tmp_path)
-    rows, marker = rows_of(made), Marker(made.context_at(), plan_with(made, Tidy(), Params()))
-    told = totals(rows, marker)
+    rows, marker = rows_of(made), RowMarker(made.context_at(), build_plan(made, Tidy(), Params()))
+    told = format_mark_totals(rows, marker)
     assert told["dropped"][:2] == (
-        f"would be dropped: 11 parts, #1 to #17 ({KEYS})",
+        f"would be dropped: 11 parts, #1 to #17 ({JUMP_KEYS})",
         "would be dropped: 11 parts, #1 to #17",
     )
     assert told["cleared"] == (
@@ -69,15 +73,15 @@ def test_what_was_applied_is_told_as_done() -> None:
     made = session(2)
     results = [row for row in range(len(made.facts.kind)) if made.facts.call[row] >= 0][1:3]
     done = Counter({row: 1 for row in results})
-    told = totals(rows_of(made), Marker(made.context_at(None), None, dict.fromkeys(done, "cleared")))
+    told = format_mark_totals(rows_of(made), RowMarker(made.context_at(None), None, dict.fromkeys(done, "cleared")))
     assert told["cleared"][0].startswith("cleared: 2 results, #1 to #2")
 
 
 def test_where_there_are_very_many_rows_only_the_changes_are_counted() -> None:
-    view = View(session(FEW // 10))
+    view = View(session(MAX_MARKED_ROWS // 10))
     rows = rows_of(view.session)
-    assert len(rows) > FEW
-    assert set(totals(rows, Marker(view.context, view.plan))) == {"cleared"}
+    assert len(rows) > MAX_MARKED_ROWS
+    assert set(format_mark_totals(rows, RowMarker(view.context, view.plan))) == {"cleared"}
 
 
 def test_a_narrow_legend_says_less_of_what_comes_last() -> None:
@@ -104,5 +108,5 @@ def test_steps_of_a_chain_are_told_from_the_first_to_the_last_message() -> None:
     assert plan is not None
     places = [facts.block_message[row] for row in plan.changes]
     assert places != sorted(places), "not in the order of the prompt"
-    words = totals(rows_of(view.session), Marker(view.context, plan))["cleared"][0]
+    words = format_mark_totals(rows_of(view.session), RowMarker(view.context, plan))["cleared"][0]
     assert f"#{min(places)} to #{max(places)}" in words

@@ -11,22 +11,22 @@ import pytest
 from textual.screen import Screen
 
 from context_tui.policies.registry import POLICIES
-from context_tui.policies.triggers import firing_runs
-from context_tui.tui.computed import Computed, first_change
-from context_tui.tui.context_sizes import context_sizes_of
-from context_tui.tui.rows import Rows
-from context_tui.tui.runtime_sizes import runtime_sizes_of
-from context_tui.tui.search import Found, search
-from context_tui.tui.threads import Cancelled, Job, run_in_thread
+from context_tui.policies.triggers import find_firing_runs
+from context_tui.tui.computed import AnalysisCache, find_first_effect
+from context_tui.tui.context_sizes import compute_context_sizes
+from context_tui.tui.rows import TimelineRows
+from context_tui.tui.runtime_sizes import compute_runtime_sizes
+from context_tui.tui.search import SearchReport, search_session
+from context_tui.tui.threads import Cancelled, ThreadJob, run_in_thread
 from context_tui.tui.view import View
-from context_tui.tui.workers import BUSY, GIVE_WAY, STAND_BACK, InspectorWorkers
+from context_tui.tui.workers import INPUT_QUIET_S, LONG_PAUSE_S, SHORT_PAUSE_S, InspectorWorkers
 from tests.tui.inspecting import session
 
 
 def test_cancelled_work_stops_at_its_next_checkpoint_however_cheap_its_steps() -> None:
     steps, ended = threading.Event(), threading.Event()
 
-    def work(job: Job) -> None:
+    def work(job: ThreadJob) -> None:
         try:
             while True:
                 steps.set()
@@ -48,7 +48,7 @@ def test_cancelled_work_stops_at_its_next_checkpoint_however_cheap_its_steps() -
 def test_the_end_does_not_wait_for_work_that_cannot_be_stopped() -> None:
     stuck, free = threading.Event(), threading.Event()
 
-    def work(job: Job) -> None:
+    def work(job: ThreadJob) -> None:
         stuck.set()
         free.wait()
 
@@ -65,8 +65,8 @@ def test_the_end_does_not_wait_for_work_that_cannot_be_stopped() -> None:
 async def test_work_rests_until_the_screen_has_had_its_turn() -> None:
     turns: list[str] = []
 
-    def work(job: Job) -> None:
-        job.rest()
+    def work(job: ThreadJob) -> None:
+        job.yield_to_screen()
         turns.append("work")
 
     working = asyncio.create_task(run_in_thread(work))
@@ -86,24 +86,24 @@ async def test_work_that_nobody_waits_for_pauses_while_something_is_pressed(monk
     monkeypatch.setattr("context_tui.tui.workers.time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
     pauses = list[Callable[[], object]]()
     monkeypatch.setattr("context_tui.tui.workers.start_work", lambda *given: pauses.append(given[-1]))
-    computed = InspectorWorkers(Screen(), Computed())
-    computed.find_runtime_sizes(VIEW.session)
-    computed.find_runtime_sizes(VIEW.session)  # it has begun
-    computed.find_sizes(VIEW, Rows())
-    computed.find_sizes(VIEW.with_policy("manual"), Rows())  # of the same context
+    computed = InspectorWorkers(Screen(), AnalysisCache())
+    computed.compute_runtime_sizes(VIEW.session)
+    computed.compute_runtime_sizes(VIEW.session)  # it has begun
+    computed.compute_context_sizes(VIEW, TimelineRows())
+    computed.compute_context_sizes(VIEW.with_policy("manual"), TimelineRows())  # of the same context
     assert len(pauses) == 2
     aside, waited_for = pauses
     aside()
     assert not slept
-    computed.touched_at = now[0]
+    computed.last_input_at = now[0]
     waited_for()
     assert not slept
     aside()
-    assert BUSY <= sum(slept) <= BUSY + GIVE_WAY, "until nothing was pressed for a while"
+    assert INPUT_QUIET_S <= sum(slept) <= INPUT_QUIET_S + SHORT_PAUSE_S, "until nothing was pressed for a while"
     slept.clear()
-    computed.touched_at = now[0] + 1_000  # a key is held
+    computed.last_input_at = now[0] + 1_000  # a key is held
     aside()
-    assert STAND_BACK <= sum(slept) <= STAND_BACK + GIVE_WAY, "and then goes on all the same"
+    assert LONG_PAUSE_S <= sum(slept) <= LONG_PAUSE_S + SHORT_PAUSE_S, "and then goes on all the same"
 
 
 async def test_results_and_errors_come_back() -> None:
@@ -117,9 +117,9 @@ def stop() -> None:
     raise Cancelled
 
 
-POSTED: list[Found] = []
+POSTED: list[SearchReport] = []
 VIEW = View(session())
-FIRED = firing_runs(session(usage=False).with_window(4_000), POLICIES[VIEW.policy], VIEW.model)[0]
+FIRED = find_firing_runs(session(usage=False).with_window(4_000), POLICIES[VIEW.policy], VIEW.policy_params)[0]
 
 
 def counted(work: Callable[[Callable[[], object]], object]) -> int:
@@ -131,19 +131,21 @@ def counted(work: Callable[[Callable[[], object]], object]) -> int:
 
 def test_checkpoints_come_with_every_message_also_of_a_policy_whose_runtime_never_looks() -> None:
     manual = VIEW.with_policy("manual")
-    assert counted(lambda each: firing_runs(VIEW.session, POLICIES["manual"], manual.model, each)) > len(VIEW.session)
-    assert counted(lambda each: context_sizes_of(VIEW, each)) >= len(VIEW.session)
-    assert counted(lambda each: search(VIEW.session, "auth", 1, lambda found: None, each)) == len(VIEW.session)
+    assert counted(lambda each: find_firing_runs(VIEW.session, POLICIES["manual"], manual.policy_params, each)) > len(
+        VIEW.session
+    )
+    assert counted(lambda each: compute_context_sizes(VIEW, each)) >= len(VIEW.session)
+    assert counted(lambda each: search_session(VIEW.session, "auth", 1, lambda found: None, each)) == len(VIEW.session)
 
 
 @pytest.mark.parametrize(
     "work",
     [
-        lambda: search(VIEW.session, "auth", 1, POSTED.append, stop),
-        lambda: firing_runs(VIEW.session, POLICIES[VIEW.policy], VIEW.model, stop),
-        lambda: first_change(VIEW, FIRED, stop),
-        lambda: runtime_sizes_of(VIEW.session, stop),
-        lambda: context_sizes_of(VIEW, stop),
+        lambda: search_session(VIEW.session, "auth", 1, POSTED.append, stop),
+        lambda: find_firing_runs(VIEW.session, POLICIES[VIEW.policy], VIEW.policy_params, stop),
+        lambda: find_first_effect(VIEW, FIRED, stop),
+        lambda: compute_runtime_sizes(VIEW.session, stop),
+        lambda: compute_context_sizes(VIEW, stop),
     ],
     ids=["search", "fires", "first change", "runtime sizes", "context sizes"],
 )

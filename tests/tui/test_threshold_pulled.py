@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from context_tui.policies.parameters import parameters_in
+from context_tui.policies.parameters import list_parameters_in_context
 from context_tui.policies.registry import POLICIES
 from context_tui.tui.screens.replay.drawn import ChartsView
 from context_tui.tui.screens.replay.measured import thresholds
@@ -21,9 +21,9 @@ from tests.tui.tuning import sample
 
 def pulling(name: str, **values: Any) -> tuple[Pulling, tuple[int, ...], View]:
     view = View(sample().with_window(200_000), policy=name, params={name: values})
-    policy, params = POLICIES[name], view.model
-    controls = parameters_in(policy, params, view.context, view.runtime_state)
-    made = Pulling(policy, view.settings(name), controls, view.runtime_state)
+    policy, params = POLICIES[name], view.policy_params
+    controls = list_parameters_in_context(policy, params, view.context, view.runtime_state)
+    made = Pulling(policy, view.get_settings(name), controls, view.runtime_state)
     return made, thresholds(policy, params, view.runtime_state), view
 
 
@@ -49,7 +49,7 @@ def test_the_parameter_of_each_line_and_the_value_nearest_to_a_size(name: str) -
         for wanted in (60_000, 100_400, 130_000):
             value = made.value_at(handle, wanted)
             after = view.with_param(name, handle.control.name, value)
-            moved = thresholds(POLICIES[name], after.model, after.runtime_state)
+            moved = thresholds(POLICIES[name], after.policy_params, after.runtime_state)
             assert min(abs(size - wanted) for size in moved) <= 2_000, (name, wanted, value, moved)
 
 

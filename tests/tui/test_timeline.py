@@ -12,11 +12,11 @@ from textual.app import App, ComposeResult
 from textual.message import Message
 from textual.strip import Strip
 
-from context_tui.tui.folds import ALL, NONE, Folds
-from context_tui.tui.listing import folded
-from context_tui.tui.marks import Marker
-from context_tui.tui.rows import HEAD, Rows
-from context_tui.tui.text import Reader
+from context_tui.tui.folds import ALL_FOLDED, NO_FOLDS, TurnFolds
+from context_tui.tui.listing import fold_rows
+from context_tui.tui.marks import RowMarker
+from context_tui.tui.rows import TURN_HEAD, TimelineRows
+from context_tui.tui.text import MessageReader
 from context_tui.tui.view import Location, View
 from context_tui.tui.widgets.row_paint import Columns, paint_column_heads
 from context_tui.tui.widgets.timeline import Timeline
@@ -34,7 +34,7 @@ class Shows(App[None]):
 
     def __init__(self, view: View, listed: Sequence[int] | None = None) -> None:
         super().__init__()
-        self.view, self.listed, self.rows = view, listed, Rows()
+        self.view, self.listed, self.rows = view, listed, TimelineRows()
         self.rows.grow(view.session)
         self.messages: list[Message] = []
 
@@ -45,7 +45,7 @@ class Shows(App[None]):
         view = self.view
         self.timeline = self.query_one(Timeline)
         listed = range(len(self.rows)) if self.listed is None else self.listed
-        self.timeline.show(self.rows, Reader(view.session), Marker(view.context, view.plan), listed)
+        self.timeline.show(self.rows, MessageReader(view.session), RowMarker(view.context, view.plan), listed)
         self.timeline.focus()
 
     def on_event_sent(self, message: Any) -> None:
@@ -86,7 +86,7 @@ async def test_only_what_is_in_sight_is_drawn_and_read() -> None:
         assert len(shown.rows) > 7_000
         paint = shown.timeline._paint
 
-        def counting(reader: Reader, row: int, width: int, here: bool) -> Strip:
+        def counting(reader: MessageReader, row: int, width: int, here: bool) -> Strip:
             drawn_rows.append(row)
             return paint(reader, row, width, here)
 
@@ -112,7 +112,7 @@ async def test_moving_keeps_the_cursor_on_a_row_and_tells() -> None:
         await pilot.press("home")
         await pilot.pause()
         moved = [message for message in shown.messages if isinstance(message, Timeline.Moved)]
-        assert moved[-1].location == Location(0, HEAD)
+        assert moved[-1].location == Location(0, TURN_HEAD)
 
 
 async def test_end_does_not_animate() -> None:
@@ -155,13 +155,13 @@ async def test_the_cursor_comes_back_to_a_row_that_was_not_listed(chosen: str) -
             if chosen == "sorted":
                 await pilot.press("o")
             else:
-                screen.do(screen.controller.filter_by, "category", "tool_result")
+                screen.do(screen.controller.toggle_filter, "category", "tool_result")
             await settled(pilot)
 
         await pilot.press("left_square_bracket", "left_square_bracket")
         await settled(pilot)
         head = screen.location
-        assert head.block == HEAD
+        assert head.block == TURN_HEAD
         await choose()
         first = screen.location
         assert abs(first.message - head.message) < 3, "the nearest row that is listed"
@@ -196,12 +196,12 @@ async def test_the_map_goes_where_it_is_clicked() -> None:
         await pilot.mouse_up("#minimap", offset=(0, 0))
 
 
-@pytest.mark.parametrize("folds", [NONE, ALL], ids=["open", "folded"])
-async def test_lines_are_as_wide_as_there_is_room(folds: Folds) -> None:
+@pytest.mark.parametrize("folds", [NO_FOLDS, ALL_FOLDED], ids=["open", "folded"])
+async def test_lines_are_as_wide_as_there_is_room(folds: TurnFolds) -> None:
     view = View(session(12), policy="chain")
-    rows = Rows()
+    rows = TimelineRows()
     rows.grow(view.session)
-    shown = Shows(view, folded(rows, folds))
+    shown = Shows(view, fold_rows(rows, folds))
     async with shown.run_test(size=(120, 20)) as pilot:
         for width in (20, 30, 47, 58, 63, 64, 70, 78, 94, 120):
             await pilot.resize_terminal(width, 20)

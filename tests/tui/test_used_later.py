@@ -133,7 +133,7 @@ def test_the_bound_stands_beside_what_was_dropped(study: Study) -> None:
     found, replay = used_later.shown(study), study.replay
     last = len(replay.calls) - 1
     told = words([used_later.bound_words(found, last, 200)])[0]
-    assert f"at #{replay.calls[last].message}, at most {study.bound.everything.most[last]:,} tokens" in told
+    assert f"at #{replay.calls[last].message}, at most {study.bound.everything.droppable[last]:,} tokens" in told
     assert f"had dropped {study.regret.tokens_dropped:,}, {study.regret.tokens_used_later:,} of them" in told
     first = replay.firings[0].call
     assert study.bound.everything.dropped[first - 1] == 0 < study.bound.everything.dropped[first]
@@ -184,7 +184,7 @@ async def opened(pilot: Pilot[Any], *keys: str) -> RegretsScreen:
 
 def in_sight(detail: Detail) -> list[str]:
     top = detail.scroll_offset.y
-    return [line.drawn for line in detail._lines[top : top + detail.size.height]]
+    return [line.drawn_text for line in detail._lines[top : top + detail.size.height]]
 
 
 async def scrolled(pilot: Pilot[Any], detail: Detail, needle: str) -> None:
@@ -205,7 +205,7 @@ async def test_each_case_is_shown_at_its_evidence_on_both_sides() -> None:
             await scrolled(pilot, left, case.needle)
             await scrolled(pilot, right, "src/token.py" if case.tier == "re-fetch" else case.needle.split()[0])
             assert left.needle == case.needle and right.needle
-            assert list(left.marked(next(n for n, line in enumerate(left._lines) if case.needle in line.drawn)))
+            assert list(left.marked(next(n for n, line in enumerate(left._lines) if case.needle in line.drawn_text)))
             text = drawn(running)
             assert (
                 f"{case.tokens:,} tokens" in text and f"dropped at #{case.dropped}" in text and "used later: #" in text
@@ -280,7 +280,7 @@ async def test_evidence_far_into_a_long_block_is_found_and_nothing_unsafe_is_dra
         screen._go(at)
         left = screen.query_one("#regrets-dropped", Detail)
         await until(pilot, lambda: any(EDITED in line for line in in_sight(left)))
-        assert sum(len(line.drawn) for line in left._lines) < 300_000, "a part of it is laid out"
+        assert sum(len(line.drawn_text) for line in left._lines) < 300_000, "a part of it is laid out"
         assert not unsafe(drawn(running).replace("\n", ""))
 
 

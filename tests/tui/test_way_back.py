@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from context_tui.formats.opening import choose
-from context_tui.library.discover import HERE, IN_FOLDER, SAMPLES
+from context_tui.formats.opening import choose_session
+from context_tui.library.discover import IN_THIS_FOLDER, SAMPLES, THIS_PROJECT
 from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.screens.dialogs import ChoicePrompt
 from context_tui.tui.screens.inspector import InspectorScreen
 from context_tui.tui.screens.picker import PickerScreen
 from context_tui.tui.threads import _threads
-from context_tui.tui.view import Applied, Location, View
+from context_tui.tui.view import AppliedPlan, Location, View
 from tests.tui.fakes import drawn, until
 from tests.tui.inspecting import conversation, file_of, settled
 from tests.tui.test_key_queue import burst
@@ -66,19 +66,19 @@ def listed(picker: PickerScreen) -> list[str]:
 
 
 async def test_it_lists_the_folder_what_belongs_to_the_session_and_this_machine(folder: Path) -> None:
-    app = ContextTuiApp(choose(folder / "main.jsonl"))
+    app = ContextTuiApp(choose_session(folder / "main.jsonl"))
     async with app.run_test(size=(120, 36)) as pilot:
         await settled(pilot)
         picker = await back(pilot)
         await until(pilot, lambda: "Look around" in drawn(app))
         names = listed(picker)
-        assert names[0] == IN_FOLDER
+        assert names[0] == IN_THIS_FOLDER
         assert sorted(names[1:4]) == ["a1", "main", "other"]
         assert names[names.index("main") + 1] == "a1"
         assert names[4:7] == ["other projects", "recorded", SAMPLES]
         assert picker.listing.selected is not None
         assert picker.listing.selected.entry.name == "main"
-        assert HERE not in names
+        assert THIS_PROJECT not in names
 
 
 @pytest.mark.parametrize("key", ["escape", "ctrl+o", "enter"])
@@ -97,7 +97,7 @@ async def test_the_session_comes_back_as_it_was(folder: Path, key: str) -> None:
 
 
 async def test_another_session_takes_its_place_and_nothing_of_the_old_one_stays(folder: Path) -> None:
-    app = ContextTuiApp(choose(folder / "main.jsonl"), at=1)
+    app = ContextTuiApp(choose_session(folder / "main.jsonl"), at=1)
     async with app.run_test(size=(120, 36)) as pilot:
         await settled(pilot)
         screen = weakref.ref(inspector(app))
@@ -115,7 +115,7 @@ async def test_another_session_takes_its_place_and_nothing_of_the_old_one_stays(
 
 async def test_a_sub_agent_is_opened_like_any_other(folder: Path) -> None:
     write(folder / "agent-a2.jsonl", "Look elsewhere", agent="a2", session="main")
-    app = ContextTuiApp(choose(folder / "main.jsonl"))
+    app = ContextTuiApp(choose_session(folder / "main.jsonl"))
     async with app.run_test(size=(120, 36)) as pilot:
         await settled(pilot)
         picker = await back(pilot)
@@ -127,7 +127,7 @@ async def test_a_sub_agent_is_opened_like_any_other(folder: Path) -> None:
         picker = await back(pilot)
         assert picker.listing.selected is not None
         assert picker.listing.selected.entry.name == "a1"
-        assert picker.listing.selected.outer is not None
+        assert picker.listing.selected.parent is not None
         await until(pilot, lambda: "a2" in listed(picker))
         assert drawn(app).count("sub-agent") == 2
         assert picker.listing.selected.entry.name == "a1"
@@ -139,14 +139,14 @@ async def test_a_result_that_was_not_exported_is_asked_about_first(folder: Path)
     async with app.run_test(size=(120, 36)) as pilot:
         await settled(pilot)
         screen = inspector(app)
-        screen.do(screen.controller.change, copied(screen))
+        screen.do(screen.controller.change_view, copied(screen))
         picker = await back(pilot)
         await pilot.press("slash", *"other.jsonl", "enter")
         await until(pilot, lambda: isinstance(app.screen, ChoicePrompt))
         assert "not exported" in drawn(app)
         await pilot.press("s")
         await until(pilot, lambda: app.screen is screen)
-        assert screen.view.unexported
+        assert screen.view.is_unexported
         assert await back(pilot) is not picker
         await pilot.press("slash", *"other.jsonl", "enter")
         await until(pilot, lambda: isinstance(app.screen, ChoicePrompt))
@@ -157,11 +157,11 @@ async def test_a_result_that_was_not_exported_is_asked_about_first(folder: Path)
 def copied(screen: InspectorScreen) -> View:
     """The view of what applying a plan makes of a session."""
     copy = replace(screen.view.session, origin="test")
-    return screen.view.with_copy(copy, Applied("test", "", {}), screen.location)
+    return screen.view.with_copy(copy, AppliedPlan("test", "", {}), screen.location)
 
 
 async def test_q_in_the_picker_quits_as_it_does_in_the_session(folder: Path) -> None:
-    app = ContextTuiApp(choose(folder / "main.jsonl"))
+    app = ContextTuiApp(choose_session(folder / "main.jsonl"))
     async with app.run_test(size=(120, 36)) as pilot:
         await settled(pilot)
         await back(pilot)
@@ -170,19 +170,19 @@ async def test_q_in_the_picker_quits_as_it_does_in_the_session(folder: Path) -> 
 
 
 async def test_several_that_were_given_are_listed_again(folder: Path) -> None:
-    app = ContextTuiApp([choose(folder / "main.jsonl"), choose(folder / "other.jsonl")])
+    app = ContextTuiApp([choose_session(folder / "main.jsonl"), choose_session(folder / "other.jsonl")])
     async with app.run_test(size=(120, 36)) as pilot:
         await until(pilot, lambda: isinstance(app.screen, PickerScreen))
         await pilot.press("down", "enter")
         await settled(pilot)
         picker = await back(pilot)
-        assert listed(picker)[:3] == [IN_FOLDER, "main", "other"]
+        assert listed(picker)[:3] == [IN_THIS_FOLDER, "main", "other"]
         assert picker.listing.selected is not None
         assert picker.listing.selected.entry.name == "other"
 
 
 async def test_it_is_in_the_command_palette(folder: Path) -> None:
-    app = ContextTuiApp(choose(folder / "main.jsonl"))
+    app = ContextTuiApp(choose_session(folder / "main.jsonl"))
     async with app.run_test(size=(120, 36)) as pilot:
         await settled(pilot)
         commands = [command.title for command in app.get_system_commands(app.screen)]
@@ -190,7 +190,7 @@ async def test_it_is_in_the_command_palette(folder: Path) -> None:
 
 
 async def test_the_first_picker_has_no_way_back(folder: Path) -> None:
-    app = ContextTuiApp([choose(folder / "main.jsonl"), choose(folder / "other.jsonl")])
+    app = ContextTuiApp([choose_session(folder / "main.jsonl"), choose_session(folder / "other.jsonl")])
     async with app.run_test(size=(120, 36)) as pilot:
         await until(pilot, lambda: isinstance(app.screen, PickerScreen))
         await pilot.press("ctrl+o")
@@ -221,7 +221,7 @@ def calling(folder: Path, agents: list[str]) -> Path:
 async def test_from_a_call_to_its_sub_agent_and_back(folder: Path) -> None:
     path = calling(folder, ["b1"])
     write(folder / "calls" / "subagents" / "agent-b1.jsonl", "Seen from inside", agent="b1", session="calls")
-    app = ContextTuiApp(choose(path))
+    app = ContextTuiApp(choose_session(path))
     async with app.run_test(size=(120, 36)) as pilot:
         await settled(pilot)
         await pilot.press("home", "down", "down")
@@ -242,7 +242,7 @@ async def test_of_several_sub_agents_one_is_chosen(folder: Path) -> None:
     path = calling(folder, ["b1", "b2"])
     for agent in ("b1", "b2"):
         write(folder / f"agent-{agent}.jsonl", f"Inside {agent}", agent=agent, session="calls")
-    app = ContextTuiApp(choose(path))
+    app = ContextTuiApp(choose_session(path))
     async with app.run_test(size=(120, 36)) as pilot:
         await settled(pilot)
         await pilot.press("home", "down", "down", "enter")
@@ -253,7 +253,7 @@ async def test_of_several_sub_agents_one_is_chosen(folder: Path) -> None:
 
 
 async def test_a_sub_agent_that_is_not_here_is_named(folder: Path) -> None:
-    app = ContextTuiApp(choose(calling(folder, ["gone"])))
+    app = ContextTuiApp(choose_session(calling(folder, ["gone"])))
     async with app.run_test(size=(120, 36), notifications=True) as pilot:
         await settled(pilot)
         await pilot.press("home", "down", "down", "enter")
@@ -264,7 +264,7 @@ async def test_a_sub_agent_that_is_not_here_is_named(folder: Path) -> None:
 async def test_quitting_a_sub_agent_asks_about_what_is_below_it(folder: Path) -> None:
     path = calling(folder, ["b1"])
     write(folder / "agent-b1.jsonl", "Inside", agent="b1", session="calls")
-    app = ContextTuiApp(choose(path))
+    app = ContextTuiApp(choose_session(path))
     async with app.run_test(size=(120, 36)) as pilot:
         await settled(pilot)
         screen = inspector(app)
@@ -287,7 +287,7 @@ async def test_quitting_a_sub_agent_asks_about_what_is_below_it(folder: Path) ->
 )
 async def test_keys_that_come_at_once_act_in_their_order(folder: Path, keys: list[str], opened: str) -> None:
     first = file_of(folder / "first.jsonl", conversation(1))
-    app = ContextTuiApp([first, choose(folder / "main.jsonl"), choose(folder / "other.jsonl")])
+    app = ContextTuiApp([first, choose_session(folder / "main.jsonl"), choose_session(folder / "other.jsonl")])
     async with app.run_test(size=(120, 36)) as pilot:
         await until(pilot, lambda: isinstance(app.screen, PickerScreen))
         burst(app, *keys)

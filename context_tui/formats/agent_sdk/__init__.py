@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import ClassVar
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.agent_sdk.agents import Agent, agents_in, is_compacted
-from context_tui.formats.agent_sdk.shape import NOT_KEPT, AgentSdkShape, is_line, is_own
+from context_tui.formats.agent_sdk.agents import Subagent, find_subagents, is_compacted
+from context_tui.formats.agent_sdk.shape import MISSING_SUMMARY_NOTE, AgentSdkShape, is_agent_sdk, is_stream_record
 from context_tui.formats.agent_sdk.write import write
-from context_tui.formats.base import WHOLE, Claim, Format, Scanner
-from context_tui.formats.kit.heads import first_values, head_values
-from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_all_lines, only_session
-from context_tui.formats.kit.values import text_in, title_of
+from context_tui.formats.base import ALL_FROM_SOURCE, Claim, Format, Scanner
+from context_tui.formats.kit.heads import parse_first_values, read_first_objects
+from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_whole_file, list_only_session
+from context_tui.formats.kit.values import extract_text, format_title
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.validation import truncate_name
@@ -30,43 +30,43 @@ class AgentSdkFormat(Format):
     about: ClassVar[str] = "agent-sdk sessions, and output of claude -p --output-format stream-json (JSONL)"
     writable: ClassVar[bool] = True
     copies: ClassVar[bool] = True
-    from_source: ClassVar[str] = WHOLE
+    from_source: ClassVar[str] = ALL_FROM_SOURCE
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """By Claude Code's types with a ``session_id`` and without its chain of records."""
-        if any(is_line(value) for value in first_values(head) if isinstance(value, dict)):
+        if any(is_stream_record(value) for value in parse_first_values(head) if isinstance(value, dict)):
             return Claim(88, "lines of a stream with a session_id")
         return None
 
-    def sessions(self, path: Path) -> list[SessionInfo]:
+    def list_sessions(self, path: Path) -> list[SessionInfo]:
         """The session of a file, and the sub-agents whose messages stand among its own."""
-        main = self._main(path)
-        return [main, *(_info(main, agent) for agent in agents_in(path))]
+        main = self._read_main_info(path)
+        return [main, *(_build_subagent_info(main, agent) for agent in find_subagents(path))]
 
-    def scanner(self, path: Path, info: SessionInfo) -> Scanner:
+    def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """A scanner for it, or for a sub-agent."""
-        if info.id and all(agent.id != info.id for agent in agents_in(path)):
+        if info.id and all(agent.id != info.id for agent in find_subagents(path)):
             raise UnreadableSession(f"{path}: unknown session {info.id!r}")
-        return LineScanner(path, info, partial(AgentSdkShape, is_own(head_values(path)), info.id))
+        return LineScanner(path, info, partial(AgentSdkShape, is_agent_sdk(read_first_objects(path)), info.id))
 
-    def called(self, session: Session, call: int) -> SessionInfo | None:
+    def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
         """The sub-agent whose messages name the call."""
         path, own = Path(session.info.path), session.facts.call_id(call)
-        started = next((agent for agent in agents_in(path) if own and agent.id == own), None)
-        return _info(self._main(path), started) if started else None
+        started = next((agent for agent in find_subagents(path) if own and agent.id == own), None)
+        return _build_subagent_info(self._read_main_info(path), started) if started else None
 
-    def title(self, path: Path) -> str:
+    def read_title(self, path: Path) -> str:
         """The first line of what was typed."""
         custom = ""
-        for value in head_values(path):
+        for value in read_first_objects(path):
             given = value.get("custom_title") or value.get("customTitle")
-            custom = title_of(given) if isinstance(given, str) else custom
+            custom = format_title(given) if isinstance(given, str) else custom
             try:
-                part = AgentSdkShape().part(value)
+                part = AgentSdkShape().parse(value)
             except ValueError:
                 continue
-            typed = part.role == Role.USER and not (part.results or part.injected)
-            if typed and (title := title_of(text_in(part.blocks))):
+            typed = part.role == Role.USER and not (part.has_results or part.is_injected)
+            if typed and (title := format_title(extract_text(part.blocks))):
                 return custom or title
         return custom
 
@@ -76,20 +76,20 @@ class AgentSdkFormat(Format):
 
     def can_copy(self, session: Session) -> bool:
         """Not a session that is only some of the lines."""
-        return is_all_lines(session)
+        return is_whole_file(session)
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
         """Write the lines as they are."""
         return copy_lines(session, path)
 
-    def _main(self, path: Path) -> SessionInfo:
-        [main] = only_session(path, self.name, self.title(path))
-        records = head_values(path)
-        note = NOT_KEPT if is_own(records) and is_compacted(path) else ""
+    def _read_main_info(self, path: Path) -> SessionInfo:
+        [main] = list_only_session(path, self.name, self.read_title(path))
+        records = read_first_objects(path)
+        note = MISSING_SUMMARY_NOTE if is_agent_sdk(records) and is_compacted(path) else ""
         begun = next((each for each in records if each.get("subtype") == "init"), {})
         cwd = begun.get("cwd")
         return replace(main, cwd=cwd if isinstance(cwd, str) else "", note=note)
 
 
-def _info(main: SessionInfo, agent: Agent) -> SessionInfo:
+def _build_subagent_info(main: SessionInfo, agent: Subagent) -> SessionInfo:
     return replace(main, id=agent.id, title=truncate_name(agent.title), parent=main.path)

@@ -7,23 +7,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from context_tui.formats.agent_sdk.shape import AgentSdkShape, agent_of
-from context_tui.formats.kit.lines import SEARCHED, LineFile, lines_with
-from context_tui.formats.kit.values import text_in, title_of
+from context_tui.formats.agent_sdk.shape import AgentSdkShape, find_parent_call
+from context_tui.formats.kit.lines import MAX_SEARCHED_BYTES, LineFile, find_matching_lines
+from context_tui.formats.kit.values import extract_text, format_title
 from context_tui.session.jsontext import loads
 from context_tui.session.values import Role
 
-_NAMED = re.compile(rb'"parent_tool_use_id"\s*:\s*"([^"\\]+)"')
+_PARENT_CALL = re.compile(rb'"parent_tool_use_id"\s*:\s*"([^"\\]+)"')
 
 
-class Agent(NamedTuple):
+class Subagent(NamedTuple):
     """A sub-agent: the id of the call that started it, and what it was asked first, where that is said."""
 
     id: str
     title: str
 
 
-def agents_in(path: Path) -> Iterator[Agent]:
+def find_subagents(path: Path) -> Iterator[Subagent]:
     """The sub-agents that say something, in the order of the file.
 
     Raises:
@@ -31,17 +31,17 @@ def agents_in(path: Path) -> Iterator[Agent]:
     """
     file, known = LineFile(path), set[bytes]()
     try:
-        for line in lines_with(file, _NAMED, known):
+        for line in find_matching_lines(file, _PARENT_CALL, known):
             try:
                 record = loads(line)
-                own = agent_of(record) if isinstance(record, dict) else ""
-                part = AgentSdkShape(agent=own).part(record)
+                own = find_parent_call(record) if isinstance(record, dict) else ""
+                part = AgentSdkShape(agent=own).parse(record)
             except ValueError:
                 continue
             if own and (name := own.encode("utf-8", "replace")) not in known:
                 known.add(name)
-                asked = part.role == Role.USER and not part.results
-                yield Agent(own, (title_of(text_in(part.blocks)) if asked else "") or own)
+                asked = part.role == Role.USER and not part.has_results
+                yield Subagent(own, (format_title(extract_text(part.blocks)) if asked else "") or own)
     finally:
         file.close()
 
@@ -54,6 +54,6 @@ def is_compacted(path: Path) -> bool:
     """
     file = LineFile(path)
     try:
-        return file.data.find(b'"compact_boundary"', 0, SEARCHED) >= 0
+        return file.data.find(b'"compact_boundary"', 0, MAX_SEARCHED_BYTES) >= 0
     finally:
         file.close()

@@ -6,7 +6,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from context_tui.formats.kit.writing import LOOKS_TYPED, json_line
+from context_tui.formats.kit.writing import INJECTED_LOSS, format_json_line
 from context_tui.session.facts import Usage
 from context_tui.session.losses import Losses
 from context_tui.session.markers import is_summary_start
@@ -24,7 +24,7 @@ def write(session: Session, path: Path) -> Losses:
     start = {"subtype": "init", "model": facts.model, "cwd": session.info.cwd, "tools": session.content.tools()}
     records: list[dict[str, Any]] = [{"type": "system", **{name: value for name, value in start.items() if value}}]
     for index, message in zip(session.context_at().order, session.to_messages(), strict=True):
-        blocks = [made for block in message["content"] if (made := _block(block, losses))]
+        blocks = [made for block in message["content"] if (made := _build_block(block, losses))]
         record = {"type": message["role"], "content": blocks}
         if message["role"] == "user":
             rows = [*facts.blocks_of(index)]
@@ -33,24 +33,24 @@ def write(session: Session, path: Path) -> Losses:
             if results or not typed:
                 record["is_synthetic"] = True
             elif not facts.flags[index] & MessageFlag.SUMMARY:
-                losses.add(LOOKS_TYPED, len(rows) - len(typed))
-            if facts.flags[index] & MessageFlag.SUMMARY and not _begins_as_summary(blocks, first=len(records) == 1):
+                losses.add(INJECTED_LOSS, len(rows) - len(typed))
+            if facts.flags[index] & MessageFlag.SUMMARY and not _is_summary_start(blocks, first=len(records) == 1):
                 losses.add("summaries that look typed now")
         else:
             record |= {"model": models.get(index) or facts.model or ""}
             if usage := usages.get(index):
-                record["usage"] = usage_members(usage)
+                record["usage"] = format_usage(usage)
         records.append(record)
     with path.open("xb") as file:
         for record in records:
             head = {"type": record["type"], "uuid": str(uuid.uuid4()), "session_id": session_id}
-            file.write(json_line({**head, **record}))
+            file.write(format_json_line({**head, **record}))
     if session.content.system():
         losses.add_note("the system prompt is left out; agent-sdk adds its own")
     return losses
 
 
-def usage_members(usage: Usage) -> dict[str, Any]:
+def format_usage(usage: Usage) -> dict[str, Any]:
     """Usage as the Messages API reports it."""
     return {
         "input_tokens": usage.fresh,
@@ -61,7 +61,7 @@ def usage_members(usage: Usage) -> dict[str, Any]:
     }
 
 
-def _block(block: Block, losses: Losses) -> Block | None:
+def _build_block(block: Block, losses: Losses) -> Block | None:
     """A block that agent-sdk takes when it goes on with a session; None for one that it would pass over in silence."""
     match block:
         case {"type": "text" | "thinking" | "tool_use"} | {"type": "image", "source": {"type": "base64"}}:
@@ -72,6 +72,6 @@ def _block(block: Block, losses: Losses) -> Block | None:
     return None
 
 
-def _begins_as_summary(blocks: list[Block], *, first: bool) -> bool:
+def _is_summary_start(blocks: list[Block], *, first: bool) -> bool:
     text = str(blocks[0].get("text") or "") if blocks else ""
     return is_summary_start(text, by_assistant=False, first_block=True, first_message=first)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
-from context_tui.formats.anthropic.write import refused, write_request
+from context_tui.formats.anthropic.write import find_unsupported_reason, write_request
 from context_tui.formats.base import Claim, Format, Scanner
-from context_tui.formats.kit.document_scanner import DocumentScanner, copy_document, documents_in
-from context_tui.formats.kit.documents import Run, preview
-from context_tui.formats.kit.message_builder import MessageBuilder, Part
-from context_tui.formats.kit.usage import anthropic_usage
-from context_tui.formats.kit.values import as_blocks, epoch_ms, text_in, usage_or_note
-from context_tui.formats.kit.writing import tools_of
+from context_tui.formats.kit.document_scanner import DocumentScanner, copy_document, list_document_sessions
+from context_tui.formats.kit.documents import Run, read_head_run
+from context_tui.formats.kit.message_builder import MessageBuilder, MessagePart
+from context_tui.formats.kit.usage import parse_anthropic_usage
+from context_tui.formats.kit.values import extract_text, parse_blocks, parse_time_ms, parse_usage_or_note
+from context_tui.formats.kit.writing import parse_tool_schemas
 from context_tui.session.jsontext import compact_json
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
@@ -23,7 +23,7 @@ ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}
 OWN_BLOCKS = {"tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document", "server_tool_use"}
 
 
-def reply_in(run: Run) -> dict[str, Any] | None:
+def find_reply(run: Run) -> dict[str, Any] | None:
     """The response that was logged with a request, if it is a message."""
     response = run.get("response")
     if isinstance(response, dict) and isinstance(response.get("body"), dict):
@@ -36,25 +36,25 @@ def reply_in(run: Run) -> dict[str, Any] | None:
 class AnthropicShape:
     """Messages requests: every element is a message, and stays as it is."""
 
-    def begin(self, run: Run, builder: MessageBuilder) -> None:
+    def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
         """Take the model, the window, the system prompt and the size of the tools."""
-        facts, reply = builder.facts, reply_in(run) or {}
+        facts, reply = builder.facts, find_reply(run) or {}
         model = run.get("model") or reply.get("model")
         facts.model = truncate_name(model) if isinstance(model, str) else None
-        builder.say_window(run.get("context_window"))
-        builder.say_system(text_in(as_blocks(run.get("system"))))
+        builder.set_window(run.get("context_window"))
+        builder.append_system(extract_text(parse_blocks(run.get("system"))))
         if tools := run.get("tools"):
             facts.tools_bytes = len(compact_json(tools))
 
-    def tools(self, run: Run) -> list[dict[str, Any]]:
+    def parse_tools(self, run: Run) -> list[dict[str, Any]]:
         """Tool schemas as they are in the request."""
-        return tools_of(run.get("tools"))
+        return parse_tool_schemas(run.get("tools"))
 
-    def reply(self, run: Run) -> dict[str, Any] | None:
+    def parse_response(self, run: Run) -> dict[str, Any] | None:
         """The logged response as a message."""
-        return reply_in(run)
+        return find_reply(run)
 
-    def part(self, value: Any, place: int) -> Part:
+    def parse(self, value: Any, place: int) -> MessagePart:
         """A message; one of role ``system`` behind the first is what a runtime put in."""
         if not isinstance(value, dict):
             raise ValueError("not a message: not a JSON object")
@@ -63,8 +63,10 @@ class AnthropicShape:
         if role is None:
             raise ValueError(f"not a message: unknown role {str(given)[:40]!r}")
         stamp = next((value[key] for key in ("timestamp", "created_at") if key in value), None)
-        usage, notes = usage_or_note(anthropic_usage, value.get("usage"))
-        return Part(role, as_blocks(value.get("content")), time=epoch_ms(stamp), usage=usage, notes=notes)
+        usage, notes = parse_usage_or_note(parse_anthropic_usage, value.get("usage"))
+        return MessagePart(
+            role, parse_blocks(value.get("content")), time=parse_time_ms(stamp), usage=usage, notes=notes
+        )
 
 
 class AnthropicFormat(Format):
@@ -79,16 +81,16 @@ class AnthropicFormat(Format):
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """By tool schemas, block types, a system member or a response; a list of plain strings could be anyone's."""
-        run = preview(head)
+        run = read_head_run(head)
         if run is None or not (run.elements or run.members):
             return None
         tools = run.get("tools")
         if isinstance(tools, list) and any(isinstance(tool, dict) and "input_schema" in tool for tool in tools):
             return Claim(85, "a Messages request: tools with input_schema")
-        reply = reply_in(run)
-        if reply and usage_or_note(anthropic_usage, reply.get("usage"))[0]:
+        reply = find_reply(run)
+        if reply and parse_usage_or_note(parse_anthropic_usage, reply.get("usage"))[0]:
             return Claim(85, "a Messages request with its response")
-        kinds = {block["type"] for message in run.elements for block in _blocks(message)}
+        kinds = {block["type"] for message in run.elements for block in _list_blocks(message)}
         if own := sorted(OWN_BLOCKS & kinds):
             return Claim(75, f"messages with blocks of type {own[0]}")
         if "system" in run.members:
@@ -98,17 +100,17 @@ class AnthropicFormat(Format):
             return Claim(60, "a request to a Claude model")
         return Claim(20, "a list of messages, with nothing to tell its provider")
 
-    def sessions(self, path: Path) -> list[SessionInfo]:
+    def list_sessions(self, path: Path) -> list[SessionInfo]:
         """The message lists in a file."""
-        return documents_in(path, self.name, AnthropicShape)
+        return list_document_sessions(path, self.name, AnthropicShape)
 
-    def scanner(self, path: Path, info: SessionInfo) -> Scanner:
+    def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """A scanner for one of them."""
         return DocumentScanner(path, info, AnthropicShape)
 
-    def refuses(self, role: str, block: dict[str, Any]) -> str:
+    def unsupported_reason(self, role: str, block: dict[str, Any]) -> str:
         """What a Messages request cannot hold."""
-        return refused(role, block)
+        return find_unsupported_reason(role, block)
 
     def write(self, session: Session, path: Path) -> Losses:
         """Write a Messages request without its limits: model, system, tools and messages, as far as they are known."""
@@ -119,5 +121,5 @@ class AnthropicFormat(Format):
         return copy_document(session, path)
 
 
-def _blocks(message: Any) -> list[dict[str, Any]]:
-    return as_blocks(message.get("content")) if isinstance(message, dict) else []
+def _list_blocks(message: Any) -> list[dict[str, Any]]:
+    return parse_blocks(message.get("content")) if isinstance(message, dict) else []

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from context_tui.formats.base import Claim, Format, Found, Lister
+from context_tui.formats.base import Claim, Format, Lister, SessionFile
 from context_tui.formats.claude_code.copy import copy
 from context_tui.formats.claude_code.parsing import METADATA_TYPES, parse_line
-from context_tui.formats.claude_code.places import is_agents, kept, resume_command, title_of
+from context_tui.formats.claude_code.places import build_resume_command, find_sessions, find_title, is_agent_file
 from context_tui.formats.claude_code.scan import ClaudeCodeScanner
-from context_tui.formats.claude_code.siblings import AgentFiles, called_session, list_sessions
+from context_tui.formats.claude_code.siblings import AgentFiles, find_subagent_session, list_sessions
 from context_tui.formats.claude_code.write import write
-from context_tui.formats.kit.branches import branch_of
+from context_tui.formats.kit.branches import find_branch
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 
@@ -47,30 +47,30 @@ class ClaudeCodeFormat(Format):
             return Claim(60, "parentUuid and sessionId in a long first line")
         return None
 
-    def sessions(self, path: Path) -> list[SessionInfo]:
-        return self.lister()(path)
+    def list_sessions(self, path: Path) -> list[SessionInfo]:
+        return self.make_lister()(path)
 
-    def lister(self) -> Lister:
+    def make_lister(self) -> Lister:
         beside = AgentFiles()
         return lambda path: list_sessions(path, beside)
 
-    def scanner(self, path: Path, info: SessionInfo) -> ClaudeCodeScanner:
+    def make_scanner(self, path: Path, info: SessionInfo) -> ClaudeCodeScanner:
         return ClaudeCodeScanner(path, info)
 
-    def unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
-        return branch_of(main, session_id)
+    def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
+        return find_branch(main, session_id)
 
-    def called(self, session: Session, call: int) -> SessionInfo | None:
-        return called_session(session, call)
+    def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
+        return find_subagent_session(session, call)
 
-    def listed(self, path: Path) -> bool:
-        return not is_agents(path)
+    def is_standalone(self, path: Path) -> bool:
+        return not is_agent_file(path)
 
-    def title(self, path: Path) -> str:
-        return title_of(path)
+    def read_title(self, path: Path) -> str:
+        return find_title(path)
 
-    def kept(self, environ: Mapping[str, str], cwd: Path) -> Iterable[Found]:
-        return kept(environ, cwd)
+    def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
+        return find_sessions(environ, cwd)
 
     def write(self, session: Session, path: Path) -> Losses:
         return write(session, path)
@@ -78,5 +78,5 @@ class ClaudeCodeFormat(Format):
     def copy(self, session: Session, path: Path) -> list[str] | None:
         return copy(session, path)
 
-    def resume(self, session: Session, written: Path, out: Path) -> str:
-        return resume_command(session, written, out)
+    def build_resume_command(self, session: Session, written_session: Path, out_path: Path) -> str:
+        return build_resume_command(session, written_session, out_path)

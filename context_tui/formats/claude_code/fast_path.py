@@ -17,14 +17,14 @@ import msgspec
 from context_tui.formats.claude_code.parsing import (
     METADATA_TYPES,
     ApiUsage,
+    BoundedName,
     Diagnostics,
-    Name,
+    find_read_range,
     is_markup,
-    part_shown,
-    usage_of,
+    normalize_usage,
 )
-from context_tui.formats.kit.lines import FEW, STEP, FastPath
-from context_tui.formats.kit.values import milliseconds
+from context_tui.formats.kit.lines import FAST_PATH_LINES, STEP_BYTES, FastPath
+from context_tui.formats.kit.values import compute_epoch_ms
 from context_tui.session.blocks import measure_raw_body
 from context_tui.session.columns import make_message_appender, make_record_appender
 from context_tui.session.jsontext import is_nested_deeper
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 NO_MESSAGE_TYPES = METADATA_TYPES - {"system"}
 """Types of records that leave no more than a link between others."""
-COMPACTIONS = frozenset({"compact_boundary", "microcompact_boundary"})
+BOUNDARY_SUBTYPES = frozenset({"compact_boundary", "microcompact_boundary"})
 Buffer = bytes | mmap.mmap
 CONTAINERS = frozenset({dict, list})
 _QUOTE = ord('"')
@@ -45,7 +45,7 @@ _MESSAGE, _METADATA, _USER, _ASSISTANT = (
 )
 
 
-class Block(msgspec.Struct, gc=False):
+class UsualBlock(msgspec.Struct, gc=False):
     """A block of a message; the body of a tool_result stays JSON text."""
 
     type: Literal["text", "thinking", "tool_use", "tool_result"]
@@ -60,24 +60,24 @@ class Block(msgspec.Struct, gc=False):
     signature: str | None = None
 
 
-class Message(msgspec.Struct, gc=False):
+class UsualMessage(msgspec.Struct, gc=False):
     """The API message of a record."""
 
-    model: Name = None
+    model: BoundedName = None
     id: str | None = None
-    content: list[Block] | str | None = None
+    content: list[UsualBlock] | str | None = None
     stop_reason: str | None = None
     usage: ApiUsage | None = None
     diagnostics: Diagnostics | None = None
 
 
-class Line(msgspec.Struct, gc=False):
+class UsualLine(msgspec.Struct, gc=False):
     """A line, in the order in which its fields are written. What may not be there is of type None, so that it fails."""
 
     parentUuid: str | None = None
     isSidechain: bool = False
     version: str | None = None
-    message: Message | None = None
+    message: UsualMessage | None = None
     type: str | None = None
     subtype: str | None = None
     uuid: str | None = None
@@ -91,34 +91,34 @@ class Line(msgspec.Struct, gc=False):
 
 # Made while this is imported, which one thread does: where two make the first decoder of a Struct at the same time,
 # msgspec 0.22 reads what the other has not filled in yet, and the process ends.
-_decode = msgspec.json.Decoder(Line).decode
+_decode = msgspec.json.Decoder(UsualLine).decode
 
 
-def fast_path(scanner: ClaudeCodeScanner) -> FastPath:
+def make_fast_path(scanner: ClaudeCodeScanner) -> FastPath:
     """What takes in usual lines from a place on, up to an unusual one; returns where that is and how many it took.
 
     Everything that the loop touches is looked up here, once.
     """
-    facts, node, forks = scanner.facts, scanner._node, scanner._forks
+    facts, node, forks = scanner.facts, scanner._message_by_uuid, scanner._forks
     parents, forked = forks.parents, forks.forked
     begin_message, add_record = make_message_appender(facts), make_record_appender(facts)
     add_text, add_thinking, add_call, add_result = facts.add_text, facts.add_thinking, facts.add_call, facts.add_result
     add_request, times, ended = facts.add_request, facts.time, facts.end_time
-    requests, of_id, results_of = scanner._request, scanner._by_id, scanner._results
+    requests, of_id, results_of = scanner._usage_by_message, scanner._message_by_api_id, scanner._results_by_reply
     call_row, call_use, block_message = facts.call_row, facts.call_use, facts.block_message
     path_of, read_range = facts.path, facts.read_range
 
-    def begin(role: int, record: Line) -> int:
-        message = begin_message(role, 0, milliseconds(record.timestamp) if record.timestamp is not None else -1)
+    def begin(role: int, record: UsualLine) -> int:
+        message = begin_message(role, 0, compute_epoch_ms(record.timestamp) if record.timestamp is not None else -1)
         parents.append(node.get(record.parentUuid or "", -1))
-        if scanner._anew is not None:
-            scanner._begin_epoch(message, scanner._anew)
+        if scanner._epoch_start is not None:
+            scanner._begin_epoch(message, scanner._epoch_start)
         return message
 
     def parse_usual_lines(data: Buffer, start: int) -> tuple[int, int]:
         find = data.find
-        for count in range(FEW):
-            end = find(b"\n", start, start + STEP)
+        for count in range(FAST_PATH_LINES):
+            end = find(b"\n", start, start + STEP_BYTES)
             if end < 0:
                 return start, count
             try:
@@ -138,7 +138,7 @@ def fast_path(scanner: ClaudeCodeScanner) -> FastPath:
                         return start, count
                     message = begin(_USER, record)
                     add_text(message, content)
-                    forks.typed(message)
+                    forks.add_prompt(message)
                 else:
                     bodies = []
                     try:
@@ -154,7 +154,7 @@ def fast_path(scanner: ClaudeCodeScanner) -> FastPath:
                     if len(content) == 1:
                         call = call_row(content[0].tool_use_id or "")
                     else:
-                        call = scanner.call_answered([block.tool_use_id or "" for block in content])
+                        call = scanner.find_answered_call([block.tool_use_id or "" for block in content])
                     use = call_use[call] if call >= 0 else -1
                     owner = block_message[use] if use >= 0 else -1
                     message = results_of.get(owner, -1) if owner >= 0 else -1
@@ -163,13 +163,13 @@ def fast_path(scanner: ClaudeCodeScanner) -> FastPath:
                         if owner >= 0:
                             results_of[owner] = message
                             parents[message] = owner
-                    elif message < scanner._revised:
-                        scanner._revised = message
+                    elif message < scanner._first_revised:
+                        scanner._first_revised = message
                     row = -1
                     for block, measure in zip(content, bodies, strict=True):
                         row = add_result(message, block.tool_use_id or "", bool(block.is_error), measure)
                     if use >= 0 and path_of[use] >= 0 and len(content) == 1:
-                        part = part_shown(data, start, end)
+                        part = find_read_range(data, start, end)
                         if part is not None:
                             read_range[row] = part
 
@@ -188,10 +188,10 @@ def fast_path(scanner: ClaudeCodeScanner) -> FastPath:
                 if message < 0:
                     message = of_id[api.id] = begin(_ASSISTANT, record)
                 else:
-                    if record.timestamp is not None and (when := milliseconds(record.timestamp)) >= 0:
+                    if record.timestamp is not None and (when := compute_epoch_ms(record.timestamp)) >= 0:
                         ended[message] = when
-                    if message < scanner._revised:
-                        scanner._revised = message
+                    if message < scanner._first_revised:
+                        scanner._first_revised = message
                 for block in api.content:
                     if block.type == "tool_use":
                         add_call(message, block.id or "", block.name or "", block.input)
@@ -207,16 +207,18 @@ def fast_path(scanner: ClaudeCodeScanner) -> FastPath:
                     output = api.usage.output_tokens or 0
                     known = requests.get(message)
                     if known is None:
-                        usage = usage_of(api.usage, api.stop_reason is not None, record.version)
+                        usage = normalize_usage(api.usage, api.stop_reason is not None, record.version)
                         if usage is not None:
                             requests[message] = usage
                             add_request(message, usage, times[message])
                     elif output > known.output or not known.output_trusted:  # most lines repeat that of the first
-                        scanner._usage(message, usage_of(api.usage, api.stop_reason is not None, record.version))
+                        scanner._update_usage(
+                            message, normalize_usage(api.usage, api.stop_reason is not None, record.version)
+                        )
 
             elif what == "progress" and record.parentUuid is None:
                 return start, count
-            elif what in NO_MESSAGE_TYPES or (what == "system" and record.subtype not in COMPACTIONS):
+            elif what in NO_MESSAGE_TYPES or (what == "system" and record.subtype not in BOUNDARY_SUBTYPES):
                 add_record(start, end - start, _METADATA, -1)
                 if record.uuid:
                     node[record.uuid] = node.get(record.parentUuid or "", -1)
@@ -229,10 +231,10 @@ def fast_path(scanner: ClaudeCodeScanner) -> FastPath:
             if record.uuid:
                 node[record.uuid] = message
             if forked:
-                forks.go_on(message)
+                forks.move_to(message)
             else:
                 forks.leaf = message
             start = end + 1
-        return start, FEW
+        return start, FAST_PATH_LINES
 
     return parse_usual_lines

@@ -18,55 +18,55 @@ class Forks:
     """
 
     replaced = None
-    happened: Mapping[tuple[str, int], int] = {}
+    event_positions: Mapping[tuple[str, int], int] = {}
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
         self.parents: list[int] = []
-        self.leaf, self.turns = -1, 0
-        self._leaves: list[int] = []  # where each epoch ended
-        self._typed_below: defaultdict[int, list[int]] = defaultdict(list)
+        self.leaf, self.revision = -1, 0
+        self._epoch_leaves: list[int] = []  # where each epoch ended
+        self._prompts_below: defaultdict[int, list[int]] = defaultdict(list)
         self.forked: set[int] = set()
 
-    def parent(self, message: int) -> int:
+    def find_parent(self, message: int) -> int:
         """The message that one hangs below, -1 for none."""
         return self.parents[message]
 
-    def typed(self, message: int) -> None:
+    def add_prompt(self, message: int) -> None:
         """Take a message that a person typed."""
         below = self.parents[message]
-        beside = self._typed_below[below]
+        beside = self._prompts_below[below]
         beside.append(message)
         if below >= 0 and len(beside) > 1:
             self.forked.update(beside)
-            self.turns += 1
+            self.revision += 1
 
-    def go_on(self, message: int) -> None:
+    def move_to(self, message: int) -> None:
         """Say that *message* was said last. On the way from the one before it lies what may be left, or no longer."""
         one, other, parents = self.leaf, message, self.parents
         self.leaf = message
         while self.forked and one != other:
             at = max(one, other)
             if at in self.forked:
-                self.turns += 1
+                self.revision += 1
                 return
             one, other = (parents[one], other) if at == one else (one, parents[other])
 
     def end_epoch(self) -> None:
         """Another context begins; what the one before it ended with was not left."""
-        self._leaves.append(self.leaf)
+        self._epoch_leaves.append(self.leaf)
 
-    def left(self) -> list[set[int]]:
+    def find_abandoned_branches(self) -> list[set[int]]:
         """The messages of each branch that was left, in the order of the file.
 
         A fork is where a message has several typed ones below it.
         """
         if not self.forked:
             return []
-        forks = [found for below, found in self._typed_below.items() if below >= 0 and len(found) > 1]
+        forks = [found for below, found in self._prompts_below.items() if below >= 0 and len(found) > 1]
         begun = [epoch.message for epoch in self._facts.epochs]
         path = set[int]()
-        for at in (*self._leaves, self.leaf):
+        for at in (*self._epoch_leaves, self.leaf):
             while at >= 0 and at not in path:
                 path.add(at)
                 at = self.parents[at]

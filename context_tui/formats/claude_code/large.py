@@ -23,33 +23,33 @@ from context_tui.session.facts import BlockSize, Facts
 from context_tui.session.jsontext import compact_json, loads
 from context_tui.session.values import Role
 
-LONGEST = 4_000
+MAX_TEXT_LENGTH = 4_000
 """Characters that are left of a text: enough to tell markers and markup by."""
-NAMES = ("id", "tool_use_id", "name")
+WHOLE_MEMBERS = ("id", "tool_use_id", "name")
 """Members of a block that stay whole."""
-WAIT_S = 0.005
+POLL_INTERVAL_S = 0.005
 """Time for which the other process is waited for before there is a chance to stop."""
 
 
 @dataclass
-class Outline:
+class RecordOutline:
     """A large record without its texts: its blocks as they begin, and what each measures whole."""
 
     record: Record
     blocks: list[dict[str, Any]] = field(default_factory=list)
-    _measures: dict[int, BlockSize] = field(default_factory=dict)
+    _block_sizes: dict[int, BlockSize] = field(default_factory=dict)
 
-    def take(self, block: dict[str, Any], measures: BlockSize) -> None:
+    def append_block(self, block: dict[str, Any], size: BlockSize) -> None:
         """Add a block."""
         self.blocks.append(block)
-        self._measures[id(block)] = measures
+        self._block_sizes[id(block)] = size
 
-    def measures_of(self, block: dict[str, Any]) -> BlockSize:
+    def get_block_size(self, block: dict[str, Any]) -> BlockSize:
         """What one of the blocks measures."""
-        return self._measures[id(block)]
+        return self._block_sizes[id(block)]
 
 
-def outlined(file: LineFile, start: int, length: int) -> Generator[bool, None, Outline]:
+def decode_outline(file: LineFile, start: int, length: int) -> Generator[bool, None, RecordOutline]:
     """Decode a record in another process: True as long as it works.
 
     Returns:
@@ -66,23 +66,23 @@ def outlined(file: LineFile, start: int, length: int) -> Generator[bool, None, O
     except OSError as error:
         raise ValueError(str(error)) from None
     assert process.stdout is not None
-    found: Outline | None = None
+    found: RecordOutline | None = None
     rest = bytearray()  # of a line of which more is to come
     try:
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
             while True:
-                if selector.select(WAIT_S):
+                if selector.select(POLL_INTERVAL_S):
                     if not (data := os.read(process.stdout.fileno(), 1 << 16)):
                         break
                     rest += data
                     *lines, last = rest.split(b"\n") if b"\n" in data else (rest,)
                     for line in lines:
                         if found is None:
-                            found = Outline(parsing.parse_line(bytes(line)))
+                            found = RecordOutline(parsing.parse_line(bytes(line)))
                         else:
                             block, measures = loads(bytes(line))
-                            found.take(block, BlockSize(*measures))
+                            found.append_block(block, BlockSize(*measures))
                     rest = last
                 yield True
         ended = process.wait()
@@ -95,35 +95,35 @@ def outlined(file: LineFile, start: int, length: int) -> Generator[bool, None, O
     return found
 
 
-def lines_of(line: bytes) -> Iterator[bytes]:
+def format_outline_lines(line: bytes) -> Iterator[bytes]:
     """What is printed for a record.
 
     Raises:
         ValueError: it is not one JSON object.
     """
     record = parsing.parse_line(line)
-    found = parsing.blocks(record)
+    found = parsing.extract_blocks(record)
     if record.message is not None:
         record.message.content = msgspec.Raw(b"null")
-    if not parsing.clears(record):
+    if not parsing.is_clear(record):
         record.data = msgspec.Raw(b"null")
-    record.attachment = _cut(record.attachment)
+    record.attachment = _truncate_texts(record.attachment)
     yield compact_json(record)
     facts = Facts()
     message = facts.add_message(Role.ASSISTANT)
     for block in found:
         row = facts.add_block(message, block)
-        names = {name: block[name] for name in NAMES if name in block}
-        yield compact_json([_cut(block) | names, facts.block_size(row)])
+        names = {name: block[name] for name in WHOLE_MEMBERS if name in block}
+        yield compact_json([_truncate_texts(block) | names, facts.block_size(row)])
 
 
-def _cut(value: Any) -> Any:
+def _truncate_texts(value: Any) -> Any:
     """The same with long texts cut, at any depth."""
     if isinstance(value, str):
-        return value[:LONGEST]
+        return value[:MAX_TEXT_LENGTH]
     if isinstance(value, list):
-        return [*map(_cut, value)]
-    return {key: _cut(inner) for key, inner in value.items()} if isinstance(value, dict) else value
+        return [*map(_truncate_texts, value)]
+    return {key: _truncate_texts(inner) for key, inner in value.items()} if isinstance(value, dict) else value
 
 
 def main() -> None:
@@ -131,7 +131,7 @@ def main() -> None:
     descriptor, start, length = map(int, sys.argv[1:])
     line = os.pread(descriptor, length, start)
     try:
-        for each in lines_of(line):
+        for each in format_outline_lines(line):
             sys.stdout.buffer.write(each + b"\n")
     except ValueError:
         raise SystemExit(1) from None

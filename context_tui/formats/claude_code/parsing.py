@@ -1,6 +1,6 @@
 """Parsing one line of a Claude Code file: the record on it, what that is, and the blocks of it that the model sees.
 
-The usual lines, nine of ten, are parsed by :mod:`~context_tui.formats.claude_code.fast_path`, in less time.
+The usual lines, nine of ten, are parsed by :mod:`~context_tui.formats.claude_code.make_fast_path`, in less time.
 
 Facts of the format: research over 749 published snapshots, CLI 1.0.24 to 2.1.219. The vendor calls it unstable, so
 everything is optional here and unknown fields are ignored.
@@ -15,37 +15,37 @@ from typing import Annotated, Any
 
 import msgspec
 
-from context_tui.formats.kit.values import Block, as_blocks, recorded_tokens
+from context_tui.formats.kit.values import Block, parse_blocks, parse_tokens
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import compact_json, is_nested_deeper, loads
 from context_tui.session.validation import MAX_DEPTH, MAX_NAME_LENGTH, MAX_TOKENS, truncate_name
 
-Size = Annotated[int, msgspec.Meta(ge=0, le=MAX_TOKENS // 3)] | None
+TokenSize = Annotated[int, msgspec.Meta(ge=0, le=MAX_TOKENS // 3)] | None
 """A size that needs no second look: the sum of three is one too."""
-Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME_LENGTH)] | None
+BoundedName = Annotated[str, msgspec.Meta(max_length=MAX_NAME_LENGTH)] | None
 
 
 class CacheCreation(msgspec.Struct):
     """How long the tokens that were written to the prompt cache are to live."""
 
-    ephemeral_5m_input_tokens: Size = None
-    ephemeral_1h_input_tokens: Size = None
+    ephemeral_5m_input_tokens: TokenSize = None
+    ephemeral_1h_input_tokens: TokenSize = None
 
 
 class ApiUsage(msgspec.Struct):
     """Recorded usage, as the API tells it: ``input_tokens`` leaves out cached ones."""
 
-    input_tokens: Size = None
-    cache_read_input_tokens: Size = None
-    cache_creation_input_tokens: Size = None
-    output_tokens: Size = None
+    input_tokens: TokenSize = None
+    cache_read_input_tokens: TokenSize = None
+    cache_creation_input_tokens: TokenSize = None
+    output_tokens: TokenSize = None
     cache_creation: CacheCreation | None = None
 
 
 class MissReason(msgspec.Struct):
     """Why a request found less in the prompt cache than it could have."""
 
-    type: Name = None
+    type: BoundedName = None
 
 
 class Diagnostics(msgspec.Struct):
@@ -64,7 +64,7 @@ class ApiMessage(msgspec.Struct):
 
     id: str | None = None
     role: str | None = None
-    model: Name = None
+    model: BoundedName = None
     content: msgspec.Raw = msgspec.Raw(b"null")
     stop_reason: str | None = None
     usage: Any = None
@@ -106,34 +106,34 @@ METADATA_TYPES = frozenset(
         *("content-replacement", "tag", "relocated", "attribution-snapshot", "worktree-state", "agent-color"),
     }
 )
-NOT_SENT = frozenset(
+UNSENT_ATTACHMENTS = frozenset(
     {"hook_success", "hook_system_message", "hook_non_blocking_error", "hook_cancelled", "command_permissions"}
 )
 """Attachments that stay on the user's screen."""
 CLEAR_HOOK = "SessionStart:clear"
 """Name of the hook that runs when a context begins anew at ``/clear``."""
 
-MEASURED = {
+MEASURED_MEMBERS = {
     "text": ("text",),
     "thinking": ("thinking", "signature"),
     "tool_use": ("id", "name", "input"),
     "tool_result": ("tool_use_id", "content", "is_error"),
 }
 """Per type of block, the members that facts are made of; a client may add others."""
-PART_WITHIN = 2_000
+READ_RANGE_TAIL_BYTES = 2_000
 """Bytes at the end of a record among which the display of a read says which lines it shows."""
 
 # What stands in a user record without having been typed: commands, their output, notices of the client.
-_MARKUP = (
+_MARKUP_STARTS = (
     *("<command-", "<local-command-", "<bash-", "<ide_", "<task-notification", "<system-reminder", "<user-memory"),
     *("<user-prompt-submit-hook", "Caveat: The messages below", "[Request interrupted"),
 )
 _decoder = msgspec.json.Decoder(Record)
-_SHOWN = re.compile(rb'"numLines":(\d{1,9}),"startLine":(\d{1,9})')
+_READ_RANGE = re.compile(rb'"numLines":(\d{1,9}),"startLine":(\d{1,9})')
 
 
 def parse_line(line: bytes | memoryview) -> Record:
-    """One record, whatever it says. Usual lines are parsed by :mod:`~context_tui.formats.claude_code.fast_path`.
+    """One record, whatever it says. Usual lines are parsed by :mod:`~context_tui.formats.claude_code.make_fast_path`.
 
     Raises:
         ValueError: the line is not one JSON object, or what it says is nested too deeply.
@@ -143,33 +143,33 @@ def parse_line(line: bytes | memoryview) -> Record:
         if record.message is not None:
             str(memoryview(record.message.content), "utf-8")  # msgspec has not looked at the bytes of what is raw
     except (ValueError, RecursionError, UnicodeError):
-        record = from_object(loads(line))
-    if _too_deep(record):
+        record = build_record(loads(line))
+    if _is_nested_too_deeply(record):
         raise ValueError("nested too deeply")
     return record
 
 
-def _too_deep(record: Record) -> bool:
+def _is_nested_too_deeply(record: Record) -> bool:
     """Whether what the model sees of a record is nested too deeply; what is not read may be."""
     if record.message is not None:
         raw = bytes(record.message.content)
-        return raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and _deep_content(loads(raw))
+        return raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and _is_content_nested_too_deeply(loads(raw))
     return is_nested_deeper(record.attachment)
 
 
-def _deep_content(content: Any) -> bool:
+def _is_content_nested_too_deeply(content: Any) -> bool:
     """Whether what is measured of a message's content is nested too deeply; other members of blocks may be."""
     for item in content if isinstance(content, list) else [content]:
         kind = item.get("type") if isinstance(item, dict) else None
-        if isinstance(kind, str) and kind in MEASURED:
-            if any(is_nested_deeper(item.get(name)) for name in MEASURED[kind]):
+        if isinstance(kind, str) and kind in MEASURED_MEMBERS:
+            if any(is_nested_deeper(item.get(name)) for name in MEASURED_MEMBERS[kind]):
                 return True
         elif is_nested_deeper(item):
             return True
     return False
 
 
-def without_deep_members(content: Any) -> Any:
+def remove_deep_members(content: Any) -> Any:
     """A message's content with the members of its blocks that can be worked with."""
     if not is_nested_deeper(content):
         return content
@@ -179,7 +179,7 @@ def without_deep_members(content: Any) -> Any:
     ]
 
 
-def from_object(value: Any) -> Record:
+def build_record(value: Any) -> Record:
     """A record of a decoded object; fields of an unexpected type count as absent.
 
     Raises:
@@ -187,56 +187,60 @@ def from_object(value: Any) -> Record:
     """
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")
-    fields = {name: value[name] for name in _TYPES if isinstance(value.get(name), _TYPES[name])}
+    fields = {name: value[name] for name in _FIELD_TYPES if isinstance(value.get(name), _FIELD_TYPES[name])}
     message = value.get("message")
     if isinstance(message, dict):
-        parts = {name: message[name] for name in _MESSAGE_TYPES if isinstance(message.get(name), _MESSAGE_TYPES[name])}
+        parts = {
+            name: message[name]
+            for name in _MESSAGE_FIELD_TYPES
+            if isinstance(message.get(name), _MESSAGE_FIELD_TYPES[name])
+        }
         if "model" in parts:
             parts["model"] = truncate_name(parts["model"])
         content = message.get("content")
-        if _deep_content(content):
+        if _is_content_nested_too_deeply(content):
             raise ValueError("nested too deeply")
-        raw = msgspec.Raw(compact_json(without_deep_members(content)))
+        raw = msgspec.Raw(compact_json(remove_deep_members(content)))
         fields["message"] = ApiMessage(
             **parts, content=raw, usage=message.get("usage"), diagnostics=message.get("diagnostics")
         )
     return Record(**fields)
 
 
-_TYPES: dict[str, type] = {
+_FIELD_TYPES: dict[str, type] = {
     **dict.fromkeys(("type", "subtype", "uuid", "parentUuid", "logicalParentUuid", "timestamp", "sessionId"), str),
     **dict.fromkeys(("agentId", "version", "cwd", "leafUuid"), str),
     **dict.fromkeys(("isSidechain", "isMeta", "isCompactSummary", "isVisibleInTranscriptOnly"), bool),
     "isApiErrorMessage": bool,
     **dict.fromkeys(("attachment", "compactMetadata", "microcompactMetadata", "origin"), dict),
 }
-_MESSAGE_TYPES: dict[str, type] = dict.fromkeys(("id", "role", "model", "stop_reason"), str)
+_MESSAGE_FIELD_TYPES: dict[str, type] = dict.fromkeys(("id", "role", "model", "stop_reason"), str)
 
 
-def blocks(record: Record) -> list[Block]:
+def extract_blocks(record: Record) -> list[Block]:
     """The Anthropic-shaped blocks of a record that the model sees; an attachment becomes a text block, and images."""
     if record.attachment is not None and record.type == "attachment":
-        text, images = attachment_text(record.attachment), attached_images(record.attachment)
+        text, images = extract_attachment_text(record.attachment), extract_attachment_images(record.attachment)
         return [*([{"type": "text", "text": text}] if text else []), *images]
-    return as_blocks(without_deep_members(loads(memoryview(record.message.content)))) if record.message else []
+    return parse_blocks(remove_deep_members(loads(memoryview(record.message.content)))) if record.message else []
 
 
-def attachment_text(attachment: dict[str, Any]) -> str:
+def extract_attachment_text(attachment: dict[str, Any]) -> str:
     """The text of an attachment that the model sees; empty for those that stay on the user's screen."""
-    if _stays(attachment):
+    if _is_screen_only(attachment):
         return ""
-    value = _attached(attachment)
-    return _text_of(value) if value else str(attachment.get("filename") or "")
+    value = _find_attachment_content(attachment)
+    return _extract_text(value) if value else str(attachment.get("filename") or "")
 
 
-def _stays(attachment: dict[str, Any]) -> bool:
+def _is_screen_only(attachment: dict[str, Any]) -> bool:
     kind = attachment.get("type")
-    return isinstance(kind, str) and kind in NOT_SENT
+    return isinstance(kind, str) and kind in UNSENT_ATTACHMENTS
 
 
-def attached_images(attachment: dict[str, Any]) -> list[dict[str, Any]]:
+def extract_attachment_images(attachment: dict[str, Any]) -> list[dict[str, Any]]:
     """The images of an attachment as blocks, whether it holds blocks or a file."""
-    value = None if _stays(attachment) else _attached(attachment)
+    value = None if _is_screen_only(attachment) else _find_attachment_content(attachment)
     found = []
     for item in value if isinstance(value, list) else [value]:
         if isinstance(item, dict) and item.get("type") == "image":
@@ -247,26 +251,26 @@ def attached_images(attachment: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def _attached(attachment: dict[str, Any]) -> Any:
+def _find_attachment_content(attachment: dict[str, Any]) -> Any:
     names = ("content", "snippet", "addedLines", "addedBlocks", "prompt")
     return next((attachment[name] for name in names if attachment.get(name)), None)
 
 
-def _text_of(value: Any) -> str:
+def _extract_text(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, list):
-        return "\n".join(filter(None, map(_text_of, value)))
+        return "\n".join(filter(None, map(_extract_text, value)))
     if isinstance(value, dict):
         if value.get("type") == "image":
             return ""
         for name in ("content", "text", "file"):
             if value.get(name):
-                return _text_of(value[name])
+                return _extract_text(value[name])
     return compact_json(value).decode("utf-8", "replace")
 
 
-def clears(record: Record) -> bool:
+def is_clear(record: Record) -> bool:
     """Whether a context begins anew at a record as of ``/clear``: a root with the hook that says so."""
     if record.parentUuid is not None:
         return False
@@ -275,7 +279,7 @@ def clears(record: Record) -> bool:
     return record.attachment is not None and record.attachment.get("hookName") == CLEAR_HOOK
 
 
-def typed_attachment(attachment: dict[str, Any]) -> bool:
+def is_typed_attachment(attachment: dict[str, Any]) -> bool:
     """Whether an attachment holds what a person typed while the model was at work."""
     origin = attachment.get("origin")
     return attachment.get("type") == "queued_command" and isinstance(origin, dict) and origin.get("kind") == "human"
@@ -283,10 +287,10 @@ def typed_attachment(attachment: dict[str, Any]) -> bool:
 
 def is_markup(text: str) -> bool:
     """Whether a user text was written by the client, not typed."""
-    return text.lstrip().startswith(_MARKUP)
+    return text.lstrip().startswith(_MARKUP_STARTS)
 
 
-def typed_by_person(record: Record) -> bool | None:
+def is_typed_by_person(record: Record) -> bool | None:
     """Whether a person typed a user record: True or False where the record says so, None where its text decides."""
     if record.isMeta:
         return False
@@ -294,10 +298,10 @@ def typed_by_person(record: Record) -> bool | None:
     return None if kind is None else kind == "human"
 
 
-def part_shown(data: bytes | mmap, start: int, end: int) -> tuple[int, int] | None:
+def find_read_range(data: bytes | mmap, start: int, end: int) -> tuple[int, int] | None:
     """The part of a file that the display of a read was given: its first line and how many; None where it says none."""
-    at = data.rfind(b'"numLines":', max(start, end - PART_WITHIN), end)
-    found = _SHOWN.match(data, at, end) if at >= 0 else None
+    at = data.rfind(b'"numLines":', max(start, end - READ_RANGE_TAIL_BYTES), end)
+    found = _READ_RANGE.match(data, at, end) if at >= 0 else None
     return (int(found[2]), int(found[1])) if found else None
 
 
@@ -306,19 +310,19 @@ def is_result(block: dict[str, Any]) -> bool:
     return block.get("type") == "tool_result"
 
 
-def injected(record: Record, block: dict[str, Any]) -> bool:
+def is_injected(record: Record, block: dict[str, Any]) -> bool:
     """Whether a block of a user record was put in by the runtime."""
-    typed = typed_by_person(record)
+    typed = is_typed_by_person(record)
     return not typed if typed is not None else is_markup(str(block.get("text") or ""))
 
 
-def shown(found: list[dict[str, Any]], record: Record, *, typed: bool) -> list[dict[str, Any]]:
+def select_blocks(blocks: list[dict[str, Any]], record: Record, *, typed: bool) -> list[dict[str, Any]]:
     """Of the blocks of a record that has results: what a person typed there, or the results and what was put in."""
-    return [block for block in found if typed != (is_result(block) or injected(record, block))]
+    return [block for block in blocks if typed != (is_result(block) or is_injected(record, block))]
 
 
-def usage_in(value: Any, finished: bool, version: str | None) -> Usage | None:
-    """:func:`usage_of` for what may be anything.
+def parse_usage(value: Any, finished: bool, version: str | None) -> Usage | None:
+    """:func:`normalize_usage` for what may be anything.
 
     Raises:
         ValueError: it is no usage; the message names the size that is none.
@@ -326,27 +330,27 @@ def usage_in(value: Any, finished: bool, version: str | None) -> Usage | None:
     if not isinstance(value, dict):
         raise ValueError("usage is not an object; left out")
     split = value.get("cache_creation")
-    hour = recorded_tokens(split.get(_HOUR), _HOUR) if isinstance(split, dict) else None
-    sizes = {name: recorded_tokens(value.get(name), name) for name in _SIZES}
-    recorded_tokens(sum(sizes[name] for name in _SIZES[:3]), "the sum of input tokens")
+    hour = parse_tokens(split.get(_ONE_HOUR_WRITES), _ONE_HOUR_WRITES) if isinstance(split, dict) else None
+    sizes = {name: parse_tokens(value.get(name), name) for name in _USAGE_FIELDS}
+    parse_tokens(sum(sizes[name] for name in _USAGE_FIELDS[:3]), "the sum of input tokens")
     creation = CacheCreation(None, hour)
-    return usage_of(ApiUsage(**sizes, cache_creation=creation), finished, version)
+    return normalize_usage(ApiUsage(**sizes, cache_creation=creation), finished, version)
 
 
-def cache_miss_in(diagnostics: Any) -> str:
+def find_cache_miss_reason(diagnostics: Any) -> str:
     """Why a request found less in the prompt cache than it could have, in what may be anything; else nothing."""
     reason = diagnostics.get("cache_miss_reason") if isinstance(diagnostics, dict) else None
     kind = reason.get("type") if isinstance(reason, dict) else None
     return truncate_name(kind) if isinstance(kind, str) else ""
 
 
-_HOUR = "ephemeral_1h_input_tokens"
-_SAYS_OUTPUT = 2, 1, 62
+_ONE_HOUR_WRITES = "ephemeral_1h_input_tokens"
+_OUTPUT_ON_EVERY_LINE_SINCE = 2, 1, 62
 """The version from which on a client records the output of a message at each of its lines."""
-_SIZES = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
+_USAGE_FIELDS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
 
 
-def usage_of(usage: ApiUsage, finished: bool, version: str | None) -> Usage | None:
+def normalize_usage(usage: ApiUsage, finished: bool, version: str | None) -> Usage | None:
     """Recorded usage, normalised; None where nothing was sent. Output is trusted at the end of a message."""
     fresh, read = usage.input_tokens or 0, usage.cache_read_input_tokens or 0
     written, split = usage.cache_creation_input_tokens or 0, usage.cache_creation
@@ -355,12 +359,12 @@ def usage_of(usage: ApiUsage, finished: bool, version: str | None) -> Usage | No
         return None
     if hour > written:
         hour = written
-    trusted = finished or version_of(version) >= _SAYS_OUTPUT
+    trusted = finished or parse_version(version) >= _OUTPUT_ON_EVERY_LINE_SINCE
     return Usage(fresh, read, written - hour, hour, usage.output_tokens or 0, trusted)
 
 
 @lru_cache(maxsize=64)
-def version_of(version: str | None) -> tuple[int, ...]:
+def parse_version(version: str | None) -> tuple[int, ...]:
     """A client's version as numbers; none for what is no such."""
     parts = (version or "").split(".")
     return tuple(map(int, parts)) if all(part.isdecimal() and len(part) < 10 for part in parts) else ()

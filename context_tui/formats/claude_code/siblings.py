@@ -12,20 +12,20 @@ from pathlib import Path
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import HEAD_BYTES
 from context_tui.formats.claude_code.content import ClaudeCodeContent
-from context_tui.formats.claude_code.parsing import MESSAGE_TYPES, Record, blocks, parse_line
-from context_tui.formats.claude_code.scan import UNNAMED
-from context_tui.formats.kit.files import open_regular, status_of
-from context_tui.formats.kit.lines import SEARCHED, STEP, LineFile, lines_with
+from context_tui.formats.claude_code.parsing import MESSAGE_TYPES, Record, extract_blocks, parse_line
+from context_tui.formats.claude_code.scan import UNNAMED_SIDECHAIN
+from context_tui.formats.kit.files import open_regular, read_status
+from context_tui.formats.kit.lines import MAX_SEARCHED_BYTES, STEP_BYTES, LineFile, find_matching_lines
 from context_tui.session.jsontext import loads
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.validation import truncate_name
 
-NAME = "claude-code"
-FIRST_LINES = 20
+FORMAT_NAME = "claude-code"
+HEAD_LINES = 20
 """Lines at the start of an agent's file on which its first message is looked for."""
-CALLERS = frozenset({"Task", "Agent"})
+SUBAGENT_TOOLS = frozenset({"Task", "Agent"})
 """The tools that start sub-agents."""
-_SIDECHAIN = re.compile(rb'"isSidechain":true')
+_SIDECHAIN_MARK = re.compile(rb'"isSidechain":true')
 """What is searched for only at the start of files: only old, small ones have sidechains inside."""
 
 
@@ -33,42 +33,50 @@ class AgentFiles:
     """The agent files that stand beside sessions (up to 2.0): each folder is listed, and each file read, once."""
 
     def __init__(self) -> None:
-        self._of: dict[Path, dict[str | None, list[tuple[Path, Record]]]] = {}
+        self._by_folder: dict[Path, dict[str | None, list[tuple[Path, Record]]]] = {}
 
-    def of(self, path: Path) -> list[tuple[Path, Record]]:
+    def find(self, path: Path) -> list[tuple[Path, Record]]:
         """Those of the session *path* with their first messages, sorted by path."""
         folder = path.parent
-        if folder not in self._of:
-            found = self._of[folder] = {}
+        if folder not in self._by_folder:
+            found = self._by_folder[folder] = {}
             for file in sorted(folder.glob("agent-*.jsonl")):
-                if first := _first_message(file):
+                if first := _read_first_message(file):
                     found.setdefault(first.sessionId, []).append((file, first))
-        return self._of[folder].get(path.stem, [])
+        return self._by_folder[folder].get(path.stem, [])
 
 
-def list_sessions(path: Path, beside: AgentFiles) -> list[SessionInfo]:
+def list_sessions(path: Path, agent_files: AgentFiles) -> list[SessionInfo]:
     """The main session first (its id is empty), then its agents (their id is the agent's, their parent the file)."""
-    status = status_of(path)
-    first = _first_message(path) if path.stem.startswith("agent-") else None
+    status = read_status(path)
+    first = _read_first_message(path) if path.stem.startswith("agent-") else None
     if first is not None and first.isSidechain:
-        return [_agent(path, first, first.sessionId or "?")]
-    main = SessionInfo(str(path), NAME, title=path.stem, time=status.st_mtime, bytes=status.st_size)
-    inline = [replace(main, id=agent, title=truncate_name(agent), parent=str(path)) for agent in _inline_agents(path)]
+        return [_build_agent_info(path, first, first.sessionId or "?")]
+    main = SessionInfo(str(path), FORMAT_NAME, title=path.stem, time=status.st_mtime, bytes=status.st_size)
+    inline = [
+        replace(main, id=agent, title=truncate_name(agent), parent=str(path)) for agent in _find_inline_agents(path)
+    ]
     own = path.with_suffix("") / "subagents"
-    below = [(file, first) for file in sorted(own.rglob("agent-*.jsonl")) if (first := _first_message(file))]
-    return [main, *inline, *(_agent(file, first, str(path)) for file, first in (*below, *beside.of(path)))]
+    below = [(file, first) for file in sorted(own.rglob("agent-*.jsonl")) if (first := _read_first_message(file))]
+    return [
+        main,
+        *inline,
+        *(_build_agent_info(file, first, str(path)) for file, first in (*below, *agent_files.find(path))),
+    ]
 
 
-def _agent(path: Path, first: Record, parent: str) -> SessionInfo:
+def _build_agent_info(path: Path, first: Record, parent: str) -> SessionInfo:
     status = path.stat()
-    return SessionInfo(str(path), NAME, first.agentId or UNNAMED, path.stem, parent, status.st_mtime, status.st_size)
+    return SessionInfo(
+        str(path), FORMAT_NAME, first.agentId or UNNAMED_SIDECHAIN, path.stem, parent, status.st_mtime, status.st_size
+    )
 
 
-def _first_message(path: Path) -> Record | None:
+def _read_first_message(path: Path) -> Record | None:
     """The first message record of a file, looked for on its first lines; a very long one is none."""
     try:
         with open_regular(path) as file:
-            for line in islice(iter(lambda: file.readline(STEP), b""), FIRST_LINES):
+            for line in islice(iter(lambda: file.readline(STEP_BYTES), b""), HEAD_LINES):
                 with suppress(ValueError):
                     record = parse_line(line)
                     if record.type in MESSAGE_TYPES:
@@ -78,48 +86,48 @@ def _first_message(path: Path) -> Record | None:
     return None
 
 
-def called_session(session: Session, call: int) -> SessionInfo | None:
+def find_subagent_session(session: Session, call: int) -> SessionInfo | None:
     """The session of the sub-agent that the call in a block row started; None where no record says which.
 
     Raises:
         UnreadableSession: it is not here.
     """
     facts, content = session.facts, session.content
-    if not isinstance(content, ClaudeCodeContent) or facts.tools[facts.tool[call]] not in CALLERS:
+    if not isinstance(content, ClaudeCodeContent) or facts.tools[facts.tool[call]] not in SUBAGENT_TOOLS:
         return None
     call_id, result = facts.calls[facts.call[call]], facts.call_result[facts.call[call]]
-    agent = _answered(content, facts.block_message[result], call_id) if result >= 0 else ""
+    agent = _find_agent_in_result(content, facts.block_message[result], call_id) if result >= 0 else ""
     path = Path(session.info.parent if os.path.isfile(session.info.parent) else session.info.path)
-    agent = agent or _started(path, call_id)
+    agent = agent or _find_agent_by_call(path, call_id)
     if not agent:
         return None
     own = path.with_suffix("") / "subagents"
     name = f"agent-{agent}.jsonl" if agent.isalnum() else ""
     for file in (*own.rglob(name), path.with_name(name)) if name else ():
-        if first := _first_message(file):
-            return _agent(file, first, str(path))
-    if agent in _inline_agents(path):
-        return SessionInfo(str(path), NAME, agent, truncate_name(agent), str(path))
+        if first := _read_first_message(file):
+            return _build_agent_info(file, first, str(path))
+    if agent in _find_inline_agents(path):
+        return SessionInfo(str(path), FORMAT_NAME, agent, truncate_name(agent), str(path))
     raise UnreadableSession(f"{path.name}#{agent}: the file of this sub-agent is not here")
 
 
-def _answered(content: ClaudeCodeContent, message: int, call_id: str) -> str:
+def _find_agent_in_result(content: ClaudeCodeContent, message: int, call_id: str) -> str:
     """The sub-agent that the record of a call's result names."""
     for row in content.facts.records_of(message):
-        line = content.line(row)
+        line = content.read_line(row)
         if b'"agentId"' not in line or call_id.encode() not in line:
             continue
         with suppress(ValueError):
             record = loads(line)
             said = record.get("toolUseResult") if isinstance(record, dict) else None
             agent = said.get("agentId") if isinstance(said, dict) else None
-            answers = [block.get("tool_use_id") for block in blocks(parse_line(line))]
+            answers = [block.get("tool_use_id") for block in extract_blocks(parse_line(line))]
             if isinstance(agent, str) and answers == [call_id]:
                 return agent
     return ""
 
 
-def _started(path: Path, call_id: str) -> str:
+def _find_agent_by_call(path: Path, call_id: str) -> str:
     """The sub-agent whose own notes name the call that started it."""
     for file in sorted((path.with_suffix("") / "subagents").glob("agent-*.meta.json")):
         with suppress(OSError, ValueError, UnreadableSession), open_regular(file) as opened:
@@ -129,18 +137,18 @@ def _started(path: Path, call_id: str) -> str:
     return ""
 
 
-def _inline_agents(path: Path) -> list[str]:
+def _find_inline_agents(path: Path) -> list[str]:
     """Agents whose sidechains are inside the file, in file order. A file of one sidechain only is no parent."""
     file = LineFile(path)
     found: dict[str, None] = {}
     main = 0
     try:
-        for line in lines_with(file, _SIDECHAIN):
+        for line in find_matching_lines(file, _SIDECHAIN_MARK):
             with suppress(ValueError):
                 record = parse_line(line)
                 if record.isSidechain and record.type in MESSAGE_TYPES:
-                    found[record.agentId or UNNAMED] = None
-        main = file.data.find(b'"isSidechain":false', 0, SEARCHED)
+                    found[record.agentId or UNNAMED_SIDECHAIN] = None
+        main = file.data.find(b'"isSidechain":false', 0, MAX_SEARCHED_BYTES)
     finally:
         file.close()
     return list(found) if main >= 0 else []

@@ -9,22 +9,28 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from context_tui.formats.base import Claim, Format, Found, Scanner
-from context_tui.formats.cline.beside import CONVERSATIONS, MESSAGES, Beside, beside, others_of
-from context_tui.formats.cline.places import kept_tasks
+from context_tui.formats.base import Claim, Format, Scanner, SessionFile
+from context_tui.formats.cline.beside import (
+    CONVERSATION_FILES,
+    UI_MESSAGES_FILE,
+    RelatedFacts,
+    list_related_files,
+    read_related_files,
+)
+from context_tui.formats.cline.places import find_tasks
 from context_tui.formats.cline.shape import ClineShape
-from context_tui.formats.cline.typed import calls_in_text
-from context_tui.formats.cline.write import no_place_for, write_conversation
-from context_tui.formats.kit.document_scanner import DocumentScanner, copy_document, documents_in
-from context_tui.formats.kit.documents import Run, read_runs, value_of
-from context_tui.formats.kit.heads import first_values, values_at
-from context_tui.formats.kit.values import as_blocks, text_in, title_of
+from context_tui.formats.cline.typed import has_text_call
+from context_tui.formats.cline.write import find_unsupported_block_reason, write_conversation
+from context_tui.formats.kit.document_scanner import DocumentScanner, copy_document, list_document_sessions
+from context_tui.formats.kit.documents import Run, decode_element, read_runs
+from context_tui.formats.kit.heads import parse_first_values, read_first_values
+from context_tui.formats.kit.values import extract_text, format_title, parse_blocks
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 
 __all__ = ["ClineFormat"]
 
-_MARK = re.compile(r"</?(task|feedback|user_message)>\s*")
+_TASK_MARK = re.compile(r"</?(task|feedback|user_message)>\s*")
 
 
 class ClineFormat(Format):
@@ -40,7 +46,7 @@ class ClineFormat(Format):
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """By messages with a ``ts`` of their own, or by the details of the environment in them."""
-        values = first_values(head)
+        values = parse_first_values(head)
         if len(values) != 1 or not isinstance(values[0], list):
             return None
         messages = [each for each in values[0] if isinstance(each, dict) and each.get("role") in ("user", "assistant")]
@@ -48,80 +54,82 @@ class ClineFormat(Format):
             return None
         if any("ts" in message for message in messages):
             return Claim(90, "messages with a ts of their own")
-        if any("<environment_details>" in text for message in messages for text in _texts(message)):
+        if any("<environment_details>" in text for message in messages for text in _list_texts(message)):
             return Claim(88, "details of the environment in its messages")
-        named = path.name in CONVERSATIONS and os.path.isfile(path.with_name(MESSAGES))
-        return Claim(86, f"a list of messages beside {MESSAGES}") if named else None
+        named = path.name in CONVERSATION_FILES and os.path.isfile(path.with_name(UI_MESSAGES_FILE))
+        return Claim(86, f"a list of messages beside {UI_MESSAGES_FILE}") if named else None
 
-    def sessions(self, path: Path) -> list[SessionInfo]:
+    def list_sessions(self, path: Path) -> list[SessionInfo]:
         """The only session of a task."""
         runs = read_runs(path)[:1]
-        infos = documents_in(path, self.name, lambda: ClineShape(Beside()), runs=lambda _: runs)
+        infos = list_document_sessions(path, self.name, lambda: ClineShape(RelatedFacts()), read_runs=lambda _: runs)
         return [
-            replace(info, title=_title(run) or info.title, note=_note(run))
+            replace(info, title=_find_title(run) or info.title, note=_find_note(run))
             for info, run in zip(infos, runs, strict=True)
         ]
 
-    def scanner(self, path: Path, info: SessionInfo) -> Scanner:
+    def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """A scanner for it, which reads it again when a file beside it changes."""
-        return DocumentScanner(path, info, lambda: ClineShape(beside(path)), others=others_of(path))
+        return DocumentScanner(
+            path, info, lambda: ClineShape(read_related_files(path)), related_files=list_related_files(path)
+        )
 
-    def title(self, path: Path) -> str:
+    def read_title(self, path: Path) -> str:
         """The task's first words."""
-        values = values_at(path)
-        return _title(Run({}, values[0])) if values and isinstance(values[0], list) else ""
+        values = read_first_values(path)
+        return _find_title(Run({}, values[0])) if values and isinstance(values[0], list) else ""
 
-    def beside(self, path: Path) -> Iterable[Path]:
+    def related_files(self, path: Path) -> Iterable[Path]:
         """What requests took, what was deleted from them, and what was rewritten."""
-        return others_of(path)
+        return list_related_files(path)
 
-    def kept(self, environ: Mapping[str, str], cwd: Path) -> Iterable[Found]:
+    def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
         """The tasks in the storage of editors, and of the command line."""
-        return kept_tasks(environ)
+        return find_tasks(environ)
 
     def can_copy(self, session: Session) -> bool:
         """Not where files beside the conversation tell of it too, which no copy has."""
-        return not any(os.path.isfile(other) for other in others_of(Path(session.info.path)))
+        return not any(os.path.isfile(other) for other in list_related_files(Path(session.info.path)))
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
         """Write the conversation as it was read, where that is all there is of it."""
         return copy_document(session, path) if self.can_copy(session) else None
 
-    def refuses(self, role: str, block: dict[str, Any]) -> str:
+    def unsupported_reason(self, role: str, block: dict[str, Any]) -> str:
         """What a conversation cannot hold."""
-        return no_place_for(role, block)
+        return find_unsupported_block_reason(role, block)
 
     def write(self, session: Session, path: Path) -> Losses:
         """Write a conversation for the folder of a task."""
         return write_conversation(session, path)
 
 
-def _texts(message: dict[str, Any]) -> list[str]:
-    return [block.get("text", "") for block in as_blocks(message.get("content")) if block.get("type") == "text"]
+def _list_texts(message: dict[str, Any]) -> list[str]:
+    return [block.get("text", "") for block in parse_blocks(message.get("content")) if block.get("type") == "text"]
 
 
-def _messages(run: Run) -> Iterable[dict[str, Any]]:
+def _list_messages(run: Run) -> Iterable[dict[str, Any]]:
     for element in run.elements[:6]:
         try:
-            value = value_of(element)
+            value = decode_element(element)
         except ValueError:
             continue
         if isinstance(value, dict):
             yield value
 
 
-def _title(run: Run) -> str:
+def _find_title(run: Run) -> str:
     """The task's first words."""
-    for message in _messages(run):
+    for message in _list_messages(run):
         if message.get("role") == "user":
-            return title_of(_MARK.sub("", text_in(as_blocks(message.get("content"))[:1]), count=2))
+            return format_title(_TASK_MARK.sub("", extract_text(parse_blocks(message.get("content"))[:1]), count=2))
     return ""
 
 
-def _note(run: Run) -> str:
+def _find_note(run: Run) -> str:
     """That calls are texts, where they are."""
-    spoken = [message for message in _messages(run) if message.get("role") == "assistant"]
-    native = any(block.get("type") == "tool_use" for each in spoken for block in as_blocks(each.get("content")))
-    if native or not any(calls_in_text(text) for message in spoken for text in _texts(message)):
+    spoken = [message for message in _list_messages(run) if message.get("role") == "assistant"]
+    native = any(block.get("type") == "tool_use" for each in spoken for block in parse_blocks(each.get("content")))
+    if native or not any(has_text_call(text) for message in spoken for text in _list_texts(message)):
         return ""
     return "its tool calls and their results are texts, and are shown as such"

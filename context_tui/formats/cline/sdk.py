@@ -8,21 +8,21 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.base import Claim, Format, Found, Scanner
-from context_tui.formats.cline.places import kept_sessions
+from context_tui.formats.base import Claim, Format, Scanner, SessionFile
+from context_tui.formats.cline.places import find_sdk_sessions
 from context_tui.formats.kit.document_scanner import (
     DocumentScanner,
     DocumentShape,
     copy_document,
-    documents_in,
-    title_in_head,
+    list_document_sessions,
+    read_document_title,
 )
 from context_tui.formats.kit.documents import Run
 from context_tui.formats.kit.files import open_regular
-from context_tui.formats.kit.heads import first_values
-from context_tui.formats.kit.message_builder import Compacted, MessageBuilder, Part
-from context_tui.formats.kit.usage import size_of, with_cache
-from context_tui.formats.kit.values import as_blocks, epoch_ms, recorded_tokens, text_in, usage_or_note
+from context_tui.formats.kit.heads import parse_first_values
+from context_tui.formats.kit.message_builder import CompactionRecord, MessageBuilder, MessagePart
+from context_tui.formats.kit.usage import make_cached_usage, parse_token_count
+from context_tui.formats.kit.values import extract_text, parse_blocks, parse_time_ms, parse_tokens, parse_usage_or_note
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import loads
 from context_tui.session.session import Session, SessionInfo
@@ -30,7 +30,7 @@ from context_tui.session.validation import truncate_name
 from context_tui.session.values import Role
 
 _ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT}
-NOTICE = "<SYSTEM_NOTICE>"
+NOTICE_MARK = "<SYSTEM_NOTICE>"
 
 
 class ClineSdkFormat(Format):
@@ -43,7 +43,7 @@ class ClineSdkFormat(Format):
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """By its version, its agent, and the id of its session."""
-        values = first_values(head)
+        values = parse_first_values(head)
         value = values[0] if len(values) == 1 else None
         if not isinstance(value, dict) or not isinstance(value.get("version"), int):
             return None
@@ -51,9 +51,9 @@ class ClineSdkFormat(Format):
             return Claim(93, "a version, an agent and a sessionId")
         return None
 
-    def sessions(self, path: Path) -> list[SessionInfo]:
+    def list_sessions(self, path: Path) -> list[SessionInfo]:
         """The only session of a file, with what stands beside it in ``session.json``."""
-        about = _about(path)
+        about = _read_description(path)
         metadata = about.get("metadata")
         fork = metadata.get("fork") if isinstance(metadata, dict) else None
         origin = fork.get("forkedFromSessionId") if isinstance(fork, dict) else None
@@ -64,39 +64,39 @@ class ClineSdkFormat(Format):
                 cwd=cwd if isinstance(cwd, str) else "",
                 note=f"forked from session {truncate_name(origin)}" if isinstance(origin, str) else info.note,
             )
-            for info in documents_in(path, self.name, ClineSdkShape)
+            for info in list_document_sessions(path, self.name, ClineSdkShape)
         ]
 
-    def scanner(self, path: Path, info: SessionInfo) -> Scanner:
+    def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """A scanner for it."""
         return DocumentScanner(path, info, ClineSdkShape)
 
-    def title(self, path: Path) -> str:
+    def read_title(self, path: Path) -> str:
         """The first line of what was asked."""
-        return title_in_head(path, ClineSdkShape())
+        return read_document_title(path, ClineSdkShape())
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
         """Write the session as it was read."""
         return copy_document(session, path)
 
-    def beside(self, path: Path) -> Iterable[Path]:
+    def related_files(self, path: Path) -> Iterable[Path]:
         """The descriptions of the session."""
-        return _descriptions(path)
+        return _list_description_files(path)
 
-    def kept(self, environ: Mapping[str, str], cwd: Path) -> Iterable[Found]:
+    def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
         """The sessions in Cline's data folder."""
-        return kept_sessions(environ)
+        return find_sdk_sessions(environ)
 
 
 class ClineSdkShape(DocumentShape):
     """Messages of a session, Anthropic's but for files; a compaction is one that says so of itself."""
 
-    def begin(self, run: Run, builder: MessageBuilder) -> None:
+    def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
         """Take the system prompt."""
         builder.facts.input_includes_cache = True
-        builder.say_system(text_in(as_blocks(run.get("system_prompt"))))
+        builder.append_system(extract_text(parse_blocks(run.get("system_prompt"))))
 
-    def part(self, value: Any, place: int) -> Part:
+    def parse(self, value: Any, place: int) -> MessagePart:
         """A message, with the model that made it and what its request took."""
         if not isinstance(value, dict):
             raise ValueError("not a message: not a JSON object")
@@ -104,68 +104,70 @@ class ClineSdkShape(DocumentShape):
         role = _ROLES.get(given) if isinstance(given, str) else None
         if role is None:
             raise ValueError(f"not a message: unknown role {str(given)[:40]!r}")
-        blocks = as_blocks(value.get("content"))
-        put_in = (at for at, block in enumerate(blocks) if _is_put_in(block))
-        usage, notes = usage_or_note(_usage, value.get("metrics"))
+        blocks = parse_blocks(value.get("content"))
+        put_in = (at for at, block in enumerate(blocks) if _is_injected(block))
+        usage, notes = parse_usage_or_note(_parse_usage, value.get("metrics"))
         info, metadata = value.get("modelInfo"), value.get("metadata")
         model = info.get("id") if isinstance(info, dict) else None
-        return Part(
+        return MessagePart(
             role,
-            [*map(_block, blocks)],
-            time=epoch_ms(value.get("ts")),
+            [*map(_parse_block, blocks)],
+            time=parse_time_ms(value.get("ts")),
             usage=usage,
             notes=notes,
-            injects=frozenset(put_in),
+            injected_blocks=frozenset(put_in),
             model=truncate_name(model) if isinstance(model, str) else "",
-            compacted=_compacted(metadata if isinstance(metadata, dict) else {}),
+            compaction=_parse_compaction(metadata if isinstance(metadata, dict) else {}),
         )
 
 
-def _compacted(metadata: dict[str, Any]) -> Compacted | None:
+def _parse_compaction(metadata: dict[str, Any]) -> CompactionRecord | None:
     """The compaction that a message is of: it begins the context, as a summary or with a notice behind its text."""
     match metadata.get("kind"):
         case "compaction":
             reason = metadata.get("reason")
-            return Compacted(truncate_name(reason) if isinstance(reason, str) else None, context=(0,), summarises=False)
+            return CompactionRecord(
+                truncate_name(reason) if isinstance(reason, str) else None, context=(0,), has_summary=False
+            )
         case "compaction_summary":
             try:
-                before = recorded_tokens(metadata.get("tokensBefore"), "tokensBefore")
+                before = parse_tokens(metadata.get("tokensBefore"), "tokensBefore")
             except ValueError:
                 before = 0
-            return Compacted(None, before or None, context=(0,))
+            return CompactionRecord(None, before or None, context=(0,))
     return None
 
 
-def _usage(metrics: Any) -> Usage | None:
+def _parse_usage(metrics: Any) -> Usage | None:
     """What a request took; cached tokens are part of its input."""
     if not isinstance(metrics, dict) or "inputTokens" not in metrics:
         return None
     names = ("inputTokens", "cacheReadTokens", "cacheWriteTokens", "outputTokens")
-    return with_cache(*(size_of(metrics, name) for name in names))
+    return make_cached_usage(*(parse_token_count(metrics, name) for name in names))
 
 
-def _block(block: dict[str, Any]) -> dict[str, Any]:
+def _parse_block(block: dict[str, Any]) -> dict[str, Any]:
     """A block; a file is its text."""
     if block.get("type") == "file" and isinstance(content := block.get("content"), str):
         return {"type": "text", "text": content}
     return block
 
 
-def _is_put_in(block: dict[str, Any]) -> bool:
+def _is_injected(block: dict[str, Any]) -> bool:
     return block.get("type") == "file" or (
-        block.get("type") == "text" and str(block.get("text")).lstrip().startswith(NOTICE)
+        block.get("type") == "text" and str(block.get("text")).lstrip().startswith(NOTICE_MARK)
     )
 
 
-def _descriptions(path: Path) -> list[Path]:
+def _list_description_files(path: Path) -> list[Path]:
     """Where a description of a session may stand."""
     names = (path.name.replace(".messages.json", ".json"), "session.json")
     return [path.with_name(name) for name in names if name != path.name]
 
 
-def _about(path: Path) -> dict[str, Any]:
+def _read_description(path: Path) -> dict[str, Any]:
     """What the description beside a session says; nothing where there is none."""
-    for beside in _descriptions(path):
+    for beside in _list_description_files(path):
         try:
             with open_regular(beside) as file:
                 value = loads(file.read())

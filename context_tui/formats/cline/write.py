@@ -7,19 +7,19 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from context_tui.formats.anthropic.write import refused
-from context_tui.formats.cline.typed import injected_in
-from context_tui.formats.kit.writing import LOOKS_TYPED, write_json
+from context_tui.formats.anthropic.write import find_unsupported_reason
+from context_tui.formats.cline.typed import find_injected_blocks
+from context_tui.formats.kit.writing import INJECTED_LOSS, write_json
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag, MessageFlag
 
 Block = dict[str, Any]
-PLACE = (
+RESUME_NOTE = (
     "to go on with it, put it in the place of api_conversation_history.json in its task's folder, with the editor "
     "closed; a range that ui_messages.json there tells as deleted is deleted from it too"
 )
-NO_PLACE = "blocks left out that Cline cannot hold"
+UNSUPPORTED_BLOCKS = "blocks left out that Cline cannot hold"
 
 
 def write_conversation(session: Session, path: Path) -> Losses:
@@ -29,40 +29,40 @@ def write_conversation(session: Session, path: Path) -> Losses:
     stamp = int(time.time() * 1000) - len(session.context_at())
     for index, message in zip(session.context_at().order, session.to_messages(), strict=True):
         role, given = message["role"], message["content"]
-        blocks = [*map(_block, given)]
+        blocks = [*map(_build_block, given)]
         known = facts.time[index]
         stamp = known if known > 0 else stamp + 1
         summary = bool(facts.flags[index] & MessageFlag.SUMMARY)
         mark = {"isSummary": True, "condenseId": str(uuid.uuid4())} if summary else {}
         messages.append({"role": role, "content": blocks, "ts": stamp, **mark})
         if role == "user" and not summary:
-            _tell_injected(session, index, given, losses)
+            _count_injected(session, index, given, losses)
     write_json(messages, path)
     if session.content.system():
         losses.add_note("the system prompt is left out; the extension adds its own")
     if session.content.tools():
         losses.add_note("the tool schemas are left out; the extension adds its own")
-    losses.add_note(PLACE)
+    losses.add_note(RESUME_NOTE)
     return losses
 
 
-def _tell_injected(session: Session, index: int, blocks: list[Block], losses: Losses) -> None:
+def _count_injected(session: Session, index: int, blocks: list[Block], losses: Losses) -> None:
     """Count the blocks that were put in, and that read as typed now."""
-    facts, told = session.facts, injected_in(blocks)
+    facts, told = session.facts, find_injected_blocks(blocks)
     rows = enumerate(facts.blocks_of(index))
     losses.add(
-        LOOKS_TYPED, sum(bool(facts.block_flags[row] & BlockFlag.INJECTED) and at not in told for at, row in rows)
+        INJECTED_LOSS, sum(bool(facts.block_flags[row] & BlockFlag.INJECTED) and at not in told for at, row in rows)
     )
 
 
-def no_place_for(role: str, block: Block) -> str:
+def find_unsupported_block_reason(role: str, block: Block) -> str:
     """Why a message of *role* cannot hold *block*; empty when it can. Unsigned thinking is kept as reasoning."""
     if role == "assistant" and block.get("type") == "thinking":
         return ""
-    return NO_PLACE if refused(role, block) else ""
+    return UNSUPPORTED_BLOCKS if find_unsupported_reason(role, block) else ""
 
 
-def _block(block: Block) -> Block:
+def _build_block(block: Block) -> Block:
     """A block as Cline keeps it."""
     if block.get("type") == "thinking" and not block.get("signature"):
         return {"type": "reasoning", "text": str(block.get("thinking") or ""), "summary": []}

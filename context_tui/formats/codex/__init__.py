@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from context_tui.formats.base import Claim, Format, Found, Scanner
-from context_tui.formats.codex.agents import NAME, called_session, session_in
-from context_tui.formats.codex.places import kept, resume_command, title_in
-from context_tui.formats.codex.records import META, TYPES, line_of
+from context_tui.formats.base import Claim, Format, Scanner, SessionFile
+from context_tui.formats.codex.agents import FORMAT_NAME, find_subagent_session, read_session_info
+from context_tui.formats.codex.places import build_resume_command, find_sessions, find_title
+from context_tui.formats.codex.records import META, RECORD_TYPES, parse_rollout_line
 from context_tui.formats.codex.shape import CodexShape
 from context_tui.formats.codex.write import write
-from context_tui.formats.kit.branches import branch_of
-from context_tui.formats.kit.heads import first_values
-from context_tui.formats.kit.items_writing import refused
-from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_all_lines
+from context_tui.formats.kit.branches import find_branch
+from context_tui.formats.kit.heads import parse_first_values
+from context_tui.formats.kit.items_writing import unsupported_reason
+from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_whole_file
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 
@@ -25,7 +25,7 @@ __all__ = ["CodexFormat"]
 class CodexFormat(Format):
     """Codex CLI rollouts."""
 
-    name: ClassVar[str] = NAME
+    name: ClassVar[str] = FORMAT_NAME
     about: ClassVar[str] = "OpenAI Codex CLI rollouts (JSONL), old ones too, with compactions, forks and rollbacks"
     writable: ClassVar[bool] = True
     copies: ClassVar[bool] = True
@@ -33,44 +33,49 @@ class CodexFormat(Format):
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """By the envelopes of its lines; older ones by their first line, or lines of state between items."""
-        values = first_values(head)
+        values = parse_first_values(head)
         for value in values:
-            if isinstance(value, dict) and "payload" in value and _text(value.get("type")) in TYPES:
+            if isinstance(value, dict) and "payload" in value and _get_text(value.get("type")) in RECORD_TYPES:
                 return Claim(92, f"lines of type {value['type']} with a payload")
         first = values[0] if values else None
-        if isinstance(first, dict) and "type" not in first and "git" in first and line_of(first).kind == META:
+        if (
+            isinstance(first, dict)
+            and "type" not in first
+            and "git" in first
+            and parse_rollout_line(first).kind == META
+        ):
             return Claim(92, "a first line with id, timestamp, instructions and git")
         if any(isinstance(value, dict) and value.get("record_type") == "state" for value in values):
             return Claim(92, "lines with record_type")
         return None
 
-    def sessions(self, path: Path) -> list[SessionInfo]:
+    def list_sessions(self, path: Path) -> list[SessionInfo]:
         """The one session of a file; its folder, and what it goes on with."""
-        return [session_in(path)]
+        return [read_session_info(path)]
 
-    def scanner(self, path: Path, info: SessionInfo) -> Scanner:
+    def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """A scanner for it, or for a branch that a rollback left."""
         return LineScanner(path, info, CodexShape, input_includes_cache=True)
 
-    def unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
+    def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
         """A branch that a rollback left."""
-        return branch_of(main, session_id)
+        return find_branch(main, session_id)
 
-    def called(self, session: Session, call: int) -> SessionInfo | None:
+    def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
         """The rollout of the sub-agent that a call started."""
-        return called_session(session, call)
+        return find_subagent_session(session, call)
 
-    def title(self, path: Path) -> str:
+    def read_title(self, path: Path) -> str:
         """The first prompt."""
-        return title_in(path)
+        return find_title(path)
 
-    def kept(self, environ: Mapping[str, str], cwd: Path) -> Iterable[Found]:
+    def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
         """The rollouts below ``CODEX_HOME``, archived ones too."""
-        return kept(environ, cwd)
+        return find_sessions(environ, cwd)
 
-    def refuses(self, role: str, block: dict[str, Any]) -> str:
+    def unsupported_reason(self, role: str, block: dict[str, Any]) -> str:
         """What no item holds."""
-        return refused(role, block)
+        return unsupported_reason(role, block)
 
     def write(self, session: Session, path: Path) -> Losses:
         """Write a rollout of its own that ``codex resume`` takes."""
@@ -78,16 +83,16 @@ class CodexFormat(Format):
 
     def can_copy(self, session: Session) -> bool:
         """Not a session that is only some of the lines."""
-        return is_all_lines(session)
+        return is_whole_file(session)
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
         """Write the lines that were read."""
         return copy_lines(session, path)
 
-    def resume(self, session: Session, written: Path, out: Path) -> str:
+    def build_resume_command(self, session: Session, written_session: Path, out_path: Path) -> str:
         """``codex resume``."""
-        return resume_command(session, written, out)
+        return build_resume_command(session, written_session, out_path)
 
 
-def _text(value: Any) -> str:
+def _get_text(value: Any) -> str:
     return value if isinstance(value, str) else ""

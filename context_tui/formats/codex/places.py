@@ -10,56 +10,56 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.base import Found
-from context_tui.formats.codex.records import ITEM, META, Meta, line_of, members, meta_of
+from context_tui.formats.base import SessionFile
+from context_tui.formats.codex.records import ITEM, META, SessionMeta, as_object, parse_rollout_line, parse_session_meta
 from context_tui.formats.codex.shape import CodexShape
 from context_tui.formats.kit.files import open_regular
-from context_tui.formats.kit.heads import values_at
-from context_tui.formats.kit.places import home_folder
-from context_tui.formats.kit.values import text_in, title_of
+from context_tui.formats.kit.heads import read_first_values
+from context_tui.formats.kit.places import find_home_folder
+from context_tui.formats.kit.values import extract_text, format_title
 from context_tui.session.jsontext import loads
 from context_tui.session.session import Session
 from context_tui.session.values import Role
 
-FOLDERS = ("sessions", "archived_sessions")
-TITLE_BYTES = 512 << 10
+ROLLOUT_FOLDERS = ("sessions", "archived_sessions")
+TITLE_HEAD_BYTES = 512 << 10
 """How far a prompt is looked for: a session begins with some 100 KB of instructions."""
 _ROLLOUT = re.compile(r"rollout-(\d{4})-(\d\d)-(\d\d)T.*\.jsonl")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-def root_folder(environ: Mapping[str, str]) -> Path:
+def find_codex_home(environ: Mapping[str, str]) -> Path:
     """Codex's folder."""
     if configured := environ.get("CODEX_HOME"):
         return Path(configured)
-    return home_folder(environ) / ".codex"
+    return find_home_folder(environ) / ".codex"
 
 
-def kept(environ: Mapping[str, str], cwd: Path) -> Iterator[Found]:
+def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
     """Every rollout by its name, in folders of days or in one; which project it is of only its first line tells."""
-    for folder in FOLDERS:
-        for place, _, names in os.walk(root_folder(environ) / folder):
+    for folder in ROLLOUT_FOLDERS:
+        for place, _, names in os.walk(find_codex_home(environ) / folder):
             for name in names:
                 if _ROLLOUT.fullmatch(name):
-                    yield Found(Path(place, name), "", here=False)
+                    yield SessionFile(Path(place, name), "", is_current_project=False)
 
 
-def first_meta(path: Path) -> Meta:
+def read_session_meta(path: Path) -> SessionMeta:
     """What the first line of a file tells of its session, as far as the head holds it and can be read."""
-    lines = [line_of(value) for value in values_at(path)[:2] if isinstance(value, dict)]
-    told = [meta_of(line.payload) for line in lines if line.kind == META]
+    lines = [parse_rollout_line(value) for value in read_first_values(path)[:2] if isinstance(value, dict)]
+    told = [parse_session_meta(line.payload) for line in lines if line.kind == META]
     if not told:
-        return Meta("", "", "", "", "")
+        return SessionMeta("", "", "", "", "")
     copied = next((other.id for other in told[1:] if other.id != told[0].id), "")
     return told[0]._replace(forked_from=told[0].forked_from or copied)
 
 
-def title_in(path: Path) -> str:
+def find_title(path: Path) -> str:
     """The first prompt that was typed; empty where there is none, or the file cannot be read."""
-    part = CodexShape().part
+    part = CodexShape().parse
     try:
         with open_regular(path) as file:
-            lines = file.read(TITLE_BYTES).split(b"\n")
+            lines = file.read(TITLE_HEAD_BYTES).split(b"\n")
     except (OSError, UnreadableSession):
         return ""
     for line in lines:
@@ -67,28 +67,32 @@ def title_in(path: Path) -> str:
             continue
         try:
             record = loads(line)
-            told = line_of(record)
-            if told.kind == ITEM and (said := part(record)).role == Role.USER and not (said.injected or said.results):
-                return title_of(text_in(said.blocks))
-            event = members(told.payload)
+            told = parse_rollout_line(record)
+            if (
+                told.kind == ITEM
+                and (said := part(record)).role == Role.USER
+                and not (said.is_injected or said.has_results)
+            ):
+                return format_title(extract_text(said.blocks))
+            event = as_object(told.payload)
             if event.get("type") == "user_message" and isinstance(text := event.get("message"), str):
-                return title_of(text)
+                return format_title(text)
         except (ValueError, AttributeError):  # not JSON, cut at the end of the head, or no record
             continue
     return ""
 
 
-def beside(path: Path, session_id: str) -> Path | None:
+def find_rollout(path: Path, session_id: str) -> Path | None:
     """The rollout of another session in the same tree, on the day that its id tells or one around it."""
     if not _UUID.fullmatch(session_id):
         return None
     root = path.parents[3] if len(path.parents) > 3 and path.parent.name.isdecimal() else path.parent
-    days = {path.parent, *(root / f"{day:%Y/%m/%d}" for day in _days(session_id))}
+    days = {path.parent, *(root / f"{day:%Y/%m/%d}" for day in _list_days(session_id))}
     found = (file for day in sorted(days) for file in day.glob(f"rollout-*-{session_id}.jsonl"))
     return next(found, None)
 
 
-def _days(session_id: str) -> list[datetime]:
+def _list_days(session_id: str) -> list[datetime]:
     """The day on which an id was made (of version 7, which begins with the time), and those before and after it."""
     if session_id[14] != "7":
         return []
@@ -96,19 +100,19 @@ def _days(session_id: str) -> list[datetime]:
     return [datetime.fromtimestamp(made + offset * 86_400, UTC) for offset in (-1, 0, 1)]
 
 
-def resume_command(session: Session, written: Path, out: Path) -> str:
+def build_resume_command(session: Session, written: Path, out: Path) -> str:
     """The shell command that goes on with what was *written*, once it is at *out*; empty where there is none.
 
     Codex finds a session by its id in the name of a file below its folder, so a file elsewhere is copied there.
     """
     try:
-        meta = first_meta(written)
+        meta = read_session_meta(written)
         if not _UUID.fullmatch(meta.id):
             return ""
         resume = f"codex resume {shlex.quote(meta.id)}"
         if meta.cwd:
             resume = f"cd {shlex.quote(meta.cwd)} && {resume}"
-        root = root_folder(os.environ) / FOLDERS[0]
+        root = find_codex_home(os.environ) / ROLLOUT_FOLDERS[0]
         if root.resolve() in out.resolve().parents and _ROLLOUT.fullmatch(out.name) and meta.id in out.name:
             return resume
         now = datetime.now()

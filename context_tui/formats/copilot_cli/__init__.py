@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import ClassVar
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.base import Claim, Format, Found, Scanner
-from context_tui.formats.copilot_cli.agents import Agent, agents_in
-from context_tui.formats.copilot_cli.shape import CopilotShape, owner_of
-from context_tui.formats.kit.branches import BRANCH, branch_of
-from context_tui.formats.kit.heads import first_values, head_values
-from context_tui.formats.kit.line_scanner import LineScanner, only_session
-from context_tui.formats.kit.places import entries, folder_of
-from context_tui.formats.kit.values import as_id, title_of
+from context_tui.formats.base import Claim, Format, Scanner, SessionFile
+from context_tui.formats.copilot_cli.agents import Subagent, find_subagents
+from context_tui.formats.copilot_cli.shape import CopilotShape, find_agent_id
+from context_tui.formats.kit.branches import BRANCH_PREFIX, find_branch
+from context_tui.formats.kit.heads import parse_first_values, read_first_objects
+from context_tui.formats.kit.line_scanner import LineScanner, list_only_session
+from context_tui.formats.kit.places import find_program_folder, list_entries
+from context_tui.formats.kit.values import format_title, parse_id
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.validation import truncate_name
 
@@ -33,59 +33,59 @@ class CopilotCliFormat(Format):
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """By the first event."""
-        first = next(iter(first_values(head)), None)
+        first = next(iter(parse_first_values(head)), None)
         if isinstance(first, dict) and first.get("type") == "session.start" and isinstance(first.get("data"), dict):
             return Claim(95, "an event that starts a session of Copilot CLI")
         return None
 
-    def sessions(self, path: Path) -> list[SessionInfo]:
+    def list_sessions(self, path: Path) -> list[SessionInfo]:
         """The session, and its sub-agents, whose events are in the same file."""
-        main = _main(path)
-        return [main, *(_info(main, agent) for agent in agents_in(path))]
+        main = _read_main_info(path)
+        return [main, *(_build_subagent_info(main, agent) for agent in find_subagents(path))]
 
-    def unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
+    def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
         """A branch that a rewind left."""
-        return branch_of(main, session_id)
+        return find_branch(main, session_id)
 
-    def scanner(self, path: Path, info: SessionInfo) -> Scanner:
+    def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """A scanner for the session, a branch of it, or a sub-agent."""
-        if not info.id or info.id.startswith(BRANCH):
+        if not info.id or info.id.startswith(BRANCH_PREFIX):
             return LineScanner(path, info, CopilotShape)
-        if all(agent.id != info.id for agent in agents_in(path)):
+        if all(agent.id != info.id for agent in find_subagents(path)):
             raise UnreadableSession(f"{path}: unknown session {info.id!r}")
         return LineScanner(path, info, lambda: CopilotShape(info.id))
 
-    def called(self, session: Session, call: int) -> SessionInfo | None:
+    def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
         """The sub-agent that names the call that started it."""
         path, own = Path(session.info.path), session.facts.call_id(call)
-        started = next((agent for agent in agents_in(path) if own and agent.call == own), None)
-        return _info(_main(path), started) if started else None
+        started = next((agent for agent in find_subagents(path) if own and agent.call == own), None)
+        return _build_subagent_info(_read_main_info(path), started) if started else None
 
-    def title(self, path: Path) -> str:
+    def read_title(self, path: Path) -> str:
         """What was typed first."""
-        for record in head_values(path):
+        for record in read_first_objects(path):
             data = record.get("data")
-            if record.get("type") == "user.message" and isinstance(data, dict) and not owner_of(record):
-                return title_of(as_id(data.get("content")))
+            if record.get("type") == "user.message" and isinstance(data, dict) and not find_agent_id(record):
+                return format_title(parse_id(data.get("content")))
         return ""
 
-    def kept(self, environ: Mapping[str, str], cwd: Path) -> Iterable[Found]:
+    def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
         """In a folder for each session; what project it is of stands only inside."""
-        for entry in entries(folder_of(environ, "COPILOT_HOME", ".copilot") / "session-state"):
+        for entry in list_entries(find_program_folder(environ, "COPILOT_HOME", ".copilot") / "session-state"):
             if entry.name.endswith(".jsonl"):
-                yield Found(Path(entry.path), "", False)
+                yield SessionFile(Path(entry.path), "", False)
             elif (events := Path(entry.path, EVENTS_FILE)).is_file():
-                yield Found(events, "", False)
+                yield SessionFile(events, "", False)
 
 
-def _main(path: Path) -> SessionInfo:
+def _read_main_info(path: Path) -> SessionInfo:
     """The session of a file, with the folder that its first event names."""
-    [main] = only_session(path, CopilotCliFormat.name)
-    data = next(iter(head_values(path)), {}).get("data")
+    [main] = list_only_session(path, CopilotCliFormat.name)
+    data = next(iter(read_first_objects(path)), {}).get("data")
     context = data.get("context") if isinstance(data, dict) else None
     cwd = context.get("cwd") if isinstance(context, dict) else None
     return replace(main, cwd=cwd if isinstance(cwd, str) else "")
 
 
-def _info(main: SessionInfo, agent: Agent) -> SessionInfo:
+def _build_subagent_info(main: SessionInfo, agent: Subagent) -> SessionInfo:
     return replace(main, id=agent.id, title=truncate_name(agent.name or agent.id), parent=main.path)

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from context_tui.formats.kit.lines import LineFile, lines_with
-from context_tui.formats.kit.values import as_id
+from context_tui.formats.kit.lines import LineFile, find_matching_lines
+from context_tui.formats.kit.values import parse_id
 from context_tui.session.jsontext import loads
 
-_STARTED = re.compile(rb'"subagent\.started"')
+_SUBAGENT_STARTED = re.compile(rb'"subagent\.started"')
 
 
-class Agent(NamedTuple):
+class Subagent(NamedTuple):
     """A sub-agent: what its events name, the call that started it, and its own name."""
 
     id: str
@@ -22,7 +22,7 @@ class Agent(NamedTuple):
     name: str
 
 
-def agents_in(path: Path) -> Iterator[Agent]:
+def find_subagents(path: Path) -> Iterator[Subagent]:
     """The sub-agents that were started, in the order of the file.
 
     Raises:
@@ -30,7 +30,7 @@ def agents_in(path: Path) -> Iterator[Agent]:
     """
     file, known = LineFile(path), set[str]()
     try:
-        for line in lines_with(file, _STARTED):
+        for line in find_matching_lines(file, _SUBAGENT_STARTED):
             try:
                 record = loads(line)
             except ValueError:
@@ -38,10 +38,10 @@ def agents_in(path: Path) -> Iterator[Agent]:
             data = record.get("data") if isinstance(record, dict) else None
             if not isinstance(data, dict) or record.get("type") != "subagent.started":
                 continue
-            call = as_id(data.get("toolCallId"))
-            own = as_id(record.get("agentId")) or call
+            call = parse_id(data.get("toolCallId"))
+            own = parse_id(record.get("agentId")) or call
             if own and own not in known:
                 known.add(own)
-                yield Agent(own, call, as_id(data.get("agentDisplayName") or data.get("agentName")))
+                yield Subagent(own, call, parse_id(data.get("agentDisplayName") or data.get("agentName")))
     finally:
         file.close()

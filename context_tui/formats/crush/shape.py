@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from context_tui.formats.kit.arguments import input_of
-from context_tui.formats.kit.entry_scanner import Entry, compact_anew, use_newest
-from context_tui.formats.kit.message_builder import MessageBuilder, Part
-from context_tui.formats.kit.values import as_id, epoch_ms, recorded_tokens, usage_or_note
+from context_tui.formats.kit.arguments import parse_arguments
+from context_tui.formats.kit.entry_scanner import Entry, replace_compactions, replace_usage
+from context_tui.formats.kit.message_builder import MessageBuilder, MessagePart
+from context_tui.formats.kit.values import parse_id, parse_time_ms, parse_tokens, parse_usage_or_note
 from context_tui.session.facts import Compaction, Usage
 from context_tui.session.jsontext import is_nested_deeper, loads
 from context_tui.session.validation import truncate_name
@@ -21,7 +21,7 @@ from context_tui.session.values import MessageFlag, Role, Spans
 Block = dict[str, Any]
 
 ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "tool": Role.USER, "system": Role.SYSTEM}
-FAILED = ("error", "canceled")
+FAILED_REASONS = ("error", "canceled")
 """Reasons to finish that are no end of a reply."""
 
 
@@ -30,52 +30,54 @@ class CrushShape:
 
     def __init__(self) -> None:
         self._summaries: list[int] = []
-        self._spoken = -1  # the newest reply that ended
+        self._newest_reply = -1  # the newest reply that ended
 
-    def part(self, entry: Entry) -> Part:
+    def parse(self, entry: Entry) -> MessagePart:
         """What a row says."""
-        row, parts, notes = _parsed(entry)
-        given = as_id(row.get("role"))
+        row, parts, notes = _parse_entry(entry)
+        given = parse_id(row.get("role"))
         if given not in ROLES:
             raise ValueError(f"not a message: unknown role {given[:40]!r}")
-        role, time = ROLES[given], epoch_ms(row.get("created_at"))
+        role, time = ROLES[given], parse_time_ms(row.get("created_at"))
         blocks, failed = [], ""
         for kind, data in parts:
             if kind == "finish":
-                failed = _failure(data)
-            elif (block := _block(kind, data)) is not None:
+                failed = _format_failure(data)
+            elif (block := _parse_block(kind, data)) is not None:
                 blocks.append(block)
             else:
                 notes.append(f"a part of unknown type {str(kind)[:40]!r}")
-        model = truncate_name(as_id(row.get("model"))) if given == "assistant" else ""
+        model = truncate_name(parse_id(row.get("model"))) if given == "assistant" else ""
         if row.get("summary"):  # whoever wrote it, it is sent as a user's
-            return Part(Role.USER, blocks, flags=MessageFlag.SUMMARY, time=time, injected=True, notes=tuple(notes))
+            return MessagePart(
+                Role.USER, blocks, flags=MessageFlag.SUMMARY, time=time, is_injected=True, notes=tuple(notes)
+            )
         flags = 0
         if not blocks:
             flags = MessageFlag.NOT_SENT
             blocks = [{"type": "text", "text": failed}] if failed else []
-        return Part(role, blocks, given == "tool", flags, time, notes=tuple(notes), model=model)
+        return MessagePart(role, blocks, given == "tool", flags, time, notes=tuple(notes), model=model)
 
-    def take(self, entry: Entry, part: Part, messages: range, builder: MessageBuilder) -> None:
+    def add_facts(self, entry: Entry, part: MessagePart, messages: range, builder: MessageBuilder) -> None:
         """Note the summaries, and the newest reply."""
         if messages and part.flags & MessageFlag.SUMMARY:
             self._summaries.append(messages.start)
         if messages and part.role == Role.ASSISTANT and not part.flags & MessageFlag.NOT_SENT:
-            self._spoken = messages.start
+            self._newest_reply = messages.start
 
-    def end(self, about: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
+    def finish(self, about: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
         """Take the compactions anew, and the session's tokens as those of the newest reply."""
         facts = builder.facts
         summaries = ((message, Spans(range(message, message + 1))) for message in self._summaries)
-        compact_anew(facts, (Compaction(message, "full", prefix=prefix) for message, prefix in summaries))
-        usage, _ = usage_or_note(_usage, about)
+        replace_compactions(facts, (Compaction(message, "full", prefix=prefix) for message, prefix in summaries))
+        usage, _ = parse_usage_or_note(_parse_usage, about)
         last = self._summaries[-1] if self._summaries else -1
-        if usage and self._spoken > last:
-            use_newest(facts, usage, self._spoken)
+        if usage and self._newest_reply > last:
+            replace_usage(facts, usage, self._newest_reply)
         return []
 
 
-def _parsed(entry: Entry) -> tuple[dict[str, Any], list[tuple[Any, dict[str, Any]]], list[str]]:
+def _parse_entry(entry: Entry) -> tuple[dict[str, Any], list[tuple[Any, dict[str, Any]]], list[str]]:
     """The columns of a row, the types of its parts with what they hold, and what cannot be read."""
     assert entry.texts is not None
     columns, text = entry.texts
@@ -89,15 +91,15 @@ def _parsed(entry: Entry) -> tuple[dict[str, Any], list[tuple[Any, dict[str, Any
     return row, objects, ["a part that is not an object"] * (len(parts) - len(objects))
 
 
-def _failure(finish: dict[str, Any]) -> str:
+def _format_failure(finish: dict[str, Any]) -> str:
     """Why a reply ended that did not end well, in a line."""
-    if finish.get("reason") not in FAILED:
+    if finish.get("reason") not in FAILED_REASONS:
         return ""
-    words = [as_id(finish.get(name)) for name in ("message", "details")]
-    return ": ".join(dict.fromkeys(filter(None, words))) or as_id(finish["reason"])
+    words = [parse_id(finish.get(name)) for name in ("message", "details")]
+    return ": ".join(dict.fromkeys(filter(None, words))) or parse_id(finish["reason"])
 
 
-def _block(kind: Any, data: dict[str, Any]) -> Block | None:
+def _parse_block(kind: Any, data: dict[str, Any]) -> Block | None:
     """A part as a block; None where it is of no known type."""
     match kind:
         case "text":
@@ -106,32 +108,32 @@ def _block(kind: Any, data: dict[str, Any]) -> Block | None:
             signature = {"signature": data["signature"]} if isinstance(data.get("signature"), str) else {}
             return {"type": "thinking", "thinking": data.get("thinking"), **signature}
         case "tool_call":
-            call = {"type": "tool_use", "id": as_id(data.get("id")), "name": as_id(data.get("name"))}
-            return {**call, "input": input_of(data.get("input"))}
+            call = {"type": "tool_use", "id": parse_id(data.get("id")), "name": parse_id(data.get("name"))}
+            return {**call, "input": parse_arguments(data.get("input"))}
         case "tool_result":
-            result: Block = {"type": "tool_result", "tool_use_id": as_id(data.get("tool_call_id"))}
-            content: Any = as_id(data.get("content"))
+            result: Block = {"type": "tool_result", "tool_use_id": parse_id(data.get("tool_call_id"))}
+            content: Any = parse_id(data.get("content"))
             if isinstance(media := data.get("data"), str) and media:
-                image = _media(as_id(data.get("mime_type")), media)
+                image = _build_media_block(parse_id(data.get("mime_type")), media)
                 content = [*([{"type": "text", "text": content}] if content else []), image]
             return {**result, "content": content, **({"is_error": True} if data.get("is_error") else {})}
         case "image_url":
-            return {"type": "image", "source": {"type": "url", "url": as_id(data.get("url"))}}
+            return {"type": "image", "source": {"type": "url", "url": parse_id(data.get("url"))}}
         case "binary":  # its members have no names of their own in the source
-            return _media(as_id(data.get("MIMEType")), as_id(data.get("Data")))
+            return _build_media_block(parse_id(data.get("MIMEType")), parse_id(data.get("Data")))
     return None
 
 
-def _media(mime: str, data: str) -> Block:
+def _build_media_block(mime: str, data: str) -> Block:
     source = {"type": "base64", "media_type": mime, "data": data}
     return {"type": "image" if mime.startswith("image/") else "document", "source": source}
 
 
-def _usage(about: Mapping[str, Any]) -> Usage | None:
+def _parse_usage(about: Mapping[str, Any]) -> Usage | None:
     """The tokens of a session's row, which are those of its newest request; none right after a summary.
 
     Raises:
         ValueError: a size is none; the message names it.
     """
-    prompt, made = (recorded_tokens(about.get(name), name) for name in ("prompt_tokens", "completion_tokens"))
+    prompt, made = (parse_tokens(about.get(name), name) for name in ("prompt_tokens", "completion_tokens"))
     return Usage(fresh=prompt, output=made) if prompt else None

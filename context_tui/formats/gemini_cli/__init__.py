@@ -7,30 +7,30 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.base import Claim, Format, Found, Scanner
-from context_tui.formats.gemini_cli.places import SUFFIXES, agents_of, info_of, kept
+from context_tui.formats.base import Claim, Format, Scanner, SessionFile
+from context_tui.formats.gemini_cli.places import CHAT_SUFFIXES, build_subagent_info, find_sessions, find_subagent_files
 from context_tui.formats.gemini_cli.shape import (
-    SETUP,
-    GeminiDocument,
-    GeminiLines,
-    content_blocks,
+    SETUP_START,
+    GeminiDocumentShape,
+    GeminiLineShape,
+    find_message_lists,
     is_command,
-    messages_in,
+    parse_content,
 )
-from context_tui.formats.gemini_cli.write import resume_command, write_session
-from context_tui.formats.kit.branches import branch_of
+from context_tui.formats.gemini_cli.write import build_resume_command, write_session
+from context_tui.formats.kit.branches import find_branch
 from context_tui.formats.kit.document_scanner import DocumentContent, DocumentScanner, copy_document
 from context_tui.formats.kit.documents import read_runs
-from context_tui.formats.kit.heads import first_values, head_values, values_at
+from context_tui.formats.kit.heads import parse_first_values, read_first_objects, read_first_values
 from context_tui.formats.kit.line_scanner import (
+    LineContent,
     LineScanner,
-    LinesContent,
     copy_lines,
-    is_all_lines,
-    only_session,
+    is_whole_file,
+    list_only_session,
     parse_object,
 )
-from context_tui.formats.kit.values import as_id, text_in, title_of
+from context_tui.formats.kit.values import extract_text, format_title, parse_id
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 
@@ -49,75 +49,77 @@ class GeminiCliFormat(Format):
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """By what the first object names."""
-        first = next(iter(first_values(head)), None)
+        first = next(iter(parse_first_values(head)), None)
         if isinstance(first, dict) and "sessionId" in first and "projectHash" in first:
             return Claim(95, "a session of Gemini CLI with the hash of its project")
         return None
 
-    def sessions(self, path: Path) -> list[SessionInfo]:
+    def list_sessions(self, path: Path) -> list[SessionInfo]:
         """The session, and those of its sub-agents; these have it as parent."""
-        [main] = only_session(path, self.name)
-        head = next(iter(head_values(path)), {})
+        [main] = list_only_session(path, self.name)
+        head = next(iter(read_first_objects(path)), {})
         if head.get("kind") == "subagent":
-            return [info_of(path, self.name, path.stem, path.parent.name)]
+            return [build_subagent_info(path, self.name, path.stem, path.parent.name)]
         found = [main]
-        for file in agents_of(path, as_id(head.get("sessionId"))):
+        for file in find_subagent_files(path, parse_id(head.get("sessionId"))):
             try:
-                found.append(info_of(file, self.name, file.stem, str(path)))
+                found.append(build_subagent_info(file, self.name, file.stem, str(path)))
             except OSError:
                 continue
         return found
 
-    def unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
+    def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
         """A branch that a rewind left."""
-        return branch_of(main, session_id)
+        return find_branch(main, session_id)
 
-    def scanner(self, path: Path, info: SessionInfo) -> Scanner:
+    def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """A scanner for the session, or for a branch of it."""
         if not _is_document(path):
-            return LineScanner(path, info, GeminiLines, input_includes_cache=True)
+            return LineScanner(path, info, GeminiLineShape, input_includes_cache=True)
         if info.id.startswith("branch-"):
             raise UnreadableSession(f"{path}: unknown session {info.id!r}; it has no branches")
-        return DocumentScanner(path, info, GeminiDocument, runs=lambda file: read_runs(file, messages_in))
+        return DocumentScanner(
+            path, info, GeminiDocumentShape, read_runs=lambda file: read_runs(file, find_message_lists)
+        )
 
-    def called(self, session: Session, call: int) -> SessionInfo | None:
+    def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
         """The session of a sub-agent that a call says it started."""
         facts = session.facts
         own, message = facts.call_id(call), facts.block_message[call]
-        for record in _records(session, message):
+        for record in _read_records(session, message):
             calls = record.get("toolCalls")
             for each in calls if isinstance(calls, list) else ():
-                agent = as_id(each.get("agentId")) if isinstance(each, dict) and each.get("id") == own else ""
+                agent = parse_id(each.get("agentId")) if isinstance(each, dict) and each.get("id") == own else ""
                 if agent:
-                    return self._agent(Path(session.info.path), agent)
+                    return self._find_subagent(Path(session.info.path), agent)
         return None
 
-    def _agent(self, path: Path, agent: str) -> SessionInfo:
-        head = next(iter(head_values(path)), {})
-        for file in agents_of(path, as_id(head.get("sessionId"))):
+    def _find_subagent(self, path: Path, agent: str) -> SessionInfo:
+        head = next(iter(read_first_objects(path)), {})
+        for file in find_subagent_files(path, parse_id(head.get("sessionId"))):
             if agent == file.stem:
-                return info_of(file, self.name, file.stem, str(path))
+                return build_subagent_info(file, self.name, file.stem, str(path))
         raise UnreadableSession(f"{path.name}#{agent}: the file of this sub-agent is not here")
 
-    def listed(self, path: Path) -> bool:
+    def is_standalone(self, path: Path) -> bool:
         """Whether it is no sub-agent's, which stand in a folder of their own among the chats."""
-        return path.suffix not in SUFFIXES or path.parent.parent.name != "chats"
+        return path.suffix not in CHAT_SUFFIXES or path.parent.parent.name != "chats"
 
-    def title(self, path: Path) -> str:
+    def read_title(self, path: Path) -> str:
         """The summary that the program made, else what was typed first."""
         typed = ""
-        for record in head_values(path):
+        for record in read_first_objects(path):
             listed = record.get("messages")
             for holder in (record, record.get("$set")):
                 if isinstance(holder, dict) and isinstance(text := holder.get("summary"), str) and text.strip():
-                    return title_of(text)
+                    return format_title(text)
             for message in listed if isinstance(listed, list) else [record]:
-                typed = typed or _typed(message)
+                typed = typed or _find_typed_text(message)
         return typed
 
-    def kept(self, environ: Mapping[str, str], cwd: Path) -> Iterable[Found]:
+    def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
         """In a folder of chats for each project."""
-        return kept(environ, cwd)
+        return find_sessions(environ, cwd)
 
     def write(self, session: Session, path: Path) -> Losses:
         """Write lines, as since 0.39."""
@@ -125,41 +127,41 @@ class GeminiCliFormat(Format):
 
     def can_copy(self, session: Session) -> bool:
         """Not a branch, which is only some of the file."""
-        return is_all_lines(session) if isinstance(session.content, LinesContent) else not session.info.id
+        return is_whole_file(session) if isinstance(session.content, LineContent) else not session.info.id
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
         """Write the file as it is."""
         if not self.can_copy(session):
             return None
-        return copy_lines(session, path) if isinstance(session.content, LinesContent) else copy_document(session, path)
+        return copy_lines(session, path) if isinstance(session.content, LineContent) else copy_document(session, path)
 
-    def resume(self, session: Session, written: Path, out: Path) -> str:
+    def build_resume_command(self, session: Session, written_session: Path, out_path: Path) -> str:
         """The command that goes on with it, where its project is known."""
-        return resume_command(session, written, out)
+        return build_resume_command(session, written_session, out_path)
 
 
-def _typed(message: Any) -> str:
+def _find_typed_text(message: Any) -> str:
     if not isinstance(message, dict) or message.get("type") != "user":
         return ""
-    text = text_in([block for block in content_blocks(message.get("content")) if block.get("type") == "text"])
+    text = extract_text([block for block in parse_content(message.get("content")) if block.get("type") == "text"])
     begins = text.lstrip()
-    return "" if begins.startswith(SETUP) or is_command(begins) else title_of(text)
+    return "" if begins.startswith(SETUP_START) or is_command(begins) else format_title(text)
 
 
 def _is_document(path: Path) -> bool:
     """Whether a file is one document, not lines: its only object has the messages in it."""
-    values = values_at(path)
+    values = read_first_values(path)
     return len(values) == 1 and isinstance(values[0], dict) and "messages" in values[0]
 
 
-def _records(session: Session, message: int) -> Iterable[dict[str, Any]]:
+def _read_records(session: Session, message: int) -> Iterable[dict[str, Any]]:
     """The records that a message was put together from."""
     content, facts = session.content, session.facts
     for row in facts.records_of(message):
         try:
-            if isinstance(content, LinesContent):
+            if isinstance(content, LineContent):
                 yield parse_object(content.raw(row).encode())
             elif isinstance(content, DocumentContent):
-                yield content.value(row)
+                yield content.decode_element(row)
         except ValueError:
             continue

@@ -7,51 +7,53 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from context_tui.formats.base import Found
-from context_tui.formats.kit.places import entries, files_in, home_folder
+from context_tui.formats.base import SessionFile
+from context_tui.formats.kit.places import find_home_folder, list_entries, list_files
 from context_tui.session.session import SessionInfo
 
-SUFFIXES = (".json", ".jsonl")
-PREFIX = "session-"
-HASH = re.compile("[0-9a-f]{64}")
+CHAT_SUFFIXES = (".json", ".jsonl")
+CHAT_PREFIX = "session-"
+PROJECT_HASH = re.compile("[0-9a-f]{64}")
 
 
-def projects_folder(environ: Mapping[str, str]) -> Path:
+def find_projects_folder(environ: Mapping[str, str]) -> Path:
     """The folder with one for each project."""
     root = environ.get("GEMINI_CLI_HOME")
-    return (Path(root) if root else home_folder(environ)) / ".gemini" / "tmp"
+    return (Path(root) if root else find_home_folder(environ)) / ".gemini" / "tmp"
 
 
-def project_hash(folder: str) -> str:
+def compute_project_hash(folder: str) -> str:
     """What Gemini CLI knows a project by: the hash of its path, which may hold what is no character."""
     return hashlib.sha256(folder.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def kept(environ: Mapping[str, str], cwd: Path) -> Iterator[Found]:
+def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
     """The sessions of every project, whose folder is named after the hash of its path or, newer, after its name.
 
     Where that is a name, whether it is the current project cannot be told for sure without opening a file.
     """
-    hashed = project_hash(str(cwd.absolute()))
+    hashed = compute_project_hash(str(cwd.absolute()))
     slug = re.sub("[^a-z0-9]+", "-", cwd.name.lower()).strip("-")
-    for folder in entries(projects_folder(environ)):
+    for folder in list_entries(find_projects_folder(environ)):
         here = folder.name in (hashed, slug)
-        project = cwd.name if here else folder.name[:8] if HASH.fullmatch(folder.name) else folder.name
-        files = [path for path in files_in(Path(folder.path, "chats"), *SUFFIXES) if path.name.startswith(PREFIX)]
+        project = cwd.name if here else folder.name[:8] if PROJECT_HASH.fullmatch(folder.name) else folder.name
+        files = [
+            path for path in list_files(Path(folder.path, "chats"), *CHAT_SUFFIXES) if path.name.startswith(CHAT_PREFIX)
+        ]
         lines = {path.name for path in files if path.suffix == ".jsonl"}
         for path in files:
             if f"{path.name}l" not in lines:  # one that was gone on with since
-                yield Found(path, project, here)
+                yield SessionFile(path, project, here)
 
 
-def agents_of(path: Path, session_id: str) -> list[Path]:
+def find_subagent_files(path: Path, session_id: str) -> list[Path]:
     """The files of the sub-agents of a session."""
     if not session_id or not re.fullmatch(r"[\w-]+", session_id):
         return []
-    return sorted(files_in(path.parent / session_id, *SUFFIXES))
+    return sorted(list_files(path.parent / session_id, *CHAT_SUFFIXES))
 
 
-def info_of(path: Path, name: str, session_id: str, parent: str) -> SessionInfo:
+def build_subagent_info(path: Path, name: str, session_id: str, parent: str) -> SessionInfo:
     """A sub-agent's session.
 
     Raises:

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from context_tui.formats.gemini_cli.places import PREFIX, project_hash, projects_folder
-from context_tui.formats.gemini_cli.shape import SETUP, SUMMARY, is_command
-from context_tui.formats.kit.heads import head_values
-from context_tui.formats.kit.writing import LOOKS_TYPED, body_as_text, iso_time, write_lines
+from context_tui.formats.gemini_cli.places import CHAT_PREFIX, compute_project_hash, find_projects_folder
+from context_tui.formats.gemini_cli.shape import SETUP_START, SUMMARY_START, is_command
+from context_tui.formats.kit.heads import read_first_objects
+from context_tui.formats.kit.writing import INJECTED_LOSS, convert_body_to_text, format_iso_time, write_lines
 from context_tui.session.blocks import is_block_list
 from context_tui.session.facts import Usage
 from context_tui.session.losses import Losses
@@ -22,22 +22,22 @@ from context_tui.session.values import BlockFlag, MessageFlag
 
 Block = dict[str, Any]
 Record = dict[str, Any]
-END = "</state_snapshot>"
+SUMMARY_END = "</state_snapshot>"
 
 
 def write_session(session: Session, path: Path) -> Losses:
     """Write the metadata and a record for each message; returns what could not be kept as it was."""
     losses = Losses()
-    write_lines(_Writer(session, losses).records(), path)
+    write_lines(_Writer(session, losses).build_records(), path)
     for what, there in (("system prompt is", session.content.system()), ("tool schemas are", session.content.tools())):
         if there:
             losses.add_note(f"the {what} left out; Gemini CLI adds its own")
     return losses
 
 
-def resume_command(session: Session, written: Path, out: Path) -> str:
+def build_resume_command(session: Session, written: Path, out: Path) -> str:
     """Gemini CLI finds a session by its id among the chats of the current project; empty where these are not known."""
-    header = next(iter(head_values(written)), {})
+    header = next(iter(read_first_objects(written)), {})
     own, started = header.get("sessionId"), header.get("startTime")
     if not isinstance(own, str) or not isinstance(started, str):
         return ""
@@ -47,16 +47,16 @@ def resume_command(session: Session, written: Path, out: Path) -> str:
     if out.absolute().parent.name == "chats":
         return resume
     source = Path(session.info.path).absolute().parent
-    chats = source if source.name == "chats" else _chats(session.info.cwd)
+    chats = source if source.name == "chats" else _find_chats_folder(session.info.cwd)
     if chats is None:
         return ""
-    name = f"{PREFIX}{started[:16].replace(':', '-')}-{own[:8]}.jsonl"
+    name = f"{CHAT_PREFIX}{started[:16].replace(':', '-')}-{own[:8]}.jsonl"
     return f"cp -n {shlex.quote(str(out))} {shlex.quote(str(chats / name))} && {resume}"
 
 
-def _chats(cwd: str) -> Path | None:
+def _find_chats_folder(cwd: str) -> Path | None:
     """The chats of a project whose folder is named after its path; None where there are none."""
-    chats = projects_folder(os.environ) / project_hash(cwd) / "chats"
+    chats = find_projects_folder(os.environ) / compute_project_hash(cwd) / "chats"
     return chats if cwd and os.path.isdir(chats) else None
 
 
@@ -68,14 +68,14 @@ class _Writer:
         self._facts = session.facts
         self._usages, self._models = collect_usage(session), collect_models(session)
 
-    def records(self) -> Iterator[Record]:
+    def build_records(self) -> Iterator[Record]:
         """Metadata, and the messages."""
         times = [time for time in self._facts.time if time >= 0]
         yield {
             "sessionId": str(uuid.uuid4()),
-            "projectHash": project_hash(self._session.info.cwd or str(Path.cwd())),
-            "startTime": iso_time(min(times, default=-1)),
-            "lastUpdated": iso_time(max(times, default=-1)),
+            "projectHash": compute_project_hash(self._session.info.cwd or str(Path.cwd())),
+            "startTime": format_iso_time(min(times, default=-1)),
+            "lastUpdated": format_iso_time(max(times, default=-1)),
             "kind": "main",
         }
         context = self._session.context_at()
@@ -93,23 +93,23 @@ class _Writer:
                     answered = {}
                 called = {str(block.get("id")) for block in blocks if block.get("type") == "tool_use"}
                 answered = {own: result for own, result in answered.items() if own in called}
-                yield self._record("gemini", index, **self._reply(index, blocks, answered))
+                yield self._build_record("gemini", index, **self._build_reply(index, blocks, answered))
                 continue
             rest = [block for block in blocks if not self._is_answer(block, answered)]
             self._losses.add("messages with results and text split into two", 0 < len(rest) < len(blocks))
             if rest or not blocks:
-                yield from self._user(index, rest)
+                yield from self._build_user_records(index, rest)
             answered = {}
 
     @staticmethod
     def _is_answer(block: Block, answered: dict[str, Block]) -> bool:
         return block.get("type") == "tool_result" and str(block.get("tool_use_id")) in answered
 
-    def _record(self, kind: str, index: int, **members: Any) -> Record:
-        when = iso_time(self._facts.time[index])
+    def _build_record(self, kind: str, index: int, **members: Any) -> Record:
+        when = format_iso_time(self._facts.time[index])
         return {"id": str(uuid.uuid4()), "timestamp": when, "type": kind, **members}
 
-    def _reply(self, index: int, blocks: list[Block], answered: dict[str, Block]) -> Record:
+    def _build_reply(self, index: int, blocks: list[Block], answered: dict[str, Block]) -> Record:
         """The members of a reply: thoughts, content, and calls with their results."""
         thoughts, content, calls = list[Record](), list[Record](), list[Record]()
         order = [block.get("type") for block in blocks]
@@ -126,30 +126,30 @@ class _Writer:
                 case "text":
                     content.append({"text": block.get("text") or ""})
                 case "tool_use":
-                    calls.append(self._call(index, block, answered.get(str(block.get("id")))))
+                    calls.append(self._build_call(index, block, answered.get(str(block.get("id")))))
                 case other:
                     self._losses.omit(f"blocks of type {other} left out, which Gemini CLI cannot hold", block)
         usage, model = self._usages.get(index), self._models.get(index) or self._facts.model
         return {
             "content": content,
             "thoughts": thoughts,
-            "tokens": _tokens(usage) if usage else None,
+            "tokens": _format_usage(usage) if usage else None,
             **({"model": model} if model else {}),
             **({"toolCalls": calls} if calls else {}),
         }
 
-    def _call(self, index: int, call: Block, result: Block | None) -> Record:
+    def _build_call(self, index: int, call: Block, result: Block | None) -> Record:
         own, name, given = str(call.get("id") or ""), str(call.get("name") or ""), call.get("input")
         arguments = given if isinstance(given, dict) else {}
         if given != arguments:
             self._losses.replace(call, {**call, "input": arguments}, "calls whose arguments are no object")
-        told = {"id": own, "name": name, "args": arguments, "timestamp": iso_time(self._facts.time[index])}
+        told = {"id": own, "name": name, "args": arguments, "timestamp": format_iso_time(self._facts.time[index])}
         if result is None:
             return {**told, "result": None, "status": "cancelled"}
         status = "error" if result.get("is_error") else "success"
-        return {**told, "result": [self._answer(result, name)], "status": status}
+        return {**told, "result": [self._build_function_response(result, name)], "status": status}
 
-    def _answer(self, result: Block, name: str) -> Record:
+    def _build_function_response(self, result: Block, name: str) -> Record:
         """A functionResponse: text as output or error, images beside it, JSON as it is."""
         body, parts = result.get("content"), list[Record]()
         if isinstance(body, dict) and list(body) not in (["output"], ["error"]):
@@ -157,50 +157,52 @@ class _Writer:
         else:
             text: str = ""
             if is_block_list(body) and len(body) != 1:
-                parts = [made for block in body if (made := _part(block))]
+                parts = [made for block in body if (made := _build_part(block))]
                 if len(parts) < len(body):
-                    kept = [block for block in body if _part(block)]
+                    kept = [block for block in body if _build_part(block)]
                     self._losses.replace(result, {**result, "content": kept}, "results whose images cannot be held")
             else:
-                text = body_as_text(result, self._losses)
+                text = convert_body_to_text(result, self._losses)
             response = {"error" if result.get("is_error") else "output": text}
         told: Record = {"id": str(result.get("tool_use_id") or ""), "name": name, "response": response}
         return {"functionResponse": {**told, **({"parts": parts} if parts else {})}}
 
-    def _user(self, index: int, blocks: list[Block]) -> Iterator[Record]:
+    def _build_user_records(self, index: int, blocks: list[Block]) -> Iterator[Record]:
         """What stands in the user's place: results without their call, and texts."""
         results = [block for block in blocks if block.get("type") == "tool_result"]
         if results:
-            yield self._record("user", index, content=[self._answer(result, "unknown") for result in results])
+            yield self._build_record(
+                "user", index, content=[self._build_function_response(result, "unknown") for result in results]
+            )
         texts = [block for block in blocks if block.get("type") != "tool_result"]
         self._losses.add("messages with results and text split into two", bool(results and texts))
         if not texts and results:
             return
         content = list[Record]()
         for block in texts:
-            if made := _part(block):
+            if made := _build_part(block):
                 content.append(made)
             else:
                 kind = block.get("type")
                 self._losses.omit(f"blocks of type {kind} left out, which Gemini CLI cannot hold", block)
         first = next((part for part in content if "text" in part), {"text": ""})
         begins = first["text"].lstrip()
-        if self._facts.flags[index] & MessageFlag.SUMMARY and not begins.startswith(SUMMARY):
-            first["text"] = f"{SUMMARY}\n{first['text']}\n{END}"
+        if self._facts.flags[index] & MessageFlag.SUMMARY and not begins.startswith(SUMMARY_START):
+            first["text"] = f"{SUMMARY_START}\n{first['text']}\n{SUMMARY_END}"
             self._losses.add("summaries put between the tags that Gemini CLI's stand in")
         elif is_command(begins):
             for block in texts:
-                if _part(block):
+                if _build_part(block):
                     self._losses.omit("blocks of messages left out that begin like a command", block)
             return
-        elif not begins.startswith(SETUP):
+        elif not begins.startswith(SETUP_START):
             rows = self._session.context_at().blocks_of(index)
             marked = sum(bool(self._facts.block_flags[row] & BlockFlag.INJECTED) for row in rows)
-            self._losses.add(LOOKS_TYPED, marked)
-        yield self._record("user", index, content=content)
+            self._losses.add(INJECTED_LOSS, marked)
+        yield self._build_record("user", index, content=content)
 
 
-def _part(block: Block) -> Record | None:
+def _build_part(block: Block) -> Record | None:
     """A text or an image as Gemini has it."""
     source = block.get("source")
     if block.get("type") == "text":
@@ -211,7 +213,7 @@ def _part(block: Block) -> Record | None:
     return None
 
 
-def _tokens(usage: Usage) -> Record:
+def _format_usage(usage: Usage) -> Record:
     """Usage as Google's API tells it: the input has cached tokens in it."""
     told = {"input": usage.context, "output": usage.output, "cached": usage.cache_read, "thoughts": 0, "tool": 0}
     return {**told, "total": usage.context + usage.output}

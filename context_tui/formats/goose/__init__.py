@@ -9,23 +9,23 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.base import WHOLE, Claim, Format, Found, Scanner
+from context_tui.formats.base import ALL_FROM_SOURCE, Claim, Format, Scanner, SessionFile
 from context_tui.formats.goose.shape import GooseShape
 from context_tui.formats.goose.sources import GooseRows, LinesSource
-from context_tui.formats.kit.databases import MAGIC, Database, columns_in, is_database, text
+from context_tui.formats.kit.databases import SQLITE_MAGIC, Database, decode_text, is_database, read_columns
 from context_tui.formats.kit.entry_scanner import EntryScanner
-from context_tui.formats.kit.heads import first_values, head_values
-from context_tui.formats.kit.line_scanner import only_session
-from context_tui.formats.kit.places import ALL, data_home, entries
-from context_tui.formats.kit.row_entries import sessions_with_messages, sizes
-from context_tui.formats.kit.values import as_id, epoch_ms, title_of
+from context_tui.formats.kit.heads import parse_first_values, read_first_objects
+from context_tui.formats.kit.line_scanner import list_only_session
+from context_tui.formats.kit.places import ALL_PROJECTS, find_data_home, list_entries
+from context_tui.formats.kit.row_entries import query_session_sizes, query_sessions_with_messages
+from context_tui.formats.kit.values import format_title, parse_id, parse_time_ms
 from context_tui.session.session import SessionInfo
 
 __all__ = ["GooseFormat"]
 
-OWN_TYPES = frozenset({"toolRequest", "toolResponse", "frontendToolRequest", "conversationCompacted"})
+OWN_CONTENT_TYPES = frozenset({"toolRequest", "toolResponse", "frontendToolRequest", "conversationCompacted"})
 """Types of content that nobody else has."""
-_SIZES = "SELECT session_id, sum(length(CAST(content_json AS BLOB))) FROM messages GROUP BY session_id"
+_SIZES_QUERY = "SELECT session_id, sum(length(CAST(content_json AS BLOB))) FROM messages GROUP BY session_id"
 
 
 class GooseFormat(Format):
@@ -34,30 +34,30 @@ class GooseFormat(Format):
     name: ClassVar[str] = "goose"
     about: ClassVar[str] = "Goose's database (SQLite, read-only), and its session files up to 1.9 (JSONL)"
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".db")
-    from_source: ClassVar[str] = WHOLE
+    from_source: ClassVar[str] = ALL_FROM_SOURCE
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """By the columns of its tables; lines by its first one, or by types of content."""
-        if head.startswith(MAGIC):
-            [columns] = columns_in(path, "messages")
+        if head.startswith(SQLITE_MAGIC):
+            [columns] = read_columns(path, "messages")
             own = {"id", "session_id", "role", "content_json"} <= columns
             return Claim(97, "Goose's tables") if own else None
-        objects = [value for value in first_values(head) if isinstance(value, dict)]
+        objects = [value for value in parse_first_values(head) if isinstance(value, dict)]
         if objects and "working_dir" in objects[0] and ("message_count" in objects[0] or "description" in objects[0]):
             return Claim(90, "a line with the folder and the tokens of a Goose session")
-        return Claim(90, "messages of Goose") if any(map(_is_own, objects)) else None
+        return Claim(90, "messages of Goose") if any(map(_is_goose_message, objects)) else None
 
-    def sessions(self, path: Path) -> list[SessionInfo]:
+    def list_sessions(self, path: Path) -> list[SessionInfo]:
         """The sessions of a database that have messages, always by their own ids; the one of a file."""
         if not is_database(path):
             source = LinesSource(path)
-            source.ids()
-            about = source.about()
-            return only_session(path, self.name, title_of(as_id(about.get("description"))))
+            source.list_ids()
+            about = source.read_metadata()
+            return list_only_session(path, self.name, format_title(parse_id(about.get("description"))))
         with closing(Database(path)) as database:
-            return _sessions(database)
+            return _list_sessions(database)
 
-    def scanner(self, path: Path, info: SessionInfo) -> Scanner:
+    def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """A scanner for one of them."""
         source = GooseRows(Database(path), info.id) if info.id else LinesSource(path)
         scanner = EntryScanner(source, info, GooseShape)
@@ -65,31 +65,31 @@ class GooseFormat(Format):
             raise UnreadableSession(f"{path}: unknown session {info.id!r}, or one without messages")
         return scanner
 
-    def title(self, path: Path) -> str:
+    def read_title(self, path: Path) -> str:
         """The description on the first line of a file, else what was said first."""
-        for value in head_values(path):
+        for value in read_first_objects(path):
             if value.get("description"):
-                return title_of(as_id(value["description"]))
+                return format_title(parse_id(value["description"]))
             content = value.get("content") if value.get("role") == "user" else None
             for part in content if isinstance(content, list) else ():
                 if isinstance(part, dict) and part.get("type") == "text":
-                    return title_of(as_id(part.get("text")))
+                    return format_title(parse_id(part.get("text")))
         return ""
 
-    def kept(self, environ: Mapping[str, str], cwd: Path) -> Iterable[Found]:
+    def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
         """The database, and the files where there is none: it takes them over."""
-        for folder in _folders(environ):
+        for folder in _list_session_folders(environ):
             if os.path.isfile(folder / "sessions.db"):
-                yield Found(folder / "sessions.db", ALL, False)
+                yield SessionFile(folder / "sessions.db", ALL_PROJECTS, False)
             else:
-                for entry in entries(folder):
+                for entry in list_entries(folder):
                     if entry.name.endswith(".jsonl"):
-                        yield Found(Path(entry.path), ALL, False)
+                        yield SessionFile(Path(entry.path), ALL_PROJECTS, False)
 
 
-def _folders(environ: Mapping[str, str]) -> list[Path]:
+def _list_session_folders(environ: Mapping[str, str]) -> list[Path]:
     """Where sessions are: below a root that is named, in the data folder, and on Windows."""
-    folders = [data_home(environ) / "goose" / "sessions"]
+    folders = [find_data_home(environ) / "goose" / "sessions"]
     if root := environ.get("GOOSE_PATH_ROOT"):
         folders.insert(0, Path(root) / "data" / "sessions")
     if roaming := environ.get("APPDATA"):
@@ -97,7 +97,7 @@ def _folders(environ: Mapping[str, str]) -> list[Path]:
     return list(dict.fromkeys(folders))
 
 
-def _is_own(value: dict[str, Any]) -> bool:
+def _is_goose_message(value: dict[str, Any]) -> bool:
     """Whether an object is a message of Goose: by a type of content, or by what only its messages have beside it."""
     content = value.get("content")
     parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
@@ -105,19 +105,19 @@ def _is_own(value: dict[str, Any]) -> bool:
         return False
     metadata = value.get("metadata")
     flags = isinstance(metadata, dict) and ("agentVisible" in metadata or "userVisible" in metadata)
-    return flags or any(str(part.get("type")) in OWN_TYPES for part in parts)
+    return flags or any(str(part.get("type")) in OWN_CONTENT_TYPES for part in parts)
 
 
-def _sessions(database: Database) -> list[SessionInfo]:
+def _list_sessions(database: Database) -> list[SessionInfo]:
     path = str(database.path)
     names = ("id", "name", "description", "working_dir", "updated_at", "created_at")
-    known = sessions_with_messages(database, "sessions", "messages", names)
-    bytes_ = sizes(database, _SIZES)
+    known = query_sessions_with_messages(database, "sessions", "messages", names)
+    bytes_ = query_session_sizes(database, _SIZES_QUERY)
     found = []
     for name, given, description, folder, updated, created in known:
-        title = title_of(text(given)) or title_of(text(description))
-        time = max(epoch_ms(text(updated or created)), 0) / 1000
+        title = format_title(decode_text(given)) or format_title(decode_text(description))
+        time = max(parse_time_ms(decode_text(updated or created)), 0) / 1000
         size = bytes_.get(name, 0)
-        info = SessionInfo(path, "goose", text(name), title, time=time, bytes=size, cwd=text(folder))
-        found.append((epoch_ms(text(created)), info))
+        info = SessionInfo(path, "goose", decode_text(name), title, time=time, bytes=size, cwd=decode_text(folder))
+        found.append((parse_time_ms(decode_text(created)), info))
     return [info for _, info in sorted(found, key=lambda each: (each[0], each[1].id))]

@@ -7,31 +7,33 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from context_tui.formats.kit.databases import plain, text
+from context_tui.formats.kit.databases import decode_text, decode_value
 from context_tui.formats.kit.entry_scanner import Entry
-from context_tui.formats.kit.files import file_stamp, whole_file
-from context_tui.formats.kit.row_entries import RowSource, marks
+from context_tui.formats.kit.files import read_file_stamp, read_whole_file
+from context_tui.formats.kit.row_entries import RowSource, format_placeholders
 from context_tui.session.jsontext import compact_json, find_value_ranges, loads
 
 
 class GooseRows(RowSource):
     """Messages by the second in which they were made, then by id."""
 
-    told = ("total_tokens", "input_tokens", "output_tokens", "working_dir", "description", "name")
+    metadata_columns = ("total_tokens", "input_tokens", "output_tokens", "working_dir", "description", "name")
 
-    def ids(self) -> list[str]:
+    def list_ids(self) -> list[str]:
         """The ids of the messages."""
         order = "created_timestamp, id" if "created_timestamp" in self.columns else "id"
         rows = self.database.query(f"SELECT id FROM messages WHERE session_id = ? ORDER BY {order}", (self.session_id,))
-        return [text(row[0]) for row in rows]
+        return [decode_text(row[0]) for row in rows]
 
-    def ask(self, ids: Sequence[str], longest: int) -> dict[str, Entry]:
+    def query_entries(self, ids: Sequence[str], max_value_bytes: int) -> dict[str, Entry]:
         names = ("id", "role", "content_json", "created_timestamp", "metadata_json")
         wanted = ", ".join(name if name in self.columns else "NULL" for name in names)
         rows = self.database.query(
-            f"SELECT {wanted} FROM messages WHERE id IN ({marks(ids)})", tuple(ids), longest=longest
+            f"SELECT {wanted} FROM messages WHERE id IN ({format_placeholders(ids)})",
+            tuple(ids),
+            max_value_bytes=max_value_bytes,
         )
-        return {text(row[0]): Entry(text(row[0]), (_line(*row[1:]),)) for row in rows}
+        return {decode_text(row[0]): Entry(decode_text(row[0]), (_format_line(*row[1:]),)) for row in rows}
 
 
 class LinesSource:
@@ -42,23 +44,23 @@ class LinesSource:
         self._lines: list[bytes] = []
         self._stamp: Hashable = None
 
-    def stamp(self) -> Hashable:
+    def read_stamp(self) -> Hashable:
         """Time and size of the file."""
-        return file_stamp(self.path)
+        return read_file_stamp(self.path)
 
-    def ids(self) -> list[str]:
+    def list_ids(self) -> list[str]:
         """The numbers of the records, from 1."""
-        stamp = self.stamp()
+        stamp = self.read_stamp()
         if stamp != self._stamp:
-            data = whole_file(self.path)
-            self._lines, self._stamp = [each for line in data.split(b"\n") for each in _records(line)], stamp
+            data = read_whole_file(self.path)
+            self._lines, self._stamp = [each for line in data.split(b"\n") for each in _split_records(line)], stamp
         return [str(number) for number in range(1, len(self._lines) + 1)]
 
-    def entries(self, ids: Sequence[str]) -> list[Entry]:
+    def read_entries(self, ids: Sequence[str]) -> list[Entry]:
         """Records with these numbers."""
         return [Entry(each, (self._lines[int(each) - 1],)) for each in ids if int(each) <= len(self._lines)]
 
-    def about(self) -> Mapping[str, Any]:
+    def read_metadata(self) -> Mapping[str, Any]:
         """What the first line tells, if it is of the session."""
         with suppress(ValueError):
             first = loads(self._lines[0]) if self._lines else None
@@ -67,7 +69,7 @@ class LinesSource:
         return {}
 
 
-def _records(line: bytes) -> list[bytes]:
+def _split_records(line: bytes) -> list[bytes]:
     """The objects on a line: one, or several that were written at once."""
     if not line.strip():
         return []
@@ -76,9 +78,9 @@ def _records(line: bytes) -> list[bytes]:
     return [line]
 
 
-def _line(role: Any, content: Any, created: Any, metadata: Any) -> bytes:
+def _format_line(role: Any, content: Any, created: Any, metadata: Any) -> bytes:
     """A row as the line that it would be."""
-    about = {"role": plain(role), "created": plain(created)}
-    raw = content if isinstance(content, bytes) else compact_json(plain(content))
+    about = {"role": decode_value(role), "created": decode_value(created)}
+    raw = content if isinstance(content, bytes) else compact_json(decode_value(content))
     own = metadata if isinstance(metadata, bytes) and metadata.strip() else b"null"
     return b'%s,"content":%s,"metadata":%s}' % (compact_json(about)[:-1], raw or b"null", own)

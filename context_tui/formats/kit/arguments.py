@@ -10,27 +10,31 @@ from typing import Any
 
 from context_tui.session.jsontext import compact_text, is_nested_deeper, loads
 
-RAW = "_raw"
+RAW_ARGUMENTS_KEY = "_raw"
 
 
-def input_of(arguments: Any) -> dict[str, Any]:
+def parse_arguments(arguments: Any) -> dict[str, Any]:
     """The object that some arguments are."""
     if arguments is None or arguments == "":
         return {}
     if isinstance(arguments, dict):
         return arguments
     if not isinstance(arguments, str):
-        return {RAW: compact_text(arguments)}
+        return {RAW_ARGUMENTS_KEY: compact_text(arguments)}
     try:
         value = loads(arguments)
     except ValueError:
-        return {RAW: arguments}
-    fits = isinstance(value, dict) and list(value) != [RAW] and not is_nested_deeper(value)
-    return value if fits else {RAW: arguments}
+        return {RAW_ARGUMENTS_KEY: arguments}
+    fits = isinstance(value, dict) and list(value) != [RAW_ARGUMENTS_KEY] and not is_nested_deeper(value)
+    return value if fits else {RAW_ARGUMENTS_KEY: arguments}
 
 
-def arguments_of(value: Any) -> str:
+def format_arguments(value: Any) -> str:
     """The arguments that became an input."""
-    if isinstance(value, dict) and list(value) == [RAW] and isinstance(text := value[RAW], str):
+    if (
+        isinstance(value, dict)
+        and list(value) == [RAW_ARGUMENTS_KEY]
+        and isinstance(text := value[RAW_ARGUMENTS_KEY], str)
+    ):
         return text
     return compact_text({} if value is None else value)

@@ -4,7 +4,7 @@ A plain read-only connection to a database in WAL mode leaves a ``-shm`` and a `
 So it is made only where another program has them open; a log that was left or copied is read with its index in memory
 (exclusive mode in a VFS without locks), and a database without a log as the immutable file that it is.
 
-One that is to be changed is opened otherwise: :class:`HeldDatabase`.
+One that is to be changed is opened otherwise: :class:`LockedDatabase`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from pathlib import Path
 from typing import Any
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.kit.files import file_stamp, open_regular
+from context_tui.formats.kit.files import open_regular, read_file_stamp
 
-PATIENCE_S = 20.0
+QUERY_TIMEOUT_S = 20.0
 """How long one question may take; a damaged file can lead in circles."""
 
-LONGEST = 1_000_000_000
+MAX_VALUE_BYTES = 1_000_000_000
 """Bytes of the longest value that SQLite reads."""
 
-MAGIC = b"SQLite format 3\0"
-Row = tuple[Any, ...]
+SQLITE_MAGIC = b"SQLite format 3\0"
+DatabaseRow = tuple[Any, ...]
 
 
 class ValueTooLarge(UnreadableSession):
@@ -51,9 +51,11 @@ class Database:
         self._stamp: tuple[Any, ...] = ()
         self._lock = threading.Lock()
         self._deadline = 0.0
-        weakref.finalize(self, _close, self._open)
+        weakref.finalize(self, _close_connections, self._open)
 
-    def query(self, sql: str, values: Sequence[Any] = (), *, longest: int = LONGEST) -> list[Row]:
+    def query(
+        self, sql: str, values: Sequence[Any] = (), *, max_value_bytes: int = MAX_VALUE_BYTES
+    ) -> list[DatabaseRow]:
         """All rows that a statement gives.
 
         Args:
@@ -65,73 +67,73 @@ class Database:
             UnreadableSession: the database cannot be read.
         """
         with self._lock:
-            self._deadline = time.monotonic() + PATIENCE_S
+            self._deadline = time.monotonic() + QUERY_TIMEOUT_S
             try:
-                connection = self._connection()
-                connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, longest)
+                connection = self._get_connection()
+                connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max_value_bytes)
                 return connection.execute(sql, values).fetchall()
             except (sqlite3.Error, OSError, ValueError, OverflowError) as error:
                 if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_TOOBIG:
                     raise ValueTooLarge(f"{self.path}: holds a value that is too large to read") from None
-                self._forget()
+                self._discard_connections()
                 if _is_busy(error):
                     raise DatabaseLocked(
                         f"{self.path}: is locked by another program; try again when that has finished writing"
                     ) from None
                 raise UnreadableSession(f"{self.path}: cannot be read as a database: {error}") from None
 
-    def columns(self, table: str) -> frozenset[str]:
+    def list_columns(self, table: str) -> frozenset[str]:
         """The columns of a table (not of a view); nothing when there is no such table."""
         if not self.query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)):
             return frozenset()
-        return frozenset(text(row[0]) for row in self.query("SELECT name FROM pragma_table_info(?)", (table,)))
+        return frozenset(decode_text(row[0]) for row in self.query("SELECT name FROM pragma_table_info(?)", (table,)))
 
-    def length(self, table: str, column: str, row_id: int) -> int:
+    def measure_text(self, table: str, column: str, row_id: int) -> int:
         """Bytes of a text, found without reading it; 0 where the row has none there."""
         with self._lock:
             try:
-                with self._connection().blobopen(table, column, row_id, readonly=True) as value:
+                with self._get_connection().blobopen(table, column, row_id, readonly=True) as value:
                     return len(value)
             except (sqlite3.Error, OSError, ValueError, OverflowError):
                 return 0
 
-    def tables(self) -> frozenset[str]:
+    def list_tables(self) -> frozenset[str]:
         """The names of its tables."""
         rows = self.query("SELECT name FROM sqlite_master WHERE type = 'table' LIMIT 1000")
-        return frozenset(text(row[0]) for row in rows)
+        return frozenset(decode_text(row[0]) for row in rows)
 
-    def stamp(self) -> tuple[Any, ...]:
+    def read_stamp(self) -> tuple[Any, ...]:
         """Something that changes whenever the database is written to."""
-        return file_stamp(self._file), file_stamp(self._file + "-wal"), os.path.exists(self._file + "-shm")
+        return read_file_stamp(self._file), read_file_stamp(self._file + "-wal"), os.path.exists(self._file + "-shm")
 
     def close(self) -> None:
         """Give the file back; the next question opens it again."""
         with self._lock:
-            self._forget()
+            self._discard_connections()
 
-    def _is_late(self) -> int:
+    def _has_timed_out(self) -> int:
         return time.monotonic() > self._deadline
 
-    def _forget(self) -> None:
-        _close(self._open)
+    def _discard_connections(self) -> None:
+        _close_connections(self._open)
 
-    def _connection(self) -> sqlite3.Connection:
-        stamp = self.stamp()
+    def _get_connection(self) -> sqlite3.Connection:
+        stamp = self.read_stamp()
         if not self._open or stamp != self._stamp:
-            self._forget()
+            self._discard_connections()
             self._open.append(self._connect())
             self._stamp = stamp
         return self._open[0]
 
     def _connect(self) -> sqlite3.Connection:
         failure: sqlite3.Error | None = None
-        for options, pragma in _ways(self._file):
+        for options, pragma in _list_connection_options(self._file):
             connection = sqlite3.connect(
                 f"{Path(self._file).as_uri()}?mode=ro{options}", uri=True, timeout=2.0, check_same_thread=False
             )
             try:
                 connection.text_factory = bytes
-                connection.set_progress_handler(self._is_late, 100_000)
+                connection.set_progress_handler(self._has_timed_out, 100_000)
                 connection.execute("PRAGMA trusted_schema = OFF")
                 if pragma:
                     connection.execute(pragma)
@@ -144,7 +146,7 @@ class Database:
         raise failure or sqlite3.OperationalError("it cannot be opened")
 
 
-class HeldDatabase(Database):
+class LockedDatabase(Database):
     """A database to be changed, which nobody else has open; it is held until it is closed, in every journal mode.
 
     A connection in WAL mode, even an idle one, keeps a shared lock on the file, so that the exclusive one is refused.
@@ -165,13 +167,13 @@ class HeldDatabase(Database):
             )
             self._open.append(self._held)
             self._held.text_factory = bytes
-            self._held.set_progress_handler(self._is_late, 100_000)
-            self._deadline = time.monotonic() + PATIENCE_S
+            self._held.set_progress_handler(self._has_timed_out, 100_000)
+            self._deadline = time.monotonic() + QUERY_TIMEOUT_S
             for statement in ("PRAGMA trusted_schema = OFF", "PRAGMA locking_mode = EXCLUSIVE", "BEGIN EXCLUSIVE"):
                 self._held.execute(statement)
             self._held.execute("COMMIT")  # the lock stays
         except (sqlite3.Error, OSError, ValueError) as error:
-            self._forget()
+            self._discard_connections()
             if _is_busy(error):
                 raise DatabaseLocked(
                     f"{path}: is in use by another program; quit that and try again; nothing was changed"
@@ -204,12 +206,12 @@ class HeldDatabase(Database):
             yield self._held
             self._held.execute("COMMIT")
         except BaseException as error:
-            self._forget()  # undoes what was not carried out
+            self._discard_connections()  # undoes what was not carried out
             if isinstance(error, sqlite3.Error):
                 raise OSError(str(error)) from None
             raise
 
-    def _connection(self) -> sqlite3.Connection:
+    def _get_connection(self) -> sqlite3.Connection:
         if not self._open:
             raise UnreadableSession(f"{self.path}: is closed")
         return self._held
@@ -219,12 +221,12 @@ def is_database(path: Path) -> bool:
     """Whether a file is an SQLite database, by its first bytes."""
     try:
         with open_regular(path) as file:
-            return file.read(len(MAGIC)) == MAGIC
+            return file.read(len(SQLITE_MAGIC)) == SQLITE_MAGIC
     except OSError:
         return False
 
 
-def columns_in(path: Path, *tables: str) -> list[frozenset[str]]:
+def read_columns(path: Path, *tables: str) -> list[frozenset[str]]:
     """The columns of some tables of a database; nothing of each that is not there, or of what is no database.
 
     Raises:
@@ -232,38 +234,38 @@ def columns_in(path: Path, *tables: str) -> list[frozenset[str]]:
     """
     with closing(Database(path)) as database:
         try:
-            return [database.columns(table) for table in tables]
+            return [database.list_columns(table) for table in tables]
         except DatabaseLocked:
             raise
         except UnreadableSession:
             return [frozenset() for _ in tables]
 
 
-def checksum(row: Iterable[Any], before: int = 0) -> int:
+def compute_checksum(row: Iterable[Any], previous: int = 0) -> int:
     """The checksum of rows that end with *row*, from that of those *before* it."""
     for value in row:
         data = value if isinstance(value, bytes) else repr(value).encode()
-        before = zlib.crc32(data, zlib.crc32(b"%s %d " % (type(value).__name__.encode(), len(data)), before))
-    return before
+        previous = zlib.crc32(data, zlib.crc32(b"%s %d " % (type(value).__name__.encode(), len(data)), previous))
+    return previous
 
 
-def plain(value: Any) -> Any:
+def decode_value(value: Any) -> Any:
     """A column's value, text that was written as bytes as text."""
-    return text(value) if isinstance(value, bytes) else value
+    return decode_text(value) if isinstance(value, bytes) else value
 
 
-def text(value: Any) -> str:
+def decode_text(value: Any) -> str:
     """A column's value as text."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else "" if value is None else str(value)
 
 
-def _ways(file: str) -> list[tuple[str, str]]:
+def _list_connection_options(file: str) -> list[tuple[str, str]]:
     """URI options and a pragma for each way to open a database as it lies there, best first."""
     with open_regular(file) as opened:
         in_wal_mode = opened.read(20)[18:20] == b"\2\2"
     if not in_wal_mode:
         return [("", "")]
-    log = file_stamp(file + "-wal")
+    log = read_file_stamp(file + "-wal")
     if log is None or log[1] == 0:
         return [("&immutable=1", "")]
     alone = ("&vfs=unix-none", "PRAGMA locking_mode = EXCLUSIVE")
@@ -274,6 +276,6 @@ def _is_busy(error: Exception) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
-def _close(connections: list[sqlite3.Connection]) -> None:
+def _close_connections(connections: list[sqlite3.Connection]) -> None:
     while connections:
         connections.pop().close()

@@ -13,27 +13,27 @@ from typing import Any, Protocol, cast
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Advance
 from context_tui.formats.kit.documents import (
-    MESSAGES,
-    Broken,
+    DEFAULT_MESSAGE_LISTS,
+    BrokenElement,
     Element,
-    Lists,
+    MessageLists,
     Run,
     RunFinder,
-    encoded,
+    count_element_bytes,
+    decode_element,
+    encode_run,
+    find_runs,
+    format_element,
+    get_element_text,
     read_runs,
-    runs_in,
-    shown,
-    size_of,
-    text_of,
-    value_of,
 )
-from context_tui.formats.kit.files import file_stamp, open_regular, status_of
-from context_tui.formats.kit.heads import values_at
-from context_tui.formats.kit.limits import too_large
-from context_tui.formats.kit.line_scanner import Placing
-from context_tui.formats.kit.message_builder import MessageBuilder, Part, checking
-from context_tui.formats.kit.rereading import Rereading
-from context_tui.formats.kit.values import text_in, title_of
+from context_tui.formats.kit.files import open_regular, read_file_stamp, read_status
+from context_tui.formats.kit.heads import read_first_values
+from context_tui.formats.kit.limits import format_too_large
+from context_tui.formats.kit.line_scanner import OrderedShape
+from context_tui.formats.kit.message_builder import MessageBuilder, MessagePart, validate_parts
+from context_tui.formats.kit.rereading import BlockReader
+from context_tui.formats.kit.values import extract_text, format_title
 from context_tui.session.losses import format_losses
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.values import RecordKind, Role
@@ -42,23 +42,23 @@ from context_tui.session.values import RecordKind, Role
 class DocumentShape(Protocol):
     """How a format understands a run. One is made for every pass over it.
 
-    It may have ``lists``, the :class:`Lists` that its runs are found by, ``note``, a function of a run that says what a
+    It may have ``lists``, the :class:`MessageLists` that its runs are found by, ``note``, a function of a run that says what a
     user has to know before reading it, and ``title``, one of the text that was asked first, where that begins alike in
     every session.
     """
 
-    def begin(self, run: Run, builder: MessageBuilder) -> None:
+    def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
         """Take what stands beside the message list: model, window, system prompt, tools."""
 
-    def tools(self, run: Run) -> list[dict[str, Any]]:
+    def parse_tools(self, run: Run) -> list[dict[str, Any]]:
         """The run's tool schemas, Anthropic-shaped; none in most files."""
         return []
 
-    def reply(self, run: Run) -> dict[str, Any] | None:
+    def parse_response(self, run: Run) -> dict[str, Any] | None:
         """The logged response as one more element of the list, with its ``usage``; in most files each is in it."""
         return None
 
-    def part(self, value: Any, place: int) -> Part:
+    def parse(self, value: Any, place: int) -> MessagePart:
         """What the element at *place* says.
 
         Raises:
@@ -74,30 +74,30 @@ class DocumentContent:
         elements: list[Element],
         run: Run,
         shape: DocumentShape,
-        part: Callable[[Any, int], Part],
+        parse: Callable[[Any, int], MessagePart],
         builder: MessageBuilder,
-        now: Callable[[Run], bool],
+        has_run: Callable[[Run], bool],
     ) -> None:
         self._elements, self.run, self._shape = elements, run, shape
-        self._builder, self.facts, self._now = builder, builder.facts, now
-        self._part, self._texts = part, Rereading(builder.facts)
+        self._builder, self.facts, self._has_run = builder, builder.facts, has_run
+        self._parse, self._block_reader = parse, BlockReader(builder.facts)
 
     def is_unchanged(self) -> bool:
         """Whether the file still has the run as it was read; there may be more of it."""
-        return self._now(self.run)
+        return self._has_run(self.run)
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
         """Blocks of a message, from every element that it was put together from."""
         places = self.facts.record_place
-        return self._texts.blocks(message, lambda row: self._part(self.value(row), places[row]))
+        return self._block_reader.read_blocks(message, lambda row: self._parse(self.decode_element(row), places[row]))
 
-    def value(self, row: int) -> Any:
+    def decode_element(self, row: int) -> Any:
         """The element of a record that could be read."""
-        return value_of(self._elements[self.facts.record_place[row]])
+        return decode_element(self._elements[self.facts.record_place[row]])
 
     def raw(self, record: int) -> str:
         """An element's own text."""
-        return shown(self._elements[self.facts.record_place[record]])
+        return format_element(self._elements[self.facts.record_place[record]])
 
     def system(self) -> str:
         """The system prompt, wherever the request had it."""
@@ -105,19 +105,19 @@ class DocumentContent:
 
     def tools(self) -> list[dict[str, Any]]:
         """Tool schemas, Anthropic-shaped."""
-        return self._builder.tools or self._shape.tools(self.run)
+        return self._builder.tools or self._shape.parse_tools(self.run)
 
 
-Runs = Callable[[Path], list[Run]]
+RunReader = Callable[[Path], list[Run]]
 """How a format reads the message lists in a file: :func:`read_runs`, or one of its own."""
 
 
 class DocumentScanner:
     """A resumable scan of one run of a file; when the file has changed, only what is new is read, if that can be.
 
-    ``runs`` finds the message lists, and ``others`` are files or folders that a session is told in as well, which the
-    shape and ``runs`` look at: where there are any, a change means reading all of it again; and so it does where
-    elements are understood by what stands behind them (``ahead``).
+    ``read_runs`` finds the message lists, and ``related_files`` are files or folders that a session is told in as well, which the
+    shape and ``read_runs`` look at: where there are any, a change means reading all of it again; and so it does where
+    elements are understood by what stands behind them (``needs_lookahead``).
     """
 
     def __init__(
@@ -126,15 +126,15 @@ class DocumentScanner:
         info: SessionInfo,
         shape: Callable[[], DocumentShape],
         *,
-        runs: Runs | None = None,
-        others: Sequence[Path] = (),
-        ahead: bool = False,
+        read_runs: RunReader | None = None,
+        related_files: Sequence[Path] = (),
+        needs_lookahead: bool = False,
     ) -> None:
         self._path, self._info, self._new_shape = path, info, shape
-        self._reads_on = not others and not ahead
-        self._read_runs, self.others = runs or runs_by(shape), tuple(others)
+        self._is_resumable = not related_files and not needs_lookahead
+        self._read_runs, self.related_files = read_runs or make_run_reader(shape), tuple(related_files)
         self._stamp: tuple[tuple[int, int] | None, ...] = ()
-        self._load(self._read())
+        self._start_run(self._read_run_and_stamp())
 
     @property
     def progress(self) -> float:
@@ -144,63 +144,63 @@ class DocumentScanner:
     def advance(self, budget_s: float | None = None) -> Advance:
         """Read on for about *budget_s* seconds, or to the end when None."""
         deadline = None if budget_s is None else time.monotonic() + budget_s
-        restarted = self._next == len(self._elements) and self._stamp != self._stamp_now() and self._reload()
+        restarted = self._next == len(self._elements) and self._stamp != self._read_stamp() and self._reload()
         before = 0 if restarted else len(self._builder.facts)
         while self._next < len(self._elements):
-            self._take(self._next)
+            self._scan_element(self._next)
             self._next += 1
             if deadline is not None and time.monotonic() >= deadline:
                 break
         facts, end = self._builder.facts, self._next == len(self._elements)
         if end and len(facts.record_kind) and not any(kind != RecordKind.PROBLEM for kind in facts.record_kind):
             raise UnreadableSession(f"{self._path}: none of its records can be read: {facts.problems[0].what}")
-        changed = self._builder.first_changed(before)
+        changed = self._builder.pop_first_changed(before)
         return Advance(len(facts) - before, 0 if restarted else changed, end)
 
     def session(self) -> Session:
         """A view of what has been read so far."""
-        content = DocumentContent(self._elements, self._run, self._shape, self._part, self._builder, self._still_has)
+        content = DocumentContent(self._elements, self._run, self._shape, self._parse, self._builder, self._has_run)
         return Session(self._builder.facts, content, self._info, len(self._builder.facts))
 
-    def _take(self, place: int) -> None:
+    def _scan_element(self, place: int) -> None:
         element, where = self._elements[place], f"element {place}"
-        size = size_of(element)
-        if what := too_large(size):
+        size = count_element_bytes(element)
+        if what := format_too_large(size):
             self._builder.add_problem(place, size, where, what)
             return
         try:
-            value = value_of(element)
-            part = self._part(value, place)
-            if self._placed:
-                part = self._placed(value, part)
+            value = decode_element(element)
+            part = self._parse(value, place)
+            if self._resolve_in_order:
+                part = self._resolve_in_order(value, part)
         except ValueError as error:
             self._builder.add_problem(place, size, where, str(error))
         else:
             self._builder.add(part, place, size, where)
 
-    def _still_has(self, run: Run) -> bool:
+    def _has_run(self, run: Run) -> bool:
         """Whether the file begins with what *run* was: its elements (but for a torn one), and what stands beside."""
-        now, torn = self._run_now(), bool(run.elements) and isinstance(run.elements[-1], Broken)
+        now, torn = self._read_run(), bool(run.elements) and isinstance(run.elements[-1], BrokenElement)
         known = run.elements[: len(run.elements) - torn]
-        if [*map(text_of, now.elements[: len(known)])] != [*map(text_of, known)]:
+        if [*map(get_element_text, now.elements[: len(known)])] != [*map(get_element_text, known)]:
             return False
-        (system, *others), (system_now, *others_now) = map(self._beside, (run, now))
+        (system, *others), (system_now, *others_now) = map(self._read_out_of_band, (run, now))
         return system == system_now and all(old in (None, new) for old, new in zip(others, others_now, strict=True))
 
-    def _beside(self, run: Run) -> tuple[Any, ...]:
+    def _read_out_of_band(self, run: Run) -> tuple[Any, ...]:
         """What a run has besides its elements: system prompt and tools; model and response, which may come later."""
         shape, builder = self._new_shape(), MessageBuilder()
-        shape.begin(run, builder)
-        return (builder.system, shape.tools(run)), builder.facts.model, shape.reply(run)
+        shape.read_metadata(run, builder)
+        return (builder.system, shape.parse_tools(run)), builder.facts.model, shape.parse_response(run)
 
-    def _stamp_now(self) -> tuple[tuple[int, int] | None, ...]:
-        return tuple(map(file_stamp, (self._path, *self.others)))
+    def _read_stamp(self) -> tuple[tuple[int, int] | None, ...]:
+        return tuple(map(read_file_stamp, (self._path, *self.related_files)))
 
-    def _read(self) -> Run:
-        self._stamp = self._stamp_now()
-        return self._run_now()
+    def _read_run_and_stamp(self) -> Run:
+        self._stamp = self._read_stamp()
+        return self._read_run()
 
-    def _run_now(self) -> Run:
+    def _read_run(self) -> Run:
         runs = self._read_runs(self._path)
         number = int(self._info.id or 0) if (self._info.id or "0").isdecimal() else -1
         if number < 0 and len(runs) == 1:  # the id names the file among others
@@ -209,81 +209,83 @@ class DocumentScanner:
             raise UnreadableSession(f"{self._path}: unknown session {self._info.id!r}")
         return runs[number]
 
-    def _load(self, run: Run) -> None:
+    def _start_run(self, run: Run) -> None:
         self._run, self._shape, self._builder = run, self._new_shape(), MessageBuilder()
-        self._part = checking(self._shape.part)
-        self._placed = self._shape.placed if isinstance(self._shape, Placing) else None
-        self._elements, self._next = _with_reply(run, self._shape), 0
-        self._shape.begin(run, self._builder)
+        self._parse = validate_parts(self._shape.parse)
+        self._resolve_in_order = self._shape.resolve_in_order if isinstance(self._shape, OrderedShape) else None
+        self._elements, self._next = _append_response(run, self._shape), 0
+        self._shape.read_metadata(run, self._builder)
 
     def _reload(self) -> bool:
         """Read a file again that has changed; whether the scan has to start again."""
         try:
-            run = self._read()
+            run = self._read_run_and_stamp()
         except UnreadableSession:  # caught in the middle of being written: what was read still stands
             return False
-        elements = _with_reply(run, self._shape)
-        if self._reads_on and [*map(text_of, elements[: self._next])] == [*map(text_of, self._elements)]:
+        elements = _append_response(run, self._shape)
+        if self._is_resumable and [*map(get_element_text, elements[: self._next])] == [
+            *map(get_element_text, self._elements)
+        ]:
             self._run, self._elements = run, elements
             return False
-        self._load(run)
+        self._start_run(run)
         return True
 
 
-def _with_reply(run: Run, shape: DocumentShape) -> list[Element]:
+def _append_response(run: Run, shape: DocumentShape) -> list[Element]:
     """The elements of a run, and the logged response behind them; an element that is the response gets its usage."""
-    reply = shape.reply(run)
+    reply = shape.parse_response(run)
     if reply is None:
         return run.elements
     if run.elements:
         try:
-            last = value_of(run.elements[-1])
-            if isinstance(last, dict) and shape.part(last, -1).blocks == shape.part(reply, -1).blocks:
+            last = decode_element(run.elements[-1])
+            if isinstance(last, dict) and shape.parse(last, -1).blocks == shape.parse(reply, -1).blocks:
                 return [*run.elements[:-1], {**reply, **last}]
         except ValueError:
             pass
     return [*run.elements, reply]
 
 
-def lists_of(shape: Callable[[], DocumentShape]) -> Lists:
+def get_message_lists(shape: Callable[[], DocumentShape]) -> MessageLists:
     """What the runs of a format are found by."""
-    return cast(Lists, getattr(shape, "lists", MESSAGES))
+    return cast(MessageLists, getattr(shape, "lists", DEFAULT_MESSAGE_LISTS))
 
 
-def runs_by(shape: Callable[[], DocumentShape]) -> Runs:
+def make_run_reader(shape: Callable[[], DocumentShape]) -> RunReader:
     """How the message lists of a format are read that has no way of its own."""
-    return lambda path: read_runs(path, partial(runs_in, lists=lists_of(shape)))
+    return lambda path: read_runs(path, partial(find_runs, lists=get_message_lists(shape)))
 
 
-def _note_of(shape: Callable[[], DocumentShape], run: Run) -> str:
+def _format_note(shape: Callable[[], DocumentShape], run: Run) -> str:
     note = getattr(shape, "note", None)
     return str(note(run)) if note else ""
 
 
-def documents_in(
-    path: Path, name: str, shape: Callable[[], DocumentShape], *, runs: Runs | None = None
+def list_document_sessions(
+    path: Path, name: str, shape: Callable[[], DocumentShape], *, read_runs: RunReader | None = None
 ) -> list[SessionInfo]:
     """The sessions of a document: its runs, by number, titled with what was said first."""
-    found = (runs or runs_by(shape))(path)
-    status = status_of(path)
+    found = (read_runs or make_run_reader(shape))(path)
+    status = read_status(path)
     return [
         SessionInfo(
             str(path),
             name,
             "" if len(found) == 1 else str(number),
-            title_of_run(run, shape()),
+            find_run_title(run, shape()),
             time=status.st_mtime,
-            bytes=status.st_size if len(found) == 1 else sum(map(size_of, run.elements)),
-            note=run.note or _note_of(shape, run),
+            bytes=status.st_size if len(found) == 1 else sum(map(count_element_bytes, run.elements)),
+            note=run.note or _format_note(shape, run),
         )
         for number, run in enumerate(found)
     ]
 
 
-def title_in_head(path: Path, shape: DocumentShape, find: RunFinder = runs_in) -> str:
+def read_document_title(path: Path, shape: DocumentShape, find_runs: RunFinder = find_runs) -> str:
     """What the first session of a document is about, from its head; empty where that does not tell."""
-    runs = find(values_at(path))
-    return title_of_run(runs[0], shape) if runs else ""
+    runs = find_runs(read_first_values(path))
+    return find_run_title(runs[0], shape) if runs else ""
 
 
 def copy_document(session: Session, path: Path) -> list[str] | None:
@@ -299,19 +301,23 @@ def copy_document(session: Session, path: Path) -> list[str] | None:
         with open_regular(session.info.path) as source, path.open("xb") as out:
             shutil.copyfileobj(source, out)
         return []
-    path.write_bytes(encoded(content.run))
-    broken = sum(isinstance(each, Broken) for each in content.run.elements)
+    path.write_bytes(encode_run(content.run))
+    broken = sum(isinstance(each, BrokenElement) for each in content.run.elements)
     return format_losses(Counter({"records left out that are no JSON": broken} if broken else {}))
 
 
-def title_of_run(run: Run, shape: DocumentShape) -> str:
+def find_run_title(run: Run, shape: DocumentShape) -> str:
     """What was said first in a run that nobody put in; empty where its first elements do not tell."""
-    understood, titled = checking(shape.part), getattr(shape, "title", title_of)
+    understood, titled = validate_parts(shape.parse), getattr(shape, "title", format_title)
     for place, element in enumerate(run.elements[:10]):
         try:
-            part = understood(value_of(element), place)
+            part = understood(decode_element(element), place)
         except ValueError:
             continue
-        if part.role == Role.USER and not (part.results or part.injected) and (said := titled(text_in(part.blocks))):
+        if (
+            part.role == Role.USER
+            and not (part.has_results or part.is_injected)
+            and (said := titled(extract_text(part.blocks)))
+        ):
             return str(said)
     return ""

@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.kit.files import whole_file
-from context_tui.formats.kit.heads import first_values, whole_part
-from context_tui.formats.kit.limits import beginning, too_large
-from context_tui.formats.kit.values import recorded_tokens
+from context_tui.formats.kit.files import read_whole_file
+from context_tui.formats.kit.heads import find_complete_prefix, parse_first_values
+from context_tui.formats.kit.limits import format_beginning, format_too_large
+from context_tui.formats.kit.values import parse_tokens
 from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.jsontext import compact_json, is_nested_deeper, loads, loads_all
 
@@ -31,50 +31,54 @@ that fits the recorded usage wins; without usage the earlier."""
 
 
 @dataclass(frozen=True)
-class Lists:
+class MessageLists:
     """What a format calls its lists of messages (``keys``), and what tells one of its elements.
 
-    An element has one of ``members`` and none of ``never``. ``texts`` says that a text may stand for a list, as the
+    An element has one of ``required_keys`` and none of ``excluded_keys``. ``accepts_text`` says that a text may stand for a list, as the
     content of its only element.
     """
 
     keys: tuple[str, ...] = MESSAGE_KEYS
-    members: tuple[str, ...] = ("role",)
-    never: tuple[str, ...] = MESSAGE_KEYS
-    texts: bool = False
+    required_keys: tuple[str, ...] = ("role",)
+    excluded_keys: tuple[str, ...] = MESSAGE_KEYS
+    accepts_text: bool = False
 
     def is_element(self, element: Element) -> bool:
         """Whether this could be a message, and not a run."""
-        found = members_of(element)
-        if found is None or any(each in found for each in self.never):
+        found = decode_members(element)
+        if found is None or any(each in found for each in self.excluded_keys):
             return False
-        return any(each in found for each in self.members)
+        return any(each in found for each in self.required_keys)
 
-    def of(self, members: dict[str, Element]) -> dict[str, list[Element]]:
+    def find_lists(self, members: dict[str, Element]) -> dict[str, list[Element]]:
         """The message lists among some members, by their names; they may be empty."""
-        return {key: listed for key in self.keys if (listed := self._listed(members.get(key))) is not None}
+        return {key: listed for key in self.keys if (listed := self._parse_list(members.get(key))) is not None}
 
-    def _listed(self, element: Element) -> list[Element] | None:
-        listed = items_of(element)
-        if listed is None and self.texts and isinstance(text := _text(element), str):
+    def _parse_list(self, element: Element) -> list[Element] | None:
+        listed = decode_items(element)
+        if listed is None and self.accepts_text and isinstance(text := _parse_text(element), str):
             return [{"role": "user", "content": text}]
-        return listed if listed is not None and (not listed or any(map(self.is_element, listed[:FIRST]))) else None
+        return (
+            listed
+            if listed is not None and (not listed or any(map(self.is_element, listed[:MAX_CHECKED_ELEMENTS])))
+            else None
+        )
 
 
-MESSAGES = Lists()
-FIRST = 10  # one of so many elements has to be a message, or the list is something else
-WRAPPERS = ("request", "body")
+DEFAULT_MESSAGE_LISTS = MessageLists()
+MAX_CHECKED_ELEMENTS = 10  # one of so many elements has to be a message, or the list is something else
+WRAPPER_KEYS = ("request", "body")
 
-_raw = msgspec.json.Decoder(msgspec.Raw).decode
-_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_decode_raw = msgspec.json.Decoder(msgspec.Raw).decode
+_decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 @dataclass(frozen=True)
-class Broken:
+class BrokenElement:
     """A part of the file that is no message: why, and its text."""
 
-    why: str
+    reason: str
     text: str
 
 
@@ -93,7 +97,7 @@ class Run:
     def get(self, name: str) -> Any:
         """A member's value; None when there is none, or none that can be decoded."""
         try:
-            return value_of(self.members.get(name))
+            return decode_element(self.members.get(name))
         except ValueError:
             return None
 
@@ -102,72 +106,74 @@ RunFinder = Callable[[list[Element]], list[Run]]
 """How a format finds the message lists in the values of a file: one document, or those on its lines."""
 
 
-def value_of(element: Element) -> Any:
+def decode_element(element: Element) -> Any:
     """The value of an element.
 
     Raises:
         ValueError: it is not JSON, or nested too deeply to be worked with.
     """
-    if isinstance(element, Broken):
-        raise ValueError(element.why)
+    if isinstance(element, BrokenElement):
+        raise ValueError(element.reason)
     value = loads(memoryview(element)) if isinstance(element, msgspec.Raw) else element
     if is_nested_deeper(value):
         raise ValueError("nested too deeply")
     return value
 
 
-def text_of(element: Element) -> str:
+def get_element_text(element: Element) -> str:
     """An element's own text."""
-    if isinstance(element, Broken):
+    if isinstance(element, BrokenElement):
         return element.text
     data = bytes(memoryview(element)) if isinstance(element, msgspec.Raw) else compact_json(element)
     return data.decode("utf-8", "replace")
 
 
-def shown(element: Element) -> str:
+def format_element(element: Element) -> str:
     """The text of an element, or the beginning of a long one."""
     if isinstance(element, msgspec.Raw):
         data = memoryview(element)
-        return beginning(data, len(data))
-    return beginning(text_of(element).encode("utf-8", "replace"), size_of(element))
+        return format_beginning(data, len(data))
+    return format_beginning(get_element_text(element).encode("utf-8", "replace"), count_element_bytes(element))
 
 
-def size_of(element: Element) -> int:
+def count_element_bytes(element: Element) -> int:
     """Length of an element's text in bytes."""
-    return len(memoryview(element)) if isinstance(element, msgspec.Raw) else len(text_of(element).encode())
+    return len(memoryview(element)) if isinstance(element, msgspec.Raw) else len(get_element_text(element).encode())
 
 
-def members_of(element: Element) -> dict[str, Element] | None:
+def decode_members(element: Element) -> dict[str, Element] | None:
     """The members of an object, not decoded; None when it is no object."""
     if isinstance(element, msgspec.Raw):
         try:
-            return _members(memoryview(element))
+            return _decode_members(memoryview(element))
         except (ValueError, RecursionError):
             return None
     return element if isinstance(element, dict) else None
 
 
-def items_of(element: Element) -> list[Element] | None:
+def decode_items(element: Element) -> list[Element] | None:
     """The elements of an array, not decoded; None when it is no array."""
     if isinstance(element, msgspec.Raw):
         try:
-            return _items(memoryview(element))
+            return _decode_items(memoryview(element))
         except (ValueError, RecursionError):
             return None
     return element if isinstance(element, list) else None
 
 
-def encoded(run: Run) -> bytes:
+def encode_run(run: Run) -> bytes:
     """A run as a JSON document of its own, its elements as they are; those that are no JSON are left out."""
-    listed = b",".join(_bytes_of(each) for each in run.elements if not isinstance(each, Broken))
+    listed = b",".join(_encode_element(each) for each in run.elements if not isinstance(each, BrokenElement))
     if not run.key:
         return b"[%s]\n" % listed
-    beside = {name: _bytes_of(value) for name, value in run.members.items() if not isinstance(value, Broken)}
+    beside = {
+        name: _encode_element(value) for name, value in run.members.items() if not isinstance(value, BrokenElement)
+    }
     members = {**beside, run.key: b"[%s]" % listed}
     return b"{%s}\n" % b",".join(b"%s:%s" % (compact_json(name), value) for name, value in members.items())
 
 
-def _bytes_of(element: Element) -> bytes:
+def _encode_element(element: Element) -> bytes:
     """An element as JSON in UTF-8; what UTF-8 cannot hold is escaped."""
     if isinstance(element, msgspec.Raw):
         return bytes(memoryview(element))
@@ -177,118 +183,122 @@ def _bytes_of(element: Element) -> bytes:
         return json.dumps(element, separators=(",", ":")).encode()
 
 
-def read_runs(path: Path, find: RunFinder | None = None) -> list[Run]:
-    """The message lists in a file, in its order, as *find* tells them from its values (default: :func:`runs_in`).
+def read_runs(path: Path, finder: RunFinder | None = None) -> list[Run]:
+    """The message lists in a file, in its order, as *find* tells them from its values (default: :func:`find_runs`).
 
     Raises:
         UnreadableSession: it cannot be read, or there is none in it.
     """
-    data = whole_file(path)
+    data = read_whole_file(path)
     try:
-        values, torn = _values(data)
+        values, torn = _parse_values(data)
     except ValueError as error:
         raise UnreadableSession(f"{path}: not valid JSON: {error}") from None
-    runs = (find or runs_in)(values)
+    runs = (finder or find_runs)(values)
     if not runs:
         raise UnreadableSession(f"{path}: holds no list of messages")
     if torn is not None:
         elements = runs[-1].elements
-        if elements and text_of(elements[-1]).encode() not in data:  # as much of one as the cut has left
+        if elements and get_element_text(elements[-1]).encode() not in data:  # as much of one as the cut has left
             elements.pop()
-        elements.append(Broken("the file is cut off here", torn))
+        elements.append(BrokenElement("the file is cut off here", torn))
     return runs
 
 
-def preview(head: bytes, lists: Lists = MESSAGES) -> Run | None:
+def read_head_run(head: bytes, lists: MessageLists = DEFAULT_MESSAGE_LISTS) -> Run | None:
     """The first message list in the head of a file, as far as the head goes."""
-    return next(iter(runs_in(first_values(head), lists)), None)
+    return next(iter(find_runs(parse_first_values(head), lists)), None)
 
 
-def _values(data: bytes) -> tuple[list[Element], str | None]:
+def _parse_values(data: bytes) -> tuple[list[Element], str | None]:
     """The JSON values in a file (one, or those on its lines), and what was left of one that was cut off, if any.
 
     Raises:
         ValueError: there is none.
     """
     try:
-        return [_raw(data)], None
+        return [_decode_raw(data)], None
     except (ValueError, RecursionError):
         pass
     try:
-        if what := too_large(len(data)):  # leniently is slowly, and takes several times its size
+        if what := format_too_large(len(data)):  # leniently is slowly, and takes several times its size
             raise ValueError(what)
         return [loads(data)], None
     except ValueError as error:
         why = error
-    if cut := whole_part(data):
+    if cut := find_complete_prefix(data):
         end, closers = cut
         try:
-            return [_raw(data[:end] + closers)], beginning(memoryview(data)[end:], len(data) - end)
+            return [_decode_raw(data[:end] + closers)], format_beginning(memoryview(data)[end:], len(data) - end)
         except (ValueError, RecursionError):
             raise why from None
     values: list[Element] = []
     for line in data.split(b"\n"):
         try:
-            values.append(_raw(line))
+            values.append(_decode_raw(line))
         except (ValueError, RecursionError):
             try:
                 values.extend(loads_all(line))
             except ValueError as error:
-                values.append(Broken(f"not JSON: {error}", line.decode("utf-8", "replace")))
-    if all(isinstance(value, Broken) for value in values):
+                values.append(BrokenElement(f"not JSON: {error}", line.decode("utf-8", "replace")))
+    if all(isinstance(value, BrokenElement) for value in values):
         raise why
     return values, None
 
 
-def runs_in(values: list[Element], lists: Lists = MESSAGES) -> list[Run]:
+def find_runs(values: list[Element], lists: MessageLists = DEFAULT_MESSAGE_LISTS) -> list[Run]:
     """The message lists in some JSON values. What is none is an unreadable record of the one before it."""
-    if len(values) == 1 and (listed := items_of(values[0])) is not None:
+    if len(values) == 1 and (listed := decode_items(values[0])) is not None:
         values = listed
-    if any(map(lists.is_element, values[:FIRST])):
+    if any(map(lists.is_element, values[:MAX_CHECKED_ELEMENTS])):
         return [Run({}, values)]
     runs: list[Run] = []
     strays: list[Element] = []
     for value in values:
-        if run := _run(value, lists):
+        if run := _parse_run(value, lists):
             runs.append(run)
         else:
-            stray = value if isinstance(value, Broken) else Broken("holds no list of messages", text_of(value))
+            stray = (
+                value
+                if isinstance(value, BrokenElement)
+                else BrokenElement("holds no list of messages", get_element_text(value))
+            )
             (runs[-1].elements if runs else strays).append(stray)
     if runs:
         runs[0].elements[:0] = strays
     return runs
 
 
-def _run(element: Element, lists: Lists) -> Run | None:
+def _parse_run(element: Element, lists: MessageLists) -> Run | None:
     """The message list of a request, wrapped up or not, or of a list that stands for one."""
-    if (listed := items_of(element)) is not None:
-        return Run({}, listed) if any(map(lists.is_element, listed[:FIRST])) else None
-    members = members_of(element)
-    for _ in range(len(WRAPPERS) + 1):
+    if (listed := decode_items(element)) is not None:
+        return Run({}, listed) if any(map(lists.is_element, listed[:MAX_CHECKED_ELEMENTS])) else None
+    members = decode_members(element)
+    for _ in range(len(WRAPPER_KEYS) + 1):
         if members is None:
             return None
-        if found := lists.of(members):
-            key, note = _sent(found, members) if len(found) > 1 else (next(iter(found)), "")
+        if found := lists.find_lists(members):
+            key, note = _choose_sent_list(found, members) if len(found) > 1 else (next(iter(found)), "")
             return Run({name: value for name, value in members.items() if name != key}, found[key], note, key)
-        members = _unwrapped(members)
+        members = _unwrap_log_entry(members)
     return None
 
 
-def _text(element: Element) -> Any:
+def _parse_text(element: Element) -> Any:
     """The value of an element that is a text; None of others."""
     if isinstance(element, msgspec.Raw) and bytes(memoryview(element)[:1]) == b'"':
         try:
-            return value_of(element)
+            return decode_element(element)
         except ValueError:
             return None
     return element if isinstance(element, str) else None
 
 
-def _sent(lists: dict[str, list[Element]], members: dict[str, Element]) -> tuple[str, str]:
+def _choose_sent_list(lists: dict[str, list[Element]], members: dict[str, Element]) -> tuple[str, str]:
     """Which of several message lists was sent, by the tokens that the response records; and why, in words."""
-    sizes = {key: bytes_to_tokens(sum(map(size_of, listed))) for key, listed in lists.items()}
+    sizes = {key: bytes_to_tokens(sum(map(count_element_bytes, listed))) for key, listed in lists.items()}
     about = " and ".join(f"{key} (est. {size:,} tokens)" for key, size in sizes.items())
-    recorded = _recorded_input(members.get("response"))
+    recorded = _parse_input_tokens(members.get("response"))
     if not recorded:
         key = next(iter(lists))
         return key, f"the file holds {about}; {key} is shown, as no usage is recorded"
@@ -296,10 +306,10 @@ def _sent(lists: dict[str, list[Element]], members: dict[str, Element]) -> tuple
     return key, f"the file holds {about}; {key} is shown, as it is closest to the recorded {recorded:,} tokens"
 
 
-def _recorded_input(response: Element) -> int:
+def _parse_input_tokens(response: Element) -> int:
     """Input tokens of a logged response, cached ones included; 0 when it says nothing."""
     try:
-        value = value_of(response)
+        value = decode_element(response)
     except ValueError:
         return 0
     body = value.get("body", value) if isinstance(value, dict) else None
@@ -308,22 +318,22 @@ def _recorded_input(response: Element) -> int:
         return 0
     names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
     try:
-        prompt = recorded_tokens(usage.get("prompt_tokens"), "prompt_tokens")
-        return prompt or sum(recorded_tokens(usage.get(name), name) for name in names)
+        prompt = parse_tokens(usage.get("prompt_tokens"), "prompt_tokens")
+        return prompt or sum(parse_tokens(usage.get(name), name) for name in names)
     except ValueError:
         return 0
 
 
-def _unwrapped(members: dict[str, Element]) -> dict[str, Element] | None:
+def _unwrap_log_entry(members: dict[str, Element]) -> dict[str, Element] | None:
     """What a log entry wraps, as an object or as its text, with what stood beside it (the response, the time)."""
-    key = next((key for key in WRAPPERS if key in members), None)
+    key = next((key for key in WRAPPER_KEYS if key in members), None)
     if key is None:
         return None
     inner = members[key]
     try:
-        if (text := _text(inner)) is not None:
+        if (text := _parse_text(inner)) is not None:
             inner = loads(text)
     except (ValueError, TypeError):
         return None
-    wrapped = members_of(inner)
+    wrapped = decode_members(inner)
     return None if wrapped is None else {**{k: v for k, v in members.items() if k != key}, **wrapped}

@@ -17,28 +17,28 @@ from typing import Any, NamedTuple, Protocol
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Advance
 from context_tui.formats.kit import limits
-from context_tui.formats.kit.branches import BRANCH, LiveBranch
-from context_tui.formats.kit.databases import checksum
-from context_tui.formats.kit.message_builder import MessageBuilder, Part, checking
-from context_tui.formats.kit.rereading import Rereading
+from context_tui.formats.kit.branches import BRANCH_PREFIX, BranchFacts
+from context_tui.formats.kit.databases import compute_checksum
+from context_tui.formats.kit.message_builder import MessageBuilder, MessagePart, validate_parts
+from context_tui.formats.kit.rereading import BlockReader
 from context_tui.session.facts import Branch, Compaction, Epoch, Facts, Usage
 from context_tui.session.session import Session, SessionInfo
 
-BATCH = 64
+BATCH_SIZE = 64
 """Entries that are asked for at once."""
-GONE = "it is listed, and not there"
+MISSING_REASON = "it is listed, and not there"
 """What is wrong with an entry that is not found by its id."""
 
 
 class Entry(NamedTuple):
     """A message by its id: ``texts`` as they were written, that of the message first; None where it is too large.
 
-    ``why`` is what is wrong with one that is known to be no message.
+    ``problem`` is what is wrong with one that is known to be no message.
     """
 
     id: str
     texts: tuple[bytes, ...] | None
-    why: str = ""
+    problem: str = ""
 
     @property
     def size(self) -> int:
@@ -46,53 +46,53 @@ class Entry(NamedTuple):
         return sum(map(len, self.texts or ()))
 
     @property
-    def sum(self) -> int:
+    def checksum(self) -> int:
         """Its checksum."""
-        return checksum((self.id, *(self.texts or ())))
+        return compute_checksum((self.id, *(self.texts or ())))
 
 
-class Source(Protocol):
+class EntrySource(Protocol):
     """Where the entries of a session stand."""
 
     @property
     def path(self) -> Path:
         """The file that is named in errors."""
 
-    def stamp(self) -> Hashable:
+    def read_stamp(self) -> Hashable:
         """Something that changes whenever the session is written to."""
 
-    def ids(self) -> list[str]:
+    def list_ids(self) -> list[str]:
         """The ids of the entries, in the order of the session; each as often as there are entries with it.
 
         Raises:
             UnreadableSession: it cannot be read.
         """
 
-    def entries(self, ids: Sequence[str]) -> list[Entry]:
+    def read_entries(self, ids: Sequence[str]) -> list[Entry]:
         """The entries with these ids, in this order; those that are gone are left out.
 
         Raises:
             UnreadableSession: they cannot be read.
         """
 
-    def about(self) -> Mapping[str, Any]:
+    def read_metadata(self) -> Mapping[str, Any]:
         """What is known of the session beside its entries."""
 
 
 class EntryShape(Protocol):
     """How a format understands entries. One is made for every pass over a session."""
 
-    def part(self, entry: Entry) -> Part:
+    def parse(self, entry: Entry) -> MessagePart:
         """What an entry says; the same whenever it is asked.
 
         Raises:
             ValueError: it is no message.
         """
 
-    def take(self, entry: Entry, part: Part, messages: range, builder: MessageBuilder) -> None:
+    def add_facts(self, entry: Entry, part: MessagePart, messages: range, builder: MessageBuilder) -> None:
         """Note what else is known by an entry that went to these new *messages* (none: to an earlier, or beside)."""
 
-    def end(self, about: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
+    def finish(self, metadata: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
         """Make the facts whole, once every entry was taken; may be asked again when there is more.
 
         Returns:
@@ -103,9 +103,9 @@ class EntryShape(Protocol):
 class EntryContent:
     """Full text of a session from where its entries stand."""
 
-    def __init__(self, read: _Read, facts: Facts) -> None:
-        self.read, self._facts = read, facts
-        self._texts = Rereading(facts)
+    def __init__(self, entry_pass: _EntryPass, facts: Facts) -> None:
+        self.entry_pass, self._facts = entry_pass, facts
+        self._block_reader = BlockReader(facts)
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
         """Blocks of a message, from its entries as they are now.
@@ -113,107 +113,111 @@ class EntryContent:
         Raises:
             UnreadableSession: they are no longer there.
         """
-        return self._texts.blocks(message, self._part)
+        return self._block_reader.read_blocks(message, self._parse_record)
 
-    def entry(self, record: int) -> Entry:
+    def read_entry(self, record: int) -> Entry:
         """The entry of a record, as it is now.
 
         Raises:
             UnreadableSession: it is no longer there.
         """
-        entry = self._now(record)
-        if entry.why == GONE:
-            raise UnreadableSession(f"{self.read.source.path}: message {entry.id} is gone; open it again")
+        entry = self._read_current_entry(record)
+        if entry.problem == MISSING_REASON:
+            raise UnreadableSession(f"{self.entry_pass.source.path}: message {entry.id} is gone; open it again")
         return entry
 
     def raw(self, record: int) -> str:
         """The texts of an entry, or the beginning of long ones."""
-        entry = self._now(record)
+        entry = self._read_current_entry(record)
         if entry.texts is None:
             return f"[{limits.TOO_LARGE}]"
         data = b"\n".join(entry.texts)
-        return limits.beginning(data, len(data))
+        return limits.format_beginning(data, len(data))
 
     def system(self) -> str:
         """The system prompt, where an entry holds it."""
-        return self.read.builder.system
+        return self.entry_pass.builder.system
 
     def tools(self) -> list[dict[str, Any]]:
         """Tool schemas, where entries hold them."""
-        return self.read.builder.tools
+        return self.entry_pass.builder.tools
 
     def is_unchanged(self) -> bool:
         """Whether the entries that were read are still what they were."""
-        return self.read.still_there(self.read.source.ids())
+        return self.entry_pass.is_unchanged(self.entry_pass.source.list_ids())
 
-    def _part(self, record: int) -> Part:
-        entry = self.entry(record)
+    def _parse_record(self, record: int) -> MessagePart:
+        entry = self.read_entry(record)
         try:
-            return self.read.part(entry)
+            return self.entry_pass.parse(entry)
         except ValueError as error:
-            where = f"{self.read.source.path}: message {entry.id}"
+            where = f"{self.entry_pass.source.path}: message {entry.id}"
             raise UnreadableSession(f"{where} has changed since it was read ({error}); open it again") from None
 
-    def _now(self, record: int) -> Entry:
-        return self.read.entries([self.read.ids[self._facts.record_place[record]]])[0]
+    def _read_current_entry(self, record: int) -> Entry:
+        return self.entry_pass.read_entries([self.entry_pass.ids[self._facts.record_place[record]]])[0]
 
 
-class _Read:
-    """What has been read in one pass: ``ids`` are those of all entries, ``sums`` of those that were read."""
+class _EntryPass:
+    """What has been read in one pass: ``list_ids`` are those of all entries, ``checksums`` of those that were read."""
 
-    def __init__(self, source: Source, shape: EntryShape) -> None:
+    def __init__(self, source: EntrySource, shape: EntryShape) -> None:
         self.source, self.shape, self.builder = source, shape, MessageBuilder()
-        self.part = checking(shape.part)
-        self.ids = source.ids()
-        self.sums: list[int] = []
-        self.left: list[set[int]] = []
+        self.parse = validate_parts(shape.parse)
+        self.ids = source.list_ids()
+        self.checksums: list[int] = []
+        self.abandoned: list[set[int]] = []
 
-    def entries(self, ids: Sequence[str]) -> list[Entry]:
+    def read_entries(self, ids: Sequence[str]) -> list[Entry]:
         """The entries with these ids; for one that is not there, that it is not."""
-        found = {entry.id: entry for entry in self.source.entries(ids)}
-        return [found.get(each) or Entry(each, (), GONE) for each in ids]
+        found = {entry.id: entry for entry in self.source.read_entries(ids)}
+        return [found.get(each) or Entry(each, (), MISSING_REASON) for each in ids]
 
-    def take(self, entry: Entry) -> None:
+    def append(self, entry: Entry) -> None:
         """Take the next entry."""
-        place, builder, where = len(self.sums), self.builder, f"message {entry.id}"
-        self.sums.append(entry.sum)
-        if why := entry.why or limits.too_large(entry.size) or ("" if entry.texts is not None else limits.TOO_LARGE):
+        place, builder, where = len(self.checksums), self.builder, f"message {entry.id}"
+        self.checksums.append(entry.checksum)
+        if (
+            why := entry.problem
+            or limits.format_too_large(entry.size)
+            or ("" if entry.texts is not None else limits.TOO_LARGE)
+        ):
             builder.add_problem(place, entry.size, where, why)
             return
         before = len(builder.facts)
         try:
-            part = self.part(entry)
+            part = self.parse(entry)
         except ValueError as error:
             builder.add_problem(place, entry.size, where, str(error))
             return
         builder.add(part, place, entry.size, where)
-        self.shape.take(entry, part, range(before, len(builder.facts)), builder)
+        self.shape.add_facts(entry, part, range(before, len(builder.facts)), builder)
 
-    def still_there(self, ids: Sequence[str]) -> bool:
+    def is_unchanged(self, ids: Sequence[str]) -> bool:
         """Whether the entries of a session, which now has these *ids*, begin with those that were read."""
-        known = len(self.sums)
+        known = len(self.checksums)
         if [*ids[:known]] != self.ids[:known]:
             return False
-        for begin in range(0, known, BATCH):
-            some = self.ids[begin : min(begin + BATCH, known)]
-            if [entry.sum for entry in self.entries(some)] != self.sums[begin : begin + len(some)]:
+        for begin in range(0, known, BATCH_SIZE):
+            some = self.ids[begin : min(begin + BATCH_SIZE, known)]
+            if [entry.checksum for entry in self.read_entries(some)] != self.checksums[begin : begin + len(some)]:
                 return False
         return True
 
 
-class _Chain:
+class _LinearTree:
     """Messages of which each hangs below the one before it, but for the branches that were *left*."""
 
-    turns, replaced = 1, None
-    happened: Mapping[tuple[str, int], int] = {}
+    revision, replaced = 1, None
+    event_positions: Mapping[tuple[str, int], int] = {}
 
-    def __init__(self, left: list[set[int]]) -> None:
-        self._left = left
+    def __init__(self, abandoned: list[set[int]]) -> None:
+        self._abandoned = abandoned
 
-    def left(self) -> list[set[int]]:
-        return self._left
+    def find_abandoned_branches(self) -> list[set[int]]:
+        return self._abandoned
 
-    def parent(self, message: int) -> int:
+    def find_parent(self, message: int) -> int:
         return message - 1
 
 
@@ -223,76 +227,78 @@ class EntryScanner:
     Ids of branches begin with the session's own where it has one: ``SESSION/branch-1``.
     """
 
-    def __init__(self, source: Source, info: SessionInfo, shape: Callable[[], EntryShape]) -> None:
+    def __init__(self, source: EntrySource, info: SessionInfo, shape: Callable[[], EntryShape]) -> None:
         self._source, self._info, self._new_shape = source, info, shape
-        self._ended = False
-        self._stamp = source.stamp()
-        self._read = _Read(source, shape())
+        self._is_finished = False
+        self._stamp = source.read_stamp()
+        self._pass = _EntryPass(source, shape())
 
     @property
     def count(self) -> int:
         """How many entries there are."""
-        return len(self._read.ids)
+        return len(self._pass.ids)
 
     @property
     def progress(self) -> float:
         """Share of the entries that have been read."""
-        return len(self._read.sums) / self.count if self.count else 1.0
+        return len(self._pass.checksums) / self.count if self.count else 1.0
 
     def advance(self, budget_s: float | None = None) -> Advance:
         """Read on for about *budget_s* seconds, or to the end when None."""
         deadline = None if budget_s is None else time.monotonic() + budget_s
-        restarted = self._ended and self._look_again()
-        if self._ended:
+        restarted = self._is_finished and self._refresh()
+        if self._is_finished:
             return Advance(0, None, True)
-        read = self._read
+        read = self._pass
         facts = read.builder.facts
         before = 0 if restarted else len(facts)
-        while len(read.sums) < len(read.ids):
-            some = [*islice(read.ids, len(read.sums), len(read.sums) + BATCH)]
-            for entry in read.entries(some):
-                read.take(entry)
+        while len(read.checksums) < len(read.ids):
+            some = [*islice(read.ids, len(read.checksums), len(read.checksums) + BATCH_SIZE)]
+            for entry in read.read_entries(some):
+                read.append(entry)
             if deadline is not None and time.monotonic() >= deadline:
                 break
-        self._ended = len(read.sums) == len(read.ids)
-        if self._ended:
-            read.left = read.shape.end(self._source.about(), read.builder)
-        changed = read.builder.first_changed(before)
-        return Advance(len(facts) - before, 0 if restarted else changed, self._ended)
+        self._is_finished = len(read.checksums) == len(read.ids)
+        if self._is_finished:
+            read.abandoned = read.shape.finish(self._source.read_metadata(), read.builder)
+        changed = read.builder.pop_first_changed(before)
+        return Advance(len(facts) - before, 0 if restarted else changed, self._is_finished)
 
     def session(self) -> Session:
         """A view of what has been read so far."""
-        builder = self._read.builder
-        own, branch = own_and_branch(self._info.id)
-        facts = LiveBranch(builder.facts, _Chain(self._read.left), replace(self._info, id=branch)).facts()
+        builder = self._pass.builder
+        own, branch = split_branch_id(self._info.id)
+        facts = BranchFacts(
+            builder.facts, _LinearTree(self._pass.abandoned), replace(self._info, id=branch)
+        ).select_facts()
         if own:
             facts.branches = [
                 Branch(f"{own}/{each.id.rpartition('/')[2]}", each.messages, each.requests) for each in facts.branches
             ]
-        return Session(facts, EntryContent(self._read, facts), self._info, len(facts))
+        return Session(facts, EntryContent(self._pass, facts), self._info, len(facts))
 
-    def _look_again(self) -> bool:
+    def _refresh(self) -> bool:
         """Look whether there is more; whether the scan has to start again."""
-        stamp = self._source.stamp()
+        stamp = self._source.read_stamp()
         if stamp == self._stamp:
             return False
-        ids = self._source.ids()
-        self._ended, self._stamp = False, stamp
-        if self._read.still_there(ids):
-            self._read.ids = ids
+        ids = self._source.list_ids()
+        self._is_finished, self._stamp = False, stamp
+        if self._pass.is_unchanged(ids):
+            self._pass.ids = ids
             return False
-        self._read = _Read(self._source, self._new_shape())
+        self._pass = _EntryPass(self._source, self._new_shape())
         return True
 
 
-def compact_anew(facts: Facts, compactions: Iterable[Compaction]) -> None:
+def replace_compactions(facts: Facts, compactions: Iterable[Compaction]) -> None:
     """Take these compactions instead of those that are known."""
     facts.compactions, facts.rewrites, facts.epochs = [], [], [Epoch(0, "start")]
     for compaction in compactions:
         facts.add_compaction(compaction)
 
 
-def use_newest(facts: Facts, usage: Usage, message: int) -> None:
+def replace_usage(facts: Facts, usage: Usage, message: int) -> None:
     """Let *usage* be that of the only request that is known of, the one that *message* answers."""
     time = facts.end_time[message]
     if facts.requests:
@@ -302,14 +308,14 @@ def use_newest(facts: Facts, usage: Usage, message: int) -> None:
         facts.add_request(message, usage, time)
 
 
-def own_and_branch(session_id: str) -> tuple[str, str]:
+def split_branch_id(session_id: str) -> tuple[str, str]:
     """What an id says of a session and of a branch of it: ``SESSION/branch-1``, where either may be missing."""
     own, _, branch = session_id.rpartition("/")
-    return (own, branch) if branch.startswith(BRANCH) else (session_id, "")
+    return (own, branch) if branch.startswith(BRANCH_PREFIX) else (session_id, "")
 
 
-def branch_in(main: SessionInfo, session_id: str, sessions: Sequence[SessionInfo]) -> SessionInfo | None:
+def find_branch_in(main: SessionInfo, session_id: str, sessions: Sequence[SessionInfo]) -> SessionInfo | None:
     """A branch of one of the *sessions* of a file, by its id; None where that is not the id of one."""
-    own, branch = own_and_branch(session_id)
+    own, branch = split_branch_id(session_id)
     known = next((each for each in sessions if each.id == own), None)
     return replace(known, id=session_id, title=branch, parent=main.path) if known and branch else None

@@ -11,7 +11,7 @@ from context_tui.errors import UnreadableSession
 from context_tui.session.jsontext import BOM
 
 
-class Changed(UnreadableSession):
+class FileChanged(UnreadableSession):
     """What was read of a file is not what stands there now: it has become shorter, or is another file."""
 
 
@@ -29,14 +29,14 @@ def open_regular(path: str | Path) -> BinaryIO:
     except FileNotFoundError:
         raise UnreadableSession(f"{path}: no such file") from None
     except (OSError, ValueError) as error:
-        raise unreadable(path, error) from None
+        raise make_unreadable_error(path, error) from None
     if stat.S_ISREG(os.fstat(handle).st_mode):
         return open(handle, "rb")  # whoever asked closes it
     os.close(handle)
     raise UnreadableSession(f"{path}: is not a regular file; copy its content to one")
 
 
-def whole_file(path: str | Path) -> bytes:
+def read_whole_file(path: str | Path) -> bytes:
     """All bytes of a regular file, without a byte order mark.
 
     Raises:
@@ -46,15 +46,15 @@ def whole_file(path: str | Path) -> bytes:
         with open_regular(path) as file:
             return file.read().removeprefix(BOM)
     except OSError as error:
-        raise unreadable(path, error) from None
+        raise make_unreadable_error(path, error) from None
 
 
-def unreadable(path: str | Path, error: Exception) -> UnreadableSession:
+def make_unreadable_error(path: str | Path, error: Exception) -> UnreadableSession:
     """That the system does not let a path be read, and why."""
     return UnreadableSession(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}")
 
 
-def status_of(path: str | Path) -> os.stat_result:
+def read_status(path: str | Path) -> os.stat_result:
     """What the system says of a path.
 
     Raises:
@@ -63,10 +63,10 @@ def status_of(path: str | Path) -> os.stat_result:
     try:
         return os.stat(path)
     except OSError as error:
-        raise unreadable(path, error) from None
+        raise make_unreadable_error(path, error) from None
 
 
-def file_stamp(path: str | Path) -> tuple[int, int] | None:
+def read_file_stamp(path: str | Path) -> tuple[int, int] | None:
     """Time and size of a file, which change when it is written to; None where there is none."""
     try:
         status = os.stat(path)

@@ -10,26 +10,26 @@ from typing import Any, Protocol, runtime_checkable
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Advance
-from context_tui.formats.kit.branches import LiveBranch
-from context_tui.formats.kit.files import status_of
-from context_tui.formats.kit.limits import beginning
+from context_tui.formats.kit.branches import BranchFacts
+from context_tui.formats.kit.files import read_status
+from context_tui.formats.kit.limits import format_beginning
 from context_tui.formats.kit.lines import LineFile, LineReader
-from context_tui.formats.kit.message_builder import MessageBuilder, Part, checking
-from context_tui.formats.kit.rereading import Rereading
+from context_tui.formats.kit.message_builder import MessageBuilder, MessagePart, validate_parts
+from context_tui.formats.kit.rereading import BlockReader
 from context_tui.session.facts import Facts
 from context_tui.session.jsontext import compact_json, is_nested_deeper, loads
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.values import RecordKind
 
 Record = dict[str, Any]
-ELSEWHERE = (1 << 64) - 1
+OTHER_FILE_OFFSET = (1 << 64) - 1
 """The place of a record that stands before those of a file, in another one."""
 
 
 class LineShape(Protocol):
     """How a format understands the records on its lines. One is made for every pass over a file."""
 
-    def part(self, record: Record) -> Part:
+    def parse(self, record: Record) -> MessagePart:
         """What a record says. It is asked again when the text is shown, so it must say the same of the same record.
 
         Raises:
@@ -38,38 +38,38 @@ class LineShape(Protocol):
 
 
 @runtime_checkable
-class Placing(Protocol):
+class OrderedShape(Protocol):
     """A shape of records that also say something by where they stand, among those before them."""
 
-    def placed(self, record: Any, part: Part) -> Part:
+    def resolve_in_order(self, record: Any, part: MessagePart) -> MessagePart:
         """What a record says in its place. It is asked once for each, in their order, and changes no blocks."""
 
 
-class LinesContent:
+class LineContent:
     """Full text of a session, read from the lines of its file when it is asked for."""
 
     def __init__(
         self,
         file: LineFile,
-        part: Callable[[Record], Part],
+        parse: Callable[[Record], MessagePart],
         facts: Facts,
         builder: MessageBuilder,
         first: Record | None = None,
     ) -> None:
         self.file, self.facts, self.first = file, facts, first
         self._system, self._tools = builder.system, builder.tools
-        self._part, self._texts = part, Rereading(facts)
+        self._parse, self._block_reader = parse, BlockReader(facts)
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
         """Blocks of a message, from every record that it was put together from."""
-        return self._texts.blocks(message, lambda row: self._part(self.record(row)))
+        return self._block_reader.read_blocks(message, lambda row: self._parse(self.read_record(row)))
 
     def raw(self, record: int) -> str:
         """A record's own text, or the beginning of a long one."""
-        if self.facts.record_place[record] == ELSEWHERE:
+        if self.facts.record_place[record] == OTHER_FILE_OFFSET:
             data = compact_json(self.first)
-            return beginning(data, len(data))
-        return self.file.shown(self.facts.record_place[record], self.facts.record_length[record])
+            return format_beginning(data, len(data))
+        return self.file.format_line(self.facts.record_place[record], self.facts.record_length[record])
 
     def system(self) -> str:
         """The system prompt, where a record held it."""
@@ -83,11 +83,11 @@ class LinesContent:
         """Whether the file still begins with what was read."""
         return self.file.is_unchanged()
 
-    def record(self, row: int) -> Record:
+    def read_record(self, row: int) -> Record:
         """A record that could be read, as it stands in the file."""
-        if self.first is not None and self.facts.record_place[row] == ELSEWHERE:
+        if self.first is not None and self.facts.record_place[row] == OTHER_FILE_OFFSET:
             return self.first
-        return parse_object(self.file.read(self.facts.record_place[row], self.facts.record_length[row]))
+        return parse_object(self.file.read_range(self.facts.record_place[row], self.facts.record_length[row]))
 
 
 class LineScanner:
@@ -107,13 +107,16 @@ class LineScanner:
         first: Record | None = None,
     ) -> None:
         self._file, self._info, self._first, own = LineFile(path), info, first, shape()
-        self._part, self._placed = checking(own.part), own.placed if isinstance(own, Placing) else None
+        self._parse, self._resolve_in_order = (
+            validate_parts(own.parse),
+            own.resolve_in_order if isinstance(own, OrderedShape) else None,
+        )
         self._builder = MessageBuilder()
         self._builder.facts.input_includes_cache = input_includes_cache
         self._reader = LineReader(self._file, self._builder.facts, parse_object)
-        self._live = LiveBranch(self._builder.facts, self._builder, info)
+        self._live = BranchFacts(self._builder.facts, self._builder, info)
         if first is not None:
-            self._take(first, ELSEWHERE, 0)
+            self._append_record(first, OTHER_FILE_OFFSET, 0)
 
     @property
     def progress(self) -> float:
@@ -124,28 +127,28 @@ class LineScanner:
         """Read on for about *budget_s* seconds, or to the end when None."""
         deadline = None if budget_s is None else time.perf_counter() + budget_s
         facts, before = self._builder.facts, len(self._builder.facts)
-        end = self._reader.advance(self._take, deadline)
+        end = self._reader.advance(self._append_record, deadline)
         if end and not any(kind != RecordKind.PROBLEM for kind in facts.record_kind):
             raise UnreadableSession(f"{self._file.path}: holds no known record")
-        changed = self._live.first_changed(self._builder.first_changed(before))
+        changed = self._live.find_first_changed(self._builder.pop_first_changed(before))
         return Advance(len(facts) - before, changed, end)
 
     def session(self) -> Session:
         """A view of what has been read so far."""
-        facts = self._live.facts()
+        facts = self._live.select_facts()
         return Session(
-            facts, LinesContent(self._file, self._part, facts, self._builder, self._first), self._info, len(facts)
+            facts, LineContent(self._file, self._parse, facts, self._builder, self._first), self._info, len(facts)
         )
 
-    def _take(self, record: Record, place: int, length: int) -> None:
+    def _append_record(self, record: Record, place: int, length: int) -> None:
         try:
-            part = self._part(record)
-            if self._placed:
-                part = self._placed(record, part)
+            part = self._parse(record)
+            if self._resolve_in_order:
+                part = self._resolve_in_order(record, part)
         except ValueError as error:
-            self._reader.problem(place, length, str(error))
+            self._reader.add_problem(place, length, str(error))
         else:
-            self._builder.add(part, place, length, self._reader.where)
+            self._builder.add(part, place, length, self._reader.line_label)
 
 
 def parse_object(line: bytes) -> Record:
@@ -162,33 +165,33 @@ def parse_object(line: bytes) -> Record:
     return value
 
 
-def is_all_lines(session: Session) -> bool:
+def is_whole_file(session: Session) -> bool:
     """Whether a session is the main one of a file of lines, and of that alone."""
     content = session.content
-    return isinstance(content, LinesContent) and not session.info.id and content.first is None
+    return isinstance(content, LineContent) and not session.info.id and content.first is None
 
 
 def copy_lines(session: Session, path: Path) -> list[str] | None:
     """Write the lines of the file that *session* is all of, as far as they were read, byte for byte.
 
     Returns:
-        What stays behind, in words; None for a session for which :func:`is_all_lines` does not hold.
+        What stays behind, in words; None for a session for which :func:`is_whole_file` does not hold.
     """
     content = session.content
-    if not isinstance(content, LinesContent) or not is_all_lines(session):
+    if not isinstance(content, LineContent) or not is_whole_file(session):
         return None
     places, lengths = content.facts.record_place, content.facts.record_length
     with path.open("xb") as out:
-        content.file.copy(max(map(sum, zip(places, lengths, strict=True)), default=0), out)
+        content.file.copy_to(max(map(sum, zip(places, lengths, strict=True)), default=0), out)
         left = os.stat(content.file.descriptor).st_size - out.tell()
     return [f"not in the copy: {left:,} bytes at the end of the file that were not read"] if left else []
 
 
-def only_session(path: Path, format_name: str, title: str = "") -> list[SessionInfo]:
-    """The one session of a file, as :meth:`Format.sessions` gives it.
+def list_only_session(path: Path, format_name: str, title: str = "") -> list[SessionInfo]:
+    """The one session of a file, as :meth:`Format.list_sessions` gives it.
 
     Raises:
         UnreadableSession: the file cannot be read.
     """
-    status = status_of(path)
+    status = read_status(path)
     return [SessionInfo(str(path), format_name, "", title or path.stem, time=status.st_mtime, bytes=status.st_size)]

@@ -16,32 +16,32 @@ from pathlib import Path
 from typing import BinaryIO, Generic, TypeVar
 
 from context_tui.formats.kit import limits
-from context_tui.formats.kit.files import Changed, open_regular, unreadable
+from context_tui.formats.kit.files import FileChanged, make_unreadable_error, open_regular
 from context_tui.session.facts import Facts, Problem
 from context_tui.session.jsontext import find_value_ranges
 from context_tui.session.values import RecordKind
 
-STEP = 8 << 20
+STEP_BYTES = 8 << 20
 """Bytes that are looked through in one go: a longer line is searched for its end step by step, so that reading can be
 stopped.
 """
-LARGEST_HERE = 64 << 20
+MAX_LOCAL_RETRY_BYTES = 64 << 20
 """Bytes of the largest record that is tried in this process where another one that was given it could not decode it."""
 
-SEARCHED = 32 << 20
+MAX_SEARCHED_BYTES = 32 << 20
 """Bytes at the start of a file that are searched for what only a few of its lines hold."""
 
-TAIL = 256
+TAIL_BYTES = 256
 """Bytes before where reading went on that are looked at again when a file has grown: it may have been written anew."""
 
 R = TypeVar("R")
-Take = Callable[[R, int, int], Iterator[bool] | None]
+RecordHandler = Callable[[R, int, int], Iterator[bool] | None]
 """Takes a record, with the place and length in bytes of its text; in steps, where it takes long."""
-TakeLarge = Callable[[int, int], Iterator[bool]]
+LargeRecordHandler = Callable[[int, int], Iterator[bool]]
 """Takes in steps what has that place and length, and would take long to decode; ValueError where it cannot."""
 FastPath = Callable[[bytes | mmap.mmap, int], tuple[int, int]]
 """Takes in a few usual lines from a place on; gives where it stopped, and how many it took."""
-FEW = 16
+FAST_PATH_LINES = 16
 """Lines that a fast path takes at most: then it is looked whether time is up."""
 
 
@@ -62,7 +62,7 @@ class LineFile:
         try:
             self.refresh()
         except OSError as error:
-            raise unreadable(path, error) from None
+            raise make_unreadable_error(path, error) from None
 
     @property
     def descriptor(self) -> int:
@@ -78,12 +78,12 @@ class LineFile:
         status = os.fstat(self._file.fileno())
         size = status.st_size
         if size < self.size:
-            raise self._shorter()
+            raise self._make_shrunk_error()
         if self._is_replaced(status):
-            raise Changed(f"{self.path}: another file has taken its place; open it again")
+            raise FileChanged(f"{self.path}: another file has taken its place; open it again")
         if size != self.size:
             if self._end and os.pread(self._file.fileno(), len(self._end), self._read - len(self._end)) != self._end:
-                raise Changed(f"{self.path}: was written anew since it was read; open it again")
+                raise FileChanged(f"{self.path}: was written anew since it was read; open it again")
             self.data = mmap.mmap(self._file.fileno(), size, access=mmap.ACCESS_READ)
             self.size = size
 
@@ -94,11 +94,11 @@ class LineFile:
         except OSError:
             return False
 
-    def shown(self, start: int, length: int) -> str:
+    def format_line(self, start: int, length: int) -> str:
         """The text of a line, or the beginning of a long one."""
-        return limits.beginning(self.read(start, min(length, limits.MOST_RAW)), length)
+        return limits.format_beginning(self.read_range(start, min(length, limits.MAX_RAW_BYTES)), length)
 
-    def read(self, start: int, length: int) -> bytes:
+    def read_range(self, start: int, length: int) -> bytes:
         """Bytes that were seen before, read anew: to touch what a map has lost would end the process.
 
         Raises:
@@ -106,21 +106,21 @@ class LineFile:
         """
         found = os.pread(self._file.fileno(), length, start)
         if len(found) < length:
-            raise self._shorter()
+            raise self._make_shrunk_error()
         return found
 
-    def copy(self, end: int, out: BinaryIO) -> None:
+    def copy_to(self, end: int, out: BinaryIO) -> None:
         """Append what was read up to *end* to another file, with the blank space behind it.
 
         Raises:
             Changed: it is no longer there.
         """
-        for start in range(0, end, STEP):
-            out.write(self.read(start, min(STEP, end - start)))
-        behind = self.read(end, min(max(self._read - end, 0), STEP))
+        for start in range(0, end, STEP_BYTES):
+            out.write(self.read_range(start, min(STEP_BYTES, end - start)))
+        behind = self.read_range(end, min(max(self._read - end, 0), STEP_BYTES))
         out.write(behind[: len(behind) - len(behind.lstrip())])
 
-    def note_read(self, end: int) -> None:
+    def save_fingerprint(self, end: int) -> None:
         """Remember what the file held up to *end*, as it was just read; what was remembered before stays.
 
         To compare the map with the file later would compare the file with itself, as a change in place changes both.
@@ -128,7 +128,7 @@ class LineFile:
         if end > self._read:
             with memoryview(self.data) as data:
                 self._checksum = zlib.crc32(data[self._read : end], self._checksum)
-                self._end = bytes(data[max(end - TAIL, 0) : end])
+                self._end = bytes(data[max(end - TAIL_BYTES, 0) : end])
             self._read = end
 
     def is_unchanged(self) -> bool:
@@ -140,15 +140,15 @@ class LineFile:
         left, checksum = self._read, 0
         try:
             with open_regular(self.path) as file:
-                while left and (data := file.read(min(left, STEP))):
+                while left and (data := file.read(min(left, STEP_BYTES))):
                     checksum = zlib.crc32(data, checksum)
                     left -= len(data)
         except OSError as error:
-            raise unreadable(self.path, error) from None
+            raise make_unreadable_error(self.path, error) from None
         return not left and checksum == self._checksum
 
-    def _shorter(self) -> Changed:
-        return Changed(f"{self.path}: is shorter than when it was read; open it again")
+    def _make_shrunk_error(self) -> FileChanged:
+        return FileChanged(f"{self.path}: is shorter than when it was read; open it again")
 
     def close(self) -> None:
         """Give the file back; reading it afterwards is an error."""
@@ -157,27 +157,29 @@ class LineFile:
         self._close()
 
 
-def lines_with(file: LineFile, pattern: re.Pattern[bytes], known: Container[bytes] = ()) -> Iterator[bytes]:
-    """The lines at the start of a file in which a pattern is found, each once; none of more than ``STEP`` bytes.
+def find_matching_lines(
+    file: LineFile, pattern: re.Pattern[bytes], already_found: Container[bytes] = ()
+) -> Iterator[bytes]:
+    """The lines at the start of a file in which a pattern is found, each once; none of more than ``STEP_BYTES`` bytes.
 
     Args:
-        file: of which ``SEARCHED`` bytes are searched.
+        file: of which ``MAX_SEARCHED_BYTES`` bytes are searched.
         pattern: what a line holds.
         known: what the first group of the pattern may be without that the line is given; it may grow meanwhile.
     """
     data, at = file.data, 0
-    while found := pattern.search(data, at, SEARCHED):
-        if found.lastindex and found[1] in known:
+    while found := pattern.search(data, at, MAX_SEARCHED_BYTES):
+        if found.lastindex and found[1] in already_found:
             at = found.end()
             continue
         start = data.rfind(b"\n", 0, found.start()) + 1
-        end = data.find(b"\n", found.end(), start + STEP + 1)
-        if end < 0 and file.size - start <= STEP:
+        end = data.find(b"\n", found.end(), start + STEP_BYTES + 1)
+        if end < 0 and file.size - start <= STEP_BYTES:
             end = file.size
         if end >= 0:
             yield data[start:end]
         else:
-            end = data.find(b"\n", found.end(), SEARCHED)
+            end = data.find(b"\n", found.end(), MAX_SEARCHED_BYTES)
         if end < 0:
             return
         at = end + 1
@@ -208,28 +210,28 @@ class LineReader(Generic[R]):
         return self._offset / self._file.size if self._file.size else 1.0
 
     @property
-    def where(self) -> str:
+    def line_label(self) -> str:
         """The line that is read, in words."""
         return f"line {self._line}"
 
     def advance(
         self,
-        take: Take[R],
+        handle_record: RecordHandler[R],
         deadline: float | None = None,
         fast_path: FastPath | None = None,
-        take_large: TakeLarge | None = None,
+        handle_large_record: LargeRecordHandler | None = None,
     ) -> bool:
         """Read on, at least one step, until the *deadline* of ``time.perf_counter``; whether that was all there is.
 
         Args:
-            take_large: takes lines of more than ``STEP`` bytes, where there is a deadline, so that somebody waits.
+            take_large: takes lines of more than ``STEP_BYTES`` bytes, where there is a deadline, so that somebody waits.
 
         Raises:
             Changed: the file is no longer what was read.
         """
         self._file.refresh()
         if self.torn and self._offset < self._file.size:
-            self._untear()
+            self._drop_torn_line()
         begun = False
         while self._offset < self._file.size:
             if begun and deadline is not None and time.perf_counter() > deadline:
@@ -238,63 +240,69 @@ class LineReader(Generic[R]):
             if fast_path is not None and self._rest is None:
                 self._offset, taken = fast_path(self._file.data, self._offset)
                 self._line += taken
-                if taken == FEW or self._offset >= self._file.size:
+                if taken == FAST_PATH_LINES or self._offset >= self._file.size:
                     continue
-            self._rest = self._rest or self._read(self._offset, take, take_large if deadline is not None else None)
+            self._rest = self._rest or self._read_steps(
+                self._offset, handle_record, handle_large_record if deadline is not None else None
+            )
             if next(self._rest, None) is None:
                 self._rest = None
-        self._file.note_read(self._offset)
+        self._file.save_fingerprint(self._offset)
         return self._offset >= self._file.size
 
-    def problem(self, place: int, length: int, what: str) -> None:
+    def add_problem(self, place: int, length: int, what: str) -> None:
         """Account for a record that cannot be read or understood."""
-        self.note(self._facts.add_record(place, length, RecordKind.PROBLEM), what)
+        self.add_note(self._facts.add_record(place, length, RecordKind.PROBLEM), what)
 
-    def note(self, record: int, what: str) -> None:
+    def add_note(self, record: int, what: str) -> None:
         """Say what is wrong with a record that is accounted for."""
-        self._facts.problems.append(Problem(self.where, what, record))
+        self._facts.problems.append(Problem(self.line_label, what, record))
 
-    def _read(self, start: int, take: Take[R], take_large: TakeLarge | None) -> Iterator[bool]:
+    def _read_steps(
+        self, start: int, handle_record: RecordHandler[R], handle_large_record: LargeRecordHandler | None
+    ) -> Iterator[bool]:
         """Take in the line at *start*, whatever it is, in steps of which each is short; True stands between two."""
         data, size = self._file.data, self._file.size
         searched, end = start, -1
         while end < 0 and searched < size:
-            end = data.find(b"\n", searched, searched + STEP)
-            searched += STEP
+            end = data.find(b"\n", searched, searched + STEP_BYTES)
+            searched += STEP_BYTES
             if end < 0 and searched < size:
-                self._file.note_read(searched)
+                self._file.save_fingerprint(searched)
                 yield True
         whole = end >= 0
         end = end if whole else size
-        if what := limits.too_large(end - start):
+        if what := limits.format_too_large(end - start):
             self.torn = not whole
-            self.problem(start, end - start, what)
-        elif end - start <= STEP:
-            yield from self._read_line(data[start:end], start, whole, take)
+            self.add_problem(start, end - start, what)
+        elif end - start <= STEP_BYTES:
+            yield from self._read_line(data[start:end], start, whole, handle_record)
         elif (data[start : start + 4_096].lstrip() or b"{")[:1] != b"{":  # garbage is not copied
-            self._unreadable(start, end - start, whole, "not a JSON object")
-        elif take_large is None:
-            yield from self._read_line(data[start:end], start, whole, take)
+            self._add_unreadable_line(start, end - start, whole, "not a JSON object")
+        elif handle_large_record is None:
+            yield from self._read_line(data[start:end], start, whole, handle_record)
         else:
             try:
-                yield from take_large(start, end - start)
+                yield from handle_large_record(start, end - start)
             except ValueError as error:
-                if end - start > LARGEST_HERE:
-                    self._unreadable(start, end - start, whole, str(error))
+                if end - start > MAX_LOCAL_RETRY_BYTES:
+                    self._add_unreadable_line(start, end - start, whole, str(error))
                 else:
-                    yield from self._read_line(data[start:end], start, whole, take)
+                    yield from self._read_line(data[start:end], start, whole, handle_record)
         self._line += whole
         self._offset = min(end + 1, size)
 
-    def _read_line(self, line: bytes, start: int, whole: bool, take: Take[R]) -> Iterator[bool]:
+    def _read_line(self, line: bytes, start: int, whole: bool, handle_record: RecordHandler[R]) -> Iterator[bool]:
         try:
             record = self._parse(line)
         except ValueError as error:
-            yield from self._read_odd_line(line, start, whole, take, str(error))
+            yield from self._read_irregular_line(line, start, whole, handle_record, str(error))
         else:
-            yield from take(record, start, len(line)) or ()
+            yield from handle_record(record, start, len(line)) or ()
 
-    def _read_odd_line(self, line: bytes, start: int, whole: bool, take: Take[R], why: str) -> Iterator[bool]:
+    def _read_irregular_line(
+        self, line: bytes, start: int, whole: bool, handle_record: RecordHandler[R], problem: str
+    ) -> Iterator[bool]:
         """A line that is not one record: blank, several values, torn, or broken."""
         if not line.strip():
             return
@@ -304,19 +312,19 @@ class LineReader(Generic[R]):
                 several.append((self._parse(line[begin:end]), start + begin, end - begin))
                 yield True
         except ValueError:
-            self._unreadable(start, len(line), whole, why)
+            self._add_unreadable_line(start, len(line), whole, problem)
             return
         for each in several:
-            yield from take(*each) or ()
+            yield from handle_record(*each) or ()
             yield True
 
-    def _unreadable(self, start: int, length: int, whole: bool, why: str) -> None:
+    def _add_unreadable_line(self, start: int, length: int, whole: bool, problem: str) -> None:
         """A line that holds no record; the last one may only be torn."""
         self.torn = not whole
         torn = "torn last line (still being written, or cut off)"
-        self.problem(start, length, torn if self.torn else f"unreadable line: {why[:120]}")
+        self.add_problem(start, length, torn if self.torn else f"unreadable line: {problem[:120]}")
 
-    def _untear(self) -> None:
+    def _drop_torn_line(self) -> None:
         """Take back the torn last line: the file has grown, so it is read again."""
         problem = self._facts.problems.pop()
         self._offset = self._facts.record_place[problem.raw]

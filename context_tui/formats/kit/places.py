@@ -6,31 +6,31 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-ALL = "all projects"
+ALL_PROJECTS = "all projects"
 """What is said of a database with the sessions of every project."""
 
 
-def home_folder(environ: Mapping[str, str]) -> Path:
+def find_home_folder(environ: Mapping[str, str]) -> Path:
     """The user's home folder, on any system."""
     named = environ.get("HOME") or environ.get("USERPROFILE")
     return Path(named) if named else Path.home()
 
 
-def data_home(environ: Mapping[str, str]) -> Path:
+def find_data_home(environ: Mapping[str, str]) -> Path:
     """The folder of programs' data, as those that follow the XDG rules have it on every system."""
     named = environ.get("XDG_DATA_HOME")
-    return Path(named) if named else home_folder(environ) / ".local" / "share"
+    return Path(named) if named else find_home_folder(environ) / ".local" / "share"
 
 
-def folder_of(environ: Mapping[str, str], name: str, *default: str) -> Path:
+def find_program_folder(environ: Mapping[str, str], name: str, *default: str) -> Path:
     """The folder that the variable *name* holds, ``~`` being the home folder; else *default* below that."""
-    home, value = home_folder(environ), environ.get(name)
+    home, value = find_home_folder(environ), environ.get(name)
     if not value:
         return home.joinpath(*default)
     return home / value[2:] if value.startswith(("~/", "~\\")) else home if value == "~" else Path(value)
 
 
-def entries(folder: str | os.PathLike[str]) -> list[os.DirEntry[str]]:
+def list_entries(folder: str | os.PathLike[str]) -> list[os.DirEntry[str]]:
     """What is in a folder, by name; nothing where it is missing or cannot be read."""
     try:
         with os.scandir(folder) as found:
@@ -39,6 +39,6 @@ def entries(folder: str | os.PathLike[str]) -> list[os.DirEntry[str]]:
         return []
 
 
-def files_in(folder: str | os.PathLike[str], *suffixes: str) -> list[Path]:
+def list_files(folder: str | os.PathLike[str], *suffixes: str) -> list[Path]:
     """The files in a folder whose names end so, by name; none is opened."""
-    return [Path(entry.path) for entry in entries(folder) if entry.name.endswith(suffixes)]
+    return [Path(entry.path) for entry in list_entries(folder) if entry.name.endswith(suffixes)]

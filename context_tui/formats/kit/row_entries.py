@@ -8,66 +8,70 @@ from typing import Any, ClassVar
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.kit import limits
-from context_tui.formats.kit.databases import Database, Row, ValueTooLarge, plain, text
+from context_tui.formats.kit.databases import Database, DatabaseRow, ValueTooLarge, decode_text, decode_value
 from context_tui.formats.kit.entry_scanner import Entry
 
-MOST_READ_FOR_SIZES = 64 << 20
+MAX_SIZED_DATABASE_BYTES = 64 << 20
 """Bytes of a database up to which all of it may be read to tell how large its sessions are."""
 
 
 class RowSource(ABC):
     """The messages of a session that are the rows of ``messages``, with its own in ``sessions``."""
 
-    told: ClassVar[tuple[str, ...]] = ()
+    metadata_columns: ClassVar[tuple[str, ...]] = ()
     """The columns of the session's row that say something of it."""
 
     def __init__(self, database: Database, session_id: str) -> None:
         self.database, self.path, self.session_id = database, database.path, session_id
-        self.columns = database.columns("messages")
+        self.columns = database.list_columns("messages")
 
-    def stamp(self) -> Hashable:
+    def read_stamp(self) -> Hashable:
         """That of the database."""
-        return self.database.stamp()
+        return self.database.read_stamp()
 
     @abstractmethod
-    def ids(self) -> list[str]:
+    def list_ids(self) -> list[str]:
         """The ids of the messages, in their order."""
 
-    def entries(self, ids: Sequence[str]) -> list[Entry]:
+    def read_entries(self, ids: Sequence[str]) -> list[Entry]:
         """Rows with these ids."""
-        return entries_by(ids, self.ask)
+        return query_in_batches(ids, self.query_entries)
 
     @abstractmethod
-    def ask(self, ids: Sequence[str], longest: int) -> dict[str, Entry]:
+    def query_entries(self, ids: Sequence[str], max_value_bytes: int) -> dict[str, Entry]:
         """The rows with these ids by these; *longest* is that of the longest value that is read, in bytes."""
 
-    def about(self) -> Mapping[str, Any]:
+    def read_metadata(self) -> Mapping[str, Any]:
         """What the session's row tells."""
-        columns = self.database.columns("sessions")
-        names = [name for name in self.told if name in columns]
+        columns = self.database.list_columns("sessions")
+        names = [name for name in self.metadata_columns if name in columns]
         if not names or "id" not in columns:
             return {}
         rows = self.database.query(f"SELECT {', '.join(names)} FROM sessions WHERE id = ?", (self.session_id,))
-        return dict(zip(names, map(plain, rows[0]), strict=True)) if rows else {}
+        return dict(zip(names, map(decode_value, rows[0]), strict=True)) if rows else {}
 
 
-def entries_by(ids: Sequence[str], ask: Callable[[Sequence[str], int], dict[str, Entry]]) -> list[Entry]:
+def query_in_batches(
+    ids: Sequence[str], query_entries: Callable[[Sequence[str], int], dict[str, Entry]]
+) -> list[Entry]:
     """The entries with these ids that *ask* finds, given ids and the bytes of the longest value that is read."""
     try:
-        found = ask(ids, limits.LARGEST)
+        found = query_entries(ids, limits.MAX_RECORD_BYTES)
     except ValueTooLarge:
         if len(ids) == 1:
             return [Entry(ids[0], None)]
-        return [entry for each in ids for entry in entries_by([each], ask)]
+        return [entry for each in ids for entry in query_in_batches([each], query_entries)]
     return [found[each] for each in ids if each in found]
 
 
-def marks(ids: Sequence[str]) -> str:
+def format_placeholders(ids: Sequence[str]) -> str:
     """Placeholders for so many values of a statement."""
     return ", ".join("?" * len(ids))
 
 
-def sessions_with_messages(database: Database, table: str, messages: str, names: Sequence[str]) -> list[Row]:
+def query_sessions_with_messages(
+    database: Database, table: str, messages: str, names: Sequence[str]
+) -> list[DatabaseRow]:
     """The rows of a table with sessions for those that have messages in another.
 
     Args:
@@ -76,20 +80,20 @@ def sessions_with_messages(database: Database, table: str, messages: str, names:
     Raises:
         UnreadableSession: there is none.
     """
-    columns = database.columns(table)
+    columns = database.list_columns(table)
     wanted = ", ".join(name if name in columns else "NULL" for name in names)
     rows = database.query(f"SELECT {wanted} FROM {table}") if names[0] in columns else []
     having = {row[0] for row in database.query(f"SELECT DISTINCT session_id FROM {messages}")}
     found = [row for row in rows if row[0] in having]
     listed = {row[0] for row in found}
-    found += [(name, *[None] * (len(names) - 1)) for name in sorted(having - listed, key=text)]
+    found += [(name, *[None] * (len(names) - 1)) for name in sorted(having - listed, key=decode_text)]
     if not found:
         raise UnreadableSession(f"{database.path}: holds no session with messages")
     return found
 
 
-def sizes(database: Database, sql: str) -> dict[bytes | str, int]:
+def query_session_sizes(database: Database, sql: str) -> dict[bytes | str, int]:
     """What *sql* tells of sessions, by id: their bytes, which takes reading it all; nothing of a large database."""
-    if database.path.stat().st_size > MOST_READ_FOR_SIZES:
+    if database.path.stat().st_size > MAX_SIZED_DATABASE_BYTES:
         return {}
     return {row[0]: row[1] for row in database.query(sql) if isinstance(row[1], int)}

@@ -9,13 +9,13 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Advance
 from context_tui.formats.kit import limits
-from context_tui.formats.kit.databases import Database, ValueTooLarge, checksum
-from context_tui.formats.kit.message_builder import MessageBuilder, Part, checking
-from context_tui.formats.kit.rereading import Rereading
+from context_tui.formats.kit.databases import Database, ValueTooLarge, compute_checksum
+from context_tui.formats.kit.message_builder import MessageBuilder, MessagePart, validate_parts
+from context_tui.formats.kit.rereading import BlockReader
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session, SessionInfo
 
-BATCH, BATCH_BYTES = 64, 1 << 20
+BATCH_ROWS, BATCH_BYTES = 64, 1 << 20
 """Rows that are asked for at once, and bytes of these from which on it is one at a time again."""
 
 
@@ -37,7 +37,7 @@ class RowLike(Protocol):
 R = TypeVar("R", bound=RowLike)
 
 
-class TooLarge(NamedTuple):
+class OversizedRow(NamedTuple):
     """A row with a value that is too large to read, in its place among the others."""
 
     id: Any
@@ -47,86 +47,90 @@ class TooLarge(NamedTuple):
 class RowShape(Protocol[R]):
     """How a format understands rows. One is made for every pass over a session.
 
-    ``rows`` is the SELECT of all columns from the table, without conditions; ``session_column`` and ``id_column`` are
+    ``select_sql`` is the SELECT of all columns from the table, without conditions; ``session_column`` and ``id_column`` are
     what it is asked by.
     """
 
-    rows: str
+    select_sql: str
     session_column: str
     id_column: str
 
-    def row(self, values: tuple[Any, ...]) -> R:
+    def parse_row(self, values: tuple[Any, ...]) -> R:
         """A row of what was selected."""
 
-    def part(self, row: R) -> Part:
+    def parse(self, row: R) -> MessagePart:
         """What a row says; the same whenever it is asked."""
 
-    def size(self, row_id: int) -> int:
+    def query_row_size(self, row_id: int) -> int:
         """Bytes of a row, found without reading it; 0 where that is not known."""
 
-    def text(self, row: R) -> str:
+    def format_row(self, row: R) -> str:
         """A row's own texts, for showing a problem."""
 
-    def take(self, row: R, message: int, usage: Usage | None, builder: MessageBuilder) -> None:
+    def add_facts(self, row: R, message: int, usage: Usage | None, builder: MessageBuilder) -> None:
         """Note what else is known by a row that went to *message* (-1: to none), and told this *usage*."""
 
-    def end(self, builder: MessageBuilder) -> None:
+    def finish(self, builder: MessageBuilder) -> None:
         """Make the facts whole, once every row was taken."""
 
 
-class Rows(Generic[R]):
+class RowCursor(Generic[R]):
     """The rows of one session, in batches by id; and whether those that were read are still what they were.
 
-    ``read`` is how many were, ``last`` the id of the last of them.
+    ``read`` is how many were, ``last_id`` the id of the last of them.
     """
 
     def __init__(self, database: Database, shape: RowShape[R], session_id: str) -> None:
         self.database, self._shape, self.session = database, shape, session_id
         where = f"WHERE {shape.session_column} = ? AND {shape.id_column} > ? ORDER BY {shape.id_column} LIMIT ?"
-        self._select = f"{shape.rows} {where}"
+        self._select = f"{shape.select_sql} {where}"
         self._batch = 1
         self.read, self.last, self._checksum = 0, -1, 0
 
-    def count(self) -> int:
+    def count_rows(self) -> int:
         """How many there are."""
-        sql = f"SELECT count(*) FROM ({self._shape.rows} WHERE {self._shape.session_column} = ?)"
+        sql = f"SELECT count(*) FROM ({self._shape.select_sql} WHERE {self._shape.session_column} = ?)"
         found: int = self.database.query(sql, (self.session,))[0][0]
         return found
 
-    def behind(self, last: int) -> Sequence[R | TooLarge]:
+    def read_after(self, last_id: int) -> Sequence[R | OversizedRow]:
         """The next rows behind the one with the id *last*; none at the end."""
         try:
-            found = self.database.query(self._select, (self.session, last, self._batch), longest=limits.LARGEST)
+            found = self.database.query(
+                self._select, (self.session, last_id, self._batch), max_value_bytes=limits.MAX_RECORD_BYTES
+            )
         except ValueTooLarge:
             if self._batch == 1:
-                return [self._too_large(last)]
+                return [self._make_oversized_row(last_id)]
             self._batch = 1  # it is one of them: row by row up to it
-            return self.behind(last)
-        rows = [self._shape.row(values) for values in found]
+            return self.read_after(last_id)
+        rows = [self._shape.parse_row(values) for values in found]
         large = sum(row.size for row in rows) > BATCH_BYTES
-        self._batch = 1 if large else min(2 * self._batch, BATCH)
+        self._batch = 1 if large else min(2 * self._batch, BATCH_ROWS)
         return rows
 
-    def _too_large(self, last: int) -> TooLarge:
+    def _make_oversized_row(self, last_id: int) -> OversizedRow:
         """The row behind the one with the id *last*, which cannot be read."""
-        own = f"{self._shape.rows} WHERE {self._shape.session_column} = ? AND {self._shape.id_column} > ?"
-        row_id = self.database.query(f"SELECT min({self._shape.id_column}) FROM ({own})", (self.session, last))[0][0]
-        return TooLarge(row_id, self._shape.size(row_id))
+        own = f"{self._shape.select_sql} WHERE {self._shape.session_column} = ? AND {self._shape.id_column} > ?"
+        row_id = self.database.query(f"SELECT min({self._shape.id_column}) FROM ({own})", (self.session, last_id))[0][0]
+        return OversizedRow(row_id, self._shape.query_row_size(row_id))
 
-    def with_id(self, row_id: int) -> R:
+    def read_row(self, row_id: int) -> R:
         """One row, as it is now.
 
         Raises:
             UnreadableSession: it is no longer there.
         """
         found = self.database.query(
-            f"{self._shape.rows} WHERE {self._shape.id_column} = ?", (row_id,), longest=limits.LARGEST
+            f"{self._shape.select_sql} WHERE {self._shape.id_column} = ?",
+            (row_id,),
+            max_value_bytes=limits.MAX_RECORD_BYTES,
         )
         if not found:
             raise UnreadableSession(f"{self.database.path}: row {row_id} was deleted since it was read; open it again")
-        return self._shape.row(found[0])
+        return self._shape.parse_row(found[0])
 
-    def note(self, row: R | TooLarge) -> None:
+    def record_row(self, row: R | OversizedRow) -> None:
         """Remember a row, which has to be the next one, as it was read.
 
         Raises:
@@ -134,13 +138,13 @@ class Rows(Generic[R]):
         """
         if not isinstance(row.id, int) or row.id <= self.last:  # or the scan would never end
             raise UnreadableSession(f"{self.database.path}: is damaged: row ids after {self.last} do not ascend")
-        self.read, self.last, self._checksum = self.read + 1, row.id, checksum(row, self._checksum)
+        self.read, self.last, self._checksum = self.read + 1, row.id, compute_checksum(row, self._checksum)
 
-    def rest(self) -> Iterator[R | TooLarge]:
+    def read_remaining(self) -> Iterator[R | OversizedRow]:
         """The rows behind those that were read, to the end; each is remembered as it is given."""
-        while batch := self.behind(self.last):
+        while batch := self.read_after(self.last):
             for row in batch:
-                self.note(row)
+                self.record_row(row)
                 yield row
 
     @property
@@ -150,20 +154,22 @@ class Rows(Generic[R]):
 
     def is_unchanged(self) -> bool:
         """Whether the rows that were read are still there, the same and without others between them."""
-        now = Rows(self.database, self._shape, self.session)
-        while now.last < self.last and (batch := now.behind(now.last)):
+        now = RowCursor(self.database, self._shape, self.session)
+        while now.last < self.last and (batch := now.read_after(now.last)):
             for row in batch:
                 if now.last < self.last:
-                    now.note(row)
+                    now.record_row(row)
         return now.state == self.state
 
 
 class RowContent(Generic[R]):
     """Full text of a session from the database."""
 
-    def __init__(self, shape: RowShape[R], part: Callable[[R], Part], builder: MessageBuilder, rows: Rows[R]) -> None:
+    def __init__(
+        self, shape: RowShape[R], parse: Callable[[R], MessagePart], builder: MessageBuilder, rows: RowCursor[R]
+    ) -> None:
         self._shape, self._builder, self.rows = shape, builder, rows
-        self._part, self._texts = part, Rereading(builder.facts)
+        self._parse, self._block_reader = parse, BlockReader(builder.facts)
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
         """Blocks of a message, from its rows as they are now.
@@ -171,15 +177,15 @@ class RowContent(Generic[R]):
         Raises:
             UnreadableSession: rows are no longer there.
         """
-        return self._texts.blocks(message, lambda record: self._part(self._row(record)))
+        return self._block_reader.read_blocks(message, lambda record: self._parse(self._read_row(record)))
 
     def raw(self, record: int) -> str:
         """A row's texts, or the beginning of long ones; of what is too large only that it is."""
         try:
-            data = self._shape.text(self._row(record)).encode("utf-8", "replace")
+            data = self._shape.format_row(self._read_row(record)).encode("utf-8", "replace")
         except ValueTooLarge:
             return f"[{limits.TOO_LARGE}]"
-        return limits.beginning(data, len(data))
+        return limits.format_beginning(data, len(data))
 
     def system(self) -> str:
         """The system prompt, where a row holds it."""
@@ -193,22 +199,22 @@ class RowContent(Generic[R]):
         """Whether the rows that were read are still what they were."""
         return self.rows.is_unchanged()
 
-    def _row(self, record: int) -> R:
-        return self.rows.with_id(self._builder.facts.record_place[record])
+    def _read_row(self, record: int) -> R:
+        return self.rows.read_row(self._builder.facts.record_place[record])
 
 
 class RowScanner(Generic[R]):
     """A resumable scan of one session. Appended rows are read on; after any other change it starts again.
 
-    ``count`` is how many rows there were at first.
+    ``count_rows`` is how many rows there were at first.
     """
 
     def __init__(self, database: Database, info: SessionInfo, shape: Callable[[Database], RowShape[R]]) -> None:
         self._database, self._info, self._new_shape = database, info, shape
         self._stamp: tuple[Any, ...] = ()
         self._ended = False
-        self._begin()
-        self.count = self._rows.count()
+        self._restart()
+        self.count = self._rows.count_rows()
 
     @property
     def progress(self) -> float:
@@ -220,19 +226,19 @@ class RowScanner(Generic[R]):
         deadline = None if budget_s is None else time.monotonic() + budget_s
         restarted = False
         if self._ended:
-            stamp = self._database.stamp()
+            stamp = self._database.read_stamp()
             if stamp == self._stamp:
                 return Advance(0, None, True)
             self._ended, self._stamp = False, stamp
             if restarted := not self._rows.is_unchanged():
-                self._begin()
+                self._restart()
         facts = self._builder.facts
         before = 0 if restarted else len(facts)
-        while self._take() and (deadline is None or time.monotonic() < deadline):
+        while self._scan_row() and (deadline is None or time.monotonic() < deadline):
             pass
         if self._ended:
-            self._shape.end(self._builder)
-        changed = self._builder.first_changed(before)
+            self._shape.finish(self._builder)
+        changed = self._builder.pop_first_changed(before)
         return Advance(len(facts) - before, 0 if restarted else changed, self._ended)
 
     def session(self) -> Session:
@@ -240,29 +246,29 @@ class RowScanner(Generic[R]):
         facts = self._builder.facts
         return Session(facts, RowContent(self._shape, self._part, self._builder, self._rows), self._info, len(facts))
 
-    def _begin(self) -> None:
+    def _restart(self) -> None:
         self._builder = MessageBuilder()
         self._shape = self._new_shape(self._database)
-        self._part = checking(self._shape.part)
-        self._rows = Rows(self._database, self._shape, self._info.id)
-        self._waiting: list[R | TooLarge] = []
+        self._part = validate_parts(self._shape.parse)
+        self._rows = RowCursor(self._database, self._shape, self._info.id)
+        self._waiting: list[R | OversizedRow] = []
         self._ended = False
-        self._stamp = self._stamp or self._database.stamp()
+        self._stamp = self._stamp or self._database.read_stamp()
 
-    def _take(self) -> bool:
+    def _scan_row(self) -> bool:
         """Take one row; whether there was one."""
         if not self._waiting:
-            self._waiting = [*reversed(self._rows.behind(self._rows.last))]
+            self._waiting = [*reversed(self._rows.read_after(self._rows.last))]
         if not self._waiting:
             self._ended = True
             return False
         row = self._waiting.pop()
-        self._rows.note(row)
+        self._rows.record_row(row)
         where = f"row {row.id}"
-        if isinstance(row, TooLarge) or limits.too_large(row.size):
-            self._builder.add_problem(row.id, row.size, where, limits.too_large(row.size) or limits.TOO_LARGE)
+        if isinstance(row, OversizedRow) or limits.format_too_large(row.size):
+            self._builder.add_problem(row.id, row.size, where, limits.format_too_large(row.size) or limits.TOO_LARGE)
             return True
         part = self._part(row)
         message = self._builder.add(part, row.id, row.size, where)
-        self._shape.take(row, message, part.usage, self._builder)
+        self._shape.add_facts(row, message, part.usage, self._builder)
         return True

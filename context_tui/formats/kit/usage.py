@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from context_tui.formats.kit.values import recorded_tokens
+from context_tui.formats.kit.values import parse_tokens
 from context_tui.session.facts import Usage
 
 
-def openai_usage(value: Any) -> Usage | None:
+def parse_openai_usage(value: Any) -> Usage | None:
     """Usage of Chat Completions, of the Responses API or as Codex records it; None where *value* is none.
 
     Cached tokens are part of the prompt's, unless there are more of them (older proxies).
@@ -30,17 +30,20 @@ def openai_usage(value: Any) -> Usage | None:
         return None
     more = value.get(details)
     cached = max(
-        size_of(more, "cached_tokens") if isinstance(more, dict) else 0,
-        size_of(value, "cache_read_input_tokens"),
-        size_of(value, "prompt_cache_hit_tokens"),
-        size_of(value, "cached_input_tokens"),
+        parse_token_count(more, "cached_tokens") if isinstance(more, dict) else 0,
+        parse_token_count(value, "cache_read_input_tokens"),
+        parse_token_count(value, "prompt_cache_hit_tokens"),
+        parse_token_count(value, "cached_input_tokens"),
     )
-    return with_cache(
-        size_of(value, given), cached, size_of(value, "cache_creation_input_tokens"), size_of(value, made)
+    return make_cached_usage(
+        parse_token_count(value, given),
+        cached,
+        parse_token_count(value, "cache_creation_input_tokens"),
+        parse_token_count(value, made),
     )
 
 
-def anthropic_usage(value: Any) -> Usage | None:
+def parse_anthropic_usage(value: Any) -> Usage | None:
     """Usage of the Messages API; None where *value* is none.
 
     Raises:
@@ -49,18 +52,18 @@ def anthropic_usage(value: Any) -> Usage | None:
     if not isinstance(value, dict) or not ("input_tokens" in value or "output_tokens" in value):
         return None
     split = value.get("cache_creation")
-    hour = size_of(split, "ephemeral_1h_input_tokens") if isinstance(split, dict) else 0
-    written = size_of(value, "cache_creation_input_tokens")
+    hour = parse_token_count(split, "ephemeral_1h_input_tokens") if isinstance(split, dict) else 0
+    written = parse_token_count(value, "cache_creation_input_tokens")
     return Usage(
-        fresh=size_of(value, "input_tokens"),
-        cache_read=size_of(value, "cache_read_input_tokens"),
+        fresh=parse_token_count(value, "input_tokens"),
+        cache_read=parse_token_count(value, "cache_read_input_tokens"),
         cache_write_5m=max(written - hour, 0),
         cache_write_1h=hour,
-        output=size_of(value, "output_tokens"),
+        output=parse_token_count(value, "output_tokens"),
     )
 
 
-def usage_from(
+def parse_usage(
     value: Any,
     fresh: str,
     *,
@@ -81,25 +84,31 @@ def usage_from(
     """
     if not isinstance(value, dict):
         return None
-    given, read, written = (size_of(value, name) if name else 0 for name in (fresh, cache_read, cache_write))
-    said = sum(size_of(value, name) for name in output)
+    given, read, written = (parse_token_count(value, name) if name else 0 for name in (fresh, cache_read, cache_write))
+    said = sum(parse_token_count(value, name) for name in output)
     if not (given or read or written or said):
         return None
-    return with_cache(given, read, written, said) if includes_cache else Usage(given, read, written, 0, said)
+    return make_cached_usage(given, read, written, said) if includes_cache else Usage(given, read, written, 0, said)
 
 
-def with_cache(given: int, read: int, written: int, output: int) -> Usage:
+def make_cached_usage(input_tokens: int, cache_read: int, cache_write: int, output: int) -> Usage:
     """Usage of a request whose *given* tokens include those *read* from the cache and *written* to it.
 
     Where there are more of these than of those, they do not.
     """
-    return Usage(given - read - written if read + written <= given else given, read, written, 0, output)
+    return Usage(
+        input_tokens - cache_read - cache_write if cache_read + cache_write <= input_tokens else input_tokens,
+        cache_read,
+        cache_write,
+        0,
+        output,
+    )
 
 
-def size_of(members: dict[str, Any], name: str) -> int:
+def parse_token_count(members: dict[str, Any], name: str) -> int:
     """The number of tokens in a member; 0 where there is none.
 
     Raises:
         ValueError: it is none that ever was; the message names it.
     """
-    return recorded_tokens(members.get(name), name)
+    return parse_tokens(members.get(name), name)

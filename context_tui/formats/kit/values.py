@@ -11,16 +11,16 @@ from context_tui.session.facts import Usage
 from context_tui.session.jsontext import compact_text
 from context_tui.session.validation import MAX_TIME_MS, MAX_TOKENS, truncate_name
 
-TITLE_LENGTH = 80
-_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,(.*)", re.DOTALL)
+MAX_TITLE_LENGTH = 80
+_DATA_URL_PATTERN = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,(.*)", re.DOTALL)
 Block = dict[str, Any]
-_TEXTS = {"text": ("text",), "thinking": ("thinking", "signature")}
+_TEXT_KEYS = {"text": ("text",), "thinking": ("thinking", "signature")}
 """Per type of block, the members that are text or nothing."""
-_IDS = {"tool_use": ("id", "name"), "tool_result": ("tool_use_id",)}
+_ID_KEYS = {"tool_use": ("id", "name"), "tool_result": ("tool_use_id",)}
 """Those that are compared with others: what is no text there becomes its JSON."""
 
 
-def recorded_tokens(value: Any, name: str) -> int:
+def parse_tokens(value: Any, name: str) -> int:
     """A recorded number of tokens; 0 when there is none.
 
     Raises:
@@ -29,22 +29,24 @@ def recorded_tokens(value: Any, name: str) -> int:
     if value is None:
         return 0
     if type(value) is not int or not 0 <= value <= MAX_TOKENS:
-        raise ValueError(f"{name} is {_told(value)}, not a number of tokens up to {MAX_TOKENS:,}; left out")
+        raise ValueError(
+            f"{name} is {_format_unexpected(value)}, not a number of tokens up to {MAX_TOKENS:,}; left out"
+        )
     return value
 
 
-def usage_or_note(make: Callable[[Any], Usage | None], value: Any) -> tuple[Usage | None, tuple[str, ...]]:
+def parse_usage_or_note(parse_usage: Callable[[Any], Usage | None], value: Any) -> tuple[Usage | None, tuple[str, ...]]:
     """What *make* makes of recorded usage; where it raises ValueError the usage is unknown, and the note says why."""
     try:
-        usage = make(value)
+        usage = parse_usage(value)
         if usage is not None:
-            recorded_tokens(usage.context, "the sum of input tokens")
+            parse_tokens(usage.context, "the sum of input tokens")
     except ValueError as error:
         return None, (str(error),)
     return usage, ()
 
 
-def _told(value: Any) -> str:
+def _format_unexpected(value: Any) -> str:
     """A value that is not what it should be, in a few words."""
     match value:
         case bool():
@@ -56,7 +58,7 @@ def _told(value: Any) -> str:
     return "a list" if isinstance(value, list) else "an object"
 
 
-def epoch_ms(value: Any) -> int:
+def parse_time_ms(value: Any) -> int:
     """A time as epoch milliseconds, from seconds, milliseconds or ISO text (UTC if it does not say); -1 if unknown."""
     if isinstance(value, str):
         try:
@@ -64,53 +66,53 @@ def epoch_ms(value: Any) -> int:
         except ValueError:
             return -1
     if isinstance(value, datetime):
-        return milliseconds(value)
+        return compute_epoch_ms(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MAX_TIME_MS:
         return -1
     value = int(value if value > 1e11 else value * 1000)
     return value if 0 < value <= MAX_TIME_MS else -1
 
 
-def milliseconds(when: datetime) -> int:
+def compute_epoch_ms(when: datetime) -> int:
     """A time as epoch milliseconds (UTC if it does not say); -1 for one that no clock showed."""
     value = round((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
     return value if 0 < value <= MAX_TIME_MS else -1
 
 
-def as_id(value: Any) -> str:
+def parse_id(value: Any) -> str:
     """An id or a name: text, or the JSON of what is none; nothing for nothing."""
     if isinstance(value, str):
         return value
     return "" if value is None else compact_text(value)
 
 
-def title_of(text: str) -> str:
+def format_title(text: str) -> str:
     """A session's title from what was said first: its first line that is not blank, cut to a title's length."""
     line = next((line.strip() for line in text[:4_000].splitlines() if line.strip()), "")
-    return truncate_name(line, TITLE_LENGTH)
+    return truncate_name(line, MAX_TITLE_LENGTH)
 
 
-def text_in(blocks: Sequence[Any]) -> str:
+def extract_text(blocks: Sequence[Any]) -> str:
     """The text of blocks, without anything else in them, or among them."""
     texts = (block for block in blocks if isinstance(block, dict) and block.get("type") == "text")
     return "\n\n".join(str(block.get("text") or "") for block in texts)
 
 
-def as_blocks(content: Any) -> list[Block]:
+def parse_blocks(content: Any) -> list[Block]:
     """Message content as blocks: a string is a text block, alone or in a list; what is no block stays, unknown."""
     if content is None:
         return []
-    return [block_of(item) for item in (content if isinstance(content, list) else [content])]
+    return [parse_block(item) for item in (content if isinstance(content, list) else [content])]
 
 
-def image_of(url: str) -> Block:
+def parse_image_url(url: str) -> Block:
     """An image block from the address of an image, which may hold the image itself."""
-    if data := _DATA_URL.fullmatch(url):
+    if data := _DATA_URL_PATTERN.fullmatch(url):
         return {"type": "image", "source": {"type": "base64", "media_type": data[1], "data": data[2]}}
     return {"type": "image", "source": {"type": "url", "url": url}}
 
 
-def block_of(value: Any) -> Block:
+def parse_block(value: Any) -> Block:
     """A value as a block whose ``type``, texts, ids and source are what they have to be; else one of type unknown."""
     if isinstance(value, str):
         return {"type": "text", "text": value}
@@ -118,14 +120,14 @@ def block_of(value: Any) -> Block:
     if not isinstance(kind, str):
         return {"type": "unknown", "value": value}
     mended: Block = {}
-    for name in _TEXTS.get(kind, ()):
+    for name in _TEXT_KEYS.get(kind, ()):
         if not isinstance(text := value.get(name, ""), str):
             if text is not None:
                 return {"type": "unknown", "value": value}
             mended[name] = ""
-    for name in _IDS.get(kind, ()):
+    for name in _ID_KEYS.get(kind, ()):
         if not isinstance(given := value.get(name, ""), str):
-            mended[name] = as_id(given)
+            mended[name] = parse_id(given)
     if kind == "image" and not isinstance(source := value.get("source"), dict):
         if source is not None:
             return {"type": "unknown", "value": value}

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from context_tui.formats.kit.values import as_id
+from context_tui.formats.kit.values import parse_id
 from context_tui.session.blocks import body_to_text, is_block_list
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session
@@ -18,7 +18,7 @@ from context_tui.session.validation import MAX_TIME_MS
 from context_tui.session.values import BlockFlag, MessageFlag
 
 
-def json_line(value: Any) -> bytes:
+def format_json_line(value: Any) -> bytes:
     """A value as compact JSON in UTF-8 with the end of a line; what UTF-8 cannot hold is escaped."""
     try:
         data = msgspec.json.encode(value)
@@ -28,33 +28,35 @@ def json_line(value: Any) -> bytes:
 
 
 def write_json(value: Any, path: Path) -> None:
-    """Write *value* to *path*, as :func:`json_line` has it."""
-    path.write_bytes(json_line(value))
+    """Write *value* to *path*, as :func:`format_json_line` has it."""
+    path.write_bytes(format_json_line(value))
 
 
 def write_lines(records: Iterable[Any], path: Path) -> None:
     """Write values to the new file *path*, each on a line."""
     with path.open("xb") as file:
-        file.writelines(map(json_line, records))
+        file.writelines(map(format_json_line, records))
 
 
-def tools_of(value: Any) -> list[dict[str, Any]]:
+def parse_tool_schemas(value: Any) -> list[dict[str, Any]]:
     """The objects in a list of tool schemas; their names are text."""
     tools = [tool for tool in value if isinstance(tool, dict)] if isinstance(value, list) else []
-    return [tool if isinstance(tool.get("name", ""), str) else {**tool, "name": as_id(tool["name"])} for tool in tools]
+    return [
+        tool if isinstance(tool.get("name", ""), str) else {**tool, "name": parse_id(tool["name"])} for tool in tools
+    ]
 
 
-def iso_time(time: int) -> str:
+def format_iso_time(time: int) -> str:
     """Epoch milliseconds as programs in JavaScript write them; now where it is unknown (-1)."""
     when = datetime.fromtimestamp(time / 1000, UTC) if 0 <= time <= MAX_TIME_MS else datetime.now(UTC)
     return when.strftime("%Y-%m-%dT%H:%M:%S.") + f"{when.microsecond // 1000:03}Z"
 
 
-def tell_injected(session: Session, losses: Losses) -> None:
+def count_injected_losses(session: Session, losses: Losses) -> None:
     """Count the blocks that the runtime had put in, and that are no longer told from what was typed."""
     facts = session.facts
     losses.add(
-        LOOKS_TYPED,
+        INJECTED_LOSS,
         sum(
             1
             for message in session.context_at().order
@@ -65,10 +67,10 @@ def tell_injected(session: Session, losses: Losses) -> None:
     )
 
 
-LOOKS_TYPED = "injected blocks that look typed now"
+INJECTED_LOSS = "injected blocks that look typed now"
 
 
-def body_as_text(result: dict[str, Any], losses: Losses) -> str:
+def convert_body_to_text(result: dict[str, Any], losses: Losses) -> str:
     """The body of a tool_result as text, see :func:`body_text`; what is lost by that is told."""
     body = result.get("content")
     text = body_to_text(body)

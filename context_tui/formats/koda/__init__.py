@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import ClassVar
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.base import WHOLE, Check, Claim, Format, Found, Scanner
-from context_tui.formats.kit.databases import MAGIC, Database, columns_in, text
-from context_tui.formats.kit.places import ALL, home_folder
+from context_tui.formats.base import ALL_FROM_SOURCE, Claim, Format, Scanner, SessionCheck, SessionFile
+from context_tui.formats.kit.databases import SQLITE_MAGIC, Database, decode_text, read_columns
+from context_tui.formats.kit.places import ALL_PROJECTS, find_home_folder
 from context_tui.formats.kit.row_scanner import RowScanner
-from context_tui.formats.kit.values import epoch_ms, title_of
+from context_tui.formats.kit.values import format_title, parse_time_ms
 from context_tui.formats.koda.in_place import clear_rows
 from context_tui.formats.koda.shape import KodaShape
 from context_tui.formats.koda.tables import copy_rows
@@ -33,35 +33,35 @@ class KodaFormat(Format):
     copies: ClassVar[bool] = True
     in_place: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".db", ".sqlite")
-    from_source: ClassVar[str] = WHOLE
+    from_source: ClassVar[str] = ALL_FROM_SOURCE
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """By its tables and the columns of the one with messages."""
-        if not head.startswith(MAGIC):
+        if not head.startswith(SQLITE_MAGIC):
             return None
-        columns, metadata = columns_in(path, "messages", "session_metadata")
+        columns, metadata = read_columns(path, "messages", "session_metadata")
         if not {"id", "session_id", "role", "content", "tool_calls", "tool_call_id"} <= columns:
             return None
         sure = "compacted_at" in columns or metadata
         return Claim(99 if sure else 80, "koda's tables")
 
-    def sessions(self, path: Path) -> list[SessionInfo]:
+    def list_sessions(self, path: Path) -> list[SessionInfo]:
         """The sessions that have messages, in the order in which they began; always by their own ids."""
         with closing(Database(path)) as database:
-            return _sessions(database)
+            return _list_sessions(database)
 
-    def scanner(self, path: Path, info: SessionInfo) -> Scanner:
+    def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """A scanner for one of them."""
         scanner = RowScanner(Database(path), info, KodaShape)
-        if not scanner.count and info.id not in {each.id for each in self.sessions(path)}:
+        if not scanner.count and info.id not in {each.id for each in self.list_sessions(path)}:
             raise UnreadableSession(f"{path}: unknown session {info.id!r}")
         return scanner
 
-    def kept(self, environ: Mapping[str, str], cwd: Path) -> Iterable[Found]:
+    def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
         """The database, where its code and where its documentation have it."""
-        folder = Path(environ.get("XDG_CONFIG_HOME") or home_folder(environ) / ".config") / "koda"
+        folder = Path(environ.get("XDG_CONFIG_HOME") or find_home_folder(environ) / ".config") / "koda"
         places = (folder / "db" / "koda.db", folder / "koda.db")
-        return [Found(path, ALL, False) for path in places if os.path.isfile(path)]
+        return [SessionFile(path, ALL_PROJECTS, False) for path in places if os.path.isfile(path)]
 
     def write(self, session: Session, path: Path) -> Losses:
         """Write a new database with this session's rows only."""
@@ -71,30 +71,32 @@ class KodaFormat(Format):
         """Write a new database with the rows as they are, and what the other tables of sessions hold of this one."""
         return copy_rows(session, path)
 
-    def change(self, session: Session, texts: Mapping[int, str], check: Check) -> Path:
+    def edit_in_place(self, session: Session, texts: Mapping[int, str], check: SessionCheck) -> Path:
         """Clear results in their rows, by the UPDATE that is koda's microcompaction."""
         return clear_rows(session, texts, check)
 
 
-def _sessions(database: Database) -> list[SessionInfo]:
-    columns = database.columns("sessions")
+def _list_sessions(database: Database) -> list[SessionInfo]:
+    columns = database.list_columns("sessions")
     names = ("title", "project_root", "last_accessed_at", "created_at")
     wanted = [name if name in columns else "NULL" for name in names]
     known = {}
     if "id" in columns:
-        known = {text(row[0]): row[1:] for row in database.query(f"SELECT id, {', '.join(wanted)} FROM sessions")}
+        known = {
+            decode_text(row[0]): row[1:] for row in database.query(f"SELECT id, {', '.join(wanted)} FROM sessions")
+        }
     # SQLite takes `content` from the row that has the minimum.
     first = "SELECT session_id, substr(content, 1, 4000), min(id) FROM messages WHERE role = 'user' GROUP BY session_id"
-    spoken = {text(row[0]): text(row[1]) for row in database.query(first)}
+    spoken = {decode_text(row[0]): decode_text(row[1]) for row in database.query(first)}
     listed = "SELECT session_id FROM messages GROUP BY session_id ORDER BY min(id)"
-    ids = [text(row[0]) for row in database.query(listed)]
+    ids = [decode_text(row[0]) for row in database.query(listed)]
     size = database.path.stat().st_size
     found = []
     for session_id in ids or list(known):
         title, root, accessed, created = known.get(session_id, (None, None, None, None))
-        time = max(epoch_ms(text(accessed or created)), 0) / 1000
-        name = title_of(text(title)) or title_of(spoken.get(session_id, ""))
+        time = max(parse_time_ms(decode_text(accessed or created)), 0) / 1000
+        name = format_title(decode_text(title)) or format_title(spoken.get(session_id, ""))
         bytes_ = size if len(ids) == 1 else 0
         path = str(database.path)
-        found.append(SessionInfo(path, "koda", session_id, name, time=time, bytes=bytes_, cwd=text(root)))
+        found.append(SessionInfo(path, "koda", session_id, name, time=time, bytes=bytes_, cwd=decode_text(root)))
     return found

@@ -10,36 +10,36 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
-from context_tui.formats.kit.values import epoch_ms
+from context_tui.formats.kit.values import parse_time_ms
 from context_tui.session.facts import Compaction, Epoch, Facts, order_at
 from context_tui.session.values import Kind, MessageFlag, Role, Spans
 
 Stamp = tuple[int, str]
 
 
-def begin_epochs(facts: Facts, archived: Sequence[str | None]) -> None:
+def update_compactions(facts: Facts, archived: Sequence[str | None]) -> None:
     """Take the compactions of a session, and the contexts that they begin, anew."""
-    found = compactions_in(facts, archived)
+    found = find_compactions(facts, archived)
     facts.compactions, facts.rewrites, facts.epochs = [], [], [Epoch(0, "start")]
     for compaction in found:
         facts.add_compaction(compaction)
-    leave_out_archived(facts, archived)
+    mark_archived_unsent(facts, archived)
 
 
-def compactions_in(facts: Facts, archived: Sequence[str | None]) -> list[Compaction]:
+def find_compactions(facts: Facts, archived: Sequence[str | None]) -> list[Compaction]:
     """The compactions of a session; ``archived`` holds, per message, when it was archived."""
-    stamps = [None if when is None else (epoch_ms(when), when) for when in archived]
+    stamps = [None if when is None else (parse_time_ms(when), when) for when in archived]
     summaries = [m for m in range(len(facts)) if facts.flags[m] & MessageFlag.SUMMARY and facts.role[m] == Role.SYSTEM]
     found: list[Compaction] = []
-    left = _Left(stamps)
-    for summary, own in zip(summaries, _own_stamps(summaries, stamps), strict=True):
-        tail = left.by(summary, own) if own is not None else Spans(range(summary))
-        hint = range(summary, summary + 1 + _has_hint(facts, summary))
+    left = _RemainingRows(stamps)
+    for summary, own in zip(summaries, _match_stamps(summaries, stamps), strict=True):
+        tail = left.compute_remaining(summary, own) if own is not None else Spans(range(summary))
+        hint = range(summary, summary + 1 + _is_hint_next(facts, summary))
         found.append(Compaction(summary, "full", prefix=Spans(*tail.ranges, hint)))
     return found
 
 
-def _own_stamps(summaries: Sequence[int], stamps: Sequence[Stamp | None]) -> list[Stamp | None]:
+def _match_stamps(summaries: Sequence[int], stamps: Sequence[Stamp | None]) -> list[Stamp | None]:
     """For each summary, the stamp of the rows that it is of, if any: the latest of those that are all older than the
     summary, and were archived before it was, and before the rows of any later summary.
     """
@@ -59,29 +59,29 @@ def _own_stamps(summaries: Sequence[int], stamps: Sequence[Stamp | None]) -> lis
     return found[::-1]
 
 
-class _Left:
+class _RemainingRows:
     """The rows that one compaction after another left in the context: not archived by it or one before."""
 
     def __init__(self, stamps: Sequence[Stamp | None]) -> None:
         self._stamps = stamps
-        self._taken = 0
-        self._waiting: list[tuple[Stamp, int]] = []  # a heap of those that will be archived
+        self._next_message = 0
+        self._archive_queue: list[tuple[Stamp, int]] = []  # a heap of those that will be archived
         self._starts: list[int] = []
         self._stops: list[int] = []
 
-    def by(self, summary: int, own: Stamp) -> Spans:
+    def compute_remaining(self, summary: int, own: Stamp) -> Spans:
         """The messages before *summary* that are left when those archived at *own* are gone; asked for in order."""
-        for message in range(self._taken, summary):
+        for message in range(self._next_message, summary):
             if self._stops and self._stops[-1] == message:
                 self._stops[-1] += 1
             else:
                 self._starts.append(message)
                 self._stops.append(message + 1)
             if (stamp := self._stamps[message]) is not None:
-                heappush(self._waiting, (stamp, message))
-        self._taken = summary
-        while self._waiting and self._waiting[0][0] <= own:
-            self._remove(heappop(self._waiting)[1])
+                heappush(self._archive_queue, (stamp, message))
+        self._next_message = summary
+        while self._archive_queue and self._archive_queue[0][0] <= own:
+            self._remove(heappop(self._archive_queue)[1])
         return Spans(*map(range, self._starts, self._stops))
 
     def _remove(self, message: int) -> None:
@@ -92,14 +92,14 @@ class _Left:
         self._stops[at : at + 1] = [stop for _, stop in parts]
 
 
-def leave_out_archived(facts: Facts, archived: Sequence[str | None]) -> None:
+def mark_archived_unsent(facts: Facts, archived: Sequence[str | None]) -> None:
     """Mark as not sent what is archived and yet would be in the context at the end: its summary is gone."""
     for message in order_at(facts, len(facts))[1]:
         if archived[message] is not None:
             facts.flags[message] |= MessageFlag.NOT_SENT
 
 
-def _has_hint(facts: Facts, summary: int) -> bool:
+def _is_hint_next(facts: Facts, summary: int) -> bool:
     """Whether a hint stands behind a summary: a text of the assistant that no model was asked for."""
     hint = summary + 1
     if hint >= len(facts) or facts.role[hint] != Role.ASSISTANT:

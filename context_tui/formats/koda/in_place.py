@@ -12,21 +12,21 @@ from contextlib import closing
 from pathlib import Path
 
 from context_tui.errors import Error
-from context_tui.formats.base import Check, scan
-from context_tui.formats.kit.databases import HeldDatabase, checksum, text
-from context_tui.formats.kit.row_scanner import RowContent, Rows, RowScanner, TooLarge
-from context_tui.formats.koda.rows import Row
+from context_tui.formats.base import SessionCheck, scan
+from context_tui.formats.kit.databases import LockedDatabase, compute_checksum, decode_text
+from context_tui.formats.kit.row_scanner import OversizedRow, RowContent, RowCursor, RowScanner
+from context_tui.formats.koda.rows import KodaRow
 from context_tui.formats.koda.shape import KodaShape
 from context_tui.session.markers import KODA_STUB
 from context_tui.session.session import Session
 from context_tui.session.values import Kind
 from context_tui.text.private_files import move_to_free_name, private_folder
 
-BATCH = 100
+BATCH_ROWS = 100
 """Rows that one statement clears."""
 
 
-def clear_rows(session: Session, texts: Mapping[int, str], check: Check) -> Path:
+def clear_rows(session: Session, texts: Mapping[int, str], check: SessionCheck) -> Path:
     """Clear the results of these block rows, once nobody else has the database open and a backup is there.
 
     Returns:
@@ -40,16 +40,16 @@ def clear_rows(session: Session, texts: Mapping[int, str], check: Check) -> Path
         raise Error("the session was not read from a database; open the database itself")
     if any(new != KODA_STUB for new in texts.values()):
         raise Error(f"koda clears results to {KODA_STUB!r}, and the plan to something else; choose koda-microcompact")
-    ids = {session.facts.record_place[record] for record in _records(session, texts)}
-    rows: Rows[Row] = session.content.rows
+    ids = {session.facts.record_place[record] for record in _find_records(session, texts)}
+    rows: RowCursor[KodaRow] = session.content.rows
     path = Path(os.path.realpath(rows.database.path))
     rows.database.close()  # or it is this program that has it open
-    with closing(HeldDatabase(path)) as held:
-        expected = _expected(rows, held, ids)
-        backup = _backed_up(held, path)
+    with closing(LockedDatabase(path)) as held:
+        expected = _compute_expected_state(rows, held, ids)
+        backup = _back_up(held, path)
         with held.transaction() as connection:
             before = connection.total_changes
-            for batch in _batches(sorted(ids)):
+            for batch in _split_batches(sorted(ids)):
                 marks = ", ".join("?" * len(batch))
                 connection.execute(f"UPDATE messages SET content = ? WHERE id IN ({marks})", (KODA_STUB, *batch))
             again = scan(RowScanner(held, session.info, KodaShape))
@@ -61,7 +61,7 @@ def clear_rows(session: Session, texts: Mapping[int, str], check: Check) -> Path
     return backup
 
 
-def _records(session: Session, texts: Mapping[int, str]) -> list[int]:
+def _find_records(session: Session, texts: Mapping[int, str]) -> list[int]:
     """The records of some results, each of which is one."""
     facts, found = session.facts, []
     for message in sorted({facts.block_message[block] for block in texts}):
@@ -72,26 +72,26 @@ def _records(session: Session, texts: Mapping[int, str]) -> list[int]:
     return found
 
 
-def _expected(rows: Rows[Row], held: HeldDatabase, ids: set[int]) -> tuple[int, int, int]:
+def _compute_expected_state(rows: RowCursor[KodaRow], held: LockedDatabase, ids: set[int]) -> tuple[int, int, int]:
     """What the rows will be, told from what they are now, which has to be what was read, to the last one.
 
     Raises:
         Error: it is not.
     """
-    now, after = Rows(held, KodaShape(held), rows.session), 0
-    for row in now.rest():
-        new: Row | TooLarge = row
+    now, after = RowCursor(held, KodaShape(held), rows.session), 0
+    for row in now.read_remaining():
+        new: KodaRow | OversizedRow = row
         if row.id in ids:
-            if isinstance(row, TooLarge) or text(row.role) != "tool" or row.compacted_at is not None:
+            if isinstance(row, OversizedRow) or decode_text(row.role) != "tool" or row.compacted_at is not None:
                 raise Error(f"{held.path}: row {row.id} is no result in the context; nothing was changed")
             new = row._replace(content=KODA_STUB.encode())
-        after = checksum(new, after)
+        after = compute_checksum(new, after)
     if now.state != rows.state:
         raise Error(f"{held.path}: has changed since it was read; nothing was changed; run the command again")
     return now.read, now.last, after
 
 
-def _backed_up(held: HeldDatabase, path: Path) -> Path:
+def _back_up(held: LockedDatabase, path: Path) -> Path:
     """Copy the database to a file beside it that is not there yet: ``NAME.backup``, ``NAME.backup-2`` and so on."""
     name = f"{path.name}.backup"
     with private_folder(path.parent, name) as folder:
@@ -101,5 +101,5 @@ def _backed_up(held: HeldDatabase, path: Path) -> Path:
         return move_to_free_name(made, path.with_name(name))
 
 
-def _batches(ids: list[int]) -> list[list[int]]:
-    return [ids[start : start + BATCH] for start in range(0, len(ids), BATCH)]
+def _split_batches(ids: list[int]) -> list[list[int]]:
+    return [ids[start : start + BATCH_ROWS] for start in range(0, len(ids), BATCH_ROWS)]

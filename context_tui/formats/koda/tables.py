@@ -12,7 +12,7 @@ from context_tui.formats.kit.databases import Database
 from context_tui.formats.kit.row_scanner import RowContent
 from context_tui.session.session import Session
 
-TABLES = {
+TABLE_COLUMNS = {
     "sessions": {
         "id": "TEXT PRIMARY KEY",
         "created_at": "DATETIME DEFAULT CURRENT_TIMESTAMP",
@@ -55,18 +55,18 @@ _CONSTRAINTS = {
     "session_metadata": {"PRIMARY KEY(session_id, key)": {"session_id", "key"}, _FOREIGN_KEY: {"session_id"}},
 }
 """What is declared of a table as a whole, with the columns that it takes."""
-BATCH = 64
+BATCH_ROWS = 64
 """Rows that are copied at once."""
 
 
-def schema(columns: Mapping[str, frozenset[str]] | None = None) -> str:
+def format_schema(columns: Mapping[str, frozenset[str]] | None = None) -> str:
     """The statements that make the tables: all of them, or with the columns that a database has and with its gaps.
 
     Args:
         columns: of each table of that database.
     """
     tables = []
-    for table, known in TABLES.items():
+    for table, known in TABLE_COLUMNS.items():
         has = known.keys() if columns is None else columns[table]
         declared = [f"{name} {how}" for name, how in known.items() if name in has]
         declared += [words for words, needed in _CONSTRAINTS.get(table, {}).items() if needed <= has]
@@ -88,22 +88,22 @@ def copy_rows(session: Session, path: Path) -> list[str] | None:
     if not isinstance(session.content, RowContent):
         return None
     rows = session.content.rows
-    columns = {table: rows.database.columns(table) for table in TABLES}
-    unknown = sum(len(found - TABLES[table].keys()) for table, found in columns.items())
+    columns = {table: rows.database.list_columns(table) for table in TABLE_COLUMNS}
+    unknown = sum(len(found - TABLE_COLUMNS[table].keys()) for table, found in columns.items())
     try:
         with closing(sqlite3.connect(path)) as copied, copied:
-            copied.executescript(schema(columns))
-            for table, known in TABLES.items():
+            copied.executescript(format_schema(columns))
+            for table, known in TABLE_COLUMNS.items():
                 names = [name for name in known if name in columns[table]]
                 whose = "id" if table == "sessions" else "session_id"
                 if whose in names:
-                    _copy(rows.database, copied, table, names, f"{whose} = ?", rows.session, rows.last)
+                    _copy_table(rows.database, copied, table, names, f"{whose} = ?", rows.session, rows.last)
     except sqlite3.Error as error:
         raise OSError(str(error)) from None
     return [f"columns left out that koda is not known to have: {unknown:,}"] if unknown else []
 
 
-def _copy(
+def _copy_table(
     source: Database, copied: sqlite3.Connection, table: str, names: list[str], where: str, session: str, last: int
 ) -> None:
     """Copy the rows of one session from a table; those of messages up to the id *last*, which was read."""
@@ -115,11 +115,13 @@ def _copy(
     if table != "messages":
         copied.executemany(insert, source.query(select, (session,)))
         return
-    for batch in _batches(source, f"{select} AND id > ? AND id <= ? ORDER BY id LIMIT {BATCH}", session, last):
+    for batch in _read_batches(
+        source, f"{select} AND id > ? AND id <= ? ORDER BY id LIMIT {BATCH_ROWS}", session, last
+    ):
         copied.executemany(insert, batch)
 
 
-def _batches(source: Database, select: str, session: str, last: int) -> Iterator[list[tuple[Any, ...]]]:
+def _read_batches(source: Database, select: str, session: str, last: int) -> Iterator[list[tuple[Any, ...]]]:
     done = -1
     while batch := source.query(select, (session, done, last)):
         yield batch

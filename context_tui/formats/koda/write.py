@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from context_tui.formats.kit.arguments import arguments_of
-from context_tui.formats.kit.writing import body_as_text, tell_injected
-from context_tui.formats.koda.tables import schema
+from context_tui.formats.kit.arguments import format_arguments
+from context_tui.formats.kit.writing import convert_body_to_text, count_injected_losses
+from context_tui.formats.koda.tables import format_schema
 from context_tui.session import markers
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import compact_text
@@ -21,16 +21,16 @@ from context_tui.session.memory import collect_usage
 from context_tui.session.session import Message, Session
 
 Block = dict[str, Any]
-Row = dict[str, Any]
+RowValues = dict[str, Any]
 
-THINKING = ("thinking", "redacted_thinking")
-ASSISTANTS = ("text", "tool_use", *THINKING)
-USERS = ("text", "tool_result")
+THINKING_TYPES = ("thinking", "redacted_thinking")
+ASSISTANT_TYPES = ("text", "tool_use", *THINKING_TYPES)
+USER_TYPES = ("text", "tool_result")
 """Types of blocks that a row holds; an image leaves a word in its place."""
-JOINED = "messages whose texts were merged into one"
+JOINED_TEXTS = "messages whose texts were merged into one"
 SUMMARY_MARKED = "summaries written as koda's system row, with koda's marker"
 
-_HALF = re.compile("[\ud800-\udfff]")
+_LONE_SURROGATES = re.compile("[\ud800-\udfff]")
 
 _INSERT = """
 INSERT INTO messages (session_id, role, content, tool_calls, tool_call_id, thinking_content, prompt_tokens,
@@ -50,43 +50,49 @@ def write_database(session: Session, path: Path) -> Losses:
     """
     losses = Losses()
     system = session.content.system()
-    rows: list[Row] = [{"role": "system", "content": system}] if system and session.facts.system_rows else []
+    rows: list[RowValues] = [{"role": "system", "content": system}] if system and session.facts.system_rows else []
     usages, facts = collect_usage(session), session.facts
     for index, message in zip(session.context_at().order, session.to_messages(), strict=True):
-        made = _rows(message, losses)
+        made = _build_rows(message, losses)
         rows += [{**row, "time": facts.time[index]} for row in made]
         if index in usages and made[0]["role"] == "assistant":
-            rows[-1] |= _usage(usages[index])
-    tell_injected(session, losses)
+            rows[-1] |= _format_usage(usages[index])
+    count_injected_losses(session, losses)
     if system and not session.facts.system_rows:
         losses.add_note("the system prompt is left out; koda adds its own")
     if session.content.tools():
         losses.add_note("the tool schemas are left out; koda adds its own")
     times = [time for time in session.facts.time if time >= 0]
     when = datetime.fromtimestamp(times[-1] / 1000, UTC) if times else datetime.now(UTC)
-    now, new_id = _stamp(when), str(uuid.uuid4())
+    now, new_id = _format_time(when), str(uuid.uuid4())
     try:
         with closing(sqlite3.connect(path)) as database, database:
-            database.executescript(schema())
+            database.executescript(format_schema())
             database.execute(
                 "INSERT INTO sessions (id, created_at, agent_name, project_root, last_accessed_at, title)"
                 " VALUES (?, ?, 'koda', ?, ?, ?)",
-                (new_id, now, _storable(session.info.cwd) or None, now, _storable(session.info.title) or None),
+                (
+                    new_id,
+                    now,
+                    _replace_surrogates(session.info.cwd) or None,
+                    now,
+                    _replace_surrogates(session.info.title) or None,
+                ),
             )
-            database.executemany(_INSERT, [_values(row, new_id, now, losses) for row in rows])
+            database.executemany(_INSERT, [_build_values(row, new_id, now, losses) for row in rows])
     except sqlite3.Error as error:
         raise OSError(str(error)) from None  # as of any file: told of the one that was named
     return losses
 
 
-def _values(row: Row, session_id: str, now: str, losses: Losses) -> tuple[Any, ...]:
+def _build_values(row: RowValues, session_id: str, now: str, losses: Losses) -> tuple[Any, ...]:
     given = [row.get(name) for name in ("content", "tool_calls", "tool_call_id", "thinking_content")]
-    texts = [_storable(text) for text in given]
+    texts = [_replace_surrogates(text) for text in given]
     losses.add(
         "texts with lone surrogates, which were replaced", sum(a != b for a, b in zip(given, texts, strict=True))
     )
     time = row.get("time", -1)
-    created = _stamp(datetime.fromtimestamp(time / 1000, UTC)) if time >= 0 else now
+    created = _format_time(datetime.fromtimestamp(time / 1000, UTC)) if time >= 0 else now
     return (
         session_id,
         row["role"],
@@ -97,11 +103,11 @@ def _values(row: Row, session_id: str, now: str, losses: Losses) -> tuple[Any, .
     )
 
 
-def _stamp(when: datetime) -> str:
+def _format_time(when: datetime) -> str:
     return f"{when:%Y-%m-%d %H:%M:%S}"
 
 
-def _usage(usage: Usage) -> Row:
+def _format_usage(usage: Usage) -> RowValues:
     """Usage as koda's columns have it: where nothing was written to a cache, prompt tokens include cached ones."""
     written = usage.cache_write_5m + usage.cache_write_1h
     return {
@@ -112,31 +118,35 @@ def _usage(usage: Usage) -> Row:
     }
 
 
-def _storable(value: str | None) -> str | None:
+def _replace_surrogates(value: str | None) -> str | None:
     """Text with something else for lone surrogates, which no UTF-8 holds."""
-    return value and _HALF.sub("\ufffd", value)
+    return value and _LONE_SURROGATES.sub("\ufffd", value)
 
 
-def _rows(message: Message, losses: Losses) -> list[Row]:
+def _build_rows(message: Message, losses: Losses) -> list[RowValues]:
     blocks: list[Block] = message["content"]
-    if summary := _summary(blocks):
+    if summary := _format_summary(blocks):
         if len(blocks) > 1:
-            losses.add(JOINED)
+            losses.add(JOINED_TEXTS)
         if not str(blocks[0].get("text") or "").startswith(markers.KODA_SUMMARY):
-            losses.replace(_as_one(blocks), {"type": "text", "text": summary}, SUMMARY_MARKED)
+            losses.replace(_join_blocks(blocks), {"type": "text", "text": summary}, SUMMARY_MARKED)
         return [{"role": "system", "content": summary}]
     spoken = message["role"] == "assistant"
     for block in blocks:
-        if block.get("type") not in (ASSISTANTS if spoken else USERS):
+        if block.get("type") not in (ASSISTANT_TYPES if spoken else USER_TYPES):
             losses.omit(
                 "images left out" if block.get("type") == "image" else "blocks left out that koda cannot hold",
                 block,
             )
-    content = _text(blocks, losses)
+    content = _join_texts(blocks, losses)
     if spoken:
-        return [{"role": "assistant", "content": content, **_calls(blocks), **_thinking(blocks, losses)}]
-    results: list[Row] = [
-        {"role": "tool", "tool_call_id": str(block.get("tool_use_id") or ""), "content": body_as_text(block, losses)}
+        return [{"role": "assistant", "content": content, **_format_calls(blocks), **_format_thinking(blocks, losses)}]
+    results: list[RowValues] = [
+        {
+            "role": "tool",
+            "tool_call_id": str(block.get("tool_use_id") or ""),
+            "content": convert_body_to_text(block, losses),
+        }
         for block in blocks
         if block.get("type") == "tool_result"
     ]
@@ -146,11 +156,11 @@ def _rows(message: Message, losses: Losses) -> list[Row]:
     return results if results and content is None else [*results, {"role": "user", "content": content}]
 
 
-def _as_one(blocks: list[Block]) -> Block:
+def _join_blocks(blocks: list[Block]) -> Block:
     return {"type": "text", "text": "".join(str(block.get("text") or "") for block in blocks)}
 
 
-def _summary(blocks: list[Block]) -> str:
+def _format_summary(blocks: list[Block]) -> str:
     """A summary as koda's system row has it; nothing when the blocks are none."""
     texts = [str(block.get("text") or "") for block in blocks if block.get("type") == "text"]
     if len(texts) != len(blocks) or not texts:
@@ -164,23 +174,23 @@ def _summary(blocks: list[Block]) -> str:
     return f"{markers.KODA_SUMMARY}\n\n{markers.strip_summary_marker(body)}"
 
 
-def _text(blocks: list[Block], losses: Losses) -> str | None:
+def _join_texts(blocks: list[Block], losses: Losses) -> str | None:
     texts = [
         "[image]" if block.get("type") == "image" else str(block.get("text") or "")
         for block in blocks
         if block.get("type") in ("text", "image")
     ]
     if len(texts) > 1:
-        losses.add(JOINED)
+        losses.add(JOINED_TEXTS)
     return "\n\n".join(texts) if texts else None
 
 
-def _calls(blocks: list[Block]) -> Row:
+def _format_calls(blocks: list[Block]) -> RowValues:
     calls = [
         {
             "id": str(block.get("id") or ""),
             "function_name": str(block.get("name") or ""),
-            "arguments": arguments_of(block.get("input")),
+            "arguments": format_arguments(block.get("input")),
         }
         for block in blocks
         if block.get("type") == "tool_use"
@@ -188,8 +198,8 @@ def _calls(blocks: list[Block]) -> Row:
     return {"tool_calls": compact_text(calls)} if calls else {}
 
 
-def _thinking(blocks: list[Block], losses: Losses) -> Row:
-    thoughts = [block for block in blocks if block.get("type") in THINKING]
+def _format_thinking(blocks: list[Block], losses: Losses) -> RowValues:
+    thoughts = [block for block in blocks if block.get("type") in THINKING_TYPES]
     texts = [text for block in thoughts if (text := str(block.get("thinking") or ""))]
     if any("signature" in block or block.get("type") == "redacted_thinking" for block in thoughts) or len(texts) > 1:
         losses.add("replies whose thinking lost its signature or its parts")

@@ -7,17 +7,22 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from context_tui.formats.base import Claim, Format, Found, Scanner
-from context_tui.formats.kit.document_scanner import DocumentScanner, copy_document, documents_in, title_in_head
-from context_tui.formats.kit.documents import Element, Run, read_runs, runs_in
-from context_tui.formats.kit.heads import first_values
-from context_tui.formats.kit.places import home_folder
+from context_tui.formats.base import Claim, Format, Scanner, SessionFile
+from context_tui.formats.kit.document_scanner import (
+    DocumentScanner,
+    copy_document,
+    list_document_sessions,
+    read_document_title,
+)
+from context_tui.formats.kit.documents import Element, Run, find_runs, read_runs
+from context_tui.formats.kit.heads import parse_first_values
+from context_tui.formats.kit.places import find_home_folder
 from context_tui.formats.mini_swe_agent.shape import MiniSweAgentShape
 from context_tui.session.session import Session, SessionInfo
 
 __all__ = ["MiniSweAgentFormat"]
 
-LAST = "last_mini_run.traj.json"
+LAST_TRAJECTORY = "last_mini_run.traj.json"
 
 
 class MiniSweAgentFormat(Format):
@@ -30,7 +35,7 @@ class MiniSweAgentFormat(Format):
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """By what stands beside the messages; of a bare list by the observations in it."""
-        values = first_values(head)
+        values = parse_first_values(head)
         if len(values) != 1:
             return None
         value = values[0]
@@ -41,47 +46,47 @@ class MiniSweAgentFormat(Format):
             if isinstance(info, dict) and "mini_version" in info:
                 return Claim(92, "info with a mini_version")
             return None
-        if isinstance(value, list) and _is_bare(value):
+        if isinstance(value, list) and _is_bare_trajectory(value):
             return Claim(90, "commands in texts of the assistant, and their return codes in those of the user")
         return None
 
-    def sessions(self, path: Path) -> list[SessionInfo]:
+    def list_sessions(self, path: Path) -> list[SessionInfo]:
         """The only session of a trajectory."""
-        return documents_in(path, self.name, MiniSweAgentShape, runs=_runs)
+        return list_document_sessions(path, self.name, MiniSweAgentShape, read_runs=_read_runs)
 
-    def scanner(self, path: Path, info: SessionInfo) -> Scanner:
+    def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """A scanner for it."""
-        return DocumentScanner(path, info, MiniSweAgentShape, runs=_runs)
+        return DocumentScanner(path, info, MiniSweAgentShape, read_runs=_read_runs)
 
-    def title(self, path: Path) -> str:
+    def read_title(self, path: Path) -> str:
         """The task's first line."""
-        return title_in_head(path, MiniSweAgentShape())
+        return read_document_title(path, MiniSweAgentShape())
 
-    def kept(self, environ: Mapping[str, str], cwd: Path) -> Iterable[Found]:
+    def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
         """The last trajectory, which is all that it keeps where nobody says otherwise."""
-        home = home_folder(environ)
+        home = find_home_folder(environ)
         folders = [Path(environ.get("XDG_CONFIG_HOME") or home / ".config"), home / "Library" / "Application Support"]
         if local := environ.get("LOCALAPPDATA"):
             folders.append(Path(local) / "mini-swe-agent")
         places = [folder / "mini-swe-agent" for folder in folders]
         if told := environ.get("MSWEA_GLOBAL_CONFIG_DIR"):
             places = [Path(told)]
-        return [Found(path, "", False) for place in places if os.path.isfile(path := place / LAST)]
+        return [SessionFile(path, "", False) for place in places if os.path.isfile(path := place / LAST_TRAJECTORY)]
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
         """Write the trajectory as it was read."""
         return copy_document(session, path)
 
 
-def _runs(path: Path) -> list[Run]:
-    return read_runs(path, _found)
+def _read_runs(path: Path) -> list[Run]:
+    return read_runs(path, _find_runs)
 
 
-def _found(values: list[Element]) -> list[Run]:
-    return runs_in(values)[:1]
+def _find_runs(values: list[Element]) -> list[Run]:
+    return find_runs(values)[:1]
 
 
-def _is_bare(messages: list[Any]) -> bool:
+def _is_bare_trajectory(messages: list[Any]) -> bool:
     """Whether a list of messages is a trajectory: nothing but texts, with a command or what came of one."""
     texts = [message for message in messages if isinstance(message, dict)]
     if not all(

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from context_tui.formats.base import Claim, Format, Scanner
-from context_tui.formats.kit.document_scanner import DocumentScanner, copy_document, documents_in
-from context_tui.formats.kit.documents import Run, preview
-from context_tui.formats.openai.shape import OpenAIShape, reply_in
-from context_tui.formats.openai.write import refused, write_request
+from context_tui.formats.kit.document_scanner import DocumentScanner, copy_document, list_document_sessions
+from context_tui.formats.kit.documents import Run, read_head_run
+from context_tui.formats.openai.shape import OpenAIShape, find_reply
+from context_tui.formats.openai.write import find_unsupported_reason, write_request
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 
@@ -28,33 +28,33 @@ class OpenAIFormat(Format):
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """By tool calls, tool messages and function schemas; a system message in the list is a hint."""
-        run = preview(head)
+        run = read_head_run(head)
         if run is None or not (run.elements or run.members):
             return None
-        if _of_functions(run.get("tools")) or isinstance(run.get("functions"), list):
+        if _has_functions(run.get("tools")) or isinstance(run.get("functions"), list):
             return Claim(85, "a Chat Completions request: function schemas")
-        if reply_in(run):
+        if find_reply(run):
             return Claim(85, "a Chat Completions request with its response")
         messages = [message for message in run.elements if isinstance(message, dict)]
         if any(message.get("role") in ("tool", "function") for message in messages):
             return Claim(85, "messages of role tool")
         if any(message.get("tool_calls") or message.get("function_call") for message in messages):
             return Claim(85, "messages with tool_calls")
-        if any(part in ("image_url", "input_audio") for message in messages for part in _part_types(message)):
+        if any(part in ("image_url", "input_audio") for message in messages for part in _list_part_types(message)):
             return Claim(76, "messages with OpenAI's content parts")
-        return _hint(run, messages)
+        return _make_weak_claim(run, messages)
 
-    def sessions(self, path: Path) -> list[SessionInfo]:
+    def list_sessions(self, path: Path) -> list[SessionInfo]:
         """The runs in a file."""
-        return documents_in(path, self.name, OpenAIShape)
+        return list_document_sessions(path, self.name, OpenAIShape)
 
-    def scanner(self, path: Path, info: SessionInfo) -> Scanner:
+    def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """A scanner for one of them."""
         return DocumentScanner(path, info, OpenAIShape)
 
-    def refuses(self, role: str, block: dict[str, Any]) -> str:
+    def unsupported_reason(self, role: str, block: dict[str, Any]) -> str:
         """What a message of Chat Completions cannot hold."""
-        return refused(role, block)
+        return find_unsupported_reason(role, block)
 
     def write(self, session: Session, path: Path) -> Losses:
         """Write a Chat Completions request: model, system message, messages and tools, as far as they are known."""
@@ -65,7 +65,7 @@ class OpenAIFormat(Format):
         return copy_document(session, path)
 
 
-def _hint(run: Run, messages: list[dict[str, Any]]) -> Claim:
+def _make_weak_claim(run: Run, messages: list[dict[str, Any]]) -> Claim:
     """What may be OpenAI's but could be anyone's."""
     roles = {message.get("role") for message in messages if isinstance(message.get("role"), str)}
     if "developer" in roles:
@@ -78,11 +78,11 @@ def _hint(run: Run, messages: list[dict[str, Any]]) -> Claim:
     return Claim(10, "a list of messages, with nothing to tell its provider")
 
 
-def _of_functions(tools: Any) -> bool:
+def _has_functions(tools: Any) -> bool:
     return isinstance(tools, list) and any(isinstance(tool, dict) and "function" in tool for tool in tools)
 
 
-def _part_types(message: dict[str, Any]) -> list[str]:
+def _list_part_types(message: dict[str, Any]) -> list[str]:
     content = message.get("content")
     parts = content if isinstance(content, list) else []
     return [str(part.get("type")) for part in parts if isinstance(part, dict)]

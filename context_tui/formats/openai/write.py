@@ -5,19 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from context_tui.formats.kit.arguments import arguments_of
-from context_tui.formats.kit.writing import tell_injected, write_json
+from context_tui.formats.kit.arguments import format_arguments
+from context_tui.formats.kit.writing import count_injected_losses, write_json
 from context_tui.session.blocks import is_block_list
 from context_tui.session.jsontext import compact_text
 from context_tui.session.losses import Losses
 from context_tui.session.session import Message, Session
 
 Block = dict[str, Any]
-OWN_PARTS = {"input_audio": ("data", "format"), "file": ("file_data", "file_id", "filename")}
+OWN_PART_MEMBERS = {"input_audio": ("data", "format"), "file": ("file_data", "file_id", "filename")}
 """Parts of a user message with their own members, which stand in a member named like the part."""
 
 
-def refused(role: str, block: Block) -> str:
+def find_unsupported_reason(role: str, block: Block) -> str:
     """Why a message of *role* cannot hold *block*; empty when it can."""
     kind, spoken = block.get("type"), role == "assistant"
     match kind:
@@ -27,7 +27,7 @@ def refused(role: str, block: Block) -> str:
             return ""
         case "refusal" if spoken and isinstance(block.get("refusal"), str):
             return ""
-        case "image" if not spoken and _url(block):
+        case "image" if not spoken and _format_image_url(block):
             return ""
         case "image":
             return "images left out that Chat Completions cannot hold"
@@ -42,10 +42,10 @@ def write_request(session: Session, path: Path) -> Losses:
     system = session.content.system()
     messages: list[Message] = [{"role": "system", "content": system}] if system else []
     for message in session.to_messages():
-        write = _assistant if message["role"] == "assistant" else _user
+        write = _build_assistant if message["role"] == "assistant" else _build_user
         messages.extend(write(message["content"], losses))
     given = session.content.tools()
-    tools = [{"type": "function", "function": _function(tool)} for tool in given if _callable(tool)]
+    tools = [{"type": "function", "function": _build_function(tool)} for tool in given if _is_function(tool)]
     losses.add("tools left out that are not functions", len(given) - len(tools))
     request = {
         **({"model": session.facts.model} if session.facts.model else {}),
@@ -53,16 +53,16 @@ def write_request(session: Session, path: Path) -> Losses:
         **({"tools": tools} if tools else {}),
     }
     write_json(request, path)
-    tell_injected(session, losses)
+    count_injected_losses(session, losses)
     return losses
 
 
-def _assistant(blocks: list[Block], losses: Losses) -> list[Message]:
+def _build_assistant(blocks: list[Block], losses: Losses) -> list[Message]:
     calls = [block for block in blocks if block.get("type") == "tool_use"]
     rest = [block for block in blocks if block.get("type") != "tool_use"]
     if blocks[: len(rest)] != rest:
         losses.add("replies whose text was moved before their calls")
-    content = _content(rest)
+    content = _build_content(rest)
     message: Message = {"role": "assistant", "content": content or None}
     if content == "" and not calls and rest:
         message["content"] = ""
@@ -71,29 +71,29 @@ def _assistant(blocks: list[Block], losses: Losses) -> list[Message]:
             {
                 "id": str(call.get("id") or ""),
                 "type": "function",
-                "function": {"name": str(call.get("name") or ""), "arguments": arguments_of(call.get("input"))},
+                "function": {"name": str(call.get("name") or ""), "arguments": format_arguments(call.get("input"))},
             }
             for call in calls
         ]
     return [message]
 
 
-def _user(blocks: list[Block], losses: Losses) -> list[Message]:
+def _build_user(blocks: list[Block], losses: Losses) -> list[Message]:
     results = [block for block in blocks if block.get("type") == "tool_result"]
     rest = [block for block in blocks if block.get("type") != "tool_result"]
     messages, images = [], list[Block]()
     for result in results:
-        message, found = _tool(result, losses)
+        message, found = _build_tool_message(result, losses)
         messages.append(message)
         images += found
     if rest or images or not results:
-        messages.append({"role": "user", "content": _content([*images, *rest])})
+        messages.append({"role": "user", "content": _build_content([*images, *rest])})
     if results and (rest or images):
         losses.add("messages with results and text split into two")
     return messages
 
 
-def _tool(result: Block, losses: Losses) -> tuple[Message, list[Block]]:
+def _build_tool_message(result: Block, losses: Losses) -> tuple[Message, list[Block]]:
     """A tool message, and the images that cannot stand in it."""
     body = result.get("content")
     if result.get("is_error"):
@@ -105,35 +105,42 @@ def _tool(result: Block, losses: Losses) -> tuple[Message, list[Block]]:
         texts = [block for block in body if block["type"] == "text"]
         content = [{"type": "text", "text": str(block.get("text") or "")} for block in texts]
         if images:
-            losses.add("images of results moved to a user message after them", sum(map(bool, map(_url, images))))
-            losses.add("images left out that Chat Completions cannot hold", sum(not _url(each) for each in images))
+            losses.add(
+                "images of results moved to a user message after them", sum(map(bool, map(_format_image_url, images)))
+            )
+            losses.add(
+                "images left out that Chat Completions cannot hold", sum(not _format_image_url(each) for each in images)
+            )
             losses.replace(result, {**result, "content": texts})
     elif body is not None and not isinstance(body, str):
         content = compact_text(body)
         losses.add("JSON results turned into text")
     message = {"role": "tool", "tool_call_id": str(result.get("tool_use_id") or ""), "content": content}
-    return message, [image for image in images if _url(image)]
+    return message, [image for image in images if _format_image_url(image)]
 
 
-def _content(blocks: list[Block]) -> str | list[Block]:
+def _build_content(blocks: list[Block]) -> str | list[Block]:
     """Text as one string where there is one, else content parts."""
-    content = [_part(block) for block in blocks]
+    content = [_build_part(block) for block in blocks]
     return str(content[0]["text"]) if len(content) == 1 and content[0]["type"] == "text" else content
 
 
-def _part(block: Block) -> Block:
+def _build_part(block: Block) -> Block:
     """A block that is not refused as a content part, without members that it cannot have."""
     match kind := str(block.get("type")):
         case "image":
-            return {"type": "image_url", "image_url": {"url": _url(block)}}
+            return {"type": "image_url", "image_url": {"url": _format_image_url(block)}}
         case "refusal":
             return {"type": kind, kind: block[kind]}
         case "input_audio" | "file":
-            return {"type": kind, kind: {name: block[kind][name] for name in OWN_PARTS[kind] if name in block[kind]}}
+            return {
+                "type": kind,
+                kind: {name: block[kind][name] for name in OWN_PART_MEMBERS[kind] if name in block[kind]},
+            }
     return {"type": "text", "text": str(block.get("text") or "")}
 
 
-def _url(image: Block) -> str:
+def _format_image_url(image: Block) -> str:
     source = image.get("source")
     source = source if isinstance(source, dict) else {}
     if source.get("data") is None:
@@ -141,12 +148,12 @@ def _url(image: Block) -> str:
     return f"data:{source.get('media_type') or 'image/png'};base64,{source['data']}"
 
 
-def _callable(tool: Block) -> bool:
+def _is_function(tool: Block) -> bool:
     """Whether a tool is a function of its own, not one that the provider hosts."""
     return bool(tool.get("name")) and (isinstance(tool.get("input_schema"), dict) or "type" not in tool)
 
 
-def _function(tool: Block) -> Block:
+def _build_function(tool: Block) -> Block:
     return {
         "name": str(tool.get("name") or ""),
         **({"description": tool["description"]} if isinstance(tool.get("description"), str) else {}),

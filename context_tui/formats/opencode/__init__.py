@@ -9,25 +9,31 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.base import Claim, Format, Found, Scanner
-from context_tui.formats.kit.databases import MAGIC, Database, columns_in, is_database, text
-from context_tui.formats.kit.entry_scanner import EntryContent, EntryScanner, Source, branch_in, own_and_branch
-from context_tui.formats.kit.files import status_of
-from context_tui.formats.kit.heads import first_values, values_at
-from context_tui.formats.kit.row_entries import sessions_with_messages, sizes
-from context_tui.formats.kit.values import as_id, epoch_ms, title_of
-from context_tui.formats.opencode.copy import copy_session, is_whole
-from context_tui.formats.opencode.parts import state_of
-from context_tui.formats.opencode.places import files_in, kept, session_files
-from context_tui.formats.opencode.shape import OpencodeShape, parsed
-from context_tui.formats.opencode.sources import ExportSource, TableSource, TreeSource, session_in
+from context_tui.formats.base import Claim, Format, Scanner, SessionFile
+from context_tui.formats.kit.databases import SQLITE_MAGIC, Database, decode_text, is_database, read_columns
+from context_tui.formats.kit.entry_scanner import (
+    EntryContent,
+    EntryScanner,
+    EntrySource,
+    find_branch_in,
+    split_branch_id,
+)
+from context_tui.formats.kit.files import read_status
+from context_tui.formats.kit.heads import parse_first_values, read_first_values
+from context_tui.formats.kit.row_entries import query_session_sizes, query_sessions_with_messages
+from context_tui.formats.kit.values import format_title, parse_id, parse_time_ms
+from context_tui.formats.opencode.copy import copy_session, is_copyable
+from context_tui.formats.opencode.parts import get_call_state
+from context_tui.formats.opencode.places import find_folder_files, find_sessions, list_session_files
+from context_tui.formats.opencode.shape import OpencodeShape, parse_entry
+from context_tui.formats.opencode.sources import ExportSource, TableSource, TreeSource, read_session_object
 from context_tui.formats.opencode.write import write_export
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 
 __all__ = ["OpencodeFormat"]
 
-_SIZES = """
+_SIZES_QUERY = """
 SELECT session_id, sum(size) FROM (
     SELECT session_id, length(CAST(data AS BLOB)) AS size FROM message
     UNION ALL SELECT session_id, length(CAST(data AS BLOB)) FROM part
@@ -51,11 +57,11 @@ class OpencodeFormat(Format):
         Raises:
             UnreadableSession: it is a part of a session, which has another file.
         """
-        if head.startswith(MAGIC):
-            messages, parts = columns_in(path, "message", "part")
+        if head.startswith(SQLITE_MAGIC):
+            messages, parts = read_columns(path, "message", "part")
             own = "data" in messages and {"message_id", "data"} <= parts
             return Claim(97, "opencode's tables") if own else None
-        values = first_values(head)
+        values = parse_first_values(head)
         value = values[0] if len(values) == 1 else None
         if not isinstance(value, dict):
             return None
@@ -67,24 +73,24 @@ class OpencodeFormat(Format):
         if name.startswith(("msg_", "prt_")) and isinstance(session := value.get("sessionID"), str):
             raise UnreadableSession(
                 f"{path}: is one message of an opencode session, or a part of one; "
-                f"open {_file_of(path, session) or 'its session file'}"
+                f"open {_find_session_file(path, session) or 'its session file'}"
             )
         return None
 
-    def sessions(self, path: Path) -> list[SessionInfo]:
+    def list_sessions(self, path: Path) -> list[SessionInfo]:
         """The sessions of a database that have messages, always by their own ids; the one of a file."""
         if is_database(path):
             with closing(Database(path)) as database:
-                return _in_tables(database)
-        value = _head_of(path)
+                return _list_table_sessions(database)
+        value = _read_head(path)
         if isinstance(exported := value.get("info"), dict):
-            return [_info(path, exported, status_of(path).st_size)]
-        own = session_in(path)
-        return [_info(path, own, TreeSource(path, as_id(own.get("id"))).size())]
+            return [_build_session_info(path, exported, read_status(path).st_size)]
+        own = read_session_object(path)
+        return [_build_session_info(path, own, TreeSource(path, parse_id(own.get("id"))).compute_size())]
 
-    def scanner(self, path: Path, info: SessionInfo) -> Scanner:
+    def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """A scanner for one of them, or for what one of them was before it was reverted."""
-        source = _source(path, info)
+        source = _open_source(path, info)
         scanner = EntryScanner(source, info, OpencodeShape)
         if not scanner.count:
             where = f"{path}#{info.id}" if info.id else str(path)
@@ -94,57 +100,57 @@ class OpencodeFormat(Format):
             )
         return scanner
 
-    def unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
+    def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
         """What was reverted."""
-        sessions = self.sessions(Path(main.path)) if main.id else [main]
-        return branch_in(main, session_id, sessions)
+        sessions = self.list_sessions(Path(main.path)) if main.id else [main]
+        return find_branch_in(main, session_id, sessions)
 
-    def called(self, session: Session, call: int) -> SessionInfo | None:
+    def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
         """The session that a ``task`` call started."""
-        named = _started(session, call)
+        named = _find_subagent_id(session, call)
         if not named:
             return None
         path = Path(session.info.path)
         if session.info.id and is_database(path):
-            found = next((each for each in self.sessions(path) if each.id == named), None)
+            found = next((each for each in self.list_sessions(path) if each.id == named), None)
         else:
-            file = _file_of(path, named)
-            found = self.sessions(file)[0] if file else None
+            file = _find_session_file(path, named)
+            found = self.list_sessions(file)[0] if file else None
         if found is None:
             raise UnreadableSession(f"{path.name}#{named}: the session of this sub-agent is not here")
         return found
 
-    def folder(self, path: Path) -> list[SessionInfo]:
+    def list_folder_sessions(self, path: Path) -> list[SessionInfo]:
         """The sessions of a storage tree, or the one that a folder of messages is of."""
         found = []
-        for file in files_in(path):
+        for file in find_folder_files(path):
             try:
-                found += self.sessions(file)
+                found += self.list_sessions(file)
             except UnreadableSession:
                 continue
         return found
 
-    def reads_all_beside(self, path: Path) -> bool:
+    def reads_all_siblings(self, path: Path) -> bool:
         """Whether it is a session file of a storage tree, all of which opencode lists."""
-        return path.absolute() in session_files(path.absolute().parent.parent.parent)
+        return path.absolute() in list_session_files(path.absolute().parent.parent.parent)
 
-    def title(self, path: Path) -> str:
+    def read_title(self, path: Path) -> str:
         """The title in a session file or at the head of an export."""
         if is_database(path):
             return ""
-        value = _head_of(path)
+        value = _read_head(path)
         info = value.get("info")
-        return as_id((info if isinstance(info, dict) else value).get("title"))
+        return parse_id((info if isinstance(info, dict) else value).get("title"))
 
-    def beside(self, path: Path) -> Iterable[Path]:
+    def related_files(self, path: Path) -> Iterable[Path]:
         """Of the tree the messages of a session, and the parts of each."""
-        if is_database(path) or "info" in (head := _head_of(path)):
+        if is_database(path) or "info" in (head := _read_head(path)):
             return []
-        return TreeSource(path, as_id(head.get("id"))).folders()
+        return TreeSource(path, parse_id(head.get("id"))).list_folders()
 
-    def kept(self, environ: Mapping[str, str], cwd: Path) -> Iterable[Found]:
+    def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
         """Databases, or the files of the tree."""
-        return kept(environ, cwd)
+        return find_sessions(environ, cwd)
 
     def write(self, session: Session, path: Path) -> Losses:
         """Write an export."""
@@ -152,103 +158,103 @@ class OpencodeFormat(Format):
 
     def can_copy(self, session: Session) -> bool:
         """Not a branch, and not where something could not be read."""
-        return is_whole(session)
+        return is_copyable(session)
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
         """Write what ``opencode export`` does of the session."""
         return copy_session(session, path)
 
-    def resume(self, session: Session, written: Path, out: Path) -> str:
+    def build_resume_command(self, session: Session, written_session: Path, out_path: Path) -> str:
         """The command that takes an export over and goes on with it."""
-        info = _head_of(written).get("info")
-        named = as_id(info.get("id")) if isinstance(info, dict) else ""
+        info = _read_head(written_session).get("info")
+        named = parse_id(info.get("id")) if isinstance(info, dict) else ""
         if not named.isascii() or not named.removeprefix("ses_").isalnum():
             return ""
         where = f"cd {shlex.quote(session.info.cwd)} && " if session.info.cwd else ""
-        return f"{where}opencode import {shlex.quote(str(out.absolute()))} && opencode --session {named}"
+        return f"{where}opencode import {shlex.quote(str(out_path.absolute()))} && opencode --session {named}"
 
 
-def _head_of(path: Path) -> dict[str, Any]:
+def _read_head(path: Path) -> dict[str, Any]:
     """The object that a file begins with, as far as its head goes."""
-    values = values_at(path)
+    values = read_first_values(path)
     return values[0] if values and isinstance(values[0], dict) else {}
 
 
-def _source(path: Path, info: SessionInfo) -> Source:
-    session_id, _ = own_and_branch(info.id)
+def _open_source(path: Path, info: SessionInfo) -> EntrySource:
+    session_id, _ = split_branch_id(info.id)
     if is_database(path):
         return TableSource(Database(path), session_id)
-    if "info" in _head_of(path):
+    if "info" in _read_head(path):
         return ExportSource(path)
-    return TreeSource(path, as_id(session_in(path).get("id")))
+    return TreeSource(path, parse_id(read_session_object(path).get("id")))
 
 
-def _in_tables(database: Database) -> list[SessionInfo]:
+def _list_table_sessions(database: Database) -> list[SessionInfo]:
     """The sessions of a database, as they were begun."""
     path = str(database.path)
     names = ("id", "parent_id", "title", "directory", "time_updated", "time_created")
-    known = sessions_with_messages(database, "session", "message", names)
+    known = query_sessions_with_messages(database, "session", "message", names)
     listed = {row[0] for row in known}
-    bytes_ = sizes(database, _SIZES)
+    bytes_ = query_session_sizes(database, _SIZES_QUERY)
     found = []
     for name, parent, title, folder, updated, created in sorted(
-        known, key=lambda row: (epoch_ms(row[5]), text(row[0]))
+        known, key=lambda row: (parse_time_ms(row[5]), decode_text(row[0]))
     ):
         found.append(
             SessionInfo(
                 path,
                 "opencode",
-                text(name),
-                title_of(text(title)),
-                f"{path}#{text(parent)}" if parent in listed else "",
-                max(epoch_ms(updated or created), 0) / 1000,
+                decode_text(name),
+                format_title(decode_text(title)),
+                f"{path}#{decode_text(parent)}" if parent in listed else "",
+                max(parse_time_ms(updated or created), 0) / 1000,
                 bytes_.get(name, 0),
-                text(folder),
+                decode_text(folder),
             )
         )
     return found
 
 
-def _info(path: Path, value: dict[str, Any], size: int) -> SessionInfo:
+def _build_session_info(path: Path, value: dict[str, Any], size: int) -> SessionInfo:
     """What a session file or an export tells of its session."""
     times = value.get("time")
-    updated = epoch_ms(times.get("updated")) if isinstance(times, dict) else -1
-    parent = as_id(value.get("parentID"))
-    above = _file_of(path, parent) if parent else None
+    updated = parse_time_ms(times.get("updated")) if isinstance(times, dict) else -1
+    parent = parse_id(value.get("parentID"))
+    above = _find_session_file(path, parent) if parent else None
     return SessionInfo(
         str(path),
         "opencode",
         "",
-        title_of(as_id(value.get("title"))) or path.stem,
+        format_title(parse_id(value.get("title"))) or path.stem,
         str(above or ""),
-        updated / 1000 if updated >= 0 else status_of(path).st_mtime,
+        updated / 1000 if updated >= 0 else read_status(path).st_mtime,
         size,
-        as_id(value.get("directory")),
+        parse_id(value.get("directory")),
     )
 
 
-def _file_of(path: Path, session_id: str) -> Path | None:
+def _find_session_file(path: Path, session_id: str) -> Path | None:
     """The file of another session in the tree that a file is in."""
     for root in path.parents[:4]:
-        for file in session_files(root):
+        for file in list_session_files(root):
             if file.stem == session_id:
                 return file
     return None
 
 
-def _started(session: Session, call: int) -> str:
+def _find_subagent_id(session: Session, call: int) -> str:
     """The id of the session that a call started; empty where its part names none."""
     content, facts = session.content, session.facts
     if not isinstance(content, EntryContent):
         return ""
     call_id = facts.call_id(call)
     for record in facts.records_of(facts.block_message[call]):
-        entry = content.entry(record)
+        entry = content.read_entry(record)
         if entry.texts is None or call_id.encode() not in b"".join(entry.texts):
             continue
-        for part in parsed(entry)[1]:
+        for part in parse_entry(entry)[1]:
             if isinstance(part, dict) and part.get("callID") == call_id:
-                metadata = state_of(part).get("metadata")
+                metadata = get_call_state(part).get("metadata")
                 named = metadata.get("sessionId") or metadata.get("sessionID") if isinstance(metadata, dict) else None
                 if isinstance(named, str):
                     return named

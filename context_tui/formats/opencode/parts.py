@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from context_tui.formats.kit.message_builder import Part
-from context_tui.formats.kit.values import as_id, epoch_ms, recorded_tokens, usage_or_note
+from context_tui.formats.kit.message_builder import MessagePart
+from context_tui.formats.kit.values import parse_id, parse_time_ms, parse_tokens, parse_usage_or_note
 from context_tui.session.facts import Usage
 from context_tui.session.validation import truncate_name
 from context_tui.session.values import MessageFlag, Role
@@ -20,29 +20,29 @@ from context_tui.session.values import MessageFlag, Role
 Value = dict[str, Any]
 Block = dict[str, Any]
 
-ASKED = "What did we do so far?"
+COMPACTION_PROMPT = "What did we do so far?"
 """What the model is given in place of a ``compaction`` part."""
-RAN = "The following tool was executed by the user"
+SUBTASK_PROMPT = "The following tool was executed by the user"
 """And in place of a ``subtask`` part: a command that the user ran."""
-INTERRUPTED = "[Tool execution was interrupted]"
+INTERRUPTED_RESULT = "[Tool execution was interrupted]"
 """The result of a call that never ended."""
-AS_TEXT = ("text/plain", "application/x-directory")
+TEXT_FILE_TYPES = ("text/plain", "application/x-directory")
 """Files of these types were read when they were attached: a synthetic text holds what was in them."""
-SILENT = frozenset({"step-start", "step-finish", "snapshot", "patch", "agent", "retry"})
+IGNORED_PARTS = frozenset({"step-start", "step-finish", "snapshot", "patch", "agent", "retry"})
 """Parts that the model is not given."""
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[^,;]*)*;base64,(.*)", re.DOTALL)
 
 
 @dataclass
-class Step:
+class RequestStep:
     """One request within a message: what it said, what came back, and its recorded usage."""
 
-    spoken: list[Block] = field(default_factory=list)
+    reply_blocks: list[Block] = field(default_factory=list)
     results: list[Block] = field(default_factory=list)
     usage: Any = None
 
 
-def said(info: Value, parts: Sequence[Any]) -> Part:
+def parse_message(info: Value, parts: Sequence[Any]) -> MessagePart:
     """What a message says.
 
     Raises:
@@ -53,10 +53,10 @@ def said(info: Value, parts: Sequence[Any]) -> Part:
         raise ValueError(f"not a message: unknown role {str(role)[:40]!r}")
     known = [part for part in parts if isinstance(part, dict)]
     notes = ["a part that is not an object"] * (len(parts) - len(known))
-    return _spoken(info, known, notes) if role == "assistant" else _typed(info, known, notes)
+    return _parse_assistant(info, known, notes) if role == "assistant" else _parse_user(info, known, notes)
 
 
-def tokens_of(value: Any) -> Usage | None:
+def parse_opencode_usage(value: Any) -> Usage | None:
     """Recorded usage: ``input`` leaves cached tokens out; ``total`` tells whether ``output`` does those of reasoning.
 
     Raises:
@@ -66,8 +66,8 @@ def tokens_of(value: Any) -> Usage | None:
         return None
     cache = value.get("cache") if isinstance(value.get("cache"), dict) else {}
     assert isinstance(cache, dict)
-    fresh, output, reasoning = (_size(value, name) for name in ("input", "output", "reasoning"))
-    read, written = _size(cache, "read"), _size(cache, "write")
+    fresh, output, reasoning = (_parse_size(value, name) for name in ("input", "output", "reasoning"))
+    read, written = _parse_size(cache, "read"), _parse_size(cache, "write")
     if value.get("total") == fresh + read + written + output + reasoning:
         output += reasoning
     return Usage(fresh, read, written, 0, output) if fresh or read or written or output else None
@@ -75,37 +75,37 @@ def tokens_of(value: Any) -> Usage | None:
 
 def is_summary(info: Value) -> bool:
     """Whether a message is a summary that counts: finished, without an error; old versions only say when."""
-    ended = bool(info.get("finish")) or time_of(info, "completed") >= 0
+    ended = bool(info.get("finish")) or parse_time(info, "completed") >= 0
     return info.get("role") == "assistant" and info.get("summary") is True and not info.get("error") and ended
 
 
-def compaction_in(parts: Sequence[Any]) -> Value | None:
+def find_compaction_part(parts: Sequence[Any]) -> Value | None:
     """The part that asks for a compaction, if there is one."""
     return next((part for part in parts if isinstance(part, dict) and part.get("type") == "compaction"), None)
 
 
-def time_of(value: Value, name: str) -> int:
+def parse_time(value: Value, name: str) -> int:
     """A time within ``time``, as epoch milliseconds; -1 where there is none."""
     times = value.get("time")
-    return epoch_ms(times.get(name)) if isinstance(times, dict) else -1
+    return parse_time_ms(times.get(name)) if isinstance(times, dict) else -1
 
 
-def state_of(part: Value) -> Value:
+def get_call_state(part: Value) -> Value:
     """The state of a call."""
     state = part.get("state")
     return state if isinstance(state, dict) else {}
 
 
-def _size(members: Value, name: str) -> int:
+def _parse_size(members: Value, name: str) -> int:
     value = members.get(name)
-    return recorded_tokens(int(value) if isinstance(value, float) and value.is_integer() else value, name)
+    return parse_tokens(int(value) if isinstance(value, float) and value.is_integer() else value, name)
 
 
-def _typed(info: Value, parts: list[Value], notes: list[str]) -> Part:
+def _parse_user(info: Value, parts: list[Value], notes: list[str]) -> MessagePart:
     blocks: list[Block] = []
     injects = set[int]()
     for part in parts:
-        kind = as_id(part.get("type"))
+        kind = parse_id(part.get("type"))
         if kind == "text":
             if part.get("ignored"):
                 continue
@@ -113,21 +113,23 @@ def _typed(info: Value, parts: list[Value], notes: list[str]) -> Part:
                 injects.add(len(blocks))
             blocks.append({"type": "text", "text": part.get("text")})
         elif kind == "file":
-            if part.get("mime") not in AS_TEXT:
-                blocks.append(_file(part))
+            if part.get("mime") not in TEXT_FILE_TYPES:
+                blocks.append(_parse_file(part))
         elif kind == "compaction":
             injects.add(len(blocks))
-            blocks.append({"type": "text", "text": ASKED})
+            blocks.append({"type": "text", "text": COMPACTION_PROMPT})
         elif kind == "subtask":
-            blocks.append({"type": "text", "text": RAN})
-        elif kind not in SILENT:
-            notes.append(_unknown(kind))
+            blocks.append({"type": "text", "text": SUBTASK_PROMPT})
+        elif kind not in IGNORED_PARTS:
+            notes.append(_format_unknown_part(kind))
     flags = 0 if blocks else MessageFlag.NOT_SENT
-    time = time_of(info, "created")
-    return Part(Role.USER, blocks, flags=flags, time=time, injects=frozenset(injects), notes=tuple(notes))
+    time = parse_time(info, "created")
+    return MessagePart(
+        Role.USER, blocks, flags=flags, time=time, injected_blocks=frozenset(injects), notes=tuple(notes)
+    )
 
 
-def _spoken(info: Value, parts: list[Value], notes: list[str]) -> Part:
+def _parse_assistant(info: Value, parts: list[Value], notes: list[str]) -> MessagePart:
     error = info.get("error")
     sent = not error or (
         isinstance(error, dict)
@@ -135,28 +137,30 @@ def _spoken(info: Value, parts: list[Value], notes: list[str]) -> Part:
         and any(part.get("type") not in ("step-start", "reasoning") for part in parts)
     )
     flags = 0 if sent else MessageFlag.NOT_SENT
-    ended = bool(error) or time_of(info, "completed") >= 0
-    steps = [*_steps(parts, notes, ended=ended)]
+    ended = bool(error) or parse_time(info, "completed") >= 0
+    steps = [*_split_steps(parts, notes, ended=ended)]
     if not sent:
-        steps[-1].spoken.append({"type": "text", "text": _error(error)})
-    if not any(step.spoken or step.results for step in steps):
+        steps[-1].reply_blocks.append({"type": "text", "text": _format_error(error)})
+    if not any(step.reply_blocks or step.results for step in steps):
         flags |= MessageFlag.NOT_SENT
     if is_summary(info):
         flags |= MessageFlag.SUMMARY
-    made: list[Part] = []
-    time = time_of(info, "created")
+    made: list[MessagePart] = []
+    time = parse_time(info, "created")
     for number, step in enumerate(steps):
-        usage, unread = usage_or_note(tokens_of, step.usage if len(steps) > 1 else info.get("tokens"))
+        usage, unread = parse_usage_or_note(parse_opencode_usage, step.usage if len(steps) > 1 else info.get("tokens"))
         notes += unread
         if flags & MessageFlag.SUMMARY:  # it is that of the context before
             usage = None
-        if step.spoken or not number:
-            made.append(Part(Role.ASSISTANT, step.spoken, flags=flags, time=time, usage=usage))
+        if step.reply_blocks or not number:
+            made.append(MessagePart(Role.ASSISTANT, step.reply_blocks, flags=flags, time=time, usage=usage))
         if step.results:
-            made.append(Part(Role.USER, step.results, results=True, flags=flags & MessageFlag.NOT_SENT, time=time))
+            made.append(
+                MessagePart(Role.USER, step.results, has_results=True, flags=flags & MessageFlag.NOT_SENT, time=time)
+            )
     first, *more = made
-    model = truncate_name(as_id(info.get("modelID")))
-    return Part(
+    model = truncate_name(parse_id(info.get("modelID")))
+    return MessagePart(
         first.role,
         first.blocks,
         flags=flags,
@@ -164,40 +168,40 @@ def _spoken(info: Value, parts: list[Value], notes: list[str]) -> Part:
         usage=first.usage,
         notes=tuple(notes),
         model=model,
-        then=tuple(more),
+        further_parts=tuple(more),
     )
 
 
-def _steps(parts: list[Value], notes: list[str], *, ended: bool) -> Iterator[Step]:
+def _split_steps(parts: list[Value], notes: list[str], *, ended: bool) -> Iterator[RequestStep]:
     """The requests that a message is of: one, or in old versions all of a turn."""
-    step = Step()
+    step = RequestStep()
     for part in parts:
-        kind, text = as_id(part.get("type")), part.get("text")
+        kind, text = parse_id(part.get("type")), part.get("text")
         if kind == "step-start":
-            if step.spoken or step.results:
+            if step.reply_blocks or step.results:
                 yield step
-                step = Step()
+                step = RequestStep()
         elif kind == "step-finish":
             step.usage = part.get("tokens")
         elif kind == "text":
-            step.spoken.append({"type": "text", "text": text})
+            step.reply_blocks.append({"type": "text", "text": text})
         elif kind == "reasoning":
-            step.spoken.append(_reasoning(part))
+            step.reply_blocks.append(_parse_reasoning(part))
         elif kind == "tool":
-            state, call_id = state_of(part), as_id(part.get("callID"))
+            state, call_id = get_call_state(part), parse_id(part.get("callID"))
             given = state.get("input")
-            called = {"type": "tool_use", "id": call_id, "name": as_id(part.get("tool"))}
-            step.spoken.append({**called, "input": given if isinstance(given, dict) else {}})
-            if (result := _result(state, ended=ended)) is not None:
+            called = {"type": "tool_use", "id": call_id, "name": parse_id(part.get("tool"))}
+            step.reply_blocks.append({**called, "input": given if isinstance(given, dict) else {}})
+            if (result := _parse_result(state, ended=ended)) is not None:
                 step.results.append({"type": "tool_result", "tool_use_id": call_id, **result})
         elif kind == "file":
-            step.spoken.append(_file(part))
-        elif kind not in SILENT:
-            notes.append(_unknown(kind))
+            step.reply_blocks.append(_parse_file(part))
+        elif kind not in IGNORED_PARTS:
+            notes.append(_format_unknown_part(kind))
     yield step
 
 
-def _reasoning(part: Value) -> Block:
+def _parse_reasoning(part: Value) -> Block:
     """Reasoning as a thinking block, with its signature if there is one; encrypted it is of unknown size."""
     block: Block = {"type": "thinking", "thinking": part.get("text")}
     metadata = part.get("metadata")
@@ -211,29 +215,31 @@ def _reasoning(part: Value) -> Block:
     return block
 
 
-def _result(state: Value, *, ended: bool) -> Block | None:
+def _parse_result(state: Value, *, ended: bool) -> Block | None:
     """What a call gave: its output with what is attached, its error, or that it never ended; None while it runs."""
     metadata = state.get("metadata")
     match state.get("status"):
         case "completed":
             attached = state.get("attachments")
-            files = [_file(each) for each in attached if isinstance(each, dict)] if isinstance(attached, list) else []
+            files = (
+                [_parse_file(each) for each in attached if isinstance(each, dict)] if isinstance(attached, list) else []
+            )
             output = state.get("output")
             output = "" if output is None else output
-            return {"content": [{"type": "text", "text": as_id(output)}, *files] if files else output}
+            return {"content": [{"type": "text", "text": parse_id(output)}, *files] if files else output}
         case "error":
             kept = (
                 metadata.get("output") if isinstance(metadata, dict) and metadata.get("interrupted") is True else None
             )
             if isinstance(kept, str):
                 return {"content": kept}
-            return {"content": as_id(state.get("error")), "is_error": True}
-    return {"content": INTERRUPTED, "is_error": True} if ended else None
+            return {"content": parse_id(state.get("error")), "is_error": True}
+    return {"content": INTERRUPTED_RESULT, "is_error": True} if ended else None
 
 
-def _file(part: Value) -> Block:
+def _parse_file(part: Value) -> Block:
     """A file as an image or a document; one that is only named is of unknown size."""
-    mime, url = as_id(part.get("mime")), as_id(part.get("url"))
+    mime, url = parse_id(part.get("mime")), parse_id(part.get("url"))
     data = _DATA_URL.fullmatch(url)
     source = {"type": "base64", "media_type": mime or data[1], "data": data[2]} if data else {"type": "url", "url": url}
     if mime.startswith("image/"):
@@ -242,14 +248,14 @@ def _file(part: Value) -> Block:
     return {"type": "document", "source": source, **title}
 
 
-def _error(error: Any) -> str:
+def _format_error(error: Any) -> str:
     """Why a reply failed, in a line."""
     if not isinstance(error, dict):
-        return truncate_name(as_id(error))
+        return truncate_name(parse_id(error))
     data = error.get("data")
     message = data.get("message") if isinstance(data, dict) else error.get("message")
-    return f"{as_id(error.get('name'))}: {as_id(message)}"
+    return f"{parse_id(error.get('name'))}: {parse_id(message)}"
 
 
-def _unknown(kind: str) -> str:
+def _format_unknown_part(kind: str) -> str:
     return f"a part of unknown type {kind[:40]!r}"

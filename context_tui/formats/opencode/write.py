@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from context_tui.formats.kit.arguments import input_of
-from context_tui.formats.kit.writing import body_as_text, write_json
-from context_tui.formats.opencode.parts import ASKED
+from context_tui.formats.kit.arguments import parse_arguments
+from context_tui.formats.kit.writing import convert_body_to_text, write_json
+from context_tui.formats.opencode.parts import COMPACTION_PROMPT
 from context_tui.session.facts import Usage
 from context_tui.session.losses import Losses
 from context_tui.session.memory import collect_models, collect_usage
@@ -26,46 +26,57 @@ PROVIDERS = {"claude": "anthropic", "gpt": "openai", "o": "openai", "gemini": "g
 """Providers by how the names of their models begin; others are not known from the name."""
 VERSION = "1.2.0"
 """The version whose schema this is."""
-NO_PLACE = "blocks left out that opencode cannot hold"
-MEDIA = ("image", "document")
+UNSUPPORTED_BLOCKS = "blocks left out that opencode cannot hold"
+MEDIA_TYPES = ("image", "document")
 
 
 @dataclass
-class _Document:
+class _ExportDocument:
     """The messages that are written so far, with ids and times that ascend as opencode's do."""
 
     session: str
     model: dict[str, str]
     folder: str
     messages: list[dict[str, Any]] = field(default_factory=list)
-    calls: dict[str, dict[str, Any]] = field(default_factory=dict)  # those without a result so far
-    _asked: str = ""  # the newest message of the user
-    _made: int = 0
+    open_calls: dict[str, dict[str, Any]] = field(default_factory=dict)  # those without a result so far
+    _newest_prompt: str = ""  # the newest message of the user
+    _id_count: int = 0
     _now: int = 1
 
-    def id(self, prefix: str) -> str:
+    def make_id(self, prefix: str) -> str:
         """A new id, behind all before it."""
-        self._made += 1
-        stamp = (self._now * 0x1000 + self._made) & 0xFFFFFFFFFFFF
+        self._id_count += 1
+        stamp = (self._now * 0x1000 + self._id_count) & 0xFFFFFFFFFFFF
         return f"{prefix}_{stamp:012x}{uuid.uuid4().hex[:14]}"
 
-    def begin(self, role: str, time: int, **more: Any) -> dict[str, Any]:
+    def begin_message(self, role: str, time: int, **more: Any) -> dict[str, Any]:
         """Begin a message."""
         self._now = max(self._now, time)
-        info = {"id": self.id("msg"), "sessionID": self.session, "role": role, "time": {"created": self._now}, **more}
+        info = {
+            "id": self.make_id("msg"),
+            "sessionID": self.session,
+            "role": role,
+            "time": {"created": self._now},
+            **more,
+        }
         if role == "assistant":
-            info |= {"parentID": self._asked or self.id("msg"), "mode": "build", "agent": "build", "cost": 0}
+            info |= {
+                "parentID": self._newest_prompt or self.make_id("msg"),
+                "mode": "build",
+                "agent": "build",
+                "cost": 0,
+            }
             info |= {**self.model, "path": {"cwd": self.folder, "root": self.folder}}
         else:
             info |= {"agent": "build", "model": self.model}
-            self._asked = info["id"]
+            self._newest_prompt = info["id"]
         self.messages.append({"info": info, "parts": []})
         return info
 
-    def add(self, kind: str, **more: Any) -> dict[str, Any]:
+    def add_part(self, kind: str, **more: Any) -> dict[str, Any]:
         """Add a part to the newest message."""
         message = self.messages[-1]
-        own = {"id": self.id("prt"), "sessionID": self.session, "messageID": message["info"]["id"], "type": kind}
+        own = {"id": self.make_id("prt"), "sessionID": self.session, "messageID": message["info"]["id"], "type": kind}
         message["parts"].append(part := {**own, **more})
         return part
 
@@ -77,20 +88,20 @@ def write_export(session: Session, path: Path) -> Losses:
         What opencode has no place for.
     """
     losses, facts, context = Losses(), session.facts, session.context_at()
-    made = _Document(f"ses_{uuid.uuid4().hex[:26]}", _model(facts.model), session.info.cwd or "/")
+    made = _ExportDocument(f"ses_{uuid.uuid4().hex[:26]}", _parse_model(facts.model), session.info.cwd or "/")
     usages, models = collect_usage(session), collect_models(session)
     for index, message in zip(context.order, session.to_messages(), strict=True):
         injected = [bool(facts.block_flags[row] & BlockFlag.INJECTED) for row in context.blocks_of(index)]
         if message["role"] == "assistant":
-            made.model = _model(models.get(index) or facts.model)
-            _reply(made, message["content"], max(facts.time[index], 0), usages.get(index), losses)
-            if facts.flags[index] & MessageFlag.SUMMARY and not _sums_up(made):
+            made.model = _parse_model(models.get(index) or facts.model)
+            _add_reply(made, message["content"], max(facts.time[index], 0), usages.get(index), losses)
+            if facts.flags[index] & MessageFlag.SUMMARY and not _mark_summary(made):
                 losses.add("summaries that are replies like others now")
         else:
-            _given(made, message["content"], injected, max(facts.time[index], 0), losses)
-    for part in made.calls.values():
+            _add_user_message(made, message["content"], injected, max(facts.time[index], 0), losses)
+    for part in made.open_calls.values():
         part["state"] = {"status": "pending", "input": part["state"]["input"], "raw": ""}
-    _end(made)
+    _end_replies(made)
     if session.content.system():
         losses.add_note("the system prompt is left out; opencode adds its own")
     if session.content.tools():
@@ -103,7 +114,7 @@ def write_export(session: Session, path: Path) -> Losses:
     return losses
 
 
-def _model(name: str | None) -> dict[str, str]:
+def _parse_model(name: str | None) -> dict[str, str]:
     """A model, and its provider as far as the name tells it."""
     known = name or "unknown"
     return {
@@ -112,12 +123,12 @@ def _model(name: str | None) -> dict[str, str]:
     }
 
 
-def _sums_up(made: _Document) -> bool:
+def _mark_summary(made: _ExportDocument) -> bool:
     """Say of the newest reply that it is the summary that the message before asked for; whether that asked for one."""
     if len(made.messages) < 2:
         return False
     asked, reply = made.messages[-2:]
-    if [part.get("text") for part in asked["parts"]] != [ASKED]:
+    if [part.get("text") for part in asked["parts"]] != [COMPACTION_PROMPT]:
         return False
     part = asked["parts"][0]
     asked["parts"] = [
@@ -127,7 +138,7 @@ def _sums_up(made: _Document) -> bool:
     return True
 
 
-def _end(made: _Document) -> None:
+def _end_replies(made: _ExportDocument) -> None:
     """Say of replies that they ended, but for those with a call that has no result: it would be told to have failed."""
     for message in made.messages:
         info = message["info"]
@@ -137,40 +148,44 @@ def _end(made: _Document) -> None:
             info["finish"] = "tool-calls" if states else "stop"
 
 
-def _reply(made: _Document, blocks: list[Block], time: int, usage: Usage | None, losses: Losses) -> None:
+def _add_reply(made: _ExportDocument, blocks: list[Block], time: int, usage: Usage | None, losses: Losses) -> None:
     """A message of the assistant; its calls wait for their results."""
     usage = usage or Usage()
     cache = {"read": usage.cache_read, "write": usage.cache_write_5m + usage.cache_write_1h}
     tokens = {"input": usage.fresh, "output": usage.output, "reasoning": 0, "cache": cache}
-    made.begin("assistant", time, tokens=tokens)
+    made.begin_message("assistant", time, tokens=tokens)
     for block in blocks:
         match block.get("type"):
             case "text":
-                made.add("text", text=str(block.get("text") or ""))
+                made.add_part("text", text=str(block.get("text") or ""))
             case "thinking":
                 signature = block.get("signature")
                 metadata = {"metadata": {"anthropic": {"signature": signature}}} if signature else {}
-                made.add("reasoning", text=str(block.get("thinking") or ""), time={"start": time}, **metadata)
+                made.add_part("reasoning", text=str(block.get("thinking") or ""), time={"start": time}, **metadata)
             case "redacted_thinking":
                 metadata = {"metadata": {"anthropic": {"redactedData": str(block.get("data") or "")}}}
-                made.add("reasoning", text="", time={"start": time}, **metadata)
+                made.add_part("reasoning", text="", time={"start": time}, **metadata)
             case "tool_use":
                 call_id = str(block.get("id") or "")
-                state = {"status": "pending", "input": _input(block, losses)}
-                made.calls[call_id] = made.add("tool", callID=call_id, tool=str(block.get("name") or ""), state=state)
+                state = {"status": "pending", "input": _build_input(block, losses)}
+                made.open_calls[call_id] = made.add_part(
+                    "tool", callID=call_id, tool=str(block.get("name") or ""), state=state
+                )
             case _:
-                losses.omit(NO_PLACE, block)
+                losses.omit(UNSUPPORTED_BLOCKS, block)
 
 
-def _input(block: Block, losses: Losses) -> dict[str, Any]:
+def _build_input(block: Block, losses: Losses) -> dict[str, Any]:
     given = block.get("input")
     if isinstance(given, dict):
         return given
-    losses.replace(block, {**block, "input": input_of(given)}, "calls whose arguments were not an object")
-    return input_of(given)
+    losses.replace(block, {**block, "input": parse_arguments(given)}, "calls whose arguments were not an object")
+    return parse_arguments(given)
 
 
-def _given(made: _Document, blocks: list[Block], injected: list[bool], time: int, losses: Losses) -> None:
+def _add_user_message(
+    made: _ExportDocument, blocks: list[Block], injected: list[bool], time: int, losses: Losses
+) -> None:
     """A user's message: results go to their calls, the rest is a message of its own."""
     own = [
         (block, put_in) for block, put_in in zip(blocks, injected, strict=True) if block.get("type") != "tool_result"
@@ -178,50 +193,52 @@ def _given(made: _Document, blocks: list[Block], injected: list[bool], time: int
     newest = made.messages[-1]["info"]["id"] if made.messages else ""
     for block in blocks:
         if block.get("type") == "tool_result":
-            part = made.calls.pop(str(block.get("tool_use_id") or ""), None)
+            part = made.open_calls.pop(str(block.get("tool_use_id") or ""), None)
             if part is None:
                 losses.omit("results left out whose call is not there", block)
                 continue
             if part["messageID"] != newest:
                 losses.add("results moved to their calls")
-            part["state"] = _state(made, part, block, time, losses)
+            part["state"] = _build_call_state(made, part, block, time, losses)
     if not own:
         return
     if len(own) < len(blocks):
         losses.add("messages with results and text split into two")
-    made.begin("user", time)
+    made.begin_message("user", time)
     for block, put_in in own:
         if block.get("type") == "text":
-            made.add("text", text=str(block.get("text") or ""), **({"synthetic": True} if put_in else {}))
-        elif file := _file(block):
-            made.add("file", **file)
+            made.add_part("text", text=str(block.get("text") or ""), **({"synthetic": True} if put_in else {}))
+        elif file := _build_file_members(block):
+            made.add_part("file", **file)
         else:
-            losses.omit(NO_PLACE, block)
+            losses.omit(UNSUPPORTED_BLOCKS, block)
 
 
-def _state(made: _Document, part: dict[str, Any], block: Block, time: int, losses: Losses) -> dict[str, Any]:
+def _build_call_state(
+    made: _ExportDocument, part: dict[str, Any], block: Block, time: int, losses: Losses
+) -> dict[str, Any]:
     """The state of a call that ended."""
     times = {"start": time, "end": time}
     body, given = block.get("content"), part["state"]["input"]
     if block.get("is_error"):
-        return {"status": "error", "input": given, "error": body_as_text(block, losses), "time": times}
+        return {"status": "error", "input": given, "error": convert_body_to_text(block, losses), "time": times}
     blocks = body if isinstance(body, list) and all(isinstance(each, dict) for each in body) else []
-    files = [file for each in blocks if each.get("type") in MEDIA and (file := _file(each))]
+    files = [file for each in blocks if each.get("type") in MEDIA_TYPES and (file := _build_file_members(each))]
     words = [str(each.get("text") or "") for each in blocks if each.get("type") == "text"]
     state = {"status": "completed", "input": given, "title": "", "metadata": {}, "time": times}
     if not files or len(words) > 1 or len(files) + len(words) < len(blocks):
-        return {**state, "output": body_as_text(block, losses)}
+        return {**state, "output": convert_body_to_text(block, losses)}
     if not words:
         losses.add("results of images alone, with an empty text before them now")
     own = {"sessionID": made.session, "messageID": part["messageID"], "type": "file"}
-    attachments = [{"id": made.id("prt"), **own, **file} for file in files]
+    attachments = [{"id": made.make_id("prt"), **own, **file} for file in files]
     return {**state, "output": "".join(words), "attachments": attachments}
 
 
-def _file(block: Block) -> dict[str, str]:
+def _build_file_members(block: Block) -> dict[str, str]:
     """A file part's own members for an image or a document; nothing where it has no address."""
     source = block.get("source")
-    if block.get("type") not in MEDIA or not isinstance(source, dict):
+    if block.get("type") not in MEDIA_TYPES or not isinstance(source, dict):
         return {}
     mime = str(source.get("media_type") or ("image/*" if block["type"] == "image" else "application/octet-stream"))
     named = {"filename": block["title"]} if isinstance(block.get("title"), str) else {}

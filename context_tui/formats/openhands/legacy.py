@@ -5,96 +5,98 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from context_tui.formats.kit.message_builder import Compacted, Part
-from context_tui.formats.kit.usage import openai_usage, size_of, with_cache
-from context_tui.formats.kit.values import as_blocks, as_id, epoch_ms, usage_or_note
-from context_tui.formats.openai.shape import call_of, content_block, schemas_of, thinking_of
-from context_tui.formats.openhands.observations import with_metadata
-from context_tui.formats.openhands.views import View
+from context_tui.formats.kit.message_builder import CompactionRecord, MessagePart
+from context_tui.formats.kit.usage import make_cached_usage, parse_openai_usage, parse_token_count
+from context_tui.formats.kit.values import parse_blocks, parse_id, parse_time_ms, parse_usage_or_note
+from context_tui.formats.openai.shape import parse_call, parse_content_part, parse_schemas, parse_thinking
+from context_tui.formats.openhands.observations import add_metadata
+from context_tui.formats.openhands.views import EventView
 from context_tui.session.facts import Usage
 from context_tui.session.validation import truncate_name
 from context_tui.session.values import Role
 
 Event = dict[str, Any]
 
-UNSEEN = frozenset({"change_agent_state", "agent_state_changed", "null"})
+UNCOUNTED_EVENTS = frozenset({"change_agent_state", "agent_state_changed", "null"})
 """Events that are not even counted when a model is shown the history."""
-BESIDE = frozenset({"recall", "condensation_request", "loop_recovery", "pause", "resume", "start"})
+IGNORED_ACTIONS = frozenset({"recall", "condensation_request", "loop_recovery", "pause", "resume", "start"})
 """Actions that no model is shown."""
-_SIZES = ("prompt_tokens", "cache_read_tokens", "cache_write_tokens", "completion_tokens")
+_USAGE_FIELDS = ("prompt_tokens", "cache_read_tokens", "cache_write_tokens", "completion_tokens")
 
 
-class LegacyEvents:
+class LegacyEventParser:
     """Understands events one after the other; what one says because of those before it is remembered by its place."""
 
     def __init__(self) -> None:
-        self._view = View()
-        self._first: dict[str, int] = {}  # response to the event that says its text
-        self._calls: set[str] = set()  # made up ids of calls that have none
-        self._asked = ""  # the newest of them that nothing has answered
-        self._newest = -1  # the last event that asked or answered so
+        self._view = EventView()
+        self._first_event_by_response: dict[str, int] = {}  # response to the event that says its text
+        self._made_up_calls: set[str] = set()  # made up ids of calls that have none
+        self._open_call = ""  # the newest of them that nothing has answered
+        self._newest_place = -1  # the last event that asked or answered so
         self._answers: dict[int, str] = {}
         self._summaries: set[str] = set()
-        self._task = -1  # the first thing that was said
+        self._task_place = -1  # the first thing that was said
         self._totals: tuple[int, ...] = (0, 0, 0, 0)
-        self._read = -1  # the last event whose totals were read
-        self._used: dict[int, Usage] = {}
+        self._last_totals_place = -1  # the last event whose totals were read
+        self._usage_by_place: dict[int, Usage] = {}
 
-    def part(self, event: Event, place: int) -> Part:
+    def part(self, event: Event, place: int) -> MessagePart:
         """What an event says.
 
         Raises:
             ValueError: it is neither an action nor an observation.
         """
         action, seen = event.get("action"), event.get("observation")
-        key, kind = _key(event.get("id"), place), action if isinstance(action, str) else seen
+        key, kind = _format_key(event.get("id"), place), action if isinstance(action, str) else seen
         if not isinstance(kind, str):
             raise ValueError("not an event: neither an action nor an observation")
         if kind == "condensation":
-            return self._condensed(_arguments(event), key)
-        part = self._acted(event, kind, place) if kind == action else self._observed(event, kind, place)
-        if kind not in UNSEEN:
+            return self._parse_condensation(_get_arguments(event), key)
+        part = self._parse_action(event, kind, place) if kind == action else self._parse_observation(event, kind, place)
+        if kind not in UNCOUNTED_EVENTS:
             self._view.append(key, message=part.role is not None and part.role != Role.SYSTEM)
-        part = replace(part, time=epoch_ms(event.get("timestamp")), key=key if part.role is not None else "")
+        part = replace(part, time=parse_time_ms(event.get("timestamp")), key=key if part.role is not None else "")
         return part
 
     # -- actions
 
-    def _acted(self, event: Event, kind: str, place: int) -> Part:
-        arguments, source = _arguments(event), event.get("source")
-        text = {"type": "text", "text": as_id(arguments.get("content", event.get("message")))}
+    def _parse_action(self, event: Event, kind: str, place: int) -> MessagePart:
+        arguments, source = _get_arguments(event), event.get("source")
+        text = {"type": "text", "text": parse_id(arguments.get("content", event.get("message")))}
         if kind == "system":
-            return Part(Role.SYSTEM, [text], tools=schemas_of(arguments.get("tools")))
-        if kind in UNSEEN or kind in BESIDE:
-            return Part()
+            return MessagePart(Role.SYSTEM, [text], tools=parse_schemas(arguments.get("tools")))
+        if kind in UNCOUNTED_EVENTS or kind in IGNORED_ACTIONS:
+            return MessagePart()
         if kind == "message":
-            self._task = place if self._task < 0 else self._task
+            self._task_place = place if self._task_place < 0 else self._task_place
             images = arguments.get("image_urls") or arguments.get("images_urls")
-            shown = [_image(url) for url in images] if isinstance(images, list) else []
-            if source == "user" or (source is None and place == self._task):
-                return Part(Role.USER, [text, *shown])
-            usage, notes = self._use(event, place)
-            return Part(Role.ASSISTANT, [text, *shown], usage=usage, notes=notes)
-        response = _response(event)
+            shown = [_parse_image(url) for url in images] if isinstance(images, list) else []
+            if source == "user" or (source is None and place == self._task_place):
+                return MessagePart(Role.USER, [text, *shown])
+            usage, notes = self._compute_usage(event, place)
+            return MessagePart(Role.ASSISTANT, [text, *shown], usage=usage, notes=notes)
+        response = _get_response(event)
         if source == "user" and response is None:
-            return Part(Role.USER, [{"type": "text", "text": f"User executed the {kind}:\n{_told(arguments)}"}])
-        usage, notes = self._use(event, place)
+            return MessagePart(
+                Role.USER, [{"type": "text", "text": f"User executed the {kind}:\n{_find_main_argument(arguments)}"}]
+            )
+        usage, notes = self._compute_usage(event, place)
         if response is None:
-            return self._plain(kind, event, place, usage, notes)
-        return self._called(event, response, kind, place, usage, notes)
+            return self._parse_text_action(kind, event, place, usage, notes)
+        return self._parse_tool_call(event, response, kind, place, usage, notes)
 
-    def _called(
+    def _parse_tool_call(
         self, event: Event, response: Event, kind: str, place: int, usage: Usage | None, notes: tuple[str, ...]
-    ) -> Part:
+    ) -> MessagePart:
         """An action by a tool call: its own call of those that the model made, and what it said beside them once."""
-        message, response_id = _message(response), as_id(response.get("id"))
-        own = as_id(event["tool_call_metadata"].get("tool_call_id"))
+        message, response_id = _get_message(response), parse_id(response.get("id"))
+        own = parse_id(event["tool_call_metadata"].get("tool_call_id"))
         blocks: list[dict[str, Any]] = []
-        if self._first.setdefault(response_id or str(place), place) == place:
-            blocks = [*thinking_of(message), *map(content_block, as_blocks(message.get("content")))]
+        if self._first_event_by_response.setdefault(response_id or str(place), place) == place:
+            blocks = [*parse_thinking(message), *map(parse_content_part, parse_blocks(message.get("content")))]
             blocks = [block for block in blocks if block.get("text", "x").strip()]
         if kind == "finish":  # its call is not sent again, as nothing answers it
-            thought = {"type": "text", "text": as_id(_arguments(event).get("final_thought"))}
+            thought = {"type": "text", "text": parse_id(_get_arguments(event).get("final_thought"))}
             blocks = blocks or [thought]
         else:
             calls = message.get("tool_calls")
@@ -102,98 +104,100 @@ class LegacyEvents:
             call = next((call for call in listed if call.get("id") == own), None)
             if call is None:
                 name = event["tool_call_metadata"].get("function_name")
-                call = {"function": {"name": name, "arguments": _own(_arguments(event))}}
-            blocks.append(call_of(call, own))
+                call = {"function": {"name": name, "arguments": _select_own_arguments(_get_arguments(event))}}
+            blocks.append(parse_call(call, own))
         model = truncate_name(name) if isinstance(name := response.get("model"), str) else ""
-        return Part(Role.ASSISTANT, blocks, message_id=response_id, usage=usage, notes=notes, model=model)
+        return MessagePart(Role.ASSISTANT, blocks, message_id=response_id, usage=usage, notes=notes, model=model)
 
-    def _plain(self, kind: str, event: Event, place: int, usage: Usage | None, notes: tuple[str, ...]) -> Part:
+    def _parse_text_action(
+        self, kind: str, event: Event, place: int, usage: Usage | None, notes: tuple[str, ...]
+    ) -> MessagePart:
         """An action that was written as text: shown as the call that it is, with what was thought before."""
-        arguments = _arguments(event)
+        arguments = _get_arguments(event)
         thought = arguments.get("thought")
         blocks = [{"type": "text", "text": thought}] if isinstance(thought, str) and thought else []
         if kind == "finish":
             final = arguments.get("final_thought")
             blocks = blocks or [{"type": "text", "text": final if isinstance(final, str) else ""}]
-            return Part(Role.ASSISTANT, blocks, usage=usage, notes=notes)
-        call = f"event-{_key(event.get('id'), place)}"
-        self._calls.add(call)
-        if place > self._newest:
-            self._newest, self._asked = place, call
-        use = {"type": "tool_use", "id": call, "name": kind, "input": _own(arguments)}
-        return Part(Role.ASSISTANT, [*blocks, use], usage=usage, notes=notes)
+            return MessagePart(Role.ASSISTANT, blocks, usage=usage, notes=notes)
+        call = f"event-{_format_key(event.get('id'), place)}"
+        self._made_up_calls.add(call)
+        if place > self._newest_place:
+            self._newest_place, self._open_call = place, call
+        use = {"type": "tool_use", "id": call, "name": kind, "input": _select_own_arguments(arguments)}
+        return MessagePart(Role.ASSISTANT, [*blocks, use], usage=usage, notes=notes)
 
-    def _use(self, event: Event, place: int) -> tuple[Usage | None, tuple[str, ...]]:
+    def _compute_usage(self, event: Event, place: int) -> tuple[Usage | None, tuple[str, ...]]:
         """What the request behind an action took: as its response says, else what the totals grew by."""
         metrics = event.get("llm_metrics")
         totals = metrics.get("accumulated_token_usage") if isinstance(metrics, dict) else None
         notes: tuple[str, ...] = ()
-        if place > self._read and isinstance(totals, dict):
-            self._read = place
+        if place > self._last_totals_place and isinstance(totals, dict):
+            self._last_totals_place = place
             try:
-                now = tuple(size_of(totals, name) for name in _SIZES)
+                now = tuple(parse_token_count(totals, name) for name in _USAGE_FIELDS)
             except ValueError as error:
                 notes = (str(error),)
             else:
                 grown = [new - old for new, old in zip(now, self._totals, strict=True)]
                 self._totals = now
                 if min(grown) >= 0 and grown[0]:
-                    self._used[place] = with_cache(*grown)
-        response = _response(event)
-        usage, unread = usage_or_note(openai_usage, response.get("usage") if response else None)
-        return usage or self._used.get(place), (*notes, *unread)
+                    self._usage_by_place[place] = make_cached_usage(*grown)
+        response = _get_response(event)
+        usage, unread = parse_usage_or_note(parse_openai_usage, response.get("usage") if response else None)
+        return usage or self._usage_by_place.get(place), (*notes, *unread)
 
     # -- observations
 
-    def _observed(self, event: Event, kind: str, place: int) -> Part:
+    def _parse_observation(self, event: Event, kind: str, place: int) -> MessagePart:
         extras = event.get("extras")
         extras = extras if isinstance(extras, dict) else event
         content = event.get("content")
-        text = content if isinstance(content, str) else as_id(content)
-        if kind in UNSEEN:
-            return Part()
+        text = content if isinstance(content, str) else parse_id(content)
+        if kind in UNCOUNTED_EVENTS:
+            return MessagePart()
         if kind == "recall":
-            told = _recalled(extras)
-            return Part(Role.USER, told, injected=True) if told else Part()
+            told = _parse_recall(extras)
+            return MessagePart(Role.USER, told, is_injected=True) if told else MessagePart()
         match kind:
             case "run":
-                text = with_metadata(text, extras.get("metadata"))
+                text = add_metadata(text, extras.get("metadata"))
             case "error":
                 text += "\n[Error occurred in processing last action]"
             case "user_rejected":
                 text = f"OBSERVATION:\n{text}\n[Last action has been rejected by the user]"
-        call = self._answered(event, place)
+        call = self._find_call_id(event, place)
         if not call:
-            return Part(Role.USER, [{"type": "text", "text": text}], injected=True)
+            return MessagePart(Role.USER, [{"type": "text", "text": text}], is_injected=True)
         images = extras.get("image_urls")
-        shown = [_image(url) for url in images] if isinstance(images, list) else []
+        shown = [_parse_image(url) for url in images] if isinstance(images, list) else []
         body = [{"type": "text", "text": text}, *shown] if shown else text
         result: dict[str, Any] = {"type": "tool_result", "tool_use_id": call, "content": body}
         if kind in ("error", "user_rejected"):
             result["is_error"] = True
-        return Part(Role.USER, [result], results=True)
+        return MessagePart(Role.USER, [result], has_results=True)
 
-    def _answered(self, event: Event, place: int) -> str:
+    def _find_call_id(self, event: Event, place: int) -> str:
         """The id of the call that an observation answers; empty where it answers none."""
         metadata = event.get("tool_call_metadata")
         if isinstance(metadata, dict):
-            return as_id(metadata.get("tool_call_id"))
+            return parse_id(metadata.get("tool_call_id"))
         if (cause := event.get("cause")) is not None:
-            call = f"event-{_key(cause, place)}"
-            return call if call in self._calls else ""
-        if place > self._newest and "id" not in event:
-            self._newest, self._answers[place], self._asked = place, self._asked, ""
+            call = f"event-{_format_key(cause, place)}"
+            return call if call in self._made_up_calls else ""
+        if place > self._newest_place and "id" not in event:
+            self._newest_place, self._answers[place], self._open_call = place, self._open_call, ""
         return self._answers.get(place, "")
 
-    def _condensed(self, arguments: Event, key: str) -> Part:
+    def _parse_condensation(self, arguments: Event, key: str) -> MessagePart:
         """A condensation; its summary takes the place of an earlier one."""
         ids, summary, offset = (arguments.get(name) for name in ("forgotten_event_ids", "summary", "summary_offset"))
         first, last = (arguments.get(f"forgotten_events_{end}_id") for end in ("start", "end"))
-        forgotten = {_key(each, 0) for each in ids} if isinstance(ids, list) else set[str]()
+        forgotten = {_format_key(each, 0) for each in ids} if isinstance(ids, list) else set[str]()
 
         told = isinstance(summary, str)
 
-        def forgets(each: str) -> bool:
+        def is_forgotten(each: str) -> bool:
             if each in forgotten or (told and each in self._summaries):
                 return True
             if not isinstance(first, int) or not isinstance(last, int) or not each.isdecimal():
@@ -201,27 +205,27 @@ class LegacyEvents:
             return first <= int(each) <= last
 
         place = offset if type(offset) is int and offset >= 0 else None
-        context = self._view.condense(key, forgets, summary=told, offset=place)
-        compacted = Compacted("condenser", context=context)
+        context = self._view.condense(key, is_forgotten, summary=told, offset=place)
+        compacted = CompactionRecord("condenser", context=context)
         if not told:
-            return Part(compacted=compacted)
+            return MessagePart(compaction=compacted)
         self._summaries.add(key)
         text = {"type": "text", "text": summary}
-        return Part(Role.USER, [text], injected=True, compacted=compacted, key=key)
+        return MessagePart(Role.USER, [text], is_injected=True, compaction=compacted, key=key)
 
 
-def _key(event_id: Any, place: int) -> str:
+def _format_key(event_id: Any, place: int) -> str:
     """What an event is known by: its id, or its place where it has none."""
-    return as_id(event_id) or f"@{place}"
+    return parse_id(event_id) or f"@{place}"
 
 
-def _arguments(event: Event) -> Event:
+def _get_arguments(event: Event) -> Event:
     """What an action was given; older ones have it beside their kind."""
     arguments = event.get("args", event)
     return arguments if isinstance(arguments, dict) else {}
 
 
-def _own(arguments: Event) -> Event:
+def _select_own_arguments(arguments: Event) -> Event:
     """The arguments of an action without what the runtime added to all of them."""
     added = (
         *("action", "thought", "source", "id", "timestamp", "message", "is_confirmed", "confirmation_state"),
@@ -231,29 +235,29 @@ def _own(arguments: Event) -> Event:
     return {name: value for name, value in arguments.items() if name not in added and value is not None}
 
 
-def _told(arguments: Event) -> str:
-    return as_id(next((arguments[name] for name in ("command", "code", "path", "content") if name in arguments), ""))
+def _find_main_argument(arguments: Event) -> str:
+    return parse_id(next((arguments[name] for name in ("command", "code", "path", "content") if name in arguments), ""))
 
 
-def _response(event: Event) -> Event | None:
+def _get_response(event: Event) -> Event | None:
     """The response of the model that an event is of."""
     metadata = event.get("tool_call_metadata")
     response = metadata.get("model_response") if isinstance(metadata, dict) else None
     return response if isinstance(response, dict) else None
 
 
-def _message(response: Event) -> Event:
+def _get_message(response: Event) -> Event:
     choices = response.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, dict) else None
     return message if isinstance(message, dict) else {}
 
 
-def _image(url: Any) -> dict[str, Any]:
-    return content_block({"type": "image_url", "image_url": {"url": url}})
+def _parse_image(url: Any) -> dict[str, Any]:
+    return parse_content_part({"type": "image_url", "image_url": {"url": url}})
 
 
-def _recalled(extras: Event) -> list[dict[str, Any]]:
+def _parse_recall(extras: Event) -> list[dict[str, Any]]:
     """What was looked up for the model, without the words that its prompt puts around it."""
     names = ("repo_directory", "repo_instructions", "conversation_instructions", "additional_agent_instructions")
     texts = [extras.get(name) for name in names]

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from context_tui.formats.kit.values import as_blocks
-from context_tui.formats.openai.shape import content_block
+from context_tui.formats.kit.values import parse_blocks
+from context_tui.formats.openai.shape import parse_content_part
 
 Block = dict[str, Any]
 
 
-def blocks_of(content: Any) -> list[Block]:
+def parse_content_blocks(content: Any) -> list[Block]:
     """Content of a message of the SDK: text stays, images that are named by address become blocks of their own."""
     found: list[Block] = []
-    for part in as_blocks(content):
+    for part in parse_blocks(content):
         urls = part.get("image_urls")
         if part.get("type") == "image" and isinstance(urls, list):
-            found += [content_block({"type": "image_url", "image_url": {"url": url}}) for url in urls]
+            found += [parse_content_part({"type": "image_url", "image_url": {"url": url}}) for url in urls]
         elif part.get("type") == "text":
             found.append({"type": "text", "text": part.get("text") or ""})
         else:
@@ -24,7 +24,7 @@ def blocks_of(content: Any) -> list[Block]:
     return found
 
 
-def with_metadata(text: str, metadata: Any) -> str:
+def add_metadata(text: str, metadata: Any) -> str:
     """The output of a command with what its model is told of it.
 
     Source: OpenHands, CmdOutputObservation.to_agent_observation; the SDK's TerminalObservation.to_llm_content.
@@ -40,13 +40,13 @@ def with_metadata(text: str, metadata: Any) -> str:
     return told if code in (-1, None) else f"{told}\n[Command finished with exit code {code}]"
 
 
-def joined(blocks: list[Block], metadata: Any) -> list[Block]:
+def join_metadata(blocks: list[Block], metadata: Any) -> list[Block]:
     """Blocks of an observation, the last text of which says what its model is told of the command."""
     at = next((at for at in reversed(range(len(blocks))) if blocks[at].get("type") == "text"), None)
     if at is None or not isinstance(metadata, dict):
         return blocks
     return [
         *blocks[:at],
-        {**blocks[at], "text": with_metadata(blocks[at].get("text") or "", metadata)},
+        {**blocks[at], "text": add_metadata(blocks[at].get("text") or "", metadata)},
         *blocks[at + 1 :],
     ]

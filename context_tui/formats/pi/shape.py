@@ -9,65 +9,65 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from context_tui.formats.kit.arguments import input_of
-from context_tui.formats.kit.message_builder import Compacted, Part
-from context_tui.formats.kit.usage import usage_from
-from context_tui.formats.kit.values import as_id, epoch_ms, recorded_tokens, usage_or_note
+from context_tui.formats.kit.arguments import parse_arguments
+from context_tui.formats.kit.message_builder import CompactionRecord, MessagePart
+from context_tui.formats.kit.usage import parse_usage
+from context_tui.formats.kit.values import parse_id, parse_time_ms, parse_tokens, parse_usage_or_note
 from context_tui.session.facts import Usage
 from context_tui.session.values import MessageFlag, Role
 
 Block = dict[str, Any]
-BESIDE = frozenset({"thinking_level_change", "active_tools_change", "custom", "label", "session_info"})
+IGNORED_TYPES = frozenset({"thinking_level_change", "active_tools_change", "custom", "label", "session_info"})
 """Entries that are in no context."""
-UNSENT = ("aborted", "error")
+UNSENT_STOP_REASONS = ("aborted", "error")
 """Why replies stopped that pi keeps, and does not send again."""
 
 
 class PiShape:
     """Entries of all versions."""
 
-    def part(self, record: dict[str, Any]) -> Part:
+    def parse(self, record: dict[str, Any]) -> MessagePart:
         """What an entry says."""
         kind = record.get("type")
         if kind == "session":
-            return Part(model=as_id(record.get("modelId")))
-        told = _Entry(record)
+            return MessagePart(model=parse_id(record.get("modelId")))
+        told = _PiEntry(record)
         match kind:
             case "message":
-                return told.message()
+                return told.parse_message()
             case "custom_message":
-                return told.user(blocks_of(record.get("content")), injected=True)
+                return told.build_user(parse_content_blocks(record.get("content")), injected=True)
             case "branch_summary":
-                return told.summary_of_branch(record.get("summary"))
+                return told.parse_branch_summary(record.get("summary"))
             case "compaction":
-                return told.compaction()
+                return told.parse_compaction()
             case "model_change":
-                return told.beside(model=as_id(record.get("modelId")))
+                return told.build_ignored(model=parse_id(record.get("modelId")))
             case "leaf":  # what comes next hangs below another entry
-                return Part(key=told.key, below=as_id(record.get("targetId")))
-            case str() if kind in BESIDE:
-                return told.beside()
+                return MessagePart(key=told.key, parent_key=parse_id(record.get("targetId")))
+            case str() if kind in IGNORED_TYPES:
+                return told.build_ignored()
         if not told.key:
             raise ValueError(f"unknown type of entry {str(kind)[:40]!r}")
-        return told.beside(notes=(f"unknown type of entry {str(kind)[:40]!r}",))  # others hang below it
+        return told.build_ignored(notes=(f"unknown type of entry {str(kind)[:40]!r}",))  # others hang below it
 
 
-class _Entry:
+class _PiEntry:
     """One entry, with its place in the tree."""
 
     def __init__(self, record: dict[str, Any]) -> None:
         self.record = record
-        self.key = as_id(record.get("id"))
-        self.below = as_id(record["parentId"]) if "parentId" in record else None
-        self.time = epoch_ms(record.get("timestamp"))
+        self.key = parse_id(record.get("id"))
+        self.below = parse_id(record["parentId"]) if "parentId" in record else None
+        self.time = parse_time_ms(record.get("timestamp"))
 
-    def beside(self, *, model: str = "", notes: tuple[str, ...] = ()) -> Part:
-        return Part(key=self.key, below=self.below, model=model, notes=notes)
+    def build_ignored(self, *, model: str = "", notes: tuple[str, ...] = ()) -> MessagePart:
+        return MessagePart(key=self.key, parent_key=self.below, model=model, notes=notes)
 
-    def user(self, blocks: list[Block], *, injected: bool = False) -> Part:
-        return Part(Role.USER, blocks, time=self.time, injected=injected, key=self.key, below=self.below)
+    def build_user(self, blocks: list[Block], *, injected: bool = False) -> MessagePart:
+        return MessagePart(Role.USER, blocks, time=self.time, is_injected=injected, key=self.key, parent_key=self.below)
 
-    def message(self) -> Part:
+    def parse_message(self) -> MessagePart:
         """A message of any role.
 
         Raises:
@@ -76,54 +76,56 @@ class _Entry:
         message = self.record.get("message")
         if not isinstance(message, dict):
             raise ValueError("an entry without its message")
-        if (time := epoch_ms(message.get("timestamp"))) >= 0:
+        if (time := parse_time_ms(message.get("timestamp"))) >= 0:
             self.time = time
         match message.get("role"):
             case "user":
-                return self.user(blocks_of(message.get("content")))
+                return self.build_user(parse_content_blocks(message.get("content")))
             case "assistant":
-                return self.reply(message)
+                return self.parse_reply(message)
             case "toolResult":
-                result = _result(message)
-                return Part(Role.USER, [result], results=True, time=self.time, key=self.key, below=self.below)
+                result = _parse_result(message)
+                return MessagePart(
+                    Role.USER, [result], has_results=True, time=self.time, key=self.key, parent_key=self.below
+                )
             case "bashExecution":
                 if message.get("excludeFromContext"):
-                    return self.beside()
-                return self.user([{"type": "text", "text": shown_command(message)}], injected=True)
+                    return self.build_ignored()
+                return self.build_user([{"type": "text", "text": format_shell_command(message)}], injected=True)
             case "custom" | "hookMessage":
-                return self.user(blocks_of(message.get("content")), injected=True)
+                return self.build_user(parse_content_blocks(message.get("content")), injected=True)
             case "branchSummary":
-                return self.summary_of_branch(message.get("summary"))
+                return self.parse_branch_summary(message.get("summary"))
             case "compactionSummary":
-                return self.user([{"type": "text", "text": as_id(message.get("summary"))}], injected=True)
+                return self.build_user([{"type": "text", "text": parse_id(message.get("summary"))}], injected=True)
             case other:
                 if not self.key:
                     raise ValueError(f"unknown role {str(other)[:40]!r}")
-                return self.beside(notes=(f"unknown role {str(other)[:40]!r}",))
+                return self.build_ignored(notes=(f"unknown role {str(other)[:40]!r}",))
 
-    def reply(self, message: dict[str, Any]) -> Part:
-        unsent = message.get("stopReason") in UNSENT
-        usage, notes = (None, ()) if unsent else usage_or_note(usage_of, message.get("usage"))
-        return Part(
+    def parse_reply(self, message: dict[str, Any]) -> MessagePart:
+        unsent = message.get("stopReason") in UNSENT_STOP_REASONS
+        usage, notes = (None, ()) if unsent else parse_usage_or_note(parse_pi_usage, message.get("usage"))
+        return MessagePart(
             Role.ASSISTANT,
-            blocks_of(message.get("content")),
+            parse_content_blocks(message.get("content")),
             flags=MessageFlag.NOT_SENT if unsent else 0,
             time=self.time,
             usage=usage,
             notes=notes,
-            model=as_id(message.get("model")),
+            model=parse_id(message.get("model")),
             key=self.key,
-            below=self.below,
+            parent_key=self.below,
         )
 
-    def summary_of_branch(self, summary: Any) -> Part:
+    def parse_branch_summary(self, summary: Any) -> MessagePart:
         return (
-            self.user([{"type": "text", "text": summary}], injected=True)
+            self.build_user([{"type": "text", "text": summary}], injected=True)
             if isinstance(summary, str) and summary
-            else self.beside()
+            else self.build_ignored()
         )
 
-    def compaction(self) -> Part:
+    def parse_compaction(self) -> MessagePart:
         """A summary, and what is kept behind it: from an entry on, by its id, or by its number among the entries (v1);
         or, where none is told, copies of messages.
         """
@@ -132,76 +134,76 @@ class _Entry:
         if not isinstance(since, str | int) or isinstance(since, bool):
             since = ""
         before, notes = 0, tuple[str, ...]()
-        kept, unknown = _copied(tail) if not since and isinstance(tail, list) else ([], ())
+        kept, unknown = _parse_copied_messages(tail) if not since and isinstance(tail, list) else ([], ())
         try:
-            before = recorded_tokens(record.get("tokensBefore"), "tokensBefore")
+            before = parse_tokens(record.get("tokensBefore"), "tokensBefore")
         except ValueError as error:
             notes = (str(error),)
         trigger = "extension" if record.get("fromHook") else None
-        copies = Compacted(trigger, before or None, context=tuple(range(len(kept) + 1)))
-        return Part(
+        copies = CompactionRecord(trigger, before or None, context=tuple(range(len(kept) + 1)))
+        return MessagePart(
             Role.USER,
-            [{"type": "text", "text": as_id(record.get("summary"))}],
+            [{"type": "text", "text": parse_id(record.get("summary"))}],
             time=self.time,
-            compacted=copies if kept else Compacted(trigger, before or None, since=since),
+            compaction=copies if kept else CompactionRecord(trigger, before or None, kept_since=since),
             notes=(*notes, *unknown),
             key=self.key,
-            below=self.below,
-            then=tuple(kept),
+            parent_key=self.below,
+            further_parts=tuple(kept),
         )
 
 
-def _copied(messages: list[Any]) -> tuple[list[Part], tuple[str, ...]]:
+def _parse_copied_messages(messages: list[Any]) -> tuple[list[MessagePart], tuple[str, ...]]:
     """Messages that stand in a compaction, results that follow each other as one; and what of them is not known.
 
     What their requests took tells nothing of the context that they are in now.
     """
-    kept, notes = list[Part](), list[str]()
+    kept, notes = list[MessagePart](), list[str]()
     for message in messages:
         try:
-            part = replace(_Entry({"message": message}).message(), usage=None)
+            part = replace(_PiEntry({"message": message}).parse_message(), usage=None)
         except ValueError as error:
             notes.append(str(error))
             continue
-        if kept and part.results and kept[-1].results:
+        if kept and part.has_results and kept[-1].has_results:
             kept[-1] = replace(kept[-1], blocks=[*kept[-1].blocks, *part.blocks])
         elif part.role is not None:
             kept.append(part)
     return kept, tuple(notes)
 
 
-def usage_of(value: Any) -> Usage | None:
+def parse_pi_usage(value: Any) -> Usage | None:
     """Recorded usage; the input leaves cached tokens out, whoever the provider is."""
-    return usage_from(value, "input", cache_read="cacheRead", cache_write="cacheWrite", output=("output",))
+    return parse_usage(value, "input", cache_read="cacheRead", cache_write="cacheWrite", output=("output",))
 
 
-def blocks_of(content: Any) -> list[Block]:
+def parse_content_blocks(content: Any) -> list[Block]:
     """pi's content as blocks; what is not known stays as it is."""
     if content is None:
         return []
-    return [_block(each) for each in (content if isinstance(content, list) else [content])]
+    return [_parse_block(each) for each in (content if isinstance(content, list) else [content])]
 
 
-def shown_command(message: dict[str, Any]) -> str:
+def format_shell_command(message: dict[str, Any]) -> str:
     """What a command that was typed with ``!`` adds to the context: its line, its output, and how it ended."""
-    said = [f"Ran `{as_id(message.get('command'))}`", as_id(message.get("output")) or "(no output)"]
+    said = [f"Ran `{parse_id(message.get('command'))}`", parse_id(message.get("output")) or "(no output)"]
     if message.get("cancelled"):
         said.append("(command cancelled)")
     elif code := message.get("exitCode"):
-        said.append(f"Command exited with code {as_id(code)}")
+        said.append(f"Command exited with code {parse_id(code)}")
     return "\n".join(said)
 
 
-def _block(part: Any) -> Any:
+def _parse_block(part: Any) -> Any:
     if not isinstance(part, dict):
         return part
     match part.get("type"):
         case "toolCall":
             return {
                 "type": "tool_use",
-                "id": as_id(part.get("id")),
-                "name": as_id(part.get("name")),
-                "input": input_of(part.get("arguments")),
+                "id": parse_id(part.get("id")),
+                "name": parse_id(part.get("name")),
+                "input": parse_arguments(part.get("arguments")),
             }
         case "thinking":
             signature = part.get("thinkingSignature")
@@ -210,18 +212,22 @@ def _block(part: Any) -> Any:
             told = {"type": "thinking", "thinking": part.get("thinking") or ""}
             return {**told, "signature": signature} if isinstance(signature, str) else told
         case "image":
-            source = {"type": "base64", "media_type": as_id(part.get("mimeType")), "data": as_id(part.get("data"))}
+            source = {
+                "type": "base64",
+                "media_type": parse_id(part.get("mimeType")),
+                "data": parse_id(part.get("data")),
+            }
             return {"type": "image", "source": source}
     return part
 
 
-def _result(message: dict[str, Any]) -> Block:
-    content = blocks_of(message.get("content"))
+def _parse_result(message: dict[str, Any]) -> Block:
+    content = parse_content_blocks(message.get("content"))
     only = content[0] if len(content) == 1 and isinstance(content[0], dict) else {}
     text = only.get("text") if only.get("type") == "text" else None
     result = {
         "type": "tool_result",
-        "tool_use_id": as_id(message.get("toolCallId")),
+        "tool_use_id": parse_id(message.get("toolCallId")),
         "content": text if isinstance(text, str) else content,
     }
     return {**result, "is_error": True} if message.get("isError") else result

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from context_tui.formats.kit.heads import head_values
-from context_tui.formats.kit.writing import LOOKS_TYPED, body_as_text, iso_time, write_lines
+from context_tui.formats.kit.heads import read_first_objects
+from context_tui.formats.kit.writing import INJECTED_LOSS, convert_body_to_text, format_iso_time, write_lines
 from context_tui.session.blocks import is_block_list
 from context_tui.session.facts import Usage
 from context_tui.session.losses import Losses
@@ -21,48 +21,48 @@ from context_tui.session.session import Message, Session
 from context_tui.session.values import BlockFlag, MessageFlag
 
 Block = dict[str, Any]
-Entry = dict[str, Any]
-APIS = (
+EntryObject = dict[str, Any]
+MODEL_APIS = (
     ("claude", "anthropic-messages", "anthropic"),
     ("gemini", "google-generative-ai", "google"),
     ("gpt", "openai-responses", "openai"),
 )
 """How a model's name begins, and the API and provider that pi calls it by."""
-OTHER_API = ("openai-completions", "openai")
+DEFAULT_API = ("openai-completions", "openai")
 
 
 def write_session(session: Session, path: Path) -> Losses:
     """Write the header and an entry for each message or result; returns what could not be kept as it was."""
     losses = Losses()
-    write_lines(_entries(session, losses), path)
+    write_lines(_build_entries(session, losses), path)
     for what, there in (("system prompt is", session.content.system()), ("tool schemas are", session.content.tools())):
         if there:
             losses.add_note(f"the {what} left out; pi adds its own")
     return losses
 
 
-def resume_command(session: Session, written: Path, out: Path) -> str:
+def build_resume_command(session: Session, written: Path, out: Path) -> str:
     """pi opens a session by its path; its folder is that of the project."""
-    header = next(iter(head_values(written)), {})
+    header = next(iter(read_first_objects(written)), {})
     cwd = header.get("cwd")
     there = f"cd {shlex.quote(cwd)} && " if isinstance(cwd, str) and cwd else ""
     return f"{there}pi --session {shlex.quote(str(out.absolute()))}"
 
 
-def _entries(session: Session, losses: Losses) -> Iterator[Entry]:
+def _build_entries(session: Session, losses: Losses) -> Iterator[EntryObject]:
     first = max((time for time in session.facts.time[:1] if time >= 0), default=-1)
     cwd = session.info.cwd or str(Path.cwd())
-    yield {"type": "session", "version": 3, "id": str(uuid.uuid4()), "timestamp": iso_time(first), "cwd": cwd}
+    yield {"type": "session", "version": 3, "id": str(uuid.uuid4()), "timestamp": format_iso_time(first), "cwd": cwd}
     above: str | None = None
-    for number, (entry, time) in enumerate(_bodies(session, losses), 1):
+    for number, (entry, time) in enumerate(_build_entry_bodies(session, losses), 1):
         own = f"{number:08x}"
         if entry["type"] == "compaction":
             entry["firstKeptEntryId"] = f"{number + 1:08x}"  # it keeps nothing that stands before it
-        yield {"type": entry.pop("type"), "id": own, "parentId": above, "timestamp": iso_time(time), **entry}
+        yield {"type": entry.pop("type"), "id": own, "parentId": above, "timestamp": format_iso_time(time), **entry}
         above = own
 
 
-def _bodies(session: Session, losses: Losses) -> Iterator[tuple[Entry, int]]:
+def _build_entry_bodies(session: Session, losses: Losses) -> Iterator[tuple[EntryObject, int]]:
     """What each entry says, and its time in epoch milliseconds."""
     facts, context = session.facts, session.context_at()
     usages, models = collect_usage(session), collect_models(session)
@@ -73,7 +73,7 @@ def _bodies(session: Session, losses: Losses) -> Iterator[tuple[Entry, int]]:
         if message["role"] == "assistant":
             tools |= {str(block.get("id")): str(block.get("name")) for block in blocks if block["type"] == "tool_use"}
             model = models.get(index) or facts.model or ""
-            yield _message(_reply(message, model, usages.get(index), losses), time), time
+            yield _build_message_entry(_build_reply(message, model, usages.get(index), losses), time), time
             continue
         texts = [block for block in blocks if block.get("type") == "text"]
         if not place and facts.flags[index] & MessageFlag.SUMMARY and len(texts) == len(blocks) == 1:
@@ -81,26 +81,26 @@ def _bodies(session: Session, losses: Losses) -> Iterator[tuple[Entry, int]]:
             continue
         results = [block for block in blocks if block.get("type") == "tool_result"]
         for result in results:
-            yield _message(_result(result, tools, losses), time), time
+            yield _build_message_entry(_build_result(result, tools, losses), time), time
         if rest := [block for block in blocks if block.get("type") != "tool_result"]:
             losses.add("messages with results and text split into two", bool(results))
             injected = [bool(facts.block_flags[row] & BlockFlag.INJECTED) for row in context.blocks_of(index)]
-            content = _spoken(rest, losses)
+            content = _build_content(rest, losses)
             if all(injected) and injected:
                 told = {"customType": "context-tui", "content": content, "display": True}
                 yield {"type": "custom_message", **told}, time
                 continue
-            losses.add(LOOKS_TYPED, sum(injected))
-            yield _message({"role": "user", "content": content}, time), time
+            losses.add(INJECTED_LOSS, sum(injected))
+            yield _build_message_entry({"role": "user", "content": content}, time), time
         elif not results:
-            yield _message({"role": "user", "content": []}, time), time
+            yield _build_message_entry({"role": "user", "content": []}, time), time
 
 
-def _message(message: Message, time: int) -> Entry:
+def _build_message_entry(message: Message, time: int) -> EntryObject:
     return {"type": "message", "message": {**message, "timestamp": max(time, 0)}}
 
 
-def _reply(message: Message, model: str, usage: Usage | None, losses: Losses) -> Message:
+def _build_reply(message: Message, model: str, usage: Usage | None, losses: Losses) -> Message:
     content: list[Block] = []
     for block in message["content"]:
         match block.get("type"):
@@ -122,7 +122,7 @@ def _reply(message: Message, model: str, usage: Usage | None, losses: Losses) ->
                     losses.replace(block, {**block, "input": arguments}, "calls whose arguments are no object")
             case other:
                 losses.omit(f"blocks of type {other} left out, which pi cannot hold", block)
-    begins = next((told for told in APIS if model.startswith(told[0])), ("", *OTHER_API))
+    begins = next((told for told in MODEL_APIS if model.startswith(told[0])), ("", *DEFAULT_API))
     calls = any(block["type"] == "toolCall" for block in content)
     return {
         "role": "assistant",
@@ -130,44 +130,44 @@ def _reply(message: Message, model: str, usage: Usage | None, losses: Losses) ->
         "api": begins[1],
         "provider": begins[2],
         "model": model,
-        "usage": _usage(usage or Usage()),
+        "usage": _format_usage(usage or Usage()),
         "stopReason": "toolUse" if calls else "stop",
     }
 
 
-def _usage(usage: Usage) -> dict[str, Any]:
+def _format_usage(usage: Usage) -> dict[str, Any]:
     written = usage.cache_write_5m + usage.cache_write_1h
     told = {"input": usage.fresh, "output": usage.output, "cacheRead": usage.cache_read, "cacheWrite": written}
     free = dict.fromkeys((*told, "total"), 0)
     return {**told, "totalTokens": sum(told.values()), "cost": free}
 
 
-def _result(result: Block, tools: dict[str, str], losses: Losses) -> Message:
+def _build_result(result: Block, tools: dict[str, str], losses: Losses) -> Message:
     body = result.get("content")
     if is_block_list(body):
-        content = [made for block in body if (made := _part(block))]
+        content = [made for block in body if (made := _build_part(block))]
         if len(content) < len(body):
-            kept = [block for block in body if _part(block)]
+            kept = [block for block in body if _build_part(block)]
             losses.replace(result, {**result, "content": kept}, "results whose images pi cannot hold")
     else:
-        content = [{"type": "text", "text": body_as_text(result, losses)}]
+        content = [{"type": "text", "text": convert_body_to_text(result, losses)}]
     own = str(result.get("tool_use_id") or "")
     told = {"toolCallId": own, "toolName": tools.get(own, "unknown"), "content": content}
     return {"role": "toolResult", **told, "isError": bool(result.get("is_error"))}
 
 
-def _spoken(blocks: list[Block], losses: Losses) -> list[Block]:
+def _build_content(blocks: list[Block], losses: Losses) -> list[Block]:
     """Texts and images as pi has them."""
     content: list[Block] = []
     for block in blocks:
-        if made := _part(block):
+        if made := _build_part(block):
             content.append(made)
         else:
             losses.omit(f"blocks of type {block.get('type')} left out, which pi cannot hold", block)
     return content
 
 
-def _part(block: Block) -> Block | None:
+def _build_part(block: Block) -> Block | None:
     """A text or an image as pi has it."""
     source = block.get("source")
     if block.get("type") == "text":

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
-from context_tui.formats.base import WHOLE, Claim, Format, Scanner
-from context_tui.formats.kit.document_scanner import DocumentScanner, copy_document, documents_in
-from context_tui.formats.kit.documents import preview
+from context_tui.formats.base import ALL_FROM_SOURCE, Claim, Format, Scanner
+from context_tui.formats.kit.document_scanner import DocumentScanner, copy_document, list_document_sessions
+from context_tui.formats.kit.documents import read_head_run
 from context_tui.formats.kit.items import is_item
-from context_tui.formats.kit.items_writing import refused
-from context_tui.formats.responses.shape import LISTS, ResponsesShape
+from context_tui.formats.kit.items_writing import unsupported_reason
+from context_tui.formats.responses.shape import ITEM_LISTS, ResponsesShape
 from context_tui.formats.responses.write import write_request
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
@@ -27,11 +27,11 @@ class ResponsesFormat(Format):
     copies: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".json", ".jsonl")
     is_request: ClassVar[bool] = True
-    from_source: ClassVar[str] = WHOLE
+    from_source: ClassVar[str] = ALL_FROM_SOURCE
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """By items that only this API has, or a request with ``input`` beside its model or instructions."""
-        run = preview(head, LISTS)
+        run = read_head_run(head, ITEM_LISTS)
         if run is None or run.get("messages") is not None:
             return None
         if run.key == "output":
@@ -42,17 +42,17 @@ class ResponsesFormat(Format):
         asked = named or run.get("previous_response_id") is not None
         return Claim(88, "a request with input") if run.key == "input" and run.elements and asked else None
 
-    def sessions(self, path: Path) -> list[SessionInfo]:
+    def list_sessions(self, path: Path) -> list[SessionInfo]:
         """The runs in a file."""
-        return documents_in(path, self.name, ResponsesShape)
+        return list_document_sessions(path, self.name, ResponsesShape)
 
-    def scanner(self, path: Path, info: SessionInfo) -> Scanner:
+    def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """A scanner for one of them."""
         return DocumentScanner(path, info, ResponsesShape)
 
-    def refuses(self, role: str, block: dict[str, Any]) -> str:
+    def unsupported_reason(self, role: str, block: dict[str, Any]) -> str:
         """What no item holds."""
-        return refused(role, block)
+        return unsupported_reason(role, block)
 
     def write(self, session: Session, path: Path) -> Losses:
         """Write a request: model, instructions, items and tools, as far as they are known."""

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from context_tui.formats.codex.items import RolloutItems
 from context_tui.formats.kit.document_scanner import DocumentContent
-from context_tui.formats.kit.items import HOSTED, Block, Item, item_part, known_items
-from context_tui.formats.kit.items_writing import THINKING, ItemWriter
+from context_tui.formats.kit.items import HOSTED_TYPES, Block, Item, filter_known_items, parse_item
+from context_tui.formats.kit.items_writing import THINKING_LOSS, ItemWriter
 from context_tui.formats.kit.writing import write_json
 from context_tui.session.losses import Losses
 from context_tui.session.memory import Origin
 from context_tui.session.session import Session
 
-SENT = frozenset(
+SENDABLE_MEMBERS = frozenset(
     {
         *("type", "role", "content", "phase", "name", "namespace", "arguments", "input", "call_id", "output"),
         *("summary", "encrypted_content", "action", "operation", "status", "execution", "tools", "result"),
@@ -24,46 +24,46 @@ SENT = frozenset(
 _WITH_STATUS = ("local_shell_call", "tool_search_call", "tool_search_output", "web_search_call", "shell_call")
 
 
-def items_behind(origin: Origin, rollout: RolloutItems) -> list[Item] | None:
+def find_items(origin: Origin, rollout: RolloutItems) -> list[Item] | None:
     """The items of a message that was read from a request, a response or a rollout; None for others."""
     content = origin.session.content
     if not isinstance(content, DocumentContent) or origin.session.info.format != "openai-responses":
-        return rollout.behind(origin)
-    values = [content.value(row) for row in content.facts.records_of(origin.message)]
-    told = (known_items(value["output"])[0] if value.get("type") == "response" else [value] for value in values)
+        return rollout.find_items(origin)
+    values = [content.decode_element(row) for row in content.facts.records_of(origin.message)]
+    told = (filter_known_items(value["output"])[0] if value.get("type") == "response" else [value] for value in values)
     return [item for items in told for item in items]
 
 
 def write_request(session: Session, path: Path) -> Losses:
     """Write model, instructions, items and tools; returns what had to be left out or changed."""
     losses = Losses()
-    writer = ItemWriter(session, losses, partial(items_behind, rollout=RolloutItems()))
-    items = [each.item for message in session.context_at().order for each in writer.items(message)]
+    writer = ItemWriter(session, losses, partial(find_items, rollout=RolloutItems()))
+    items = [each.item for message in session.context_at().order for each in writer.write_message(message)]
     tools = session.content.tools()
     request = {
         **({"model": session.facts.model} if session.facts.model else {}),
         "instructions": session.content.system(),
-        "input": [sent for item in items if (sent := _sent(item, losses)) is not None],
-        **({"tools": [*map(_tool, tools)]} if tools else {}),
+        "input": [sent for item in items if (sent := _build_sendable_item(item, losses)) is not None],
+        **({"tools": [*map(_build_tool, tools)]} if tools else {}),
         "store": False,
     }
     write_json(request, path)
     return losses
 
 
-def _sent(item: Item, losses: Losses) -> Item | None:
+def _build_sendable_item(item: Item, losses: Losses) -> Item | None:
     """An item as it may be sent; reasoning that is not encrypted whole cannot be."""
     kind = item.get("type")
     if kind == "reasoning" and not item.get("encrypted_content"):
-        losses.omit(THINKING, item_part(item).blocks[0])
+        losses.omit(THINKING_LOSS, parse_item(item).blocks[0])
         return None
-    if kind in HOSTED:
+    if kind in HOSTED_TYPES:
         return item
     status = kind in _WITH_STATUS
-    return {name: value for name, value in item.items() if name in SENT and (status or name != "status")}
+    return {name: value for name, value in item.items() if name in SENDABLE_MEMBERS and (status or name != "status")}
 
 
-def _tool(tool: Block) -> Item:
+def _build_tool(tool: Block) -> Item:
     if not isinstance(tool.get("input_schema"), dict):
         return tool
     described = {"description": tool["description"]} if isinstance(tool.get("description"), str) else {}

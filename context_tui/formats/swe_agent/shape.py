@@ -7,15 +7,15 @@ from typing import Any
 
 from context_tui.formats.kit.document_scanner import DocumentShape
 from context_tui.formats.kit.documents import Run
-from context_tui.formats.kit.message_builder import Compacted, MessageBuilder, Part
-from context_tui.formats.kit.values import as_id
-from context_tui.formats.mini_swe_agent.shape import task_title
+from context_tui.formats.kit.message_builder import CompactionRecord, MessageBuilder, MessagePart
+from context_tui.formats.kit.values import parse_id
+from context_tui.formats.mini_swe_agent.shape import find_task_title
 from context_tui.formats.openai.shape import OpenAIShape
 from context_tui.session.jsontext import loads
 from context_tui.session.validation import truncate_name
 from context_tui.session.values import Role
 
-PROCESSOR = "last_n_observations"
+ELISION_PROCESSOR = "last_n_observations"
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class _Observation:
     tags: frozenset[str] = field(default_factory=frozenset)
 
 
-def told_totals(info: Any) -> str:
+def format_totals(info: Any) -> str:
     """What a trajectory tells of all of its calls together, in words; empty where it does not."""
     stats = info.get("model_stats") if isinstance(info, dict) else None
     if not isinstance(stats, dict):
@@ -58,72 +58,76 @@ class SweAgentShape(DocumentShape):
     """Messages of a history, Chat Completions with ``agent``, ``message_type`` and ``is_demo``; or steps."""
 
     def __init__(self) -> None:
-        self._chat = OpenAIShape()
+        self._chat_shape = OpenAIShape()
         self._agent: Any = None
-        self._task = -1  # the element that holds the task
+        self._task_place = -1  # the element that holds the task
         self._elision: Elision | None = None
         self._observations: list[_Observation] = []
-        self._read = -1  # the last element that was read
-        self._old = 1  # the first observation that is not so old yet that it is elided
-        self._looked_at = 0  # of so many observations it is known whether they are elided by their tags
+        self._last_place = -1  # the last element that was read
+        self._first_recent = 1  # the first observation that is not so old yet that it is elided
+        self._checked_count = 0  # of so many observations it is known whether they are elided by their tags
         self._elided: set[int] = set()
-        self._clears: dict[int, tuple[str, ...]] = {}  # by element: what was elided from its request on
+        self._elided_by_request: dict[int, tuple[str, ...]] = {}  # by element: what was elided from its request on
 
     def title(self, text: str) -> str:
         """The title of the task."""
-        return task_title(text)
+        return find_task_title(text)
 
-    def begin(self, run: Run, builder: MessageBuilder) -> None:
+    def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
         """Take the model, and how observations were elided, from the configuration."""
         builder.facts.input_includes_cache = True
-        agent = _configured_agent(run.get("replay_config"))
+        agent = _find_agent_config(run.get("replay_config"))
         model = agent.get("model")
         if isinstance(model, dict) and isinstance(name := model.get("name"), str):
             builder.facts.model = truncate_name(name)
-        self._elision = _elision_of(agent)
+        self._elision = _parse_elision(agent)
 
-    def part(self, value: Any, place: int) -> Part:
+    def parse(self, value: Any, place: int) -> MessagePart:
         """A message; one of another agent in the same file is beside the conversation."""
         if not isinstance(value, dict):
             raise ValueError("not a message: not a JSON object")
         if "role" not in value and "response" in value:
-            return self._step(value)
+            return self._parse_step(value)
         self._agent = value.get("agent") if self._agent is None else self._agent
         if value.get("agent", self._agent) != self._agent:
-            return Part()
-        part = self._chat.part(value, place)
+            return MessagePart()
+        part = self._chat_shape.parse(value, place)
         if part.role == Role.ASSISTANT and not value.get("is_demo"):
-            clears = self._asked(place)
-            return replace(part, cleared=Compacted(PROCESSOR, clears=clears)) if clears else part
+            clears = self._find_elided(place)
+            return (
+                replace(part, microcompaction=CompactionRecord(ELISION_PROCESSOR, cleared_keys=clears))
+                if clears
+                else part
+            )
         if part.role != Role.USER:
             return part
         if value.get("is_demo"):
-            return replace(part, injected=True)
-        if self._task < 0 and not part.results:
-            self._task = place
-        if part.results:
-            part = _answered(value, part)
+            return replace(part, is_injected=True)
+        if self._task_place < 0 and not part.has_results:
+            self._task_place = place
+        if part.has_results:
+            part = _parse_observation(value, part)
         key = f"element {place}"  # ids of calls come again in trajectories that were replayed
-        if place > self._read:
-            self._read = place
-            self._observations.append(_Observation(key, _tags(value.get("tags"))))
-        return replace(part, key=key, injected=not part.results and place != self._task)
+        if place > self._last_place:
+            self._last_place = place
+            self._observations.append(_Observation(key, _parse_tags(value.get("tags"))))
+        return replace(part, key=key, is_injected=not part.has_results and place != self._task_place)
 
-    def _step(self, value: dict[str, Any]) -> Part:
+    def _parse_step(self, value: dict[str, Any]) -> MessagePart:
         """A step of a file without history: what the model said, and what came of it."""
         said, seen = ({"type": "text", "text": str(value.get(name) or "")} for name in ("response", "observation"))
-        return Part(Role.ASSISTANT, [said], then=(Part(Role.USER, [seen], injected=True),))
+        return MessagePart(Role.ASSISTANT, [said], further_parts=(MessagePart(Role.USER, [seen], is_injected=True),))
 
-    def _asked(self, place: int) -> tuple[str, ...]:
+    def _find_elided(self, place: int) -> tuple[str, ...]:
         """What was elided anew when the model was asked for the message at *place*."""
         if self._elision is None:
             return ()
-        if place > self._read:
-            self._read = place
+        if place > self._last_place:
+            self._last_place = place
             rule, known = self._elision, self._observations
-            old = range(self._old, max(self._old, len(known) // rule.polling * rule.polling - rule.n))
-            new = range(self._looked_at, len(known))
-            self._old, self._looked_at = old.stop, len(known)
+            old = range(self._first_recent, max(self._first_recent, len(known) // rule.polling * rule.polling - rule.n))
+            new = range(self._checked_count, len(known))
+            self._first_recent, self._checked_count = old.stop, len(known)
             gone = {
                 number for number in old if not known[number].tags & rule.keeps or known[number].tags & rule.removes
             }
@@ -131,22 +135,22 @@ class SweAgentShape(DocumentShape):
             gone -= self._elided
             self._elided |= gone
             if gone:
-                self._clears[place] = tuple(known[number].key for number in sorted(gone))
-        return self._clears.get(place, ())
+                self._elided_by_request[place] = tuple(known[number].key for number in sorted(gone))
+        return self._elided_by_request.get(place, ())
 
 
-def _answered(value: dict[str, Any], part: Part) -> Part:
+def _parse_observation(value: dict[str, Any], part: MessagePart) -> MessagePart:
     """An observation, which names the calls that it answers in a list."""
     given, [body] = value.get("tool_call_ids"), part.blocks
-    call = as_id(given[0] if isinstance(given, list) and given else value.get("tool_call_id"))
+    call = parse_id(given[0] if isinstance(given, list) and given else value.get("tool_call_id"))
     return replace(part, blocks=[{**body, "tool_use_id": call}])
 
 
-def _tags(value: Any) -> frozenset[str]:
+def _parse_tags(value: Any) -> frozenset[str]:
     return frozenset(filter(lambda tag: isinstance(tag, str), value)) if isinstance(value, list) else frozenset()
 
 
-def _configured_agent(config: Any) -> dict[str, Any]:
+def _find_agent_config(config: Any) -> dict[str, Any]:
     """The agent's part of the configuration, which is an object or its JSON."""
     try:
         config = loads(config) if isinstance(config, str) else config
@@ -156,11 +160,11 @@ def _configured_agent(config: Any) -> dict[str, Any]:
     return agent if isinstance(agent, dict) else {}
 
 
-def _elision_of(agent: dict[str, Any]) -> Elision | None:
+def _parse_elision(agent: dict[str, Any]) -> Elision | None:
     """How a configuration has observations elided, if at all."""
     listed = agent.get("history_processors")
     for each in listed if isinstance(listed, list) else [agent.get("history_processor")]:
-        if isinstance(each, dict) and each.get("type") == PROCESSOR:
+        if isinstance(each, dict) and each.get("type") == ELISION_PROCESSOR:
             n, polling = each.get("n"), each.get("polling", 1)
             if type(n) is int and n > 0 and type(polling) is int and polling > 0:
                 keeps, removes = (each.get(f"always_{what}_output_for_tags") for what in ("keep", "remove"))
@@ -168,7 +172,7 @@ def _elision_of(agent: dict[str, Any]) -> Elision | None:
                 return Elision(
                     n,
                     polling,
-                    _tags(keeps) if isinstance(keeps, list) else told.keeps,
-                    _tags(removes) if isinstance(removes, list) else told.removes,
+                    _parse_tags(keeps) if isinstance(keeps, list) else told.keeps,
+                    _parse_tags(removes) if isinstance(removes, list) else told.removes,
                 )
     return None

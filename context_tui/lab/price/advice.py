@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from math import ceil
 from statistics import median
 
-from context_tui.lab.price.priced import FiringPrice, Priced
-from context_tui.lab.price.words import told
+from context_tui.lab.price.priced import FiringPrice, ReplayPrice
+from context_tui.lab.price.words import format_cost
 
 
 @dataclass(frozen=True)
@@ -24,20 +24,20 @@ class Advice:
     saving: float
 
 
-Warm = tuple[FiringPrice, tuple[float, float]]
+WarmFiring = tuple[FiringPrice, tuple[float, float]]
 """A firing in a warm cache, with the prices to write and to read."""
 
 
-def advice(priced: Priced) -> list[Advice]:
+def build_advice(priced: ReplayPrice) -> list[Advice]:
     """What follows from the prices; empty where nothing would have been better, or where nothing fired."""
-    pairs = zip(priced.firings, priced.write_and_read, strict=True)
+    pairs = zip(priced.firings, priced.write_read_rates, strict=True)
     warm = [(firing, rates) for firing, rates in pairs if not firing.cold and firing.cleared > 0]
     lost = [firing for firing, _ in warm if firing.cost > 0]
-    found = [_clear_at_least(priced, warm, lost), _wait(priced, lost), _batch(priced, warm)]
+    found = [_advise_clear_at_least(priced, warm, lost), _advise_waiting(priced, lost), _advise_batching(priced, warm)]
     return [each for each in found if each is not None]
 
 
-def needed(firing: FiringPrice, write: float, read: float) -> int:
+def compute_break_even_clearing(firing: FiringPrice, write: float, read: float) -> int:
     """Tokens that a firing in a warm cache would have to clear to pay with the calls that were left.
 
     What is behind the first change is either cleared or written again: with L tokens there, n calls, and prices w and
@@ -47,44 +47,44 @@ def needed(firing: FiringPrice, write: float, read: float) -> int:
     return ceil(((write - read) * there + firing.summarizer) / (firing.calls_left * read + write - read))
 
 
-def _clear_at_least(priced: Priced, warm: list[Warm], lost: list[FiringPrice]) -> Advice | None:
+def _advise_clear_at_least(priced: ReplayPrice, warm: list[WarmFiring], lost: list[FiringPrice]) -> Advice | None:
     """How much a clearing has to take: only of firings without a summary, which no least amount is asked of."""
     cleared = [(firing, rates) for firing, rates in warm if not firing.summarizer]
     unpaid = [firing for firing in lost if not firing.summarizer]
     if not unpaid:
         return None
-    value = max(needed(firing, *rates) for firing, rates in cleared)
+    value = max(compute_break_even_clearing(firing, *rates) for firing, rates in cleared)
     enough = sum(firing.cleared >= value for firing, _ in cleared)
     cost = sum(firing.cost for firing in unpaid)
     words = (
-        f"{len(unpaid):,} of {len(cleared):,} clearings in a warm cache cost {told(cost, priced)} more than they save: "
-        f"they took {_range([firing.cleared for firing in unpaid])} tokens and had "
-        f"{_range([firing.rewritten for firing in unpaid])} written again, with "
-        f"{_range([firing.calls_left for firing in unpaid])} calls left. With {value:,} tokens each would have paid; "
+        f"{len(unpaid):,} of {len(cleared):,} clearings in a warm cache cost {format_cost(cost, priced)} more than they save: "
+        f"they took {_format_range([firing.cleared for firing in unpaid])} tokens and had "
+        f"{_format_range([firing.rewritten for firing in unpaid])} written again, with "
+        f"{_format_range([firing.calls_left for firing in unpaid])} calls left. With {value:,} tokens each would have paid; "
         f"{enough or 'none'} took as many"
     )
     return Advice("clear_at_least", value, "tokens", words, cost)
 
 
-def _wait(priced: Priced, lost: list[FiringPrice]) -> Advice | None:
+def _advise_waiting(priced: ReplayPrice, lost: list[FiringPrice]) -> Advice | None:
     """Clearing when the time of the cache has passed costs nothing at once: where that happens in this session."""
-    if not priced.cold:
+    if not priced.cold_calls:
         return None
-    lives = max(used.lives for used in priced.used) // 1000 or 300
-    soon = [next((at - firing.call for at in priced.cold if at >= firing.call), None) for firing in lost]
+    lives = max(used.ttl_ms for used in priced.cache_usage) // 1000 or 300
+    soon = [next((at - firing.call for at in priced.cold_calls if at >= firing.call), None) for firing in lost]
     waits = [calls for calls in soon if calls is not None]
     if not waits:
         return None
     cost = sum(firing.cost for firing, calls in zip(lost, soon, strict=True) if calls is not None)
     words = (
-        f"before {len(priced.cold):,} of {len(priced.used):,} calls the cache was past its time ({_minutes(lives)}), "
+        f"before {len(priced.cold_calls):,} of {len(priced.cache_usage):,} calls the cache was past its time ({_format_minutes(lives)}), "
         f"and what is cleared then is not written again for it. {len(waits):,} of {len(lost):,} firings that did not "
-        f"pay came {_range(waits)} calls before such a pause; they cost {told(cost, priced)}"
+        f"pay came {_format_range(waits)} calls before such a pause; they cost {format_cost(cost, priced)}"
     )
     return Advice("cold", float(lives), "seconds", words, cost)
 
 
-def _batch(priced: Priced, warm: list[Warm]) -> Advice | None:
+def _advise_batching(priced: ReplayPrice, warm: list[WarmFiring]) -> Advice | None:
     """Clearings that the next one followed before they had paid: done with that, they would have cost less."""
     soon = [(*pair, pair[0].next_change) for pair in warm if pair[0].next_change and not pair[0].summarizer]
     lost = [
@@ -100,15 +100,15 @@ def _batch(priced: Priced, warm: list[Warm]) -> Advice | None:
     words = (
         f"{len(lost):,} clearings needed {value:,} calls to pay (median), and the next change came after {every:g}: "
         f"to clear more at a time, less often, has the rest written again less often. Done with the next one, they "
-        f"would have cost {told(cost, priced)} less"
+        f"would have cost {format_cost(cost, priced)} less"
     )
     return Advice("batch", float(value), "calls", words, cost)
 
 
-def _range(values: list[int]) -> str:
+def _format_range(values: list[int]) -> str:
     low, high = min(values), max(values)
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def _minutes(seconds: int) -> str:
+def _format_minutes(seconds: int) -> str:
     return "1 hour" if seconds >= 3600 else f"{seconds // 60} minutes"

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-Reuse = Literal["breakpoints", "anywhere"]
+CacheReuse = Literal["breakpoints", "anywhere"]
 """What a prompt reads that changed somewhere: ``breakpoints``, the longest entry before the change, which is the end of
 an earlier call if one is near enough, else the system prompt; or ``anywhere``, all that is before the change.
 
@@ -21,18 +21,18 @@ before it had left. None read up to the change.
 """
 LOOKBACK = 20
 """Blocks that a provider looks back from a breakpoint for an entry; the call before always has one that is found."""
-GRACE = 5_000
+CLOCK_TOLERANCE_MS = 5_000
 """Milliseconds by which the times that a client wrote down may be off from those of the cache."""
 
 
-class Sent(NamedTuple):
+class CacheRequest(NamedTuple):
     """One call as a cache sees it.
 
     Attributes:
         size: tokens of its prompt.
         kept: tokens at its beginning that are the same as in the call before it; more than that had: nothing changed.
         tail: tokens at its end behind the last breakpoint: they are never written.
-        sent: when it was sent, and ``ended`` when its reply was there, in epoch milliseconds; -1: unknown.
+        sent: when it was sent, and ``ended_at`` when its reply was there, in epoch milliseconds; -1: unknown.
         key: model and settings; entries of another key are not read.
         lives: milliseconds that an entry it writes lives without being used; 0: it writes none.
         blocks: blocks that were appended since the call before.
@@ -40,37 +40,37 @@ class Sent(NamedTuple):
         answered: tokens of its reply that another request has put in the cache behind it.
         lost: why what the call before left is not there, where something says so; None: nothing does.
         seen: tokens that were read when it was recorded, where that is not what these rules say; None: it is.
-        anywhere: whether a prompt that changed is still read up to the first change (:data:`Reuse`), as in caches of
+        anywhere: whether a prompt that changed is still read up to the first change (:data:`CacheReuse`), as in caches of
             small blocks that fill themselves.
     """
 
     size: int
-    kept: int
+    unchanged_prefix: int
     tail: int = 0
-    sent: int = -1
-    ended: int = -1
+    sent_at: int = -1
+    ended_at: int = -1
     key: Hashable = None
-    lives: int = 300_000
-    blocks: int = 0
+    ttl_ms: int = 300_000
+    new_blocks: int = 0
     floor: int = 0
-    answered: int = 0
-    lost: str | None = None
-    seen: int | None = None
+    cached_reply_tokens: int = 0
+    miss_reason: str | None = None
+    recorded_read: int | None = None
     anywhere: bool = False
 
-    def late(self, before: Sent) -> bool:
+    def is_expired_after(self, previous: CacheRequest) -> bool:
         """Whether what the call *before* left was past its time when this one was sent."""
-        known = min(self.sent, before.ended) >= 0 < before.lives
-        return known and self.sent - before.ended > before.lives + GRACE
+        known = min(self.sent_at, previous.ended_at) >= 0 < previous.ttl_ms
+        return known and self.sent_at - previous.ended_at > previous.ttl_ms + CLOCK_TOLERANCE_MS
 
 
-class Used(NamedTuple):
-    """Tokens of one call that were read from the cache, written to it (to live ``lives`` ms), and sent besides."""
+class CacheUsage(NamedTuple):
+    """Tokens of one call that were read from the cache, written to it (to live ``ttl_ms`` ms), and sent besides."""
 
     read: int
     written: int
     fresh: int
-    lives: int
+    ttl_ms: int
 
     @property
     def size(self) -> int:
@@ -79,76 +79,77 @@ class Used(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Entry:
+class _CacheEntry:
     end: int
     key: Hashable
     block: int
-    lives: int
-    used: int
+    ttl_ms: int
+    last_used: int
 
 
 class PromptCache:
     """The entries that the calls of one conversation leave; calls are to come in order."""
 
     def __init__(self) -> None:
-        self._entries: list[_Entry] = []
+        self._entries: list[_CacheEntry] = []
         self._blocks = 0
         self._clock = self._size = 0
 
     def copy(self) -> PromptCache:
         """The same entries, to go on from apart."""
         other = PromptCache()
-        other._entries = [_Entry(e.end, e.key, e.block, e.lives, e.used) for e in self._entries]
+        other._entries = [_CacheEntry(e.end, e.key, e.block, e.ttl_ms, e.last_used) for e in self._entries]
         other._blocks, other._clock, other._size = self._blocks, self._clock, self._size
         return other
 
-    def take(self, call: Sent) -> Used:
+    def update(self, request: CacheRequest) -> CacheUsage:
         """What becomes of the next call."""
-        now = call.sent if call.sent >= 0 else self._clock
-        self._clock = max(self._clock, now, call.ended)
-        self._blocks += call.blocks
-        if call.kept < self._size:
-            self._cut(call.kept, anywhere=call.anywhere)
-        entry = None if call.lost else self._found(call.key, now)
-        covered = max(call.size - call.tail, 0)
-        read = min(max(entry.end if entry else 0, call.floor), covered)
+        now = request.sent_at if request.sent_at >= 0 else self._clock
+        self._clock = max(self._clock, now, request.ended_at)
+        self._blocks += request.new_blocks
+        if request.unchanged_prefix < self._size:
+            self._truncate_entries(request.unchanged_prefix, anywhere=request.anywhere)
+        entry = None if request.miss_reason else self._find_entry(request.key, now)
+        covered = max(request.size - request.tail, 0)
+        read = min(max(entry.end if entry else 0, request.floor), covered)
         if entry:
-            entry.used = self._clock
-        if call.lives:
-            self._entries.append(_Entry(covered, call.key, self._blocks, call.lives, self._clock))
-        self._size = call.size
-        written = covered - read if call.lives else 0
-        return Used(read, written, call.size - read - written, call.lives)
+            entry.last_used = self._clock
+        if request.ttl_ms:
+            self._entries.append(_CacheEntry(covered, request.key, self._blocks, request.ttl_ms, self._clock))
+        self._size = request.size
+        written = covered - read if request.ttl_ms else 0
+        return CacheUsage(read, written, request.size - read - written, request.ttl_ms)
 
-    def answered(self, tokens: int) -> None:
+    def append_reply(self, tokens: int) -> None:
         """Another request has put the last reply, of so many tokens, in the cache behind the last call."""
         if self._entries:
             self._entries[-1].end += tokens
 
-    def _cut(self, kept: int, *, anywhere: bool) -> None:
+    def _truncate_entries(self, unchanged_prefix: int, *, anywhere: bool) -> None:
         """Entries that go further than *kept* tokens are no beginning of this prompt, nor of later ones."""
         if anywhere:
             for entry in self._entries:
-                entry.end = min(entry.end, kept)
+                entry.end = min(entry.end, unchanged_prefix)
         else:
-            self._entries = [entry for entry in self._entries if entry.end <= kept]
+            self._entries = [entry for entry in self._entries if entry.end <= unchanged_prefix]
 
-    def _found(self, key: Hashable, now: int) -> _Entry | None:
+    def _find_entry(self, key: Hashable, now: int) -> _CacheEntry | None:
         """The longest entry that can be read; those that never can be again are forgotten."""
         last = self._entries[-1] if self._entries else None
         self._entries = [
             entry
             for entry in self._entries
-            if now - entry.used <= entry.lives + GRACE and (entry is last or self._blocks - entry.block <= LOOKBACK)
+            if now - entry.last_used <= entry.ttl_ms + CLOCK_TOLERANCE_MS
+            and (entry is last or self._blocks - entry.block <= LOOKBACK)
         ][-LOOKBACK:]
         return max((entry for entry in self._entries if entry.key == key), key=lambda entry: entry.end, default=None)
 
 
-def used(calls: Iterable[Sent]) -> list[Used]:
+def compute_cache_usage(requests: Iterable[CacheRequest]) -> list[CacheUsage]:
     """What becomes of each of *calls*, in order."""
-    cache, found, answered = PromptCache(), list[Used](), 0
-    for call in calls:
-        cache.answered(answered)
-        found.append(cache.take(call))
-        answered = call.answered
+    cache, found, answered = PromptCache(), list[CacheUsage](), 0
+    for call in requests:
+        cache.append_reply(answered)
+        found.append(cache.update(call))
+        answered = call.cached_reply_tokens
     return found

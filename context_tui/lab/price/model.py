@@ -10,16 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from context_tui.lab.price.cache import LOOKBACK
-from context_tui.lab.price.rates import Unit, table_of
-from context_tui.lab.price.recorded import NOTEWORTHY, Read, recorded_calls
+from context_tui.lab.price.rates import CostUnit, build_rate_table
+from context_tui.lab.price.recorded import MISPREDICTION_TOLERANCE, CacheRead, reconstruct_recorded_calls
 from context_tui.session.session import Session
 
-ALIKE = 16
+SAME_SIZE_TOLERANCE = 16
 """Tokens within which two sizes are taken for the same."""
 
 
 @dataclass(frozen=True)
-class Miss:
+class CacheMisprediction:
     """A call that read other than predicted, in tokens.
 
     ``message`` is its reply; ``guess`` says in words what may have been the reason, or what the file tells of one.
@@ -52,15 +52,15 @@ class PriceModel:
     error: float | None
     off: float | None
     broken: dict[str, int]
-    unexplained: tuple[Miss, ...]
+    unexplained: tuple[CacheMisprediction, ...]
     cost_recorded: float
     cost_predicted: float
-    unit: Unit
+    unit: CostUnit
 
 
-def price_model(session: Session) -> PriceModel:
+def build_price_model(session: Session) -> PriceModel:
     """The model of the prompt cache against what a session recorded of it."""
-    recorded = recorded_calls(session)
+    recorded = reconstruct_recorded_calls(session)
     reads = recorded.reads
     facts = session.facts
     usages = facts.requests[: len(reads)]
@@ -69,12 +69,14 @@ def price_model(session: Session) -> PriceModel:
     off = sum(abs(each.predicted.read - each.recorded) for each in reads)
     written = sum(usage.cache_write_5m + usage.cache_write_1h for usage in usages)
     models = [facts.models[row] if row >= 0 else None for row in facts.request_model[: len(reads)]]
-    table = table_of(models, fee=written > 0)
-    rates = [table.of(model).of(usage.context) for model, usage in zip(models, usages, strict=True)]
+    table = build_rate_table(models, has_write_fee=written > 0)
+    rates = [
+        table.get_rates(model).select_for_prompt(usage.context) for model, usage in zip(models, usages, strict=True)
+    ]
     broken: dict[str, int] = {}
     for each in reads:
-        if each.why is not None:
-            broken[each.why] = broken.get(each.why, 0) + 1
+        if each.miss_reason is not None:
+            broken[each.miss_reason] = broken.get(each.miss_reason, 0) + 1
     return PriceModel(
         total,
         predicted,
@@ -84,31 +86,35 @@ def price_model(session: Session) -> PriceModel:
         off / total if total else None,
         broken,
         tuple(
-            Miss(each.message, each.predicted.read, each.recorded, _guess(reads, row))
+            CacheMisprediction(
+                each.message, each.predicted.read, each.recorded, _guess_misprediction_reason(reads, row)
+            )
             for row, each in enumerate(reads)
-            if abs(each.predicted.read - each.recorded) > NOTEWORTHY
+            if abs(each.predicted.read - each.recorded) > MISPREDICTION_TOLERANCE
         ),
-        sum(each.prompt(usage) for each, usage in zip(rates, usages, strict=True)),
-        sum(each.used(read.predicted) for each, read in zip(rates, reads, strict=True)),
+        sum(each.compute_recorded_cost(usage) for each, usage in zip(rates, usages, strict=True)),
+        sum(each.compute_usage_cost(read.predicted) for each, read in zip(rates, reads, strict=True)),
         table.unit,
     )
 
 
-def _guess(reads: list[Read], row: int) -> str:
+def _guess_misprediction_reason(reads: list[CacheRead], row: int) -> str:
     """What may have been the reason for a call to read other than predicted."""
     read = reads[row]
     if not row:
         return "left by another session: what was in the cache before the first call is not in the file"
     if read.recorded > read.predicted.read:
-        if read.why is not None:
-            return f"{read.why}, but more than the beginning could still be read"
+        if read.miss_reason is not None:
+            return f"{read.miss_reason}, but more than the beginning could still be read"
         return "another request had cached what came since, such as the reply"
-    if abs(read.held - read.recorded) <= ALIKE:
+    if abs(read.cached_before - read.recorded) <= SAME_SIZE_TOLERANCE:
         return "the reply before it was not in the cache, as it was at other times"
-    if read.recorded and any(abs(each.held - read.recorded) <= ALIKE for each in reads[max(row - LOOKBACK, 0) : row]):
+    if read.recorded and any(
+        abs(each.cached_before - read.recorded) <= SAME_SIZE_TOLERANCE for each in reads[max(row - LOOKBACK, 0) : row]
+    ):
         return "an earlier entry was read: the newest was not there yet, or the end of the prompt had changed"
-    if read.why is not None:
-        return f"{read.why}, and less of the beginning was there than at other times"
-    if read.said is not None:
-        return f"the provider names no reason ({read.said})"
+    if read.miss_reason is not None:
+        return f"{read.miss_reason}, and less of the beginning was there than at other times"
+    if read.provider_reason is not None:
+        return f"the provider names no reason ({read.provider_reason})"
     return "lost within its time: the prompt changed in what is not in the file, or the entry was dropped early"

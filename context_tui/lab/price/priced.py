@@ -19,13 +19,13 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, groupby
 from typing import Literal, NamedTuple
 
-from context_tui.lab.price.cache import PromptCache, Reuse, Sent, Used
-from context_tui.lab.price.rates import FIVE_MINUTES, Rates, Table, table_of
-from context_tui.lab.price.recorded import NOTHING_CHANGED, Recorded, recorded_calls
+from context_tui.lab.price.cache import CacheRequest, CacheReuse, CacheUsage, PromptCache
+from context_tui.lab.price.rates import FIVE_MINUTES, Rates, RateTable, build_rate_table
+from context_tui.lab.price.recorded import NOTHING_CHANGED, RecordedCalls, reconstruct_recorded_calls
 from context_tui.lab.replay.result import Firing, Replay
 from context_tui.session.facts import Facts
 
-EVEN_OUT = 10
+MIN_NET_SHARE_DIVISOR = 10
 """Of firings that make the context smaller and larger, the sum must be this share of all, for costs to be shared."""
 
 Verdict = Literal["pays", "does not pay", "pays only as the cache was cold", "saves nothing"]
@@ -33,7 +33,7 @@ Verdict = Literal["pays", "does not pay", "pays only as the cache was cold", "sa
 
 @dataclass(frozen=True)
 class FiringPrice:
-    """What one firing costs. Costs are in the unit of :class:`Priced`; what is saved is negative.
+    """What one firing costs. Costs are in the unit of :class:`ReplayPrice`; what is saved is negative.
 
     Attributes:
         call: number of the first call that had its context.
@@ -65,13 +65,13 @@ class FiringPrice:
 
 
 @dataclass(frozen=True)
-class Priced:
+class ReplayPrice:
     """A replay at cache prices; every cost is in ``table.unit``.
 
     Attributes:
         replay: what was priced.
         table: the prices.
-        used: by call, the tokens that were read, written and sent anew with the policy, ``baseline`` without it.
+        used: by call, the tokens that were read, written and sent anew with the policy, ``baseline_usage`` without it.
         costs: by call, what its prompt costs with the policy, ``baseline_costs`` without it.
         summarizers: what all calls to a summarizer cost.
         firings: by firing of the replay. Several before the same call are priced as one, and have a part of that each.
@@ -83,22 +83,22 @@ class Priced:
     """
 
     replay: Replay
-    table: Table
-    used: Sequence[Used]
-    baseline: Sequence[Used]
+    rate_table: RateTable
+    cache_usage: Sequence[CacheUsage]
+    baseline_usage: Sequence[CacheUsage]
     costs: Sequence[float]
     baseline_costs: Sequence[float]
-    summarizers: float
+    summarizer_cost: float
     firings: Sequence[FiringPrice]
-    rest: float
-    reuse: Reuse
-    cold: Sequence[int]
-    write_and_read: Sequence[tuple[float, float]]
+    unattributed_cost: float
+    reuse: CacheReuse
+    cold_calls: Sequence[int]
+    write_read_rates: Sequence[tuple[float, float]]
 
     @property
     def cost(self) -> float:
         """What all prompts and the summarizer cost with the policy."""
-        return sum(self.costs) + self.summarizers
+        return sum(self.costs) + self.summarizer_cost
 
     @property
     def baseline_cost(self) -> float:
@@ -106,30 +106,30 @@ class Priced:
         return sum(self.baseline_costs)
 
 
-def price(
+def price_replay(
     replay: Replay,
     *,
-    recorded: Recorded | None = None,
+    recorded: RecordedCalls | None = None,
     shares_prefix: bool = False,
     summarizer: Rates | None = None,
-    reuse: Reuse = "breakpoints",
-) -> Priced:
+    reuse: CacheReuse = "breakpoints",
+) -> ReplayPrice:
     """What *replay* costs.
 
     Args:
-        recorded: what :func:`~context_tui.lab.price.recorded.recorded_calls` says of its session, where that is there.
+        recorded: what :func:`~context_tui.lab.price_replay.recorded.reconstruct_recorded_calls` says of its session, where that is there.
         shares_prefix: whether a summarizer is sent the same beginning as the calls, and so reads it from the cache;
             otherwise it pays the full price of its input.
         summarizer: the prices of its model, in the unit of the session's; default: those of the session's model.
         reuse: what a changed prompt reads where calls write to the cache themselves; a cache that fills itself is read
             up to the first change in any case.
     """
-    known = recorded or recorded_calls(replay.session)
-    run = _Run(replay, known, shares_prefix=shares_prefix, summarizer=summarizer, reuse=reuse)
-    return run.priced()
+    known = recorded or reconstruct_recorded_calls(replay.session)
+    run = _ReplayPricing(replay, known, shares_prefix=shares_prefix, summarizer=summarizer, reuse=reuse)
+    return run.compute_price()
 
 
-class _Group(NamedTuple):
+class _FiringGroup(NamedTuple):
     """The firings before one call, taken together: tokens of it ``before`` them and ``after``."""
 
     call: int
@@ -138,88 +138,104 @@ class _Group(NamedTuple):
     after: int
 
 
-class _First(NamedTuple):
-    """The first call with a group of firings: what it costs more than without them, the ``summarizer`` too, and what it
-    costs ``without``; the tokens that a warm cache writes again, and those that were; whether it was cold.
+class _FirstCallCost(NamedTuple):
+    """The first call with a group of firings: what it costs more than without them, the ``summarizer_cost`` too, and what it
+    costs ``cost_without_firings``; the tokens that a warm cache writes again, and those that were; whether it was cold.
     """
 
-    cost: float
-    without: float
-    summarizer: float
-    behind: int
-    rewritten: int
-    cold: bool
+    added_cost: float
+    cost_without_firings: float
+    summarizer_cost: float
+    tokens_behind: int
+    rewritten_tokens: int
+    is_cold: bool
 
 
-class _Run:
+class _ReplayPricing:
     """One pricing on its way."""
 
     def __init__(
-        self, replay: Replay, recorded: Recorded, *, shares_prefix: bool, summarizer: Rates | None, reuse: Reuse
+        self,
+        replay: Replay,
+        recorded: RecordedCalls,
+        *,
+        shares_prefix: bool,
+        summarizer: Rates | None,
+        reuse: CacheReuse,
     ) -> None:
         self.replay, self.shares_prefix, self.summarizer = replay, shares_prefix, summarizer
-        facts, self.calls = replay.session.facts, _calls(replay, recorded)
-        known = recorded.begins
-        self.begins = [known[row] if 0 <= row < len(known) else 0 for _, row in replay.calls]
-        self.reuse: Reuse = "anywhere" if self.calls and all(call.anywhere for call in self.calls) else reuse
-        self.models = [facts.models[row] if row >= 0 else facts.model for row in map(self._model_row, range(len(self)))]
+        facts, self.requests = replay.session.facts, _build_cache_requests(replay, recorded)
+        known = recorded.cached_beginnings
+        self.cached_beginnings = [known[row] if 0 <= row < len(known) else 0 for _, row in replay.calls]
+        self.reuse: CacheReuse = "anywhere" if self.requests and all(call.anywhere for call in self.requests) else reuse
+        self.models = [
+            facts.models[row] if row >= 0 else facts.model for row in map(self._get_model_row, range(len(self)))
+        ]
         fee = any(usage.cache_write_5m or usage.cache_write_1h for usage in facts.requests)
-        self.table = table_of(self.models, fee=fee)
+        self.rate_table = build_rate_table(self.models, has_write_fee=fee)
         by_call = groupby(replay.firings, key=lambda firing: firing.call)
-        self.groups = [_group(call, list(firings)) for call, firings in by_call]
-        self.fires = {group.call for group in self.groups}
+        self.groups = [_group_firings(call, list(firings)) for call, firings in by_call]
+        self.firing_calls = {group.call for group in self.groups}
 
     def __len__(self) -> int:
         return len(self.replay.calls)
 
-    def _model_row(self, number: int) -> int:
+    def _get_model_row(self, number: int) -> int:
         facts, row = self.replay.session.facts, self.replay.calls[number].request
         if row < 0:
-            row = _request_before(facts, self.replay.calls[number].message)
+            row = _find_request_before(facts, self.replay.calls[number].message)
         return facts.request_model[row] if row >= 0 else -1
 
-    def priced(self) -> Priced:
-        replay, calls = self.replay, self.calls
-        plain, cache = list[Used](), PromptCache()
+    def compute_price(self) -> ReplayPrice:
+        replay, calls = self.replay, self.requests
+        plain, cache = list[CacheUsage](), PromptCache()
         for number, size in enumerate(replay.baseline):
-            plain.append(self._take(cache, number, size))
-        found, cache, firsts = list[Used](), PromptCache(), list[_First]()
+            plain.append(self._update_cache(cache, number, size))
+        found, cache, firsts = list[CacheUsage](), PromptCache(), list[_FirstCallCost]()
         for group in self.groups:
-            found.extend(self._run(cache, len(found), group.call))
+            found.extend(self._replay_calls(cache, len(found), group.call))
             without = cache.copy()
-            found.append(self._with_policy(cache, group.call))
-            firsts.append(self._first(group, found[-1], without))
-        found.extend(self._run(cache, len(found), len(self)))
-        costs = [self._cost(number, each) for number, each in enumerate(found)]
-        plain_costs = [self._cost(number, each) for number, each in enumerate(plain)]
-        ends = self._ends()
-        later, rest = self._later(firsts, ends, costs, plain_costs)
+            found.append(self._compute_policy_usage(cache, group.call))
+            firsts.append(self._compute_first_call_cost(group, found[-1], without))
+        found.extend(self._replay_calls(cache, len(found), len(self)))
+        costs = [self._compute_usage_cost(number, each) for number, each in enumerate(found)]
+        plain_costs = [self._compute_usage_cost(number, each) for number, each in enumerate(plain)]
+        ends = self._find_group_ends()
+        later, rest = self._compute_later_costs(firsts, ends, costs, plain_costs)
         firings, rates = list[FiringPrice](), list[tuple[float, float]]()
         for number, (group, first, end, more) in enumerate(zip(self.groups, firsts, ends, later, strict=True)):
             following = self.groups[number + 1].call if number + 1 < len(self.groups) else end
-            parts = self._prices(group, first, end, following if following < end else None, first.cost + more)
+            parts = self._compute_firing_prices(
+                group, first, end, following if following < end else None, first.added_cost + more
+            )
             firings.extend(parts)
-            rates.extend([self._write_and_read(group)] * len(parts))
-        cold = [number for number in range(1, len(self)) if calls[number].late(calls[number - 1])]
-        paid = sum(first.summarizer for first in firsts)
-        table, reuse = self.table, self.reuse
-        return Priced(replay, table, found, plain, costs, plain_costs, paid, firings, rest, reuse, cold, rates)
+            rates.extend([self._get_write_read_rates(group)] * len(parts))
+        cold = [number for number in range(1, len(self)) if calls[number].is_expired_after(calls[number - 1])]
+        paid = sum(first.summarizer_cost for first in firsts)
+        table, reuse = self.rate_table, self.reuse
+        return ReplayPrice(replay, table, found, plain, costs, plain_costs, paid, firings, rest, reuse, cold, rates)
 
-    def _ends(self) -> list[int]:
+    def _find_group_ends(self) -> list[int]:
         """By group, the call after the last one that has its context."""
-        begins = _begins(self.replay)
+        begins = _find_context_resets(self.replay)
         behind = (bisect_right(begins, group.call) for group in self.groups)
         return [begins[at] if at < len(begins) else len(self) for at in behind]
 
-    def _later(
-        self, firsts: Sequence[_First], ends: Sequence[int], costs: Sequence[float], plain: Sequence[float]
+    def _compute_later_costs(
+        self,
+        first_calls: Sequence[_FirstCallCost],
+        ends: Sequence[int],
+        costs: Sequence[float],
+        baseline_costs: Sequence[float],
     ) -> tuple[list[float], float]:
         """What the calls behind each group's first one cost more by it, and what they cost more by none.
 
         What a call costs more is shared by the groups that are in effect, by the tokens that each took; at the first
         call of a group, what it would cost more without it is.
         """
-        without = {group.call: first.without for group, first in zip(self.groups, firsts, strict=True)}
+        without = {
+            group.call: first.cost_without_firings for group, first in zip(self.groups, first_calls, strict=True)
+        }
         taken, size, rest = [0] * (len(self) + 1), [0] * (len(self) + 1), 0.0
         for group, end in zip(self.groups, ends, strict=True):
             cleared = group.before - group.after
@@ -228,8 +244,8 @@ class _Run:
                 steps[max(end, group.call + 1)] -= tokens
         by_token = [0.0]  # a sum: what a token less made the calls before each call cost more
         for number, (tokens, most) in enumerate(zip(accumulate(taken[:-1]), accumulate(size[:-1]), strict=True)):
-            more = without.get(number, costs[number]) - plain[number]
-            shared = tokens * EVEN_OUT > most > 0
+            more = without.get(number, costs[number]) - baseline_costs[number]
+            shared = tokens * MIN_NET_SHARE_DIVISOR > most > 0
             by_token.append(by_token[-1] + (more / tokens if shared else 0.0))
             rest += 0.0 if shared else more
         found = [
@@ -238,138 +254,160 @@ class _Run:
         ]
         return found, rest
 
-    def _run(self, cache: PromptCache, begin: int, end: int) -> list[Used]:
+    def _replay_calls(self, cache: PromptCache, begin: int, end: int) -> list[CacheUsage]:
         """What becomes of some calls with the policy."""
-        return [self._with_policy(cache, number) for number in range(begin, end)]
+        return [self._compute_policy_usage(cache, number) for number in range(begin, end)]
 
-    def _with_policy(self, cache: PromptCache, number: int) -> Used:
-        kept = self.replay.kept[number] if number in self.fires else NOTHING_CHANGED
-        return self._take(cache, number, self.replay.sizes[number], kept)
+    def _compute_policy_usage(self, cache: PromptCache, number: int) -> CacheUsage:
+        kept = self.replay.unchanged_prefixes[number] if number in self.firing_calls else NOTHING_CHANGED
+        return self._update_cache(cache, number, self.replay.sizes[number], kept)
 
-    def _take(self, cache: PromptCache, number: int, size: int, kept: int = NOTHING_CHANGED) -> Used:
+    def _update_cache(
+        self, cache: PromptCache, number: int, size: int, unchanged_prefix: int = NOTHING_CHANGED
+    ) -> CacheUsage:
         """What becomes of a call that has another *size*, and *kept* so many tokens at a firing.
 
         Where the recording is not as the rules of a cache say, it is as recorded, but for what is gone.
         """
-        call = self.calls[number]
-        floor, lost = call.floor, call.lost
-        begin = self.begins[number]
-        if kept < NOTHING_CHANGED and lost is None and not (number and call.late(self.calls[number - 1])):
+        call = self.requests[number]
+        floor, lost = call.floor, call.miss_reason
+        begin = self.cached_beginnings[number]
+        if (
+            unchanged_prefix < NOTHING_CHANGED
+            and lost is None
+            and not (number and call.is_expired_after(self.requests[number - 1]))
+        ):
             floor = max(floor, begin)
-        if call.seen is not None:
+        if call.recorded_read is not None:
             gone = max(self.replay.baseline[number] - size, 0)
-            floor = max(min(max(floor, begin), call.seen), min(call.seen - gone, kept))
+            floor = max(min(max(floor, begin), call.recorded_read), min(call.recorded_read - gone, unchanged_prefix))
             lost = "as recorded"
-        anywhere = self._anywhere(call) if kept < NOTHING_CHANGED else call.anywhere
-        changed = call._replace(size=size, kept=min(call.kept, kept), floor=floor, lost=lost, anywhere=anywhere)
-        used = cache.take(changed)
-        cache.answered(call.answered)
+        anywhere = self._reads_up_to_change(call) if unchanged_prefix < NOTHING_CHANGED else call.anywhere
+        changed = call._replace(
+            size=size,
+            unchanged_prefix=min(call.unchanged_prefix, unchanged_prefix),
+            floor=floor,
+            miss_reason=lost,
+            anywhere=anywhere,
+        )
+        used = cache.update(changed)
+        cache.append_reply(call.cached_reply_tokens)
         return used
 
-    def _anywhere(self, call: Sent) -> bool:
+    def _reads_up_to_change(self, call: CacheRequest) -> bool:
         """Whether a prompt that a policy changed is read up to the first change."""
         return call.anywhere or self.reuse == "anywhere"
 
-    def _first(self, group: _Group, now: Used, cache: PromptCache) -> _First:
+    def _compute_first_call_cost(self, group: _FiringGroup, usage: CacheUsage, cache: PromptCache) -> _FirstCallCost:
         """The first call of a group, which is *now*; without it *cache* would have seen one that is larger."""
         warm = cache.copy()
-        then = self._take(cache, group.call, max(self.replay.sizes[group.call] + group.before - group.after, 0))
-        cold = then.read <= now.read
-        read = self._warm(group, warm).read if cold else now.read
+        then = self._update_cache(cache, group.call, max(self.replay.sizes[group.call] + group.before - group.after, 0))
+        cold = then.read <= usage.read
+        read = self._compute_warm_usage(group, warm).read if cold else usage.read
         last = self.replay.sizes[group.call - 1] if group.call else 0
         behind = max(min(last, group.before) - (group.before - group.after) - read, 0)
-        asked, without = self._summarizer(group, cold), self._cost(group.call, then)
-        rewritten = max(now.written - then.written, 0)
-        return _First(self._cost(group.call, now) - without + asked, without, asked, behind, rewritten, cold)
+        asked, without = self._compute_summarizer_cost(group, cold), self._compute_usage_cost(group.call, then)
+        rewritten = max(usage.written - then.written, 0)
+        return _FirstCallCost(
+            self._compute_usage_cost(group.call, usage) - without + asked, without, asked, behind, rewritten, cold
+        )
 
-    def _warm(self, group: _Group, cache: PromptCache) -> Used:
+    def _compute_warm_usage(self, group: _FiringGroup, cache: PromptCache) -> CacheUsage:
         """What would become of the first call of a group in a cache that has lost nothing."""
         number = group.call
         if not number:
-            return Used(0, 0, 0, 0)
-        call = self.calls[number]._replace(sent=-1, ended=-1, lost=None, key=self.calls[number - 1].key)
-        call = call._replace(floor=max(call.floor, self.begins[number]))
-        kept = self.replay.kept[number]
-        return cache.take(call._replace(size=self.replay.sizes[number], kept=kept, anywhere=self._anywhere(call)))
+            return CacheUsage(0, 0, 0, 0)
+        call = self.requests[number]._replace(
+            sent_at=-1, ended_at=-1, miss_reason=None, key=self.requests[number - 1].key
+        )
+        call = call._replace(floor=max(call.floor, self.cached_beginnings[number]))
+        kept = self.replay.unchanged_prefixes[number]
+        return cache.update(
+            call._replace(
+                size=self.replay.sizes[number], unchanged_prefix=kept, anywhere=self._reads_up_to_change(call)
+            )
+        )
 
-    def _prices(self, group: _Group, first: _First, end: int, following: int | None, cost: float) -> list[FiringPrice]:
+    def _compute_firing_prices(
+        self, group: _FiringGroup, first: _FirstCallCost, end: int, next_change: int | None, cost: float
+    ) -> list[FiringPrice]:
         """The price of each firing of a group."""
         cleared = group.before - group.after
-        write, read = self._write_and_read(group)
+        write, read = self._get_write_read_rates(group)
         saving, left = read * cleared, end - group.call
-        even = max((first.cost + saving) / saving, 0.0) if saving > 0 else None
+        even = max((first.added_cost + saving) / saving, 0.0) if saving > 0 else None
         verdict: Verdict = "saves nothing" if cleared <= 0 else "pays" if cost <= 0 else "does not pay"
-        if verdict == "pays" and ((write - read) * first.behind + first.summarizer) / saving > left:
+        if verdict == "pays" and ((write - read) * first.tokens_behind + first.summarizer_cost) / saving > left:
             verdict = "pays only as the cache was cold"
         whole = FiringPrice(
             group.call,
             group.firings[0].message,
             cleared,
-            first.behind,
-            first.rewritten,
-            first.cold,
-            first.summarizer,
+            first.tokens_behind,
+            first.rewritten_tokens,
+            first.is_cold,
+            first.summarizer_cost,
             even,
             left,
-            following - group.call if following is not None else None,
+            next_change - group.call if next_change is not None else None,
             cost,
             verdict,
         )
-        return _parts(whole, group)
+        return _split_group_price(whole, group)
 
-    def _summarizer(self, group: _Group, cold: bool) -> float:
+    def _compute_summarizer_cost(self, group: _FiringGroup, cold: bool) -> float:
         """What the calls to a summarizer cost that a group needed."""
         total = 0.0
         for firing in group.firings:
-            rates = self.summarizer or self._rates(group.call, firing.cut.read)
+            rates = self.summarizer or self._get_rates(group.call, firing.cache_cut.summarizer_input)
             each = rates.read if self.shares_prefix and not cold and self.summarizer is None else rates.input
-            total += each * firing.cut.read + rates.output * firing.cut.written
+            total += each * firing.cache_cut.summarizer_input + rates.output * firing.cache_cut.summarizer_output
         return total
 
-    def _write_and_read(self, group: _Group) -> tuple[float, float]:
-        rates = self._rates(group.call, group.after)
-        return rates.write(self.calls[group.call].lives), rates.read
+    def _get_write_read_rates(self, group: _FiringGroup) -> tuple[float, float]:
+        rates = self._get_rates(group.call, group.after)
+        return rates.get_write_rate(self.requests[group.call].ttl_ms), rates.read
 
-    def _rates(self, number: int, size: int) -> Rates:
-        return self.table.of(self.models[number]).of(size)
+    def _get_rates(self, number: int, size: int) -> Rates:
+        return self.rate_table.get_rates(self.models[number]).select_for_prompt(size)
 
-    def _cost(self, number: int, used: Used) -> float:
-        return self._rates(number, used.size).used(used)
+    def _compute_usage_cost(self, number: int, usage: CacheUsage) -> float:
+        return self._get_rates(number, usage.size).compute_usage_cost(usage)
 
 
-def _calls(replay: Replay, recorded: Recorded) -> list[Sent]:
+def _build_cache_requests(replay: Replay, recorded: RecordedCalls) -> list[CacheRequest]:
     """Every call as a cache saw it without the policy; of one that recorded no usage as far as the file tells."""
-    facts, found = replay.session.facts, list[Sent]()
-    lives = recorded.calls[0].lives if recorded.calls else FIVE_MINUTES
+    facts, found = replay.session.facts, list[CacheRequest]()
+    lives = recorded.requests[0].ttl_ms if recorded.requests else FIVE_MINUTES
     for number, (message, row) in enumerate(replay.calls):
-        if 0 <= row < len(recorded.calls):
-            call = recorded.calls[row]
+        if 0 <= row < len(recorded.requests):
+            call = recorded.requests[row]
         else:
             time, last = facts.time[message], found[-1] if found else None
-            call = Sent(
+            call = CacheRequest(
                 0,
                 NOTHING_CHANGED if found else 0,
-                sent=time,
-                ended=facts.end_time[message],
-                lives=lives,
+                sent_at=time,
+                ended_at=facts.end_time[message],
+                ttl_ms=lives,
                 key=last.key if last else None,
             )
             if last is not None:
-                call = call._replace(floor=last.floor, blocks=1, anywhere=last.anywhere)
+                call = call._replace(floor=last.floor, new_blocks=1, anywhere=last.anywhere)
         grew = number > 0 and replay.baseline[number] >= replay.baseline[number - 1]
-        if replay.recorded == "ignore" and grew and call.kept < NOTHING_CHANGED:
-            call = call._replace(kept=NOTHING_CHANGED, seen=None)
-        lives = call.lives or lives
+        if replay.recorded == "ignore" and grew and call.unchanged_prefix < NOTHING_CHANGED:
+            call = call._replace(unchanged_prefix=NOTHING_CHANGED, recorded_read=None)
+        lives = call.ttl_ms or lives
         found.append(call)
     return found
 
 
-def _request_before(facts: Facts, message: int) -> int:
+def _find_request_before(facts: Facts, message: int) -> int:
     """Row of the last request that was answered before *message*, or -1."""
     return bisect_left(facts.request_message, message) - 1
 
 
-def _begins(replay: Replay) -> list[int]:
+def _find_context_resets(replay: Replay) -> list[int]:
     """The calls with which the context begins anew, in order."""
     facts, messages = replay.session.facts, [call.message for call in replay.calls]
     kept = (epoch for epoch in facts.epochs if epoch.cause != "start")
@@ -378,26 +416,26 @@ def _begins(replay: Replay) -> list[int]:
     return sorted({bisect_left(messages, max(epoch.message + 1, epoch.start)) for epoch in kept})
 
 
-def _group(call: int, firings: list[Firing]) -> _Group:
-    return _Group(call, firings, firings[0].before, firings[-1].after)
+def _group_firings(call: int, firings: list[Firing]) -> _FiringGroup:
+    return _FiringGroup(call, firings, firings[0].before, firings[-1].after)
 
 
-def _parts(whole: FiringPrice, group: _Group) -> list[FiringPrice]:
+def _split_group_price(group_price: FiringPrice, group: _FiringGroup) -> list[FiringPrice]:
     """The price of a group, split among its firings by what each took away."""
     if len(group.firings) == 1:
-        return [whole]
+        return [group_price]
     parts = []
     for firing in group.firings:
         cleared = firing.before - firing.after
-        share = cleared / whole.cleared if whole.cleared else 1 / len(group.firings)
+        share = cleared / group_price.cleared if group_price.cleared else 1 / len(group.firings)
         parts.append(
             replace(
-                whole,
+                group_price,
                 cleared=cleared,
-                behind=round(whole.behind * share),
-                rewritten=round(whole.rewritten * share),
-                summarizer=whole.summarizer * share,
-                cost=whole.cost * share,
+                behind=round(group_price.behind * share),
+                rewritten=round(group_price.rewritten * share),
+                summarizer=group_price.summarizer * share,
+                cost=group_price.cost * share,
             )
         )
     return parts

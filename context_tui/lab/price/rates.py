@@ -10,15 +10,15 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
 
-from context_tui.lab.price.cache import Used
+from context_tui.lab.price.cache import CacheUsage
 from context_tui.session.facts import Usage
 from context_tui.session.window import normalize_model_name
 
-Unit = Literal["USD", "input tokens"]
+CostUnit = Literal["USD", "input tokens"]
 FIVE_MINUTES, ONE_HOUR = 300_000, 3_600_000
 """How long a prompt cache lives unless it is read again, in milliseconds."""
 
-_ENDING = re.compile(r"(?:[-@]?(?:latest|20\d\d-?\d\d-?\d\d))?(?:-v\d+(?::\d+)?)?(?:\[1m\])?")
+_MODEL_VERSION_SUFFIX = re.compile(r"(?:[-@]?(?:latest|20\d\d-?\d\d-?\d\d))?(?:-v\d+(?::\d+)?)?(?:\[1m\])?")
 _MILLION = 1_000_000
 
 
@@ -35,94 +35,94 @@ class Rates:
     write_5m: float
     write_1h: float
     output: float
-    unit: Unit
+    unit: CostUnit
     date: str = ""
     source: str = ""
     above: int | None = None
     long: Rates | None = None
 
-    def of(self, size: int) -> Rates:
+    def select_for_prompt(self, size: int) -> Rates:
         """The rates for a prompt of *size* tokens."""
         return self.long if self.long is not None and self.above is not None and size > self.above else self
 
-    def write(self, lives: int) -> float:
+    def get_write_rate(self, ttl_ms: int) -> float:
         """What it costs to write a token to a cache that lives for *lives* milliseconds; 0: nothing is written."""
-        return self.write_1h if lives > FIVE_MINUTES else self.write_5m if lives else self.input
+        return self.write_1h if ttl_ms > FIVE_MINUTES else self.write_5m if ttl_ms else self.input
 
-    def used(self, used: Used) -> float:
+    def compute_usage_cost(self, usage: CacheUsage) -> float:
         """What a prompt costs of which so much was read, written and sent anew."""
-        return self.read * used.read + self.write(used.lives) * used.written + self.input * used.fresh
+        return self.read * usage.read + self.get_write_rate(usage.ttl_ms) * usage.written + self.input * usage.fresh
 
-    def prompt(self, usage: Usage) -> float:
+    def compute_recorded_cost(self, usage: Usage) -> float:
         """What a prompt costs as it was recorded."""
         written = self.write_5m * usage.cache_write_5m + self.write_1h * usage.cache_write_1h
         return self.input * usage.fresh + self.read * usage.cache_read + written
 
 
-WITH_FEE = Rates(1.0, 0.1, 1.25, 2.0, 5.0, "input tokens")
+DEFAULT_RATES_WITH_WRITE_FEE = Rates(1.0, 0.1, 1.25, 2.0, 5.0, "input tokens")
 """Usual multiples where writing to the cache has a fee, as with the Claude models."""
-WITHOUT_FEE = Rates(1.0, 0.1, 1.0, 1.0, 5.0, "input tokens")
+DEFAULT_RATES_WITHOUT_WRITE_FEE = Rates(1.0, 0.1, 1.0, 1.0, 5.0, "input tokens")
 """Usual multiples where it has none."""
 
 
-def rates_of(model: str | None) -> Rates | None:
+def find_rates(model: str | None) -> Rates | None:
     """What the tokens of *model* cost in USD; None: unknown. Its name may have a gateway's prefix and a date."""
     name = normalize_model_name(model or "")
-    listed = _table()
+    listed = _load_price_table()
     known = max((each for each in listed if name.startswith(each)), key=len, default=None)
-    if known is None or not _ENDING.fullmatch(name, len(known)):
+    if known is None or not _MODEL_VERSION_SUFFIX.fullmatch(name, len(known)):
         return None
     return listed[known]
 
 
 @dataclass(frozen=True)
-class Table:
-    """The rates of a session's models, all in one ``unit``; ``unknown`` are the models without a price in USD.
+class RateTable:
+    """The rates of a session's models, all in one ``unit``; ``unpriced_models`` are the models without a price in USD.
 
     One of these is enough for all costs to be told in input tokens: sums are of one unit.
     """
 
-    unit: Unit
-    unknown: tuple[str, ...]
+    unit: CostUnit
+    unpriced_models: tuple[str, ...]
     by_model: dict[str, Rates]
-    other: Rates
+    default_rates: Rates
 
-    def of(self, model: str | None) -> Rates:
+    def get_rates(self, model: str | None) -> Rates:
         """The rates of a model of the session."""
-        return self.by_model.get(model or "", self.other)
+        return self.by_model.get(model or "", self.default_rates)
 
     @property
     def note(self) -> str:
         """What costs are told in, and why, in words."""
         if self.unit == "USD":
             return f"USD, prices as of {min((rates.date for rates in self.by_model.values()), default='')}"
-        names = ", ".join(self.unknown) or "a model without a name"
+        names = ", ".join(self.unpriced_models) or "a model without a name"
         return f"input tokens (1 is the price of one), as the prices of {names} are unknown"
 
 
-def table_of(models: Iterable[str | None], *, fee: bool) -> Table:
+def build_rate_table(models: Iterable[str | None], *, has_write_fee: bool) -> RateTable:
     """The rates of *models*; where one is unknown, usual multiples, with a *fee* for writing to the cache or not."""
     names = list(dict.fromkeys(model or "" for model in models))
-    found = {name: rates_of(name) for name in names}
+    found = {name: find_rates(name) for name in names}
     known = {name: rates for name, rates in found.items() if rates is not None}
-    other = WITH_FEE if fee else WITHOUT_FEE
+    other = DEFAULT_RATES_WITH_WRITE_FEE if has_write_fee else DEFAULT_RATES_WITHOUT_WRITE_FEE
     if names and len(known) == len(names):
-        return Table("USD", (), known, other)
-    return Table("input tokens", tuple(name for name in names if name and name not in known), {}, other)
+        return RateTable("USD", (), known, other)
+    return RateTable("input tokens", tuple(name for name in names if name and name not in known), {}, other)
 
 
 @cache
-def _table() -> dict[str, Rates]:
+def _load_price_table() -> dict[str, Rates]:
     """The table, by model."""
     text = files("context_tui.lab.price").joinpath("prices.toml").read_text("utf-8")
     return {
-        name: _rates(entry)
+        name: _parse_rates(entry)
         for entry in tomllib.loads(text)["price"]
         for name in map(normalize_model_name, entry["models"])
     }
 
 
-def _rates(entry: dict[str, Any]) -> Rates:
+def _parse_rates(entry: dict[str, Any]) -> Rates:
     prices = {name: entry[name] / _MILLION for name in ("input", "read", "write_5m", "write_1h", "output")}
     rates = Rates(**prices, unit="USD", date=entry["date"].isoformat(), source=entry["source"])
     if "long" not in entry:

@@ -14,119 +14,125 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from context_tui.lab.regret.cases import Left
-from context_tui.lab.regret.index import Uses
-from context_tui.lab.replay.result import NEVER, Call, Recorded, Replay
+from context_tui.lab.regret.cases import RemainingContext
+from context_tui.lab.regret.index import UseIndex
+from context_tui.lab.replay.result import NEVER_REMOVED, CompactionHandling, ModelCall, Replay
 from context_tui.session.values import Kind
 from context_tui.tokens.estimators import bytes4
 
 
 @dataclass(frozen=True)
-class Share:
-    """Of some blocks, by call and in tokens: the ``most`` that could be gone without regret, and what was ``taken``.
+class BoundShare:
+    """Of some blocks, by call and in tokens: the ``droppable`` that could be gone without regret, and what was ``dropped_unused``.
 
     What a policy dropped too early counts as taken from where nothing uses it any more; ``dropped`` has it at once.
     """
 
-    most: Sequence[int]
-    taken: Sequence[int]
+    droppable: Sequence[int]
+    dropped_unused: Sequence[int]
     dropped: Sequence[int]
 
     @property
-    def left(self) -> list[int]:
+    def remaining(self) -> list[int]:
         """By call, the tokens that were sent and that nothing used any more."""
-        return [most - taken for most, taken in zip(self.most, self.taken, strict=True)]
+        return [most - taken for most, taken in zip(self.droppable, self.dropped_unused, strict=True)]
 
     @property
-    def sent_for_nothing(self) -> int:
-        """The sum of :attr:`left` over all calls: what tuning leaves on the table, in tokens sent."""
-        return sum(self.most) - sum(self.taken)
+    def wasted_tokens(self) -> int:
+        """The sum of :attr:`remaining` over all calls: what tuning leaves on the table, in tokens sent."""
+        return sum(self.droppable) - sum(self.dropped_unused)
 
     @property
-    def reached(self) -> float | None:
+    def achieved_share(self) -> float | None:
         """The share of the most, summed over all calls, that was taken; None where nothing could be dropped."""
-        return sum(self.taken) / sum(self.most) if sum(self.most) else None
+        return sum(self.dropped_unused) / sum(self.droppable) if sum(self.droppable) else None
 
 
 @dataclass(frozen=True)
-class Bound:
+class RegretBound:
     """The bound for tool results alone, as most policies drop nothing else, and for all blocks."""
 
-    results: Share
-    everything: Share
+    results: BoundShare
+    everything: BoundShare
 
 
 @dataclass(frozen=True)
-class _Best:
+class _ZeroRegretDrops:
     """What could be dropped: by row the message from which on, and by call how many tokens."""
 
-    since: Sequence[int]
+    droppable_from: Sequence[int]
     results: Sequence[int]
     everything: Sequence[int]
 
 
-def bound(replay: Replay, uses: Uses) -> Bound:
+def compute_regret_bound(replay: Replay, uses: UseIndex) -> RegretBound:
     """What the policy of *replay* took of what could have been dropped without regret.
 
     Takes time linear in what was dropped and in the calls, but for the first replay of a session.
     """
-    best, left, facts = _best(replay, uses), Left(replay, uses), uses.session.facts
-    results, everything = _Took(replay.calls), _Took(replay.calls)
-    lost = uses.lost[replay.recorded]
-    for row, gone in replay.gone.items():
-        since, until, tokens = max(best.since[row], gone), lost.get(row, NEVER), left.tokens(row)
+    best, left, facts = _get_zero_regret_drops(replay, uses), RemainingContext(replay, uses), uses.session.facts
+    results, everything = _PolicyDrops(replay.calls), _PolicyDrops(replay.calls)
+    lost = uses.removed_by_recording[replay.recorded]
+    for row, gone in replay.removed_by_policy.items():
+        since, until, tokens = (
+            max(best.droppable_from[row], gone),
+            lost.get(row, NEVER_REMOVED),
+            left.count_removed_tokens(row),
+        )
         for each in (results, everything) if facts.kind[row] == Kind.TOOL_RESULT else (everything,):
-            each.taken.add(since, until, tokens)
+            each.dropped_unused.add(since, until, tokens)
             each.dropped.add(gone, until, tokens)
-    return Bound(results.share(best.results), everything.share(best.everything))
+    return RegretBound(results.build_share(best.results), everything.build_share(best.everything))
 
 
-class _Took:
+class _PolicyDrops:
     """What a policy took, by call."""
 
-    def __init__(self, calls: Sequence[Call]) -> None:
-        self.taken, self.dropped = _Sums(calls), _Sums(calls)
+    def __init__(self, calls: Sequence[ModelCall]) -> None:
+        self.dropped_unused, self.dropped = _TokensByCall(calls), _TokensByCall(calls)
 
-    def share(self, most: Sequence[int]) -> Share:
-        return Share(most, self.taken.by_call(), self.dropped.by_call())
+    def build_share(self, droppable: Sequence[int]) -> BoundShare:
+        return BoundShare(droppable, self.dropped_unused.accumulate_by_call(), self.dropped.accumulate_by_call())
 
 
-class _Sums:
+class _TokensByCall:
     """Tokens by call, of what is added from one message to another."""
 
-    def __init__(self, calls: Sequence[Call]) -> None:
+    def __init__(self, calls: Sequence[ModelCall]) -> None:
         self.messages = [call.message for call in calls]
-        self.steps = [0] * (len(calls) + 1)
+        self.deltas = [0] * (len(calls) + 1)
 
     def add(self, since: int, until: int, tokens: int) -> None:
         """So many tokens at every call from message *since* on, before message *until*."""
         first, end = bisect_left(self.messages, since), bisect_left(self.messages, until)
         if first < end:
-            self.steps[first] += tokens
-            self.steps[end] -= tokens
+            self.deltas[first] += tokens
+            self.deltas[end] -= tokens
 
-    def by_call(self) -> list[int]:
-        return list(accumulate(self.steps[:-1]))
+    def accumulate_by_call(self) -> list[int]:
+        return list(accumulate(self.deltas[:-1]))
 
 
-def _best(replay: Replay, uses: Uses) -> _Best:
+def _get_zero_regret_drops(replay: Replay, uses: UseIndex) -> _ZeroRegretDrops:
     key = "bound", replay.recorded
     if key not in uses.memo:
-        uses.memo[key] = _find_best(replay.calls, uses, replay.recorded)
-    found: _Best = uses.memo[key]
+        uses.memo[key] = _compute_zero_regret_drops(replay.calls, uses, replay.recorded)
+    found: _ZeroRegretDrops = uses.memo[key]
     return found
 
 
-def _find_best(calls: Sequence[Call], uses: Uses, recorded: Recorded) -> _Best:
-    facts, lost = uses.session.facts, uses.lost[recorded]
+def _compute_zero_regret_drops(
+    calls: Sequence[ModelCall], uses: UseIndex, recorded: CompactionHandling
+) -> _ZeroRegretDrops:
+    facts, lost = uses.session.facts, uses.removed_by_recording[recorded]
     messages = [call.message for call in calls]
-    results, everything, since = _Sums(calls), _Sums(calls), []
-    for row in range(uses.rows):
+    results, everything, since = _TokensByCall(calls), _TokensByCall(calls), []
+    for row in range(uses.block_count):
         sent = bisect_right(messages, facts.block_message[row])
-        first = messages[sent] + 1 if sent < len(messages) else NEVER
-        since.append(max(first, uses.last(row) + 1))
-        until, tokens = lost.get(row, NEVER), bytes4(facts, row)
+        first = messages[sent] + 1 if sent < len(messages) else NEVER_REMOVED
+        since.append(max(first, uses.find_last_use(row) + 1))
+        until, tokens = lost.get(row, NEVER_REMOVED), bytes4(facts, row)
         everything.add(since[row], until, tokens)
         if facts.kind[row] == Kind.TOOL_RESULT:
             results.add(since[row], until, tokens)
-    return _Best(since, results.by_call(), everything.by_call())
+    return _ZeroRegretDrops(since, results.accumulate_by_call(), everything.accumulate_by_call())

@@ -13,16 +13,16 @@ from typing import Any, NamedTuple
 
 from context_tui.compaction.changes import Change
 from context_tui.compaction.plan import Plan
-from context_tui.lab.regret.index import TIERS, Tier, Use, Uses
-from context_tui.lab.replay.result import NEVER, Replay
+from context_tui.lab.regret.index import TIERS, BlockUse, UseIndex, UseTier
+from context_tui.lab.replay.result import NEVER_REMOVED, Replay
 from context_tui.session.blocks import get_text
 from context_tui.session.facts import Facts
 from context_tui.session.jsontext import compact_text
 from context_tui.tokens.estimators import bytes4
 
-DROPPED = "blocks whose content the policy took out of the context, each counted once"
+DROPPED_DESCRIPTION = "blocks whose content the policy took out of the context, each counted once"
 """What ``Regret.dropped`` counts: the denominator."""
-USED_LATER = (
+USED_LATER_DESCRIPTION = (
     "those of them with content that the recorded run used later and that stood nowhere else in the policy's context; "
     "of re-fetches a lower bound, as the recorded agent still had the content"
 )
@@ -30,7 +30,7 @@ USED_LATER = (
 
 
 @dataclass(frozen=True)
-class Case:
+class RegretCase:
     """A dropped block that was used later.
 
     Attributes:
@@ -43,7 +43,7 @@ class Case:
         tokens: estimated tokens (``bytes/4``) that were dropped of it.
     """
 
-    tier: Tier
+    tier: UseTier
     message: int
     block: int
     row: int
@@ -57,7 +57,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Regret:
-    """What was dropped and used later, counted once for each block (:data:`DROPPED`, :data:`USED_LATER`).
+    """What was dropped and used later, counted once for each block (:data:`DROPPED_DESCRIPTION`, :data:`USED_LATER_DESCRIPTION`).
 
     Attributes:
         dropped, tokens_dropped: how many blocks, and their estimated tokens (``bytes/4``), less what stands in the
@@ -73,13 +73,13 @@ class Regret:
     used_later: int
     tokens_dropped: int
     tokens_used_later: int
-    by_tier: Mapping[Tier, int]
-    tokens_by_tier: Mapping[Tier, int]
-    read_anew: int
-    cases: tuple[Case, ...]
+    by_tier: Mapping[UseTier, int]
+    tokens_by_tier: Mapping[UseTier, int]
+    refetched_after_edit: int
+    cases: tuple[RegretCase, ...]
 
 
-class _Cut(NamedTuple):
+class _Truncation(NamedTuple):
     """The first truncation of a block: the plan, and what it left."""
 
     plan: Plan
@@ -87,34 +87,34 @@ class _Cut(NamedTuple):
 
 
 @dataclass
-class Left:
+class RemainingContext:
     """What a replay left in its context."""
 
     replay: Replay
-    uses: Uses
-    lost: Mapping[int, int] = field(init=False)
+    uses: UseIndex
+    removed_by_recording: Mapping[int, int] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.lost = self.uses.lost[self.replay.recorded]
+        self.removed_by_recording = self.uses.removed_by_recording[self.replay.recorded]
 
     @cached_property
-    def cuts(self) -> dict[int, _Cut]:
+    def truncations(self) -> dict[int, _Truncation]:
         """The truncated blocks by row."""
-        found: dict[int, _Cut] = {}
+        found: dict[int, _Truncation] = {}
         for firing in self.replay.firings:
             if firing.truncated:
                 for row, change in firing.plan.changes.items():
                     if change.action == "truncate":
-                        found.setdefault(row, _Cut(firing.plan, change))
+                        found.setdefault(row, _Truncation(firing.plan, change))
         return found
 
     @cached_property
     def removed(self) -> dict[int, int]:
         """Of truncated blocks that went altogether, the message before which they did."""
         found: dict[int, int] = {}
-        for firing in self.replay.firings if self.cuts else ():
+        for firing in self.replay.firings if self.truncations else ():
             order, facts = firing.plan.context.order, firing.plan.context.facts
-            dropped = (order[position] for each in firing.plan.dropped for position in each)
+            dropped = (order[position] for each in firing.plan.dropped_ranges for position in each)
             went = [row for message in dropped for row in facts.blocks_of(message)]
             if firing.cleared:
                 went += (row for row, change in firing.plan.changes.items() if change.action != "truncate")
@@ -122,29 +122,31 @@ class Left:
                 found.setdefault(row, firing.message)
         return found
 
-    def has(self, row: int, needle: str, message: int) -> bool:
+    def contains(self, row: int, needle: str, message: int) -> bool:
         """Whether what a block held is in the policy's context just before a message."""
-        if self.lost.get(row, NEVER) <= message:
+        if self.removed_by_recording.get(row, NEVER_REMOVED) <= message:
             return False
-        return self.replay.gone.get(row, NEVER) > message or self._kept(row, needle, message)
+        return self.replay.removed_by_policy.get(row, NEVER_REMOVED) > message or self._truncation_contains(
+            row, needle, message
+        )
 
-    def _kept(self, row: int, needle: str, message: int) -> bool:
+    def _truncation_contains(self, row: int, needle: str, message: int) -> bool:
         """Whether what a truncation left of a block holds it."""
-        cut = self.cuts.get(row)
-        if cut is None or self.removed.get(row, NEVER) <= message:
+        cut = self.truncations.get(row)
+        if cut is None or self.removed.get(row, NEVER_REMOVED) <= message:
             return False
-        text = self._text(row, cut)
+        text = self._render_truncated(row, cut)
         return needle in text or compact_text(needle)[1:-1] in text
 
-    def _text(self, row: int, cut: _Cut) -> str:
+    def _render_truncated(self, row: int, cut: _Truncation) -> str:
         """What a truncation left of a block."""
         body, render = cut.change.body, cut.change.render
         if body.text is not None or render is None:
             return body.text or ""
         earlier = cut.plan.context.replacements.get(row)
-        return render(earlier.text if earlier else self._body(row))
+        return render(earlier.text if earlier else self._read_body(row))
 
-    def _body(self, row: int) -> Any:
+    def _read_body(self, row: int) -> Any:
         """What a block has that can be truncated, read once for all replays."""
         bodies: dict[int, Any] = self.uses.memo.setdefault("bodies", {})
         if row not in bodies:
@@ -153,48 +155,50 @@ class Left:
             bodies[row] = get_text(block)
         return bodies[row]
 
-    def first(self, row: int) -> Use | None:
+    def find_unsatisfied_use(self, row: int) -> BlockUse | None:
         """The first use of the highest tier of a block that finds nothing of what it uses; None where all find it."""
-        gone = self.lost.get(row, NEVER)
+        gone = self.removed_by_recording.get(row, NEVER_REMOVED)
         for use in self.uses.by_row.get(row, ()):
-            if use.message >= gone or self.has(row, use.needle, use.message):
+            if use.message >= gone or self.contains(row, use.needle, use.message):
                 continue
-            if not any(self.has(copy, use.needle, use.message) for copy in use.copies):
+            if not any(self.contains(copy, use.needle, use.message) for copy in use.copies):
                 return use
         return None
 
-    def tokens(self, row: int) -> int:
+    def count_removed_tokens(self, row: int) -> int:
         """Estimated tokens that are gone of a block."""
-        cut = self.cuts.get(row)
+        cut = self.truncations.get(row)
         left = cut.change.body.tokens if cut is not None and row not in self.removed else 0
         return max(bytes4(self.uses.session.facts, row) - left, 0)
 
 
-def regret(replay: Replay, uses: Uses) -> Regret:
+def compute_regret(replay: Replay, uses: UseIndex) -> Regret:
     """What *replay* dropped and the recorded run used later. Takes time linear in what was dropped.
 
     Args:
         replay: a replay of the session that *uses* is the index of.
-        uses: :func:`context_tui.lab.regret.index.index_of` the session.
+        uses: :func:`context_tui.lab.compute_regret.index.build_use_index` the session.
     """
-    left, facts = Left(replay, uses), uses.session.facts
+    left, facts = RemainingContext(replay, uses), uses.session.facts
     cases, anew, tokens_dropped = [], 0, 0
-    for row in sorted(replay.gone):
-        tokens = left.tokens(row)
+    for row in sorted(replay.removed_by_policy):
+        tokens = left.count_removed_tokens(row)
         tokens_dropped += tokens
-        use = left.first(row)
+        use = left.find_unsatisfied_use(row)
         if use is not None:
-            cases.append(_case(facts, row, replay.gone[row], use, tokens))
-        elif any(message >= replay.gone[row] for message in uses.stale.get(row, ())):
+            cases.append(_build_case(facts, row, replay.removed_by_policy[row], use, tokens))
+        elif any(message >= replay.removed_by_policy[row] for message in uses.stale_refetches.get(row, ())):
             anew += 1
     by_tier, tokens_by_tier = dict.fromkeys(TIERS, 0), dict.fromkeys(TIERS, 0)
     for case in cases:
         by_tier[case.tier] += 1
         tokens_by_tier[case.tier] += case.tokens
     used = sum(case.tokens for case in cases)
-    return Regret(len(replay.gone), len(cases), tokens_dropped, used, by_tier, tokens_by_tier, anew, tuple(cases))
+    return Regret(
+        len(replay.removed_by_policy), len(cases), tokens_dropped, used, by_tier, tokens_by_tier, anew, tuple(cases)
+    )
 
 
-def _case(facts: Facts, row: int, gone: int, use: Use, tokens: int) -> Case:
+def _build_case(facts: Facts, row: int, removed_at: int, use: BlockUse, tokens: int) -> RegretCase:
     message, block, later = facts.block_message[row], facts.ordinal(row), facts.ordinal(use.block)
-    return Case(use.tier, message, block, row, gone, use.message, later, use.needle, use.evidence, tokens)
+    return RegretCase(use.tier, message, block, row, removed_at, use.message, later, use.needle, use.evidence, tokens)

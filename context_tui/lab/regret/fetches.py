@@ -8,119 +8,121 @@ from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
 
-from context_tui.lab.regret.calls import Doing, same_file
-from context_tui.lab.regret.needles import LEAST_LINE
+from context_tui.lab.regret.calls import CallEffect, is_same_file
+from context_tui.lab.regret.needles import MIN_LINE_LENGTH
 
-LOOK_BACK = 20
+MAX_EARLIER_FETCHES = 20
 """Fetches of the same, newest first, that are looked at for what is fetched again."""
-SAME, PARTLY = 0.95, 0.5
+SAME_CALL_SHARE, SAME_FILE_SHARE = 0.95, 0.5
 """Shares of a result's lines that stood in an earlier one: of the same call, and of a read of the same file."""
-LEAST_PART = 3
+MIN_REPEATED_LINES = 3
 """Lines that a read of the same file must at least get again, where it gets others too."""
-LEAST_FETCHED = 40
+MIN_FETCHED_CHARS = 40
 """Characters of a result from which on fetching it again says something."""
 
 
-class Fetched(NamedTuple):
+class Fetch(NamedTuple):
     """What a block got or wrote: its row and message, its call, and its lines, in order."""
 
     row: int
     message: int
-    call: Doing
+    effect: CallEffect
     lines: Mapping[str, None]
 
 
-class Again(NamedTuple):
+class Refetch(NamedTuple):
     """A call of *message*, its block's row *block*, that gets again what the block *held* and its *copies* held.
 
     ``line`` is one of the lines that are fetched again: of those that the fewest hold, and of some length if there are
     such, the one in the middle.
     """
 
-    held: int
+    earlier_row: int
     message: int
     block: int
-    call: Doing
+    effect: CallEffect
     line: str
     copies: tuple[int, ...]
 
 
-class Fetches:
+class FetchLog:
     """Everything that was fetched so far.
 
-    ``again`` is what was fetched again. ``stale`` maps rows of blocks to messages whose calls read the same file after
+    ``refetches`` is what was fetched again. ``stale`` maps rows of blocks to messages whose calls read the same file after
     the agent had changed it: these get what is new.
     """
 
     def __init__(self) -> None:
-        self.again: list[Again] = []
+        self.refetches: list[Refetch] = []
         self.stale: dict[int, list[int]] = defaultdict(list)
-        newest = partial(deque[Fetched], maxlen=LOOK_BACK)
-        self._by_key: dict[str, deque[Fetched]] = defaultdict(newest)
-        self._by_name: dict[str, deque[Fetched]] = defaultdict(newest)
+        newest = partial(deque[Fetch], maxlen=MAX_EARLIER_FETCHES)
+        self._by_key: dict[str, deque[Fetch]] = defaultdict(newest)
+        self._by_name: dict[str, deque[Fetch]] = defaultdict(newest)
         self._edits: dict[str, list[tuple[int, str]]] = defaultdict(list)
 
-    def wrote(self, written: Fetched) -> None:
+    def add_write(self, write: Fetch) -> None:
         """A call wrote a file."""
-        for path in written.call.changes:
-            self._by_name[_name(path)].append(written)
+        for path in write.effect.changed_paths:
+            self._by_name[_get_file_name(path)].append(write)
 
-    def changed(self, call: Doing, message: int) -> None:
+    def add_edit(self, effect: CallEffect, message: int) -> None:
         """A call that changes files has succeeded."""
-        for path in call.changes:
-            self._edits[_name(path)].append((message, path))
+        for path in effect.changed_paths:
+            self._edits[_get_file_name(path)].append((message, path))
 
-    def fetched(self, new: Fetched, asked: int, block: int) -> None:
-        """A result has come; ``asked`` is the message of its call, ``block`` the row of that."""
-        if sum(map(len, new.lines)) < LEAST_FETCHED:
+    def add_fetch(self, fetch: Fetch, call_message: int, call_row: int) -> None:
+        """A result has come; ``call_message`` is the message of its call, ``call_row`` the row of that."""
+        if sum(map(len, fetch.lines)) < MIN_FETCHED_CHARS:
             return
-        earlier = self._earlier(new)
-        holder = next((each for each in earlier if self._is_again(new, each)), None)
+        earlier = self._find_earlier(fetch)
+        holder = next((each for each in earlier if self._is_refetch(fetch, each)), None)
         if holder is not None:
-            if self._changed_since(holder, new):
-                self.stale[holder.row].append(asked)
+            if self._was_edited_since(holder, fetch):
+                self.stale[holder.row].append(call_message)
             else:
-                self.again.append(_again(new, holder, earlier, asked, block))
-        self._by_key[new.call.key].append(new)
-        for path in new.call.reads:
-            self._by_name[_name(path)].append(new)
+                self.refetches.append(_build_refetch(fetch, holder, earlier, call_message, call_row))
+        self._by_key[fetch.effect.fetch_key].append(fetch)
+        for path in fetch.effect.read_paths:
+            self._by_name[_get_file_name(path)].append(fetch)
 
-    def _earlier(self, new: Fetched) -> list[Fetched]:
+    def _find_earlier(self, new: Fetch) -> list[Fetch]:
         """The earlier fetches of the same call or file, newest first."""
-        found = {each.row: each for each in self._by_key[new.call.key]}
-        for path in new.call.reads:
-            for each in self._by_name[_name(path)]:
-                if any(same_file(path, one) for one in (*each.call.reads, *each.call.changes)):
+        found = {each.row: each for each in self._by_key[new.effect.fetch_key]}
+        for path in new.effect.read_paths:
+            for each in self._by_name[_get_file_name(path)]:
+                if any(is_same_file(path, one) for one in (*each.effect.read_paths, *each.effect.changed_paths)):
                     found[each.row] = each
         return sorted((each for each in found.values() if each.message < new.message), key=lambda each: -each.row)
 
     @staticmethod
-    def _is_again(new: Fetched, earlier: Fetched) -> bool:
+    def _is_refetch(new: Fetch, earlier: Fetch) -> bool:
         again = sum(line in earlier.lines for line in new.lines)
-        if again >= SAME * len(new.lines):
+        if again >= SAME_CALL_SHARE * len(new.lines):
             return True
-        return new.call.key != earlier.call.key and again >= max(PARTLY * len(new.lines), LEAST_PART)
+        return new.effect.fetch_key != earlier.effect.fetch_key and again >= max(
+            SAME_FILE_SHARE * len(new.lines), MIN_REPEATED_LINES
+        )
 
-    def _changed_since(self, held: Fetched, new: Fetched) -> bool:
+    def _was_edited_since(self, earlier: Fetch, new: Fetch) -> bool:
         """Whether a file that is read anew was changed by the agent since."""
-        for path in new.call.reads:
-            edits = self._edits[_name(path)]
-            since = bisect_right(edits, held.message, key=lambda edit: edit[0])
-            if any(same_file(path, changed) for _, changed in edits[since:]):
+        for path in new.effect.read_paths:
+            edits = self._edits[_get_file_name(path)]
+            since = bisect_right(edits, earlier.message, key=lambda edit: edit[0])
+            if any(is_same_file(path, changed) for _, changed in edits[since:]):
                 return True
         return False
 
 
-def _again(new: Fetched, holder: Fetched, earlier: list[Fetched], asked: int, block: int) -> Again:
+def _build_refetch(new: Fetch, holder: Fetch, earlier: list[Fetch], call_message: int, call_row: int) -> Refetch:
     lines = [line for line in new.lines if line in holder.lines]
     holders = Counter(line for each in earlier for line in lines if line in each.lines)
     fewest = min(holders.values())
     rare = [line for line in lines if holders[line] == fewest]
-    rare = [line for line in rare if len(line) >= LEAST_LINE] or rare
+    rare = [line for line in rare if len(line) >= MIN_LINE_LENGTH] or rare
     line = rare[len(rare) // 2]
     copies = tuple(each.row for each in earlier if each is not holder and line in each.lines)
-    return Again(holder.row, asked, block, new.call, line, copies)
+    return Refetch(holder.row, call_message, call_row, new.effect, line, copies)
 
 
-def _name(path: str) -> str:
+def _get_file_name(path: str) -> str:
     return path.rsplit("/", 1)[-1]

@@ -10,7 +10,7 @@ gone, and keeping every holder until its last use loses none.
   status``, a test run), are made again for another reason, and fetch nothing.
 - *edit*: an edit's old text, by each of its lines; or what a file is rewritten with and held before.
 - *reference*: something rare in a message of the assistant: a long line, a path, a long number or hash, or two of
-  shorter lines and names in code (:mod:`~.needles`). Rare is what at most :data:`RARE` blocks held
+  shorter lines and names in code (:mod:`~.needles`). Rare is what at most :data:`MAX_HOLDERS` blocks held
   before; what stands in the system prompt or in a tool's description is never lost. A line that the assistant said
   first, a phrase or a command, is no reference: it may say so again without looking.
 """
@@ -23,43 +23,43 @@ from dataclasses import dataclass, field
 from itertools import chain, groupby, islice, takewhile
 from typing import Any, Literal, NamedTuple
 
-from context_tui.lab.regret.calls import Doing, doing, same_file
-from context_tui.lab.regret.fetches import Fetched, Fetches
+from context_tui.lab.regret.calls import CallEffect, analyze_call, is_same_file
+from context_tui.lab.regret.fetches import Fetch, FetchLog
 from context_tui.lab.regret.needles import (
-    excerpt,
+    cut_excerpt,
+    extract_block_text,
+    find_lines,
+    find_paths,
+    find_tokens,
+    is_distinctive_line,
     is_name,
     is_number,
-    lines_in,
-    paths_in,
-    places_in,
-    says_much,
-    text_of,
-    tokens_in,
+    locate_needles,
 )
 from context_tui.lab.replay.history import History
 from context_tui.lab.replay.recording import Recording
-from context_tui.lab.replay.result import Recorded
+from context_tui.lab.replay.result import CompactionHandling
 from context_tui.session.jsontext import compact_text
 from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag, Kind, MessageFlag, Role
 
-Tier = Literal["re-fetch", "edit", "reference"]
+UseTier = Literal["re-fetch", "edit", "reference"]
 
-TIERS: tuple[Tier, ...] = ("re-fetch", "edit", "reference")
+TIERS: tuple[UseTier, ...] = ("re-fetch", "edit", "reference")
 """The tiers, the highest first: of a block with uses of several, that of the highest counts."""
-RARE = 3
+MAX_HOLDERS = 3
 """Blocks that at most held something before it is used, for it to say which block it is from."""
-LEAST_OLD = 16
+MIN_EDIT_LINE_LENGTH = 16
 """Characters from which on a line of an edit's old text says something."""
-LONG_LINE = 40
+LONG_LINE_LENGTH = 40
 """Characters from which on a line says where it is from; shorter ones may be how everybody writes it."""
-MOST_NEEDLES = 3
+MAX_NEEDLES = 3
 """Things that a message uses of a block that are kept: of a truncated block, one may be left and another gone."""
-ENOUGH = 2
+MIN_USE_WEIGHT = 2
 """What the things that a message uses of a block must weigh: a long line, a path or a number 2, anything else 1."""
 
 
-class Use(NamedTuple):
+class BlockUse(NamedTuple):
     """A later use of what a block holds.
 
     ``message`` is the assistant's message that uses it and ``block`` the row of the block there; ``needle`` is what is
@@ -67,7 +67,7 @@ class Use(NamedTuple):
     that held it too.
     """
 
-    tier: Tier
+    tier: UseTier
     message: int
     block: int
     needle: str
@@ -76,23 +76,23 @@ class Use(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Uses:
+class UseIndex:
     """The uses of a session by the row of the block that is used, those of higher tiers first, then the earlier ones.
 
-    ``rows`` is how many blocks the session has; those of replays' summaries stand behind them.
-    ``stale`` maps rows to the messages that fetched again what the block held and the agent had changed since.
-    ``lost`` maps rows to the message before which the recording itself lost their content, with its compactions kept
+    ``block_count`` is how many blocks the session has; those of replays' summaries stand behind them.
+    ``stale_refetches`` maps rows to the messages that fetched again what the block held and the agent had changed since.
+    ``removed_by_recording`` maps rows to the message before which the recording itself lost their content, with its compactions kept
     or ignored; what is never there at all is lost before message 0. ``memo`` keeps what others computed of it.
     """
 
     session: Session
-    rows: int
-    by_row: Mapping[int, Sequence[Use]]
-    stale: Mapping[int, Sequence[int]]
-    lost: Mapping[Recorded, Mapping[int, int]]
+    block_count: int
+    by_row: Mapping[int, Sequence[BlockUse]]
+    stale_refetches: Mapping[int, Sequence[int]]
+    removed_by_recording: Mapping[CompactionHandling, Mapping[int, int]]
     memo: dict[Any, Any] = field(default_factory=dict, repr=False)
 
-    def last(self, row: int) -> int:
+    def find_last_use(self, row: int) -> int:
         """The last message that uses what the block with this row holds; -1 where none does."""
         return max((use.message for use in self.by_row.get(row, ())), default=-1)
 
@@ -108,7 +108,7 @@ class _Mention(NamedTuple):
 
 
 @dataclass
-class _Held:
+class _NeedleRows:
     """Where what assistants wrote stands: rows of blocks, in order, by name, number, path or line."""
 
     rows: dict[str, list[int]] = field(default_factory=dict)
@@ -117,199 +117,216 @@ class _Held:
         for each in found:
             self.rows.setdefault(each, []).append(row)
 
-    def settle(self, owner: Sequence[int]) -> None:
+    def sort_rows(self, owner: Sequence[int]) -> None:
         """Put the rows in the order of messages, each once."""
         for needle, rows in self.rows.items():
             self.rows[needle] = sorted(set(rows), key=lambda row: (owner[row], row))
 
 
-def index_of(session: Session | Recording, checkpoint: Callable[[], object] = lambda: None) -> Uses:
+def build_use_index(session: Session | Recording, checkpoint: Callable[[], object] = lambda: None) -> UseIndex:
     """The index of a session. Reads the text of every message once; *checkpoint* is called at each, and may raise."""
     recording = Recording(session) if isinstance(session, Session) else session
-    found, stale = _Indexing(recording.session, checkpoint).uses()
+    found, stale = _UseIndexer(recording.session, checkpoint).find_uses()
     order = {tier: number for number, tier in enumerate(TIERS)}
     by_row = {row: sorted(uses, key=lambda use: (order[use.tier], use.message)) for row, uses in found.items()}
-    lost: dict[Recorded, Mapping[int, int]] = {"keep": _lost(recording, "keep"), "ignore": _lost(recording, "ignore")}
+    lost: dict[CompactionHandling, Mapping[int, int]] = {
+        "keep": _find_recorded_removals(recording, "keep"),
+        "ignore": _find_recorded_removals(recording, "ignore"),
+    }
     rows = len(recording.session.facts.kind)
-    return Uses(recording.session, rows, by_row, stale, lost)
+    return UseIndex(recording.session, rows, by_row, stale, lost)
 
 
-def _lost(recording: Recording, recorded: Recorded) -> dict[int, int]:
+def _find_recorded_removals(recording: Recording, recorded: CompactionHandling) -> dict[int, int]:
     history = History(recording, recorded)
     for event in recording.events:
-        history.take(event)
-    unsent = (message for message, sent in enumerate(recording.sent) if not sent)
-    never = chain(unsent, recording.undone if recorded == "ignore" else ())
+        history.update(event)
+    unsent = (message for message, sent in enumerate(recording.is_sent) if not sent)
+    never = chain(unsent, recording.undoable_messages if recorded == "ignore" else ())
     facts = recording.session.facts
-    return history.recorded_gone | {row: 0 for message in never for row in facts.blocks_of(message)}
+    return history.removed_by_recording | {row: 0 for message in never for row in facts.blocks_of(message)}
 
 
-class _Indexing:
+class _UseIndexer:
     """One pass over the assistant's messages for what may be used, and one over the others for where it stands."""
 
     def __init__(self, session: Session, checkpoint: Callable[[], object]) -> None:
         self.session, self.facts, self.checkpoint = session, session.facts, checkpoint
         self.owner = session.facts.block_message
-        self.found: dict[int, list[Use]] = defaultdict(list)
-        self.does: dict[int, Doing] = {}
+        self.uses_by_row: dict[int, list[BlockUse]] = defaultdict(list)
+        self.effects: dict[int, CallEffect] = {}
         self.texts: dict[int, str] = {}
-        self.tokens, self.paths, self.lines = _Held(), _Held(), _Held()
-        self.old: dict[int, list[str]] = {}
-        self.replaced: dict[int, set[str]] = defaultdict(set)  # by message, what its edits take out
-        self.rewritten: dict[int, list[str]] = {}
+        self.tokens, self.paths, self.lines = _NeedleRows(), _NeedleRows(), _NeedleRows()
+        self.edited_lines: dict[int, list[str]] = {}
+        self.replaced_needles: dict[int, set[str]] = defaultdict(set)  # by message, what its edits take out
+        self.rewritten_lines: dict[int, list[str]] = {}
 
-    def uses(self) -> tuple[Mapping[int, list[Use]], Mapping[int, list[int]]]:
+    def find_uses(self) -> tuple[Mapping[int, list[BlockUse]], Mapping[int, list[int]]]:
         flags, role = self.facts.flags, self.facts.role
         sent = [message for message in range(len(self.session)) if not flags[message] & MessageFlag.NOT_SENT]
         written = MessageFlag.SUMMARY | MessageFlag.SYNTHETIC
         spoken = {message for message in sent if role[message] == Role.ASSISTANT and not flags[message] & written}
         for message in sorted(spoken):
-            self._read_said(message)
-        fetches = Fetches()
+            self._read_assistant_message(message)
+        fetches = FetchLog()
         for message in sent:
             if message in spoken:
-                self._note_written(message, fetches)
+                self._index_written(message, fetches)
             else:
-                self._read_given(message, fetches)
-        self._forget_always_known()
+                self._read_input_message(message, fetches)
+        self._remove_prompt_needles()
         for held in (self.tokens, self.paths, self.lines):
-            held.settle(self.owner)
-        self._find_edits()
-        self._find_references()
-        for again in fetches.again:
-            evidence = again.call.key[:200]
-            self.found[again.held].append(
-                Use("re-fetch", again.message, again.block, again.line, evidence, again.copies)
+            held.sort_rows(self.owner)
+        self._find_all_edit_uses()
+        self._find_reference_uses()
+        for again in fetches.refetches:
+            evidence = again.effect.fetch_key[:200]
+            self.uses_by_row[again.earlier_row].append(
+                BlockUse("re-fetch", again.message, again.block, again.line, evidence, again.copies)
             )
-        return self.found, fetches.stale
+        return self.uses_by_row, fetches.stale
 
-    def _rows(self, message: int) -> Iterable[tuple[int, dict[str, object]]]:
+    def _read_blocks(self, message: int) -> Iterable[tuple[int, dict[str, object]]]:
         self.checkpoint()
         return zip(self.facts.blocks_of(message), self.session.content.blocks(message), strict=False)
 
-    def _read_said(self, message: int) -> None:
+    def _read_assistant_message(self, message: int) -> None:
         """Take what a message of the assistant says for what may be used, and as a place where it stands."""
-        for row, block in self._rows(message):
-            text = self.texts[row] = text_of(block)
+        for row, block in self._read_blocks(message):
+            text = self.texts[row] = extract_block_text(block)
             if self.facts.kind[row] == Kind.TOOL_USE:
-                does = doing(self.facts.tool_name(row), block.get("input"))
-                if does != Doing():
-                    self.does[row] = does
-                if does.old:
-                    self.old[row] = lines_in("\n".join(does.old), LEAST_OLD)
-                    self.lines.add(row, self.old[row])
-                    replaced = "\n".join(does.old)
-                    self.replaced[message] |= {*self.old[row], *tokens_in(replaced), *paths_in(replaced)}
-                if does.whole:
-                    self.rewritten[row] = [line for line in lines_in(does.whole) if says_much(line)]
-            self.tokens.add(row, (each for each in tokens_in(text) if is_name(each) or is_number(each)))
-            self.paths.add(row, paths_in(text))
-            self.lines.add(row, lines_in(text))
+                does = analyze_call(self.facts.tool_name(row), block.get("input"))
+                if does != CallEffect():
+                    self.effects[row] = does
+                if does.replaced_texts:
+                    self.edited_lines[row] = find_lines("\n".join(does.replaced_texts), MIN_EDIT_LINE_LENGTH)
+                    self.lines.add(row, self.edited_lines[row])
+                    replaced = "\n".join(does.replaced_texts)
+                    self.replaced_needles[message] |= {
+                        *self.edited_lines[row],
+                        *find_tokens(replaced),
+                        *find_paths(replaced),
+                    }
+                if does.written_text:
+                    self.rewritten_lines[row] = [
+                        line for line in find_lines(does.written_text) if is_distinctive_line(line)
+                    ]
+            self.tokens.add(row, (each for each in find_tokens(text) if is_name(each) or is_number(each)))
+            self.paths.add(row, find_paths(text))
+            self.lines.add(row, find_lines(text))
 
-    def _note_written(self, message: int, fetches: Fetches) -> None:
+    def _index_written(self, message: int, fetches: FetchLog) -> None:
         """Take what the assistant says for a place of what others edit, and what it writes to a file for a copy."""
         for row in self.facts.blocks_of(message):
-            self.lines.add(row, self.lines.rows.keys() & lines_in(self.texts.get(row, ""), LEAST_OLD))
-            does = self.does.get(row)
-            if does and does.whole:
-                fetches.wrote(Fetched(row, message, does, dict.fromkeys(lines_in(does.whole, 4))))
+            self.lines.add(row, self.lines.rows.keys() & find_lines(self.texts.get(row, ""), MIN_EDIT_LINE_LENGTH))
+            does = self.effects.get(row)
+            if does and does.written_text:
+                fetches.add_write(Fetch(row, message, does, dict.fromkeys(find_lines(does.written_text, 4))))
 
-    def _read_given(self, message: int, fetches: Fetches) -> None:
+    def _read_input_message(self, message: int, fetches: FetchLog) -> None:
         """Find what may be used in a message that no assistant wrote, and what its results have fetched."""
         facts = self.facts
-        for row, block in self._rows(message):
-            text = text_of(block)
+        for row, block in self._read_blocks(message):
+            text = extract_block_text(block)
             if text:
-                self.tokens.add(row, tokens_in(text) & self.tokens.rows.keys())
-                self.paths.add(row, paths_in(text) & self.paths.rows.keys())
-                found = lines_in(text, LEAST_OLD)
+                self.tokens.add(row, find_tokens(text) & self.tokens.rows.keys())
+                self.paths.add(row, find_paths(text) & self.paths.rows.keys())
+                found = find_lines(text, MIN_EDIT_LINE_LENGTH)
                 self.lines.add(row, self.lines.rows.keys() & found)
             made = facts.tool_use_of(row) if facts.kind[row] == Kind.TOOL_RESULT else -1
-            does = self.does.get(made)
+            does = self.effects.get(made)
             if does is None or facts.block_flags[row] & BlockFlag.ERROR:
                 continue
-            if does.changes:
-                fetches.changed(does, self.owner[made])
-            elif does.key:
-                lines = dict.fromkeys(lines_in(text, 4))
-                fetches.fetched(Fetched(row, message, does, lines), self.owner[made], made)
+            if does.changed_paths:
+                fetches.add_edit(does, self.owner[made])
+            elif does.fetch_key:
+                lines = dict.fromkeys(find_lines(text, 4))
+                fetches.add_fetch(Fetch(row, message, does, lines), self.owner[made], made)
 
-    def _forget_always_known(self) -> None:
+    def _remove_prompt_needles(self) -> None:
         """What stands in the system prompt or in a tool's description is in every context."""
         content = self.session.content
         text = "\n".join([content.system(), *map(compact_text, content.tools())])
-        for held, found in ((self.tokens, tokens_in(text)), (self.paths, paths_in(text)), (self.lines, lines_in(text))):
+        for held, found in (
+            (self.tokens, find_tokens(text)),
+            (self.paths, find_paths(text)),
+            (self.lines, find_lines(text)),
+        ):
             for each in found:
                 held.rows.pop(each, None)
 
-    def _find_edits(self) -> None:
-        for row, lines in self.old.items():
-            self._find_edit(row, lines, same_only=False)
-        for row, lines in self.rewritten.items():
-            self._find_edit(row, lines, same_only=True)
+    def _find_all_edit_uses(self) -> None:
+        for row, lines in self.edited_lines.items():
+            self._find_edit_uses(row, lines, same_only=False)
+        for row, lines in self.rewritten_lines.items():
+            self._find_edit_uses(row, lines, same_only=True)
 
-    def _find_edit(self, row: int, lines: Iterable[str], *, same_only: bool) -> None:
-        message, files = self.owner[row], self.does[row].changes
+    def _find_edit_uses(self, row: int, lines: Iterable[str], *, same_only: bool) -> None:
+        message, files = self.owner[row], self.effects[row].changed_paths
         found: list[_Mention] = []
         for line in dict.fromkeys(lines):
-            holders = self._holders(self.lines.rows.get(line, ()), message)
+            holders = self._find_holders(self.lines.rows.get(line, ()), message)
             same = tuple(holder for holder in holders if self._is_about(holder, files))
-            if holders and (same or (not same_only and says_much(line))):
+            if holders and (same or (not same_only and is_distinctive_line(line))):
                 found.append(_Mention(line, row, holders, same or holders))
-        for holder, copies, mentions in self._by_source(found):
-            for mention in mentions[:MOST_NEEDLES]:
+        for holder, copies, mentions in self._group_by_source(found):
+            for mention in mentions[:MAX_NEEDLES]:
                 evidence = f"{self.facts.tool_name(row)} {files[0] if files else ''}: {mention.needle[:200]}"
-                self.found[holder].append(Use("edit", message, row, mention.needle, evidence, copies))
+                self.uses_by_row[holder].append(BlockUse("edit", message, row, mention.needle, evidence, copies))
 
     def _is_about(self, row: int, files: Sequence[str]) -> bool:
         """Whether a block is of a call that read or changed one of some files."""
         made = row if self.facts.kind[row] == Kind.TOOL_USE else self.facts.tool_use_of(row)
-        does = self.does.get(made)
-        known = (*does.reads, *does.changes) if does else ()
-        return any(same_file(one, other) for one in known for other in files)
+        does = self.effects.get(made)
+        known = (*does.read_paths, *does.changed_paths) if does else ()
+        return any(is_same_file(one, other) for one in known for other in files)
 
-    def _find_references(self) -> None:
+    def _find_reference_uses(self) -> None:
         said: dict[int, list[_Mention]] = defaultdict(list)
-        for held, weight in ((self.lines, _line_weight), (self.paths, _path_weight), (self.tokens, _token_weight)):
+        for held, weight in ((self.lines, _weigh_line), (self.paths, _weigh_path), (self.tokens, _weigh_token)):
             for needle, rows in held.rows.items():
                 weighs = weight(needle)
-                if weighs and not (held is self.lines and self._is_habit(rows[0])):
-                    for mention in self._mentions(needle, rows, weighs):
+                if weighs and not (held is self.lines and self._is_own_text(rows[0])):
+                    for mention in self._find_mentions(needle, rows, weighs):
                         said[self.owner[mention.row]].append(mention)
         for message, found in said.items():
-            sources = [each for each in self._by_source(found) if sum(mention.weight for mention in each[2]) >= ENOUGH]
+            sources = [
+                each
+                for each in self._group_by_source(found)
+                if sum(mention.weight for mention in each[2]) >= MIN_USE_WEIGHT
+            ]
             needles: dict[int, set[str]] = defaultdict(set)
             for mention in chain.from_iterable(mentions for _, _, mentions in sources):
                 needles[mention.row].add(mention.needle)
-            places = {row: places_in(self.texts[row], each) for row, each in needles.items()}
+            places = {row: locate_needles(self.texts[row], each) for row, each in needles.items()}
             for holder, copies, mentions in sources:
-                for needle, row, *_ in mentions[:MOST_NEEDLES]:
-                    evidence = excerpt(self.texts[row], needle, places[row][needle])
-                    self.found[holder].append(Use("reference", message, row, needle, evidence, copies))
+                for needle, row, *_ in mentions[:MAX_NEEDLES]:
+                    evidence = cut_excerpt(self.texts[row], needle, places[row][needle])
+                    self.uses_by_row[holder].append(BlockUse("reference", message, row, needle, evidence, copies))
 
-    def _is_habit(self, row: int) -> bool:
+    def _is_own_text(self, row: int) -> bool:
         """Whether the assistant said what stands first in a block, and wrote it to no file: it may say so again."""
-        return row in self.texts and not (self.does.get(row) or Doing()).changes
+        return row in self.texts and not (self.effects.get(row) or CallEffect()).changed_paths
 
-    def _mentions(self, needle: str, rows: Sequence[int], weight: int) -> Iterator[_Mention]:
+    def _find_mentions(self, needle: str, rows: Sequence[int], weight: int) -> Iterator[_Mention]:
         """One mention for each message of the assistant that uses something while it is rare."""
         before: list[int] = []
         for message, here in groupby(rows, key=self.owner.__getitem__):
             now = list(here)
             if before:
                 said = next((row for row in now if row in self.texts), None)
-                if said is not None and needle not in self.replaced.get(message, ()):
+                if said is not None and needle not in self.replaced_needles.get(message, ()):
                     yield _Mention(needle, said, tuple(before), tuple(before), weight)
             before += now
-            if len(before) > RARE:
+            if len(before) > MAX_HOLDERS:
                 return
 
-    def _holders(self, rows: Sequence[int], message: int) -> tuple[int, ...]:
+    def _find_holders(self, rows: Sequence[int], message: int) -> tuple[int, ...]:
         """The blocks before a message that hold something, newest last; none where it is not rare."""
-        found = tuple(takewhile(lambda row: self.owner[row] < message, islice(rows, RARE + 1)))
-        return found if len(found) <= RARE else ()
+        found = tuple(takewhile(lambda row: self.owner[row] < message, islice(rows, MAX_HOLDERS + 1)))
+        return found if len(found) <= MAX_HOLDERS else ()
 
-    def _by_source(self, found: Sequence[_Mention]) -> Iterator[tuple[int, tuple[int, ...], list[_Mention]]]:
+    def _group_by_source(self, found: Sequence[_Mention]) -> Iterator[tuple[int, tuple[int, ...], list[_Mention]]]:
         """What one use mentions by the block that it is from, and by what else held it: holder, copies, and mentions,
         those first that say most.
 
@@ -330,13 +347,13 @@ class _Indexing:
             yield holder, copies, sorted(mentions, key=lambda mention: (-mention.weight, -len(mention.needle)))
 
 
-def _line_weight(line: str) -> int:
-    return 0 if not says_much(line) else ENOUGH if len(line) >= LONG_LINE else 1
+def _weigh_line(line: str) -> int:
+    return 0 if not is_distinctive_line(line) else MIN_USE_WEIGHT if len(line) >= LONG_LINE_LENGTH else 1
 
 
-def _path_weight(path: str) -> int:
-    return ENOUGH
+def _weigh_path(path: str) -> int:
+    return MIN_USE_WEIGHT
 
 
-def _token_weight(token: str) -> int:
-    return ENOUGH if is_number(token) else 1
+def _weigh_token(token: str) -> int:
+    return MIN_USE_WEIGHT if is_number(token) else 1

@@ -11,9 +11,9 @@ from typing import Any
 
 from context_tui.session.blocks import body_to_text
 
-LEAST_NAME, LEAST_NUMBER, LEAST_HASH, LEAST_LINE, LEAST_STEM = 8, 5, 7, 24, 6
+MIN_NAME_LENGTH, MIN_NUMBER_LENGTH, MIN_HASH_LENGTH, MIN_LINE_LENGTH, MIN_STEM_LENGTH = 8, 5, 7, 24, 6
 """Characters from which on an identifier, a number, a hash, a line and the name of a file say something."""
-MOST_NAME, MOST_LINE = 80, 400
+MAX_NAME_LENGTH, MAX_LINE_LENGTH = 80, 400
 
 _TOKEN = re.compile(r"[A-Za-z0-9_]{5,}")
 _PATH = re.compile(r"[A-Za-z0-9_.@+~/\\-]{6,}")
@@ -30,7 +30,7 @@ _SUFFIXES = frozenset(
         " yaml yml zig"
     ).split()
 )
-_USUAL = frozenset(
+_COMMON_FILE_STEMS = frozenset(
     (
         "config settings package tsconfig cargo pyproject makefile readme license changelog contributing"
         " claude agents gemini __init__ __main__ conftest setup requirements helpers common constants models"
@@ -39,7 +39,7 @@ _USUAL = frozenset(
 )
 """Names of files that many folders and projects have."""
 _REMINDER, _REMINDER_END = "<system-reminder>", "</system-reminder>"
-_KNOWN_BY_HEART = re.compile(
+_BOILERPLATE_LINE = re.compile(
     r"(?:(?:import|from|use|using|package|require|export)\b|#include|#!|//|co-authored-by|🤖|/\*|\*|@|\"\"\")",
     re.IGNORECASE,
 )
@@ -47,7 +47,7 @@ _KNOWN_BY_HEART = re.compile(
 
 def is_name(token: str) -> bool:
     """Whether a token looks like the name of something in code: words joined by ``_``, or a capital within."""
-    if not LEAST_NAME <= len(token) <= MOST_NAME or token[0].isdigit():
+    if not MIN_NAME_LENGTH <= len(token) <= MAX_NAME_LENGTH or token[0].isdigit():
         return False
     return "_" in token.strip("_") or _CAMEL(token) is not None
 
@@ -55,31 +55,31 @@ def is_name(token: str) -> bool:
 def is_number(token: str) -> bool:
     """Whether a token is a number of some length that is not round, or the hash of something."""
     if token.isdigit():
-        return LEAST_NUMBER <= len(token) <= MOST_NAME and not token.endswith("000") and len(set(token)) > 2
-    if not LEAST_HASH <= len(token) <= 64 or not any(map(str.isdigit, token)):
+        return MIN_NUMBER_LENGTH <= len(token) <= MAX_NAME_LENGTH and not token.endswith("000") and len(set(token)) > 2
+    if not MIN_HASH_LENGTH <= len(token) <= 64 or not any(map(str.isdigit, token)):
         return False
     return all(c in "0123456789abcdef" for c in token)
 
 
-def tokens_in(text: str) -> KeysView[str]:
+def find_tokens(text: str) -> KeysView[str]:
     """Everything that may be a name, number or hash, each once, in order."""
     return dict.fromkeys(_TOKEN.findall(text)).keys()
 
 
-def paths_in(text: str) -> KeysView[str]:
-    """The files that are named in a text, as :func:`path_key` tells them, each once, in order."""
+def find_paths(text: str) -> KeysView[str]:
+    """The files that are named in a text, as :func:`normalize_path` tells them, each once, in order."""
     tokens = dict.fromkeys(_PATH.findall(text))
-    return dict.fromkeys(key for token in tokens for key in _keys(token)).keys()
+    return dict.fromkeys(key for token in tokens for key in _iter_path_keys(token)).keys()
 
 
-def _keys(token: str) -> Iterator[str]:
+def _iter_path_keys(token: str) -> Iterator[str]:
     """The keys of what may be a path; a backslash in it parts folders, or begins an escape."""
-    if len(token) <= MOST_LINE and ("/" in token or "." in token):
+    if len(token) <= MAX_LINE_LENGTH and ("/" in token or "." in token):
         ways = (token.replace("\\", "/"), *token.split("\\")) if "\\" in token else (token,)
-        yield from filter(None, map(path_key, ways))
+        yield from filter(None, map(normalize_path, ways))
 
 
-def path_key(path: str) -> str:
+def normalize_path(path: str) -> str:
     """What a file is found by, however its path is told: its name, or with its folder where many have that name.
 
     Empty for what is no path of a file, and for a name that says nothing alone.
@@ -88,38 +88,38 @@ def path_key(path: str) -> str:
     stem, _, suffix = name.rpartition(".")
     if not stem or suffix.lower() not in _SUFFIXES or stem.isupper():
         return ""
-    if len(stem) >= LEAST_STEM and stem.lower() not in _USUAL:
+    if len(stem) >= MIN_STEM_LENGTH and stem.lower() not in _COMMON_FILE_STEMS:
         return name
     return f"{folders[-1]}/{name}" if folders and folders[-1] not in ("", ".", "..", "~") else ""
 
 
-def lines_in(text: str, least: int = LEAST_LINE) -> list[str]:
+def find_lines(text: str, min_length: int = MIN_LINE_LENGTH) -> list[str]:
     """The lines of a text that are neither short nor very long, as they are compared."""
     found = []
     for line in _LINE.findall(text):
         stripped = line.strip()
-        if least <= len(stripped) <= MOST_LINE:
+        if min_length <= len(stripped) <= MAX_LINE_LENGTH:
             found.append(stripped)
     return found
 
 
-def says_much(line: str) -> bool:
+def is_distinctive_line(line: str) -> bool:
     """Whether a line is one that nobody writes without having seen it: it has words, and is no import or comment."""
     return (
-        len(line) >= LEAST_LINE
-        and not _KNOWN_BY_HEART.match(line)
+        len(line) >= MIN_LINE_LENGTH
+        and not _BOILERPLATE_LINE.match(line)
         and " " in line
         and sum(map(str.isalpha, line)) * 2 > len(line)
     )
 
 
-def text_of(block: dict[str, Any]) -> str:
+def extract_block_text(block: dict[str, Any]) -> str:
     """What a block says, of whatever kind: the strings of a call's arguments, one under the other."""
     match block.get("type"):
         case "tool_result":
-            return _without_reminders(body_to_text(block.get("content")))
+            return _strip_reminders(body_to_text(block.get("content")))
         case "tool_use":
-            return "\n".join(strings_in(block.get("input")))
+            return "\n".join(collect_strings(block.get("input")))
         case "thinking":
             return str(block.get("thinking") or "")
         case "text":
@@ -127,7 +127,7 @@ def text_of(block: dict[str, Any]) -> str:
     return ""
 
 
-def _without_reminders(text: str) -> str:
+def _strip_reminders(text: str) -> str:
     """A result without what the runtime has put behind it, the same for many."""
     if _REMINDER not in text:
         return text
@@ -135,7 +135,7 @@ def _without_reminders(text: str) -> str:
     return first + "".join(other.partition(_REMINDER_END)[2] for other in others)
 
 
-def strings_in(value: object) -> list[str]:
+def collect_strings(value: object) -> list[str]:
     """All strings and numbers in a value, in order."""
     found: list[str] = []
     pending = [value]
@@ -152,14 +152,14 @@ def strings_in(value: object) -> list[str]:
     return found
 
 
-def places_in(text: str, needles: Collection[str]) -> dict[str, int]:
+def locate_needles(text: str, needles: Collection[str]) -> dict[str, int]:
     """Where in a text each of some names, numbers, paths and lines stands first, in one pass for all of them."""
     found: dict[str, int] = {}
     for match in _TOKEN.finditer(text):
         if match[0] in needles:
             found.setdefault(match[0], match.start())
     for match in _PATH.finditer(text):
-        for key in _keys(match[0]):
+        for key in _iter_path_keys(match[0]):
             if key in needles:
                 found.setdefault(key, match.start())
     for match in _LINE.finditer(text):
@@ -169,7 +169,7 @@ def places_in(text: str, needles: Collection[str]) -> dict[str, int]:
     return found
 
 
-def excerpt(text: str, needle: str, at: int, length: int = 160) -> str:
+def cut_excerpt(text: str, needle: str, at: int, length: int = 160) -> str:
     """The line of a text around a needle that stands at or soon behind a place, cut to about *length* characters."""
     before, behind = max(at - max(length - len(needle), 0) // 2, 0), at + max(length, len(needle))
     begin, end = text.rfind("\n", before, at) + 1, text.find("\n", at, behind)

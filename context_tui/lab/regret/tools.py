@@ -11,12 +11,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-Verb = Literal["run", "read", "search", "edit", "by command", ""]
+ToolVerb = Literal["run", "read", "search", "edit", "by command", ""]
 """What a tool does: runs a command line, reads a file, looks something up, changes a file, one of these as its argument
 ``command`` says, or nothing of these.
 """
 
-TOOLS: dict[str, Verb] = {
+TOOL_VERBS: dict[str, ToolVerb] = {
     "shell": "run",  # Codex
     "shell_command": "run",
     "local_shell_call": "run",
@@ -75,7 +75,7 @@ TOOLS: dict[str, Verb] = {
 }
 """By the name of a tool in lower case, without that of a server or an extension before it, what it does."""
 
-COMMANDS: dict[str, Verb] = {
+COMMAND_VERBS: dict[str, ToolVerb] = {
     "view": "read",
     "create": "edit",
     "write": "edit",
@@ -86,46 +86,48 @@ COMMANDS: dict[str, Verb] = {
 }
 """By the argument ``command``, what a tool does that does several things."""
 
-PATHS = (
+PATH_ARGUMENTS = (
     *("file_path", "path", "notebook_path", "filePath", "filepath", "filename", "file", "target_file", "absolute_path"),
     *("relative_path", "url"),
 )
 """Arguments that name a file."""
-SEVERAL = ("paths", "files", "file_paths")
-"""Arguments that name several: texts, or objects with one of :data:`PATHS` and the part that is read."""
-COMMAND_LINES = ("command", "cmd", "script", "commands")
-OLD = ("old_string", "old_str", "oldString", "oldText", "old_text", "old_content", "search")
+PATH_LIST_ARGUMENTS = ("paths", "files", "file_paths")
+"""Arguments that name several: texts, or objects with one of :data:`PATH_ARGUMENTS` and the part that is read."""
+COMMAND_LINE_ARGUMENTS = ("command", "cmd", "script", "commands")
+REPLACED_TEXT_ARGUMENTS = ("old_string", "old_str", "oldString", "oldText", "old_text", "old_content", "search")
 """Arguments with a text that an edit replaces."""
-DIFFS = ("diff", "patch")
+DIFF_ARGUMENTS = ("diff", "patch")
 """Arguments with search-and-replace blocks, or a unified diff."""
-WHOLE = ("content", "file_text")
+FILE_CONTENT_ARGUMENTS = ("content", "file_text")
 """Arguments with all that a file is to hold."""
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_RUNNING = frozenset("bash shell exec command terminal run execute powershell".split())
-_READING = frozenset("read view open cat notebookread".split())
-_EDITING = frozenset("write edit multiedit patch create insert replace update notebookedit delete move apply".split())
-_SEARCHING = frozenset("get list ls glob grep search find fetch query show describe lookup".split())
-_ASKING_AGAIN = frozenset("task tasks todo todos output status wait poll process console logs screenshot".split())
+_RUN_WORDS = frozenset("bash shell exec command terminal run execute powershell".split())
+_READ_WORDS = frozenset("read view open cat notebookread".split())
+_EDIT_WORDS = frozenset(
+    "write edit multiedit patch create insert replace update notebookedit delete move apply".split()
+)
+_SEARCH_WORDS = frozenset("get list ls glob grep search find fetch query show describe lookup".split())
+_POLL_WORDS = frozenset("task tasks todo todos output status wait poll process console logs screenshot".split())
 """Tools that are asked again to see what has become of something."""
 
 
-def verb_of(tool: str, given: Mapping[str, Any]) -> Verb:
+def classify_tool(tool: str, arguments: Mapping[str, Any]) -> ToolVerb:
     """What a call of *tool* with these arguments does."""
-    verb = TOOLS.get(tool.lower(), TOOLS.get(tool.lower().rpartition("__")[2]))
+    verb = TOOL_VERBS.get(tool.lower(), TOOL_VERBS.get(tool.lower().rpartition("__")[2]))
     if verb is None:
-        verb = _by_words(tool[:100], given)
-    return COMMANDS.get(str(given.get("command")), "") if verb == "by command" else verb
+        verb = _classify_by_name(tool[:100], arguments)
+    return COMMAND_VERBS.get(str(arguments.get("command")), "") if verb == "by command" else verb
 
 
-def _by_words(tool: str, given: Mapping[str, Any]) -> Verb:
+def _classify_by_name(tool: str, arguments: Mapping[str, Any]) -> ToolVerb:
     words = {word.lower() for word in _WORD.findall(tool)} | {tool.lower()}
-    if words & _RUNNING and any(given.get(key) for key in COMMAND_LINES):
+    if words & _RUN_WORDS and any(arguments.get(key) for key in COMMAND_LINE_ARGUMENTS):
         return "run"
-    if given.get("command") in COMMANDS:
+    if arguments.get("command") in COMMAND_VERBS:
         return "by command"
-    if words & _READING:
+    if words & _READ_WORDS:
         return "read"
-    if words & _EDITING:
+    if words & _EDIT_WORDS:
         return "edit"
-    return "search" if words & _SEARCHING and not words & _ASKING_AGAIN else ""
+    return "search" if words & _SEARCH_WORDS and not words & _POLL_WORDS else ""

@@ -16,14 +16,14 @@ from typing import NamedTuple
 from context_tui.compaction.plan import Trigger
 from context_tui.lab.replay.recording import Recording
 from context_tui.policies.base import Params, Policy
-from context_tui.policies.runtime_state import RuntimeState, runtime_state_of
-from context_tui.policies.triggers import runtime_states
+from context_tui.policies.runtime_state import RuntimeState, build_runtime_state
+from context_tui.policies.triggers import iterate_runtime_states
 from context_tui.session.context import Context
 from context_tui.session.facts import Compaction, epoch_at, find_last_rewrite
 
 
 @dataclass(frozen=True)
-class Backtested:
+class BacktestResult:
     """A recorded compaction, and what the policy makes of it.
 
     Attributes:
@@ -45,12 +45,12 @@ class Backtested:
     above: int | None = None
 
     @property
-    def hit(self) -> bool:
+    def is_hit(self) -> bool:
         """Whether the policy fires there, or one call earlier."""
         return self.off_by is not None and self.off_by >= -1
 
 
-class Threshold(NamedTuple):
+class ThresholdInterval(NamedTuple):
     """Thresholds, in tokens, that explain most compactions: above ``above``, up to ``most``; ``explains`` of ``of``."""
 
     above: int
@@ -59,39 +59,41 @@ class Threshold(NamedTuple):
     of: int
 
 
-class Case(NamedTuple):
+class BacktestCase(NamedTuple):
     """A recorded compaction, and the parameters that the policy had then."""
 
     compaction: Compaction
     params: Params
 
 
-def backtest(
+def backtest_policy(
     recording: Recording,
     policy: Policy,
-    cases: Sequence[Case],
+    cases: Sequence[BacktestCase],
     threshold: int | None = None,
     checkpoint: Callable[[], object] = lambda: None,
-) -> list[Backtested]:
+) -> list[BacktestResult]:
     """Recorded compactions, held against a policy that runs along the unchanged recording.
 
     Args:
         threshold: tokens at which it fires, in place of its own.
         checkpoint: called at every message and every compaction; it may raise to stop.
     """
-    key = backtest, policy.phases
+    key = backtest_policy, policy.phases
     if key not in recording.memo:
-        recording.memo[key] = list(runtime_states(recording.session, policy.phases, checkpoint))
+        recording.memo[key] = list(iterate_runtime_states(recording.session, policy.phases, checkpoint))
     states, calls = recording.memo[key], [call.message for call in recording.calls]
-    tested = list[Backtested]()
+    tested = list[BacktestResult]()
     for compaction, params in cases:
         checkpoint()
-        tested.append(_tested(recording, _Fires(policy, params, threshold), compaction, states, calls))
+        tested.append(
+            _backtest_compaction(recording, _BacktestTrigger(policy, params, threshold), compaction, states, calls)
+        )
     return tested
 
 
 @dataclass(frozen=True)
-class _Fires:
+class _BacktestTrigger:
     """A policy's trigger, perhaps with another threshold; and whether it then does anything."""
 
     policy: Policy
@@ -105,23 +107,25 @@ class _Fires:
         words = f"it has {trigger.value:,} of {self.threshold:,}"
         return replace(trigger, fires=trigger.value >= self.threshold, threshold=self.threshold, reason=words)
 
-    def clears(self, context: Context, state: RuntimeState) -> bool:
+    def clears_anything(self, context: Context, state: RuntimeState) -> bool:
         """Whether there is enough for it to clear."""
-        return self.policy.plan(context, self.params, state).changed
+        return self.policy.plan(context, self.params, state).has_changes
 
 
-def _tested(
+def _backtest_compaction(
     recording: Recording,
-    fires: _Fires,
+    backtest_trigger: _BacktestTrigger,
     compaction: Compaction,
     states: Sequence[RuntimeState],
     calls: Sequence[int],
-) -> Backtested:
+) -> BacktestResult:
     session, at = recording.session, compaction.message
     facts, recorded = session.facts, compaction.pre_tokens if compaction.kind == "full" else None
 
-    def told(why: str, *, testable: bool = False, off_by: int | None = None, above: int | None = None) -> Backtested:
-        return Backtested(at, compaction.kind, compaction.trigger, recorded, testable, off_by, why, above)
+    def build_result(
+        why: str, *, testable: bool = False, off_by: int | None = None, above: int | None = None
+    ) -> BacktestResult:
+        return BacktestResult(at, compaction.kind, compaction.trigger, recorded, testable, off_by, why, above)
 
     start, micro = epoch_at(facts, at).start, compaction.kind == "micro"
     if micro:
@@ -129,36 +133,39 @@ def _tested(
     looked = attrgetter("at")
     before = states[bisect_right(states, start, key=looked) : bisect_left(states, at, key=looked)]
     if compaction.trigger == "manual":
-        return told("asked for by a person")
-    sizes = [state.recorded.context for state in before if state.recorded]
+        return build_result("asked for by a person")
+    sizes = [state.recorded_usage.context for state in before if state.recorded_usage]
     if not sizes:
-        return told("no size was recorded in its context before it")
+        return build_result("no size was recorded in its context before it")
     context = session.context_at(at)
     if micro:
         kept = {row: body for row, body in context.replacements.items() if row not in compaction.cleared_blocks}
         context = replace(context, replacements=kept, last_rewrite=find_last_rewrite(facts, at - 1), memo={})
-    state_now = runtime_state_of(context, session.window_at(at), len(session))
-    now, looks = fires(state_now), [(state, fires(state)) for state in before]
+    state_now = build_runtime_state(context, session.window_at(at), len(session))
+    now, looks = backtest_trigger(state_now), [(state, backtest_trigger(state)) for state in before]
     above, by_file = max(sizes), recorded is not None
     if not by_file and now.unit == "tokens":
         recorded = now.value
         above = max([above, *(trigger.value for _, trigger in looks if trigger.value is not None)])
     fired = (state for state, trigger in looks if trigger.fires)
-    first = next((each.at for each in fired if not micro or fires.clears(session.context_at(each.at), each)), None)
+    first = next(
+        (each.at for each in fired if not micro or backtest_trigger.clears_anything(session.context_at(each.at), each)),
+        None,
+    )
     if first is not None:
         early = bisect_left(calls, at) - bisect_left(calls, first)
         calls_earlier = "1 call" if early == 1 else f"{early:,} calls"
-        return told(f"it fires {calls_earlier} earlier", testable=True, off_by=-early, above=above)
+        return build_result(f"it fires {calls_earlier} earlier", testable=True, off_by=-early, above=above)
     reached = recorded is not None and now.threshold is not None and recorded >= now.threshold
     if now.fires or reached:
-        if micro and not fires.clears(context, state_now):
-            return told("it fires there, but finds too little to clear", testable=True, above=above)
-        return told("it fires there", testable=True, off_by=0, above=above)
+        if micro and not backtest_trigger.clears_anything(context, state_now):
+            return build_result("it fires there, but finds too little to clear", testable=True, above=above)
+        return build_result("it fires there", testable=True, off_by=0, above=above)
     says = f"the file says {recorded:,}; " if by_file and recorded != now.value else ""
-    return told(f"it does not fire there: {says}{now.reason}", testable=True, above=above)
+    return build_result(f"it does not fire there: {says}{now.reason}", testable=True, above=above)
 
 
-def explaining(tested: Sequence[Backtested]) -> Threshold | None:
+def find_explaining_threshold(tested: Sequence[BacktestResult]) -> ThresholdInterval | None:
     """The thresholds that explain most of these compactions; None where none tells an interval."""
     told = [each for each in tested if each.testable and each.recorded is not None]
     spans = [(each.above or 0, each.recorded or 0) for each in told if (each.above or 0) < (each.recorded or 0)]
@@ -166,4 +173,4 @@ def explaining(tested: Sequence[Backtested]) -> Threshold | None:
         return None
     best = max((sum(low < most <= high for low, high in spans), most) for _, most in spans)
     within = [span for span in spans if span[0] < best[1] <= span[1]]
-    return Threshold(max(low for low, _ in within), min(high for _, high in within), len(within), len(told))
+    return ThresholdInterval(max(low for low, _ in within), min(high for _, high in within), len(within), len(told))

@@ -11,24 +11,24 @@ from typing import Any, NamedTuple
 
 from context_tui.compaction.plan import Insert
 from context_tui.lab.replay.amounts import (
-    NOTHING,
     REQUESTS,
     TEXT,
+    ZERO_AMOUNT,
     Amount,
-    minus,
-    of_block,
-    of_body,
-    of_message,
-    one,
-    plus,
-    tokens_of,
-    total,
-    weights,
-    without_thinking,
+    add_amounts,
+    build_amount,
+    compute_weights,
+    convert_to_tokens,
+    count_block_amount,
+    count_body_amount,
+    count_message_amount,
+    drop_thinking,
+    subtract_amounts,
+    sum_amounts,
 )
-from context_tui.lab.replay.result import Call, Recorded
-from context_tui.lab.replay.scaling import Scale, scale_of, scaled
-from context_tui.policies.triggers import phases_at
+from context_tui.lab.replay.result import CompactionHandling, ModelCall
+from context_tui.lab.replay.scaling import WeightScale, fit_scale, scale_weights
+from context_tui.policies.triggers import find_phases
 from context_tui.session.blocks import BYTES_PER_TOKEN
 from context_tui.session.context import CLEARED_BODIES, Body
 from context_tui.session.facts import order_at
@@ -39,11 +39,11 @@ from context_tui.tokens.accounting import estimate_prompt
 from context_tui.tokens.calibration import Calibration, calibrate
 from context_tui.tokens.estimators import count_message_tokens
 
-USUAL_SUMMARY = 2_000
+DEFAULT_SUMMARY_TOKENS = 2_000
 """Tokens (``bytes/4``) of a summary, where the recording holds none to go by."""
 
 
-class Event(NamedTuple):
+class RecordedEvent(NamedTuple):
     """What the recording itself did to the context, from message ``at`` on.
 
     ``order`` are the messages that a new epoch begins with, in prompt order (None: the epoch goes on), ``start`` the
@@ -87,15 +87,15 @@ class _SummaryContent:
         return self.recorded.is_unchanged()
 
 
-class Appended(NamedTuple):
-    """What a session appends to its context: whether each message is ``there``, and of those before each message the
-    estimated ``tokens`` (``bytes/4``), how many tool ``results`` there are, and what they ``held``.
+class AppendedContent(NamedTuple):
+    """What a session appends to its context: whether each message is ``is_appended``, and of those before each message the
+    estimated ``tokens`` (``bytes/4``), how many tool ``results`` there are, and what they ``amounts``.
     """
 
-    there: list[bool]
+    is_appended: list[bool]
     tokens: list[int]
     results: list[int]
-    held: list[Amount]
+    amounts: list[Amount]
 
 
 class Recording:
@@ -109,7 +109,7 @@ class Recording:
         events: what the recording did to its context, in order.
         sent: of each message, whether a model was ever given it.
         undone: messages that recorded compactions put in: summaries, and what tells the model to go on.
-        summary_tokens: estimated tokens of a summary: the median of the recorded ones, else :data:`USUAL_SUMMARY`.
+        summary_tokens: estimated tokens of a summary: the median of the recorded ones, else :data:`DEFAULT_SUMMARY_TOKENS`.
         calibrations: how each model counts, and how well that is known.
         scaled: by model, what its factors are taken by, as recorded contexts are smaller than what they hold by them;
             none is in it that needs no scaling.
@@ -122,119 +122,125 @@ class Recording:
         facts, length = session.facts, len(session)
         self.session, self.facts = session, facts.copy()
         self.calibrations: list[Calibration] = calibrate(facts)
-        self.sent = [not facts.flags[message] & MessageFlag.NOT_SENT for message in range(length)]
+        self.is_sent = [not facts.flags[message] & MessageFlag.NOT_SENT for message in range(length)]
         rows = {message: row for row, message in enumerate(facts.request_message)}
-        self.events = _events(session)
+        self.events = _find_events(session)
         summaries = [message for message in range(length) if facts.flags[message] & MessageFlag.SUMMARY]
         begun = [epoch for epoch in facts.epochs if epoch.cause == "compaction" and epoch.message]
-        self.undone = frozenset(message for epoch in begun for message in range(epoch.message, epoch.start))
-        self.calls = [Call(message, rows.get(message, -1)) for message in range(length) if self._is_call(message)]
+        self.undoable_messages = frozenset(message for epoch in begun for message in range(epoch.message, epoch.start))
+        self.calls = [ModelCall(message, rows.get(message, -1)) for message in range(length) if self._is_call(message)]
         end = self.calls[-1].message if self.calls else -1
-        looks = ((message, phases_at(facts, message)) for message in range(end + 1) if self.sent[message])
-        self.looks = [(message, phases) for message, phases in looks if phases]
-        sizes = [count_message_tokens(facts, message) for message in summaries if self.sent[message]]
+        looks = ((message, find_phases(facts, message)) for message in range(end + 1) if self.is_sent[message])
+        self.checkpoints = [(message, phases) for message, phases in looks if phases]
+        sizes = [count_message_tokens(facts, message) for message in summaries if self.is_sent[message]]
         told = [size for size in sizes if size]  # what is encrypted says nothing
-        self.summary_tokens = summary_tokens or (round(median(told)) if told else USUAL_SUMMARY)
+        self.summary_tokens = summary_tokens or (round(median(told)) if told else DEFAULT_SUMMARY_TOKENS)
         self.content = _SummaryContent(session.content, {})
         self._replies = frozenset(facts.request_message)
         self._amounts: dict[int, Amount] = {}
-        self._appended: dict[Recorded, Appended] = {}
+        self._appended: dict[CompactionHandling, AppendedContent] = {}
         self._inserted: dict[tuple[Insert, int], list[int]] = {}
         usages = (facts.requests[call.request] if call.request >= 0 else None for call in self.calls)
-        self.recorded = [usage.context or None if usage else None for usage in usages]
-        by_model = {each.model: weights(each.factors) for each in self.calibrations}
-        self._weigh(by_model)
-        self.scaled = self._scales()
-        self._weigh({model: scaled(by, *self.scaled.get(model, (1.0, 1.0))) for model, by in by_model.items()})
-        self.not_in_file = self._not_in_file()
+        self.recorded_sizes = [usage.context or None if usage else None for usage in usages]
+        by_model = {each.model: compute_weights(each.factors) for each in self.calibrations}
+        self._set_weights(by_model)
+        self.scales = self._compute_scales()
+        self._set_weights(
+            {model: scale_weights(by, *self.scales.get(model, (1.0, 1.0))) for model, by in by_model.items()}
+        )
+        self.tokens_outside_file = self._count_tokens_outside_file()
         self.memo: dict[Any, Any] = {}
         self.windows: list[Window] = [session.window_at(call.message) for call in self.calls]
 
     def _is_call(self, message: int) -> bool:
         facts = self.session.facts
-        put_in = message in self.undone or facts.flags[message] & (MessageFlag.SUMMARY | MessageFlag.SYNTHETIC)
-        return self.sent[message] and facts.role[message] == Role.ASSISTANT and not put_in
+        put_in = message in self.undoable_messages or facts.flags[message] & (
+            MessageFlag.SUMMARY | MessageFlag.SYNTHETIC
+        )
+        return self.is_sent[message] and facts.role[message] == Role.ASSISTANT and not put_in
 
-    def _weigh(self, by_model: Mapping[str, tuple[float, ...]]) -> None:
-        self._usual = next(iter(by_model.values()), weights(None))
+    def _set_weights(self, by_model: Mapping[str, tuple[float, ...]]) -> None:
+        self._default_weights = next(iter(by_model.values()), compute_weights(None))
         names = (self.facts.models[row] if row >= 0 else "" for row in self.facts.request_model)
-        self._weights = [by_model.get(name, self._usual) for name in names]
+        self._weights = [by_model.get(name, self._default_weights) for name in names]
 
-    def _scales(self) -> dict[str, Scale]:
+    def _compute_scales(self) -> dict[str, WeightScale]:
         """By model, what its factors are to be taken by, where contexts hold more by them than was recorded.
 
         Less than nothing would be left of these otherwise, once most of it has gone.
         """
         calls: dict[str, list[tuple[int, int, int]]] = {}
         models = self.facts.request_model
-        for call, size, held in zip(self.calls, self.recorded, self._held(), strict=True):
+        for call, size, held in zip(self.calls, self.recorded_sizes, self._iter_recorded_amounts(), strict=True):
             if size:
-                rest = tokens_of(without_thinking(held), self.weights_at(call.request))
-                thinking = tokens_of(held, self.weights_at(call.request)) - rest
+                rest = convert_to_tokens(drop_thinking(held), self.get_weights(call.request))
+                thinking = convert_to_tokens(held, self.get_weights(call.request)) - rest
                 model = models[call.request]
                 calls.setdefault(self.facts.models[model] if model >= 0 else "", []).append((size, rest, thinking))
-        found = {model: scale_of(sizes) for model, sizes in calls.items()}
+        found = {model: fit_scale(sizes) for model, sizes in calls.items()}
         return {model: scale for model, scale in found.items() if scale != (1.0, 1.0)}
 
-    def _not_in_file(self) -> int:
+    def _count_tokens_outside_file(self) -> int:
         """System prompt, tools and what else the first recorded request had besides its messages.
 
         Where no request is recorded, it is what of these the file holds.
         """
         facts = self.session.facts
         if not facts.requests:
-            return tokens_of(one(TEXT, estimate_prompt(facts)), self._usual)
+            return convert_to_tokens(build_amount(TEXT, estimate_prompt(facts)), self._default_weights)
         context = self.session.context_at(facts.request_message[0])
-        held = tokens_of(self.content_of(context.order, context.replacements), self.weights_at(0))
+        held = convert_to_tokens(self.compute_amount(context.order, context.replacements), self.get_weights(0))
         return max(facts.requests[0].context - held, 0)
 
     @cached_property
     def sizes(self) -> list[int]:
         """By call, the tokens of its recorded context; calibrated from what is in the file where none were recorded."""
-        if None not in self.recorded:
-            return [size or 0 for size in self.recorded]
+        if None not in self.recorded_sizes:
+            return [size or 0 for size in self.recorded_sizes]
         found, row = list[int](), -1
-        for call, size, held in zip(self.calls, self.recorded, self._held(), strict=True):
+        for call, size, held in zip(self.calls, self.recorded_sizes, self._iter_recorded_amounts(), strict=True):
             row = call.request if call.request >= 0 else row
-            found.append(size or tokens_of(held, self.weights_at(row)) + self.not_in_file)
+            found.append(size or convert_to_tokens(held, self.get_weights(row)) + self.tokens_outside_file)
         return found
 
-    def _held(self) -> Iterator[Amount]:
+    def _iter_recorded_amounts(self) -> Iterator[Amount]:
         """By call, what the recorded context holds of what is in the file."""
-        before = self.appended("keep").held
-        held, upto, events = NOTHING, 0, iter(self.events)
+        before = self.get_appended("keep").amounts
+        held, upto, events = ZERO_AMOUNT, 0, iter(self.events)
         cleared: dict[int, Body] = {}
         owner, begun, start = self.facts.block_message, frozenset[int](), 0
         event = next(events, None)
         for call in self.calls:
             while event is not None and event.at <= call.message:
-                held, upto = plus(held, minus(before[event.at], before[upto])), event.at
+                held, upto = add_amounts(held, subtract_amounts(before[event.at], before[upto])), event.at
                 if event.order is not None:
-                    held, begun, start = self.content_of(event.order, cleared), frozenset(event.order), event.start
+                    held, begun, start = self.compute_amount(event.order, cleared), frozenset(event.order), event.start
                 there = (row for row in event.cleared if start <= owner[row] < upto or owner[row] in begun)
                 new = {row: event.cleared[row] for row in there if row not in cleared}
-                held = minus(held, total(of_block(self.facts, row) for row in new))
-                held = plus(held, total(of_body(self.facts, row, body) for row, body in new.items()))
+                held = subtract_amounts(held, sum_amounts(count_block_amount(self.facts, row) for row in new))
+                held = add_amounts(
+                    held, sum_amounts(count_body_amount(self.facts, row, body) for row, body in new.items())
+                )
                 cleared.update(event.cleared)
                 event = next(events, None)
-            held, upto = plus(held, minus(before[call.message], before[upto])), call.message
+            held, upto = add_amounts(held, subtract_amounts(before[call.message], before[upto])), call.message
             yield held
 
-    def appended(self, recorded: Recorded) -> Appended:
+    def get_appended(self, recorded: CompactionHandling) -> AppendedContent:
         """What it appends, with its compactions kept or undone."""
         if recorded not in self._appended:
             facts, result = self.facts, int(Kind.TOOL_RESULT)
-            left_out = self.undone if recorded == "ignore" else frozenset[int]()
-            there = [sent and message not in left_out for message, sent in enumerate(self.sent)]
+            left_out = self.undoable_messages if recorded == "ignore" else frozenset[int]()
+            there = [sent and message not in left_out for message, sent in enumerate(self.is_sent)]
             new = [message if is_there else -1 for message, is_there in enumerate(there)]
             tokens = (count_message_tokens(facts, message) if message >= 0 else 0 for message in new)
             kinds = ([facts.kind[row] for row in facts.blocks_of(message)] if message >= 0 else [] for message in new)
-            held = (self.amount(message) if message >= 0 else NOTHING for message in new)
-            self._appended[recorded] = Appended(
+            held = (self.get_message_amount(message) if message >= 0 else ZERO_AMOUNT for message in new)
+            self._appended[recorded] = AppendedContent(
                 there,
                 [*accumulate(tokens, initial=0)],
                 [*accumulate((each.count(result) for each in kinds), initial=0)],
-                [*accumulate(held, plus, initial=NOTHING)],
+                [*accumulate(held, add_amounts, initial=ZERO_AMOUNT)],
             )
         return self._appended[recorded]
 
@@ -243,64 +249,67 @@ class Recording:
         at_call = call < len(self.calls) and self.calls[call].message == message
         return self.windows[call] if at_call else self.session.window_at(message)
 
-    def weights_at(self, request: int) -> tuple[float, ...]:
+    def get_weights(self, request: int) -> tuple[float, ...]:
         """What the model of a request makes of an amount (:func:`context_tui.lab.replay.amounts.tokens_of`)."""
-        return self._weights[request] if 0 <= request < len(self._weights) else self._usual
+        return self._weights[request] if 0 <= request < len(self._weights) else self._default_weights
 
-    def amount(self, message: int) -> Amount:
+    def get_message_amount(self, message: int) -> Amount:
         """What a message holds as it was appended, and the request that it answered."""
         known = self._amounts.get(message)
         if known is None:
-            known = self._amounts[message] = self.amount_with(message, {})
+            known = self._amounts[message] = self.compute_message_amount(message, {})
         return known
 
-    def amount_with(self, message: int, replaced: Mapping[int, Body]) -> Amount:
+    def compute_message_amount(self, message: int, replaced: Mapping[int, Body]) -> Amount:
         """The same with bodies in place of some of its blocks."""
-        found = of_message(self.facts, message, replaced)
+        found = count_message_amount(self.facts, message, replaced)
         found[REQUESTS] += message in self._replies  # a request takes room of its own
         return tuple(found)  # type: ignore[return-value]
 
-    def content_of(self, order: Iterable[int], replaced: Mapping[int, Body]) -> Amount:
+    def compute_amount(self, order: Iterable[int], replaced: Mapping[int, Body]) -> Amount:
         """What messages hold with these bodies in place of blocks."""
         owner = self.facts.block_message
         changed = {owner[row] for row in replaced}
-        return total(
-            self.amount_with(message, replaced) if message in changed else self.amount(message) for message in order
+        return sum_amounts(
+            self.compute_message_amount(message, replaced) if message in changed else self.get_message_amount(message)
+            for message in order
         )
 
-    def inserted(self, insert: Insert, summary_tokens: int, there: Container[int]) -> int:
+    def insert_message(self, insert: Insert, summary_tokens: int, there: Container[int]) -> int:
         """The number of a message for *insert* that is none of those *there*, with a summary of so many estimated
         tokens where it holds one.
         """
         made = self._inserted.setdefault((insert, summary_tokens), [])
         known = next((number for number in made if number not in there), None)
         if known is None:
-            text = insert.text("." * summary_tokens * BYTES_PER_TOKEN if insert.summary else "")
+            text = insert.format_text("." * summary_tokens * BYTES_PER_TOKEN if insert.holds_summary else "")
             role = Role.ASSISTANT if insert.role == "assistant" else Role.USER
-            flags = MessageFlag.SUMMARY if insert.summary else 0
+            flags = MessageFlag.SUMMARY if insert.holds_summary else 0
             known = self.facts.add_message(role, flags)
-            self.facts.add_block(known, {"type": "text", "text": text}, injected=not insert.summary)
+            self.facts.add_block(known, {"type": "text", "text": text}, injected=not insert.holds_summary)
             made.append(known)
-            self.content.texts[known] = insert.text("(the summary is not written)" if insert.summary else "")
+            self.content.texts[known] = insert.format_text(
+                "(the summary is not written)" if insert.holds_summary else ""
+            )
         return known
 
 
-def _events(session: Session) -> list[Event]:
+def _find_events(session: Session) -> list[RecordedEvent]:
     """What a recording did to its context: epochs that began, microcompactions, and results that went silently."""
     facts, length = session.facts, len(session)
-    found = list[Event]()
+    found = list[RecordedEvent]()
     for epoch in facts.epochs:
         if epoch.cause != "start":
             at = max(epoch.message + 1, epoch.start)
             if at <= length:
                 undoable = epoch.cause == "compaction" and epoch.message > 0
-                found.append(Event(at, order_at(facts, at)[1], epoch.start, compaction=undoable))
+                found.append(RecordedEvent(at, order_at(facts, at)[1], epoch.start, compaction=undoable))
     for compaction in facts.compactions:
         if compaction.is_rewrite and compaction.message <= length:
             cleared = dict.fromkeys(sorted(compaction.cleared_blocks), CLEARED_BODIES["recorded"])
-            found.append(Event(compaction.message, cleared=cleared, rewrote=True, compaction=True))
+            found.append(RecordedEvent(compaction.message, cleared=cleared, rewrote=True, compaction=True))
     for drop in session.drops:
         if drop.cleared_blocks and drop.message < length:
             cleared = dict.fromkeys(drop.cleared_blocks, CLEARED_BODIES["inferred"])
-            found.append(Event(drop.message, cleared=cleared, compaction=True, silent=True))
+            found.append(RecordedEvent(drop.message, cleared=cleared, compaction=True, silent=True))
     return sorted(found, key=lambda event: (event.at, event.silent, event.order is None))

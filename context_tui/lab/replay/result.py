@@ -14,30 +14,30 @@ from context_tui.compaction.plan import Plan
 from context_tui.session.session import Session
 from context_tui.session.values import value_class
 
-Recorded = Literal["keep", "ignore"]
+CompactionHandling = Literal["keep", "ignore"]
 """What becomes of the compactions that the recording holds: they happen as recorded, or not at all."""
 
-NEVER = 1 << 60
+NEVER_REMOVED = 1 << 60
 """The message at which what never went went."""
 
 
-class Call(NamedTuple):
+class ModelCall(NamedTuple):
     """One call to the model: ``message`` is its reply, ``request`` the row of its recorded usage (-1: none)."""
 
     message: int
     request: int
 
 
-class Cut(NamedTuple):
+class CacheCut(NamedTuple):
     """Where a context stops being the one that the call before it had, for a prompt cache.
 
-    ``kept`` are the tokens before the first change; ``read`` and ``written`` are those of a call to a summarizer, 0
+    ``unchanged_prefixes`` are the tokens before the first change; ``summarizer_input`` and ``summarizer_output`` are those of a call to a summarizer, 0
     where there was none.
     """
 
-    kept: int
-    read: int = 0
-    written: int = 0
+    unchanged_prefix: int
+    summarizer_input: int = 0
+    summarizer_output: int = 0
 
 
 @value_class()
@@ -66,7 +66,7 @@ class Firing:
     plan: Plan
     before: int
     after: int
-    cut: Cut
+    cache_cut: CacheCut
     cleared: int
     truncated: int
     dropped: int
@@ -75,14 +75,14 @@ class Firing:
     reason: str
 
 
-def rows_of(plan: Plan) -> frozenset[int]:
+def find_changed_rows(plan: Plan) -> frozenset[int]:
     """The rows of the blocks that a plan changes or drops."""
     facts, order = plan.context.facts, plan.context.order
-    dropped = (order[position] for each in plan.dropped for position in each)
+    dropped = (order[position] for each in plan.dropped_ranges for position in each)
     return frozenset(plan.changes) | {row for message in dropped for row in facts.blocks_of(message)}
 
 
-class Totals(NamedTuple):
+class ReplayTotals(NamedTuple):
     """Sums over all calls, in tokens: ``sent`` by the policy, ``saved`` against the recording, and the ``peak``.
 
     ``overflows`` are the calls whose context is larger than the window.
@@ -94,7 +94,7 @@ class Totals(NamedTuple):
     overflows: int
 
 
-class Missed(NamedTuple):
+class NearestMiss(NamedTuple):
     """Why a policy never did anything, in words, and before which message it came nearest to it; None: nowhere."""
 
     message: int | None
@@ -117,7 +117,7 @@ class Replay:
         firings: what the policy did, in order.
         gone: row of a block of the session to the message before which the policy took its content away (cleared,
             truncated, dropped or summarised). What is not in it never went, or went with a recorded compaction: see
-            ``recorded_gone``.
+            ``removed_by_recording``.
         recorded_gone: the same for what recorded compactions took, where these are kept.
         windows: by call, the context window in tokens.
         missed: why there are no firings; None where there are, and where the policy never looked.
@@ -126,20 +126,20 @@ class Replay:
     session: Session
     policy: str
     params: Any
-    recorded: Recorded
-    calls: Sequence[Call]
+    recorded: CompactionHandling
+    calls: Sequence[ModelCall]
     sizes: Sequence[int]
     baseline: Sequence[int]
-    kept: Sequence[int]
+    unchanged_prefixes: Sequence[int]
     firings: Sequence[Firing]
-    gone: Mapping[int, int]
-    recorded_gone: Mapping[int, int]
+    removed_by_policy: Mapping[int, int]
+    removed_by_recording: Mapping[int, int]
     windows: Sequence[int]
-    missed: Missed | None = None
+    nearest_miss: NearestMiss | None = None
 
     @property
-    def totals(self) -> Totals:
+    def totals(self) -> ReplayTotals:
         """Sums over all calls."""
         sent = sum(self.sizes)
         over = sum(size > window for size, window in zip(self.sizes, self.windows, strict=True))
-        return Totals(sent, sum(self.baseline) - sent, max(self.sizes, default=0), over)
+        return ReplayTotals(sent, sum(self.baseline) - sent, max(self.sizes, default=0), over)

@@ -11,15 +11,15 @@ from typing import NamedTuple
 
 from context_tui.lab.replay.amounts import SIGNATURE, THINKING
 
-SLACK = 1_000
+SIZE_TOLERANCE = 1_000
 """Tokens by which a prompt may be recorded as smaller than what it holds."""
-ODD = 0.05
+OUTLIER_SHARE = 0.05
 """Share of the calls that may be odd ones, to which the factors are not held ..."""
-HELD = 0.9
+MIN_SCALE_RATIO = 0.9
 """... where these would take them below this share of what all others allow."""
 
 
-class Scale(NamedTuple):
+class WeightScale(NamedTuple):
     """What the factors of thinking and its signatures are taken by, and then all of them; at most 1 each."""
 
     thinking: float
@@ -29,22 +29,26 @@ class Scale(NamedTuple):
         return f"{self.all:.1%}{'' if self.thinking == 1 else f' (thinking at {self.thinking:.0%} of that)'}"
 
 
-def scale_of(calls: Sequence[tuple[int, int, int]]) -> Scale:
+def fit_scale(calls: Sequence[tuple[int, int, int]]) -> WeightScale:
     """The scale for a model's calls: of each the recorded tokens, and what it holds without thinking, and of that."""
     room = sorted((size - rest) / thinking for size, rest, thinking in calls if thinking > 0)
-    thinking = _most(room[int(len(room) * ODD)]) if room else 1.0
+    thinking = _format_upper_bound(room[int(len(room) * OUTLIER_SHARE)]) if room else 1.0
     held = [(size, rest + thinking * thought) for size, rest, thought in calls]
-    shares = sorted((size + SLACK) / tokens for size, tokens in held if tokens > 0)
-    return Scale(thinking, _most(max(shares[0], HELD * shares[int(len(shares) * ODD)])) if shares else 1.0)
-
-
-def scaled(weights: tuple[float, ...], thinking: float, all_of_them: float) -> tuple[float, ...]:
-    """Weights (:func:`context_tui.lab.replay.amounts.weights`) that are taken by these."""
-    return tuple(
-        value * all_of_them * (thinking if place in (THINKING, SIGNATURE) else 1.0)
-        for place, value in enumerate(weights)
+    shares = sorted((size + SIZE_TOLERANCE) / tokens for size, tokens in held if tokens > 0)
+    return WeightScale(
+        thinking,
+        _format_upper_bound(max(shares[0], MIN_SCALE_RATIO * shares[int(len(shares) * OUTLIER_SHARE)]))
+        if shares
+        else 1.0,
     )
 
 
-def _most(share: float) -> float:
+def scale_weights(weights: tuple[float, ...], thinking: float, overall: float) -> tuple[float, ...]:
+    """Weights (:func:`context_tui.lab.replay.amounts.compute_weights`) that are taken by these."""
+    return tuple(
+        value * overall * (thinking if place in (THINKING, SIGNATURE) else 1.0) for place, value in enumerate(weights)
+    )
+
+
+def _format_upper_bound(share: float) -> float:
     return min(max(share, 0.0), 1.0)

@@ -9,7 +9,7 @@ from typing import Any, overload
 from context_tui.session.context import Body
 
 
-class Beginning(Sequence[int]):
+class ListPrefix(Sequence[int]):
     """The first numbers of a list that is only appended to. It equals any sequence of the same numbers."""
 
     __slots__ = ("_length", "_numbers")
@@ -43,19 +43,19 @@ class Beginning(Sequence[int]):
     __hash__ = None  # type: ignore[assignment]
 
 
-_Version = tuple[int, Body, Any]
+_BodyVersion = tuple[int, Body, Any]
 """A body since the number of a change, and what was there before it: another one, or None."""
 
 
-class Replaced(dict[int, Body]):
-    """Block rows to the bodies in their place, which :meth:`put` changes; there can be others later, never none."""
+class VersionedBodies(dict[int, Body]):
+    """Block rows to the bodies in their place, which :meth:`replace_bodies` changes; there can be others later, never none."""
 
     def __init__(self, bodies: Mapping[int, Body] | None = None) -> None:
         super().__init__(bodies or {})
-        self._versions: dict[int, _Version] = {row: (0, body, None) for row, body in self.items()}
+        self._versions: dict[int, _BodyVersion] = {row: (0, body, None) for row, body in self.items()}
         self._changes = 0
 
-    def put(self, bodies: Mapping[int, Body]) -> None:
+    def replace_bodies(self, bodies: Mapping[int, Body]) -> None:
         """Let bodies stand in place of blocks."""
         self._changes += 1
         self.update(bodies)
@@ -63,17 +63,17 @@ class Replaced(dict[int, Body]):
         for row, body in bodies.items():
             versions[row] = since, body, versions.get(row)
 
-    def now(self) -> Mapping[int, Body]:
+    def take_snapshot(self) -> Mapping[int, Body]:
         """What it is now, which stays so."""
-        return _ReplacedThen(self._versions, self._changes)
+        return _BodiesSnapshot(self._versions, self._changes)
 
 
-class _ReplacedThen(Mapping[int, Body]):
+class _BodiesSnapshot(Mapping[int, Body]):
     """The bodies after so many changes."""
 
     __slots__ = ("_changes", "_length", "_versions")
 
-    def __init__(self, versions: dict[int, _Version], changes: int) -> None:
+    def __init__(self, versions: dict[int, _BodyVersion], changes: int) -> None:
         self._versions, self._changes, self._length = versions, changes, len(versions)
 
     def get(self, row: int, default: object = None) -> Body | None:  # type: ignore[override]

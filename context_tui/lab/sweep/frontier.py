@@ -9,18 +9,18 @@ from typing import NamedTuple, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 
-class Point(NamedTuple):
+class ParetoPoint(NamedTuple):
     """What a setting comes to: ``saved`` is the more the better, ``regret`` the less."""
 
     saved: float
     regret: float
 
-    def beats(self, other: Point) -> bool:
+    def dominates(self, other: ParetoPoint) -> bool:
         """Whether it is no worse in both, and better in one."""
         return self.saved >= other.saved and self.regret <= other.regret and self != other
 
 
-def dominated(points: Mapping[K, Point]) -> dict[K, K]:
+def find_dominated(points: Mapping[K, ParetoPoint]) -> dict[K, K]:
     """The points that others beat, each with the one that does so at no more regret and saves the most.
 
     That one is itself beaten by none. Of equal points none beats another; the first stands for all.
@@ -31,29 +31,29 @@ def dominated(points: Mapping[K, Point]) -> dict[K, K]:
     for each in ordered:
         if best is None or points[each].saved > points[best].saved:
             best = each
-        elif points[best].beats(points[each]):
+        elif points[best].dominates(points[each]):
             found[each] = best
     return found
 
 
-def frontier(points: Mapping[K, Point]) -> list[K]:
+def find_frontier(points: Mapping[K, ParetoPoint]) -> list[K]:
     """The points that no other beats, the least regret first; of equal ones the first only."""
-    beaten = dominated(points)
-    left: dict[Point, K] = {}
+    beaten = find_dominated(points)
+    left: dict[ParetoPoint, K] = {}
     for each, point in points.items():
         if each not in beaten:
             left.setdefault(point, each)
     return [left[point] for point in sorted(left, key=lambda point: (point.regret, point.saved))]
 
 
-def best(points: Mapping[K, Point], most: float) -> K | None:
+def find_best(points: Mapping[K, ParetoPoint], max_regret: float) -> K | None:
     """The point that saves most at no more regret than *most*; None where there is none."""
-    within = [each for each in frontier(points) if points[each].regret <= most]
+    within = [each for each in find_frontier(points) if points[each].regret <= max_regret]
     return within[-1] if within else None
 
 
 @dataclass(frozen=True)
-class Standing:
+class Dominance:
     """How settings stand to each other, by name.
 
     Attributes:
@@ -63,13 +63,15 @@ class Standing:
         best: the one that saves most at no more regret than the current one has; None where that is not among them.
     """
 
-    points: Mapping[str, Point]
+    points: Mapping[str, ParetoPoint]
     dominated_by: Mapping[str, str]
     frontier: Sequence[str]
     best: str | None
 
 
-def standing(points: Mapping[str, Point], current: str | None = None) -> Standing:
+def compute_dominance(points: Mapping[str, ParetoPoint], current: str | None = None) -> Dominance:
     """How these settings stand to each other, and to the *current* one."""
     now = points.get(current) if current is not None else None
-    return Standing(points, dominated(points), frontier(points), best(points, now.regret) if now else None)
+    return Dominance(
+        points, find_dominated(points), find_frontier(points), find_best(points, now.regret) if now else None
+    )

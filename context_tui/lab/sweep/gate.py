@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 from context_tui.errors import PlanError
-from context_tui.lab.sweep.results import Sweep, Whole, whole
+from context_tui.lab.sweep.results import Sweep, Totals, compute_totals
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,14 @@ class Limits:
 class Gate:
     """Two settings by name, and what the change from one to the other may do: in all, and on each session."""
 
-    old: str
-    new: str
+    old_setting: str
+    new_setting: str
     all: Limits
     each: Limits
 
 
 @dataclass(frozen=True)
-class Case:
+class GateViolation:
     """A limit that is not kept: ``session`` is empty for all together."""
 
     session: str
@@ -50,11 +50,11 @@ class Case:
     def __str__(self) -> str:
         where = self.session or "all sessions"
         bound = "at least" if self.limit == "saved" else "at most"
-        allowed = f"allowed: {bound} {_number(self.allowed)}"
-        return f"{where}: {WORDS[self.limit]}: {_number(self.new)}, was {_number(self.old)}; {allowed}"
+        allowed = f"allowed: {bound} {_format_number(self.allowed)}"
+        return f"{where}: {LIMIT_LABELS[self.limit]}: {_format_number(self.new)}, was {_format_number(self.old)}; {allowed}"
 
 
-class Worse(NamedTuple):
+class WorseSession(NamedTuple):
     """A session behind a limit that all together do not keep, with its own numbers."""
 
     session: str
@@ -62,10 +62,10 @@ class Worse(NamedTuple):
     new: float
 
     def __str__(self) -> str:
-        return f"{self.session}: {_number(self.new)}, was {_number(self.old)}"
+        return f"{self.session}: {_format_number(self.new)}, was {_format_number(self.old)}"
 
 
-WORDS = {
+LIMIT_LABELS = {
     "sent": "tokens sent",
     "cost": "cost",
     "peak": "largest context",
@@ -75,12 +75,12 @@ WORDS = {
 }
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 or float(value).is_integer() else f"{value:,.4f}"
 
 
-def gate_of(tables: Mapping[str, Any]) -> Gate:
-    """The gate of a TOML file's tables: ``old``, ``new``, ``[limits]`` and ``[limits.session]``.
+def parse_gate(tables: Mapping[str, Any]) -> Gate:
+    """The gate of a TOML file's tables: ``old_setting``, ``new_setting``, ``[limits]`` and ``[limits.session]``.
 
     Raises:
         PlanError: something is missing, unknown or no number; the message says which.
@@ -96,10 +96,10 @@ def gate_of(tables: Mapping[str, Any]) -> Gate:
         raise PlanError("limits are missing; write [limits], and one such as regret = 0 below it")
     given = dict(limits)
     each = given.pop("session", {})
-    return Gate(tables["old"], tables["new"], _limits("limits", given), _limits("limits.session", each))
+    return Gate(tables["old"], tables["new"], _parse_limits("limits", given), _parse_limits("limits.session", each))
 
 
-def _limits(name: str, table: Any) -> Limits:
+def _parse_limits(name: str, table: Any) -> Limits:
     known = [field.name for field in fields(Limits)]
     if not isinstance(table, Mapping):
         raise PlanError(f"{name} must be a table; write [{name}]")
@@ -111,37 +111,40 @@ def _limits(name: str, table: Any) -> Limits:
     return Limits(**table)
 
 
-def cases(gate: Gate, found: Sweep) -> list[Case]:
+def find_violations(gate: Gate, found: Sweep) -> list[GateViolation]:
     """The limits that the change does not keep.
 
     Raises:
         PlanError: a limit is about what is not known: a cost without a price, or regret that was not looked for.
     """
-    result = _cases("", gate.all, found.whole[gate.old], found.whole[gate.new])
-    for session, rows in sorted(found.by_session.items()):
-        by_name = {row.setting: whole([row], found.unit) for row in rows}
-        result += _cases(session, gate.each, by_name[gate.old], by_name[gate.new])
+    result = _check_limits("", gate.all, found.totals[gate.old_setting], found.totals[gate.new_setting])
+    for session, rows in sorted(found.rows_by_session.items()):
+        by_name = {row.setting: compute_totals([row], found.cost_unit) for row in rows}
+        result += _check_limits(session, gate.each, by_name[gate.old_setting], by_name[gate.new_setting])
     return result
 
 
-def behind(case: Case, gate: Gate, found: Sweep) -> list[Worse]:
+def find_worse_sessions(case: GateViolation, gate: Gate, found: Sweep) -> list[WorseSession]:
     """The sessions that make *case* of all together: those on which the change does worse, by how much, most first."""
-    worse = list[Worse]()
-    for session, rows in found.by_session.items():
-        by_name = {row.setting: whole([row], found.unit) for row in rows}
-        old, new = _known(case.limit, by_name[gate.old]), _known(case.limit, by_name[gate.new])
+    worse = list[WorseSession]()
+    for session, rows in found.rows_by_session.items():
+        by_name = {row.setting: compute_totals([row], found.cost_unit) for row in rows}
+        old, new = (
+            _find_limit_value(case.limit, by_name[gate.old_setting]),
+            _find_limit_value(case.limit, by_name[gate.new_setting]),
+        )
         if old is not None and new is not None and (new < old if case.limit == "saved" else new > old):
-            worse.append(Worse(session, old, new))
+            worse.append(WorseSession(session, old, new))
     return sorted(worse, key=lambda each: (-abs(each.new - each.old), each.session))
 
 
-def _cases(session: str, limits: Limits, old: Whole, new: Whole) -> list[Case]:
-    found: list[Case] = []
+def _check_limits(session: str, limits: Limits, old: Totals, new: Totals) -> list[GateViolation]:
+    found: list[GateViolation] = []
     for limit in (field.name for field in fields(Limits)):
         allowed = getattr(limits, limit)
         if allowed is None:
             continue
-        was, now = _value(limit, old), _value(limit, new)
+        was, now = _get_limit_value(limit, old), _get_limit_value(limit, new)
         if limit == "saved":
             most = allowed * new.without
             bad = now < most
@@ -149,23 +152,23 @@ def _cases(session: str, limits: Limits, old: Whole, new: Whole) -> list[Case]:
             most = was + allowed if limit in ("regret", "overflows") else was * (1 + allowed)
             bad = now > most
         if bad:
-            found.append(Case(session, limit, was, now, most))
+            found.append(GateViolation(session, limit, was, now, most))
     return found
 
 
-def _value(limit: str, each: Whole) -> float:
-    value = _known(limit, each)
+def _get_limit_value(limit: str, each: Totals) -> float:
+    value = _find_limit_value(limit, each)
     if value is None:
-        raise PlanError(f"{WORDS[limit]} of {each.setting} are not known; leave the limit out, or --quick")
+        raise PlanError(f"{LIMIT_LABELS[limit]} of {each.setting} are not known; leave the limit out, or --quick")
     return value
 
 
-def _known(limit: str, each: Whole) -> float | None:
+def _find_limit_value(limit: str, each: Totals) -> float | None:
     values: dict[str, float | None] = {
         "sent": each.sent,
         "cost": None if each.cost is None else each.cost.cost,
         "peak": each.peak,
-        "regret": each.lost.tokens_used_later,
+        "regret": each.drops.tokens_used_later,
         "overflows": each.overflows,
         "saved": each.saved,
     }

@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from context_tui.lab.replay.amounts import IMAGES, NOTHING, RESULT
+from context_tui.lab.replay.amounts import IMAGES, RESULT, ZERO_AMOUNT
 from context_tui.lab.replay.history import History
 from context_tui.lab.replay.recording import Recording
-from context_tui.lab.replay.result import Recorded
-from context_tui.lab.replay.walk import baseline
-from context_tui.policies.defect import UNKNOWN_WINDOW
+from context_tui.lab.replay.result import CompactionHandling
+from context_tui.lab.replay.walk import get_baseline
+from context_tui.policies.defect import ASSUMED_WINDOW
 from context_tui.policies.defect_microcompact import CLEARED_TOKENS, DefectMicrocompactParams, is_cleared
 from context_tui.session.context import Context
 from context_tui.session.values import BlockFlag
@@ -32,97 +32,97 @@ from context_tui.tokens.context_index import index_context
 from context_tui.tokens.estimators import bytes4
 
 Ints = NDArray[np.int64]
-MOST_CELLS = 1_000_000
+MAX_TABLE_CELLS = 1_000_000
 """Cells of a table of sums, by turn and minimum; settings with more different minimums are taken in parts."""
-_LATER = 1 << 20
+_MAX_PENDING_PIECES = 1 << 20
 """Pieces with calls over the window that are counted together."""
 
 
-class Outcomes(NamedTuple):
-    """By setting: the totals of a replay, in tokens; blocks that were cleared, and their tokens; and what is ``alike``.
+class SettingOutcomes(NamedTuple):
+    """By setting: the totals of a replay, in tokens; blocks that were cleared, and their tokens; and what is ``fingerprint``.
 
-    Where ``known`` is false the numbers mean nothing. Settings with the same number in ``alike`` clear the same results
+    Where ``is_known`` is false the numbers mean nothing. Settings with the same number in ``fingerprint`` clear the same results
     at the same calls.
     """
 
-    known: NDArray[np.bool_]
+    is_known: NDArray[np.bool_]
     sent: Ints
     peak: Ints
     overflows: Ints
     firings: Ints
     dropped: Ints
     tokens_dropped: Ints
-    alike: NDArray[np.uint64]
+    fingerprint: NDArray[np.uint64]
 
 
-def outcomes(
-    recording: Recording, settings: Sequence[DefectMicrocompactParams], recorded: Recorded = "keep"
-) -> Outcomes:
+def compute_outcomes(
+    recording: Recording, settings: Sequence[DefectMicrocompactParams], recorded: CompactionHandling = "keep"
+) -> SettingOutcomes:
     """What every setting comes to along a recording.
 
     Takes time linear in looks and in settings, and besides in the times that a setting clears.
     """
-    track = _track(recording, recorded)
+    track = _get_track(recording, recorded)
     keep = np.array([each.keep_recent_turns for each in settings], np.int64)
     minimum = np.array([each.min_clear_tokens for each in settings], np.int64)
     ratio = np.array([each.microcompact_ratio for each in settings], np.float64)
     mins = np.unique(minimum)
-    wide = max(MOST_CELLS // (track.turns + 2), 1)
-    found = _empty(len(settings))
+    wide = max(MAX_TABLE_CELLS // (track.max_turns + 2), 1)
+    found = _build_empty_outcomes(len(settings))
     for first in range(0, len(mins), wide):
         part = mins[first : first + wide]
         chosen = np.flatnonzero((minimum >= part[0]) & (minimum <= part[-1]))
-        done = _Run(track, keep[chosen], minimum[chosen], ratio[chosen]).run()
+        done = _KernelRun(track, keep[chosen], minimum[chosen], ratio[chosen]).run()
         for whole, some in zip(found, done, strict=True):
             whole[chosen] = some
     return found
 
 
-def _track(recording: Recording, recorded: Recorded) -> _Track:
-    key = _Track, recorded
+def _get_track(recording: Recording, recorded: CompactionHandling) -> _SweepTrack:
+    key = _SweepTrack, recorded
     if key not in recording.memo:
-        recording.memo[key] = _Track(recording, recorded)
-    found: _Track = recording.memo[key]
+        recording.memo[key] = _SweepTrack(recording, recorded)
+    found: _SweepTrack = recording.memo[key]
     return found
 
 
-def _empty(count: int) -> Outcomes:
+def _build_empty_outcomes(count: int) -> SettingOutcomes:
     sent, peak, overflows, firings, dropped, tokens = (np.zeros(count, np.int64) for _ in range(6))
     alike = np.zeros(count, np.uint64)
-    return Outcomes(np.ones(count, np.bool_), sent, peak, overflows, firings, dropped, tokens, alike)
+    return SettingOutcomes(np.ones(count, np.bool_), sent, peak, overflows, firings, dropped, tokens, alike)
 
 
 class _Segment(NamedTuple):
     """Looks between two events of the recording, from ``begin`` up to ``end``, and the results of its context.
 
-    ``turn`` is how many turns have started before or at each result, ``estimate`` what to add to the sums of
-    messages. ``anew`` says that it is another context than before; ``floor`` the message before which reported sizes
+    ``turn_of_result`` is how many turns have started before or at each result, ``estimate_offset`` what to add to the sums of
+    messages. ``is_reset`` says that it is another context than before; ``floor`` the message before which reported sizes
     are forgotten.
     """
 
     begin: int
     end: int
-    anew: bool
+    is_reset: bool
     floor: int
-    estimate: int
-    turns: Ints
-    block: Ints
-    turn: Ints
+    estimate_offset: int
+    turns_at_checkpoint: Ints
+    result_rows: Ints
+    turn_of_result: Ints
     tokens: Ints
-    whole: Ints
-    image: NDArray[np.bool_]
+    original_tokens: Ints
+    has_image: NDArray[np.bool_]
 
 
-class _Track:
+class _SweepTrack:
     """What the recording has at every look at which defect looks, whatever the setting.
 
     Attributes:
         known: whether its contexts are as recorded, so that sizes can be told.
-        calls: by look, how many calls were made before it; ``was`` by call the tokens of its context, and ``window``.
-        believed: by look, what the runtime believes as long as nothing was cleared; ``reported`` whether that goes by a
-            size that was reported, and ``reply`` the message of the reply that it was reported with, -1 where none was.
+        calls: by look, how many calls were made before it; ``recorded_sizes`` by call the tokens of its context, and ``call_windows``.
+        believed: by look, what the runtime believes as long as nothing was cleared; ``has_report`` whether that goes by a
+            size that was reported, and ``reported_reply`` the message of the reply that it was reported with, -1 where none was.
         windows: by look, the window as defect sees it.
-        weights: those of each class; ``by_call`` and ``by_reply`` the class of the call at a look, and of the reply.
+        weights: those of each class; ``weight_class`` and ``reply_weight_class`` the class of the call at a look, and of the reply.
         turns: the most turns of a context.
         blind: by look, whether a setting that clears there would in the next turn go by another size than the
             recording: by an estimate, until one is reported.
@@ -130,61 +130,64 @@ class _Track:
         salt: by look, an odd number that looks like a random one.
     """
 
-    def __init__(self, recording: Recording, recorded: Recorded) -> None:
+    def __init__(self, recording: Recording, recorded: CompactionHandling) -> None:
         self.recording = recording
-        looks = [message for message, phases in recording.looks if "before_call" in phases]
-        self.looks = np.array(looks, np.int64)
-        self.salt = _mixed(np.arange(len(looks), dtype=np.uint64)) | np.uint64(1)
+        looks = [message for message, phases in recording.checkpoints if "before_call" in phases]
+        self.checkpoints = np.array(looks, np.int64)
+        self.hash_salts = _hash_numbers(np.arange(len(looks), dtype=np.uint64)) | np.uint64(1)
         made = np.array([call.message for call in recording.calls], np.int64)
-        self.calls = np.searchsorted(made, self.looks)
-        self.was = np.array(baseline(recording, recorded).sizes, np.int64)
-        self.window = np.array([each.tokens for each in recording.windows], np.int64)
+        self.calls_before = np.searchsorted(made, self.checkpoints)
+        self.recorded_sizes = np.array(get_baseline(recording, recorded).sizes, np.int64)
+        self.call_windows = np.array([each.tokens for each in recording.windows], np.int64)
         history = History(recording, recorded)
-        sums = np.array(history.sums, np.int64)
-        self.known, self.recorded = True, recorded
-        self.segments = list(self._segments(history))
-        self.turns = max((int(each.turns.max(initial=0)) for each in self.segments), default=0)
-        self._believe(made, sums)
-        self._weigh(made)
-        at = [recording.window_at(look, call) for look, call, _ in self._at()]
-        self.windows = np.array([each.tokens if each.is_known else UNKNOWN_WINDOW for each in at], np.int64)
-        self.blind, self.lowest = np.zeros(len(looks), np.bool_), np.zeros(len(self.was) + 1, np.int64)
+        sums = np.array(history.tokens_before, np.int64)
+        self.is_known, self.recorded = True, recorded
+        self.segments = list(self._iter_segments(history))
+        self.max_turns = max((int(each.turns_at_checkpoint.max(initial=0)) for each in self.segments), default=0)
+        self._compute_believed_sizes(made, sums)
+        self._assign_weight_classes(made)
+        at = [recording.window_at(look, call) for look, call, _ in self._iter_checkpoints()]
+        self.checkpoint_windows = np.array([each.tokens if each.is_known else ASSUMED_WINDOW for each in at], np.int64)
+        self.is_unpredictable, self.lowest_sizes = (
+            np.zeros(len(looks), np.bool_),
+            np.zeros(len(self.recorded_sizes) + 1, np.int64),
+        )
         for each in self.segments:
-            self._foresee(each)
-        self.has_blind = bool(self.blind.any())
+            self._find_unpredictable(each)
+        self.has_unpredictable = bool(self.is_unpredictable.any())
 
-    def _at(self) -> Iterator[tuple[int, int, bool]]:
+    def _iter_checkpoints(self) -> Iterator[tuple[int, int, bool]]:
         calls = self.recording.calls
-        for look, call in zip(self.looks.tolist(), self.calls.tolist(), strict=True):
+        for look, call in zip(self.checkpoints.tolist(), self.calls_before.tolist(), strict=True):
             yield look, call, call < len(calls) and calls[call].message == look
 
-    def _segments(self, history: History) -> Iterator[_Segment]:
-        looks, events, begin = self.looks.tolist(), iter(self.recording.events), 0
+    def _iter_segments(self, history: History) -> Iterator[_Segment]:
+        looks, events, begin = self.checkpoints.tolist(), iter(self.recording.events), 0
         event = next(events, None)
         while begin < len(looks):
             anew = not begin
             while event is not None and event.at <= looks[begin]:
-                history.take(event)
+                history.update(event)
                 anew |= event.order is not None and (self.recorded == "keep" or not event.compaction)
                 event = next(events, None)
-            self.known &= self.recorded == "ignore" or history.more == NOTHING
+            self.is_known &= self.recorded == "ignore" or history.excess == ZERO_AMOUNT
             before = len(history.order)
-            sums_at = history.estimate - history.sums[history.at]
-            end = len(looks) if event is None else int(np.searchsorted(self.looks, event.at))
-            history.grow(looks[end - 1])
-            yield self._segment(history, begin, end, anew, sums_at, before)
+            sums_at = history.estimate - history.tokens_before[history.end_message]
+            end = len(looks) if event is None else int(np.searchsorted(self.checkpoints, event.at))
+            history.append_until(looks[end - 1])
+            yield self._build_segment(history, begin, end, anew, sums_at, before)
             begin = end
 
-    def _segment(self, history: History, begin: int, end: int, anew: bool, sums_at: int, before: int) -> _Segment:
+    def _build_segment(self, history: History, begin: int, end: int, anew: bool, sums_at: int, before: int) -> _Segment:
         order, replaced = tuple(history.order), history.replaced
-        context = Context(self.recording.facts, history.at, order, replacements=dict(replaced))
+        context = Context(self.recording.facts, history.end_message, order, replacements=dict(replaced))
         sums, facts = index_context(context), self.recording.facts
         left = np.array([not is_cleared(context, row) for row in sums.results.block], np.bool_)
         columns = (sums.results.block, sums.results.tokens, sums.results.position)
         block, tokens, at = (np.array(each, np.int64)[left] for each in columns)
         starts = np.array(sums.turn_starts, np.int64)
         appended = np.array(order[before:], np.int64)
-        position = before + np.searchsorted(appended, self.looks[begin:end])
+        position = before + np.searchsorted(appended, self.checkpoints[begin:end])
         rows, flags = block.tolist(), facts.block_flags
         images = [bool(flags[row] & BlockFlag.HAS_IMAGE) and row not in replaced for row in rows]
         return _Segment(
@@ -201,143 +204,177 @@ class _Track:
             np.array(images, np.bool_),
         )
 
-    def _believe(self, made: Ints, sums: Ints) -> None:
-        recorded = np.array([size is not None for size in self.recording.recorded], np.bool_)
+    def _compute_believed_sizes(self, made: Ints, sums: Ints) -> None:
+        recorded = np.array([size is not None for size in self.recording.recorded_sizes], np.bool_)
         last = np.maximum.accumulate(np.where(recorded, np.arange(len(made)), -1)) if len(made) else made
-        self.report = np.where(self.calls > 0, last[self.calls - 1], -1) if len(made) else self.calls
-        self.reply = np.where(self.report >= 0, made[self.report], -1) if len(made) else self.report
-        floor, estimate = np.zeros_like(self.looks), np.zeros_like(self.looks)
+        self.reported_call = (
+            np.where(self.calls_before > 0, last[self.calls_before - 1], -1) if len(made) else self.calls_before
+        )
+        self.reported_reply = (
+            np.where(self.reported_call >= 0, made[self.reported_call], -1) if len(made) else self.reported_call
+        )
+        floor, estimate = np.zeros_like(self.checkpoints), np.zeros_like(self.checkpoints)
         for each in self.segments:
-            floor[each.begin : each.end], estimate[each.begin : each.end] = each.floor, each.estimate
-        self.reported = (self.reply >= floor) & (self.reply >= 0)
-        guess = estimate + sums[self.looks]
-        told = self.was[self.report] + sums[self.looks] - sums[self.reply] if len(made) else guess
-        self.believed = np.where(self.reported, told, guess)
+            floor[each.begin : each.end], estimate[each.begin : each.end] = each.floor, each.estimate_offset
+        self.has_report = (self.reported_reply >= floor) & (self.reported_reply >= 0)
+        guess = estimate + sums[self.checkpoints]
+        told = (
+            self.recorded_sizes[self.reported_call] + sums[self.checkpoints] - sums[self.reported_reply]
+            if len(made)
+            else guess
+        )
+        self.believed_sizes = np.where(self.has_report, told, guess)
 
-    def _foresee(self, segment: _Segment) -> None:
+    def _find_unpredictable(self, segment: _Segment) -> None:
         """What there is to come in a segment."""
         rows = slice(segment.begin, segment.end)
-        last = np.minimum(np.searchsorted(self.reply, self.looks[rows]), segment.end) - 1
-        self.blind[rows] = self.reported[last] & (segment.turns[last - segment.begin] > segment.turns)
-        end = int(self.calls[segment.end]) if segment.end < len(self.looks) else len(self.was)
-        calls = slice(int(self.calls[segment.begin]), end)
-        self.lowest[calls] = np.minimum.accumulate(self.was[calls][::-1])[::-1]
+        last = np.minimum(np.searchsorted(self.reported_reply, self.checkpoints[rows]), segment.end) - 1
+        self.is_unpredictable[rows] = self.has_report[last] & (
+            segment.turns_at_checkpoint[last - segment.begin] > segment.turns_at_checkpoint
+        )
+        end = int(self.calls_before[segment.end]) if segment.end < len(self.checkpoints) else len(self.recorded_sizes)
+        calls = slice(int(self.calls_before[segment.begin]), end)
+        self.lowest_sizes[calls] = np.minimum.accumulate(self.recorded_sizes[calls][::-1])[::-1]
 
-    def _weigh(self, made: Ints) -> None:
+    def _assign_weight_classes(self, made: Ints) -> None:
         recording, classes = self.recording, dict[Any, int]()
         by_call = np.array(
-            [classes.setdefault(recording.weights_at(call.request), len(classes)) for call in recording.calls], np.int64
+            [classes.setdefault(recording.get_weights(call.request), len(classes)) for call in recording.calls],
+            np.int64,
         )
         self.weights = [(each[RESULT], each[IMAGES]) for each in classes]
         if len(made):
-            self.by_call = by_call[np.minimum(self.calls, len(made) - 1)]
-            self.by_reply = np.where(self.reported, by_call[self.report], -1)
+            self.call_weight_class = by_call[np.minimum(self.calls_before, len(made) - 1)]
+            self.reply_weight_class = np.where(self.has_report, by_call[self.reported_call], -1)
         else:
-            self.by_call = self.by_reply = self.calls
+            self.call_weight_class = self.reply_weight_class = self.calls_before
 
 
-class _Sums(NamedTuple):
+class _ResultSums(NamedTuple):
     """Over the results of the turns up to each, larger than each minimum: flat tables, a row for each turn.
 
     The first row is of nothing, the one below it of what stands before the first turn.
     """
 
-    wide: int
+    column_count: int
     results: Ints
     estimate: Ints
-    whole: Ints
-    mark: NDArray[np.uint64]
-    images: Ints
-    imaged: Ints
+    original_tokens: Ints
+    fingerprint: NDArray[np.uint64]
+    image_count: Ints
+    image_tokens: Ints
     has_images: bool
 
 
-class _Run:
+class _KernelRun:
     """One walk along a track with all settings."""
 
-    def __init__(self, track: _Track, keep: Ints, minimum: Ints, ratio: NDArray[np.float64]) -> None:
+    def __init__(self, track: _SweepTrack, keep: Ints, minimum: Ints, ratio: NDArray[np.float64]) -> None:
         self.track, self.keep, self.minimum, self.ratio = track, keep, minimum, ratio
         self.mins, column = np.unique(minimum, return_inverse=True)
         self.cells = len(self.mins) - 1 - column - (keep - 1) * len(self.mins)  # of the sums where no turn has begun
         count = len(keep)
-        self.known = np.full(count, track.known, np.bool_)
-        self.extra, self.peak, self.firings, self.dropped, self.gone = (np.zeros(count, np.int64) for _ in range(5))
-        self.alike = np.zeros(count, np.uint64)
-        self.since = np.zeros(count, np.int64)
+        self.is_known = np.full(count, track.is_known, np.bool_)
+        self.extra, self.peak, self.firings, self.dropped, self.removed_tokens = (
+            np.zeros(count, np.int64) for _ in range(5)
+        )
+        self.fingerprint = np.zeros(count, np.uint64)
+        self.settled_until = np.zeros(count, np.int64)
         # Of the context as it stands: results that were cleared, and what it has more by it.
         self.count, self.estimate, self.whole = (np.zeros(count, np.int64) for _ in range(3))
         self.cell, self.look = (np.full(count, -1, np.int64) for _ in range(2))  # where it last cleared, and its sums
-        self.upto, self.fired = (np.full(count, -1, np.int64) for _ in range(2))  # the turns, and the message of that
+        self.cleared_turns, self.fired_at = (
+            np.full(count, -1, np.int64) for _ in range(2)
+        )  # the turns, and the message of that
         self.more = [np.zeros(count, np.int64) for _ in track.weights]  # tokens of calls, by class of weights
-        self.most = _Most(track.was)
-        self.excess, self.room = _Most(track.was - track.window), _Most(track.window - track.was)
-        self.over = _Over(track.was - track.window, count)
+        self.range_max = _RangeMax(track.recorded_sizes)
+        self.excess, self.room = (
+            _RangeMax(track.recorded_sizes - track.call_windows),
+            _RangeMax(track.call_windows - track.recorded_sizes),
+        )
+        self.overflow_counter = _OverflowCounter(track.recorded_sizes - track.call_windows, count)
 
-    def run(self) -> Outcomes:
+    def run(self) -> SettingOutcomes:
         track = self.track
-        if len(track.was) and track.known:
+        if len(track.recorded_sizes) and track.is_known:
             before: _Segment | None = None
             for segment in track.segments:
-                self._enter(segment, before)
-                self._walk(segment)
-                self._leave()
+                self._enter_segment(segment, before)
+                self._walk_segment(segment)
+                self._leave_segment()
                 before = segment
-            self._count()
-            self._settle_all(len(track.was))
-        sent = int(track.was.sum()) + self.extra
-        return Outcomes(
-            self.known, sent, self.peak, self.over.counted(), self.firings, self.dropped, self.gone, self.alike
+            self._count_cleared()
+            self._settle_all_calls(len(track.recorded_sizes))
+        sent = int(track.recorded_sizes.sum()) + self.extra
+        return SettingOutcomes(
+            self.is_known,
+            sent,
+            self.peak,
+            self.overflow_counter.count_pending(),
+            self.firings,
+            self.dropped,
+            self.removed_tokens,
+            self.fingerprint,
         )
 
-    by_call = 0
+    weight_class = 0
 
-    def _enter(self, segment: _Segment, before: _Segment | None) -> None:
+    def _enter_segment(self, segment: _Segment, before: _Segment | None) -> None:
         """What the recording did to its context between two segments."""
         if before is not None:
             track = self.track
-            self._settle_all(int(track.calls[segment.begin]))
-            self._forget_unknown(segment, before)
-            if segment.anew:
-                self._count()
+            self._settle_all_calls(int(track.calls_before[segment.begin]))
+            self._mark_unknown(segment, before)
+            if segment.is_reset:
+                self._count_cleared()
                 for each in (self.count, self.estimate, self.whole, *self.more):
                     each[:] = 0
-                self.upto[:] = self.fired[:] = -1
-            elif track.reported[segment.begin]:
-                self.known &= self.fired <= track.reply[segment.begin]
+                self.cleared_turns[:] = self.fired_at[:] = -1
+            elif track.has_report[segment.begin]:
+                self.is_known &= self.fired_at <= track.reported_reply[segment.begin]
             for more in self.more:  # calibration may take a size below nothing
-                self.known &= track.lowest[track.calls[segment.begin]] + more >= 0
-        self.sums = _sums(segment, self.mins)
+                self.is_known &= track.lowest_sizes[track.calls_before[segment.begin]] + more >= 0
+        self.sums = _build_result_sums(segment, self.mins)
 
-    def _leave(self) -> None:
+    def _leave_segment(self) -> None:
         """Take from the sums of a segment what is known by the last cell only."""
         cleared = np.flatnonzero(self.cell >= 0)
         cell = self.cell[cleared]
-        self.whole[cleared], self.upto[cleared] = self.sums.whole[cell], cell // self.sums.wide - 1
-        self.fired[cleared] = self.track.looks[self.look[cleared]]
+        self.whole[cleared], self.cleared_turns[cleared] = (
+            self.sums.original_tokens[cell],
+            cell // self.sums.column_count - 1,
+        )
+        self.fired_at[cleared] = self.track.checkpoints[self.look[cleared]]
         self.cell[:] = -1
 
-    def _count(self) -> None:
+    def _count_cleared(self) -> None:
         """Take what was cleared of a context that ends here into the totals."""
         self.dropped += self.count
-        self.gone += self.whole
+        self.removed_tokens += self.whole
 
-    def _forget_unknown(self, segment: _Segment, before: _Segment) -> None:
+    def _mark_unknown(self, segment: _Segment, before: _Segment) -> None:
         """Settings that have cleared what the recording now keeps or clears itself."""
-        same = np.isin(before.block, segment.block, kind="table")
-        if not segment.anew:
-            tokens = dict(zip(segment.block.tolist(), segment.tokens.tolist(), strict=True))
+        same = np.isin(before.result_rows, segment.result_rows, kind="table")
+        if not segment.is_reset:
+            tokens = dict(zip(segment.result_rows.tolist(), segment.tokens.tolist(), strict=True))
             left = [
-                tokens.get(row) == size for row, size in zip(before.block.tolist(), before.tokens.tolist(), strict=True)
+                tokens.get(row) == size
+                for row, size in zip(before.result_rows.tolist(), before.tokens.tolist(), strict=True)
             ]
             same = ~np.array(left, np.bool_)
-        for turn, size in set(zip(before.turn[same].tolist(), before.tokens[same].tolist(), strict=True)):
-            self.known &= ~((self.upto >= turn) & (self.minimum < size))
-        if segment.anew and self.track.reported[segment.begin]:
-            self.known &= self.count == 0
+        for turn, size in set(zip(before.turn_of_result[same].tolist(), before.tokens[same].tolist(), strict=True)):
+            self.is_known &= ~((self.cleared_turns >= turn) & (self.minimum < size))
+        if segment.is_reset and self.track.has_report[segment.begin]:
+            self.is_known &= self.count == 0
 
-    def _walk(self, segment: _Segment) -> None:
+    def _walk_segment(self, segment: _Segment) -> None:
         track, rows = self.track, slice(segment.begin, segment.end)
-        keys = (segment.turns, track.windows[rows], track.by_reply[rows], track.by_call[rows])
+        keys = (
+            segment.turns_at_checkpoint,
+            track.checkpoint_windows[rows],
+            track.reply_weight_class[rows],
+            track.call_weight_class[rows],
+        )
         changes = np.zeros(segment.end - segment.begin, np.bool_)
         for key in keys:
             changes[1:] |= key[1:] != key[:-1]
@@ -346,25 +383,27 @@ class _Run:
         threshold = more = need = np.empty(0, np.int64)
         for first, last in pairwise(ends):
             look = segment.begin + first
-            if track.by_call[look] != self.by_call:
-                self._settle_all(int(track.calls[look]))
-                self.by_call = int(track.by_call[look])
-            way = int(track.windows[look]), int(track.by_reply[look])
+            if track.call_weight_class[look] != self.weight_class:
+                self._settle_all_calls(int(track.calls_before[look]))
+                self.weight_class = int(track.call_weight_class[look])
+            way = int(track.checkpoint_windows[look]), int(track.reply_weight_class[look])
             if way != shown:
                 threshold, shown = (self.ratio * way[0]).astype(np.int64), way
                 more = self.estimate if way[1] < 0 else self.more[way[1]]
                 need = threshold - more  # what the recording must have, by its own belief, for a setting to fire
-            reached = np.maximum.accumulate(track.believed[look : segment.begin + last])
+            reached = np.maximum.accumulate(track.believed_sizes[look : segment.begin + last])
             chosen = (need <= reached[-1]).nonzero()[0]
             if len(chosen):
-                chosen = self._clear(segment, chosen, need, reached, look)
+                chosen = self._clear_results(segment, chosen, need, reached, look)
                 need[chosen] = threshold[chosen] - more[chosen]
 
-    def _clear(self, segment: _Segment, chosen: Ints, need: Ints, reached: Ints, first: int) -> Ints:
+    def _clear_results(self, segment: _Segment, chosen: Ints, need: Ints, reached: Ints, first: int) -> Ints:
         """Clear what can be cleared in a stretch; returns the settings that do."""
         track, sums = self.track, self.sums
-        turns = int(segment.turns[first - segment.begin])
-        cell = np.maximum(turns * sums.wide + self.cells[chosen], 0)  # in the row of nothing if it keeps all turns
+        turns = int(segment.turns_at_checkpoint[first - segment.begin])
+        cell = np.maximum(
+            turns * sums.column_count + self.cells[chosen], 0
+        )  # in the row of nothing if it keeps all turns
         count = sums.results[cell]
         new = (count > self.count[chosen]).nonzero()[0]
         chosen, cell, count = chosen[new], cell[new], count[new]
@@ -373,66 +412,69 @@ class _Run:
         need = need[chosen]
         at_once = need.max() <= reached[0]
         look = np.full(len(chosen), first) if at_once else first + np.searchsorted(reached, need)
-        call = track.calls[look]
-        self._settle(chosen, call, int(track.by_call[first]))
+        call = track.calls_before[look]
+        self._settle_calls(chosen, call, int(track.call_weight_class[first]))
         result = sums.estimate[cell]
         self.firings[chosen] += 1
         self.count[chosen], self.estimate[chosen], self.cell[chosen], self.look[chosen] = count, result, cell, look
         images: Any = 0
         if sums.has_images:
-            result, images = result + sums.imaged[cell], -sums.images[cell]
+            result, images = result + sums.image_tokens[cell], -sums.image_count[cell]
         for more, (by_result, by_image) in zip(self.more, track.weights, strict=True):
             now = np.rint(by_result * result + by_image * images).astype(np.int64)
             more[chosen] = now
-            if track.lowest[track.calls[first]] + now.min() < 0:
-                self.known[chosen] &= track.lowest[call] + now >= 0
-        if track.has_blind:
-            self.known[chosen] &= ~track.blind[look]
-        self.alike[chosen] += sums.mark[cell] * track.salt[look]
+            if track.lowest_sizes[track.calls_before[first]] + now.min() < 0:
+                self.is_known[chosen] &= track.lowest_sizes[call] + now >= 0
+        if track.has_unpredictable:
+            self.is_known[chosen] &= ~track.is_unpredictable[look]
+        self.fingerprint[chosen] += sums.fingerprint[cell] * track.hash_salts[look]
         return chosen
 
-    def _settle_all(self, until: int) -> None:
+    def _settle_all_calls(self, until: int) -> None:
         """Take the calls up to *until* into the totals of all settings."""
-        self._settle(slice(None), np.full(len(self.keep), until), self.by_call)
+        self._settle_calls(slice(None), np.full(len(self.keep), until), self.weight_class)
 
-    def _settle(self, chosen: Ints | slice, until: Ints, by_call: int) -> None:
+    def _settle_calls(self, chosen: Ints | slice, until: Ints, by_call: int) -> None:
         """Take the calls up to *until* into the totals, as the context now stands."""
-        begin = self.since[chosen]
+        begin = self.settled_until[chosen]
         some = (until > begin).nonzero()[0]
         if not len(some):
             return
         if len(some) < len(begin):
             chosen, begin, until = np.arange(len(self.keep))[chosen][some], begin[some], until[some]
-        self._take(chosen, begin, until, by_call)
-        self.since[chosen] = until
+        self._add_calls(chosen, begin, until, by_call)
+        self.settled_until[chosen] = until
 
-    def _take(self, chosen: Ints | slice, begin: Ints, end: Ints, by_call: int) -> None:
+    def _add_calls(self, chosen: Ints | slice, begin: Ints, end: Ints, by_call: int) -> None:
         """Take the calls from *begin* up to *end*, at least one for each setting."""
         more = self.more[by_call][chosen]
         self.extra[chosen] += more * (end - begin)
         if begin[0] == begin[-1] and end[0] == end[-1] and (begin == begin[0]).all() and (end == end[0]).all():
             calls = slice(int(begin[0]), int(end[0]))
-            self.peak[chosen] = np.maximum(self.peak[chosen], self.track.was[calls].max() + more)
-            self.over.add_alike(chosen, calls, -more)
+            self.peak[chosen] = np.maximum(self.peak[chosen], self.track.recorded_sizes[calls].max() + more)
+            self.overflow_counter.add_shared(chosen, calls, -more)
             return
-        self.peak[chosen] = np.maximum(self.peak[chosen], self.most.between(begin, end) + more)
+        self.peak[chosen] = np.maximum(self.peak[chosen], self.range_max.find_max(begin, end) + more)
         if self.excess.largest + more.max() <= 0:
             return
-        over = self.excess.between(begin, end) + more > 0
+        over = self.excess.find_max(begin, end) + more > 0
         chosen = np.arange(len(self.keep))[chosen]
         if over.any():
-            throughout = over & (self.room.between(begin, end) - more < 0)
-            self.over.found[chosen[throughout]] += (end - begin)[throughout]
+            throughout = over & (self.room.find_max(begin, end) - more < 0)
+            self.overflow_counter.counts[chosen[throughout]] += (end - begin)[throughout]
             over &= ~throughout
-        self.over.add(chosen[over], begin[over], end[over], -more[over])
+        self.overflow_counter.add(chosen[over], begin[over], end[over], -more[over])
 
 
-def _sums(segment: _Segment, mins: Ints) -> _Sums:
-    wide, tall = len(mins), int(max(segment.turns.max(initial=0), segment.turn.max(initial=0))) + 2
+def _build_result_sums(segment: _Segment, mins: Ints) -> _ResultSums:
+    wide, tall = (
+        len(mins),
+        int(max(segment.turns_at_checkpoint.max(initial=0), segment.turn_of_result.max(initial=0))) + 2,
+    )
     below = wide - np.searchsorted(mins, segment.tokens)  # the columns are those of the largest minimum first
     some = below < wide
-    cell = (segment.turn[some] + 1) * wide + below[some]
-    tokens, image = segment.tokens[some], segment.image[some]
+    cell = (segment.turn_of_result[some] + 1) * wide + below[some]
+    tokens, image = segment.tokens[some], segment.has_image[some]
 
     def table(values: Any, kind: Any = np.int64) -> Any:
         found = np.zeros(tall * wide, kind)
@@ -442,19 +484,19 @@ def _sums(segment: _Segment, mins: Ints) -> _Sums:
         return found
 
     results, sizes, has_images = table(1), table(tokens), bool(image.any())
-    return _Sums(
+    return _ResultSums(
         wide,
         results,
         CLEARED_TOKENS * results - sizes,
-        sizes if segment.whole is segment.tokens else table(segment.whole[some]),
-        table(_mixed(segment.block[some].astype(np.uint64)), np.uint64),
+        sizes if segment.original_tokens is segment.tokens else table(segment.original_tokens[some]),
+        table(_hash_numbers(segment.result_rows[some].astype(np.uint64)), np.uint64),
         table(image.astype(np.int64)) if has_images else results,
         table(np.where(image, tokens, 0)) if has_images else results,
         has_images,
     )
 
 
-def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _hash_numbers(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Numbers that look like random ones (splitmix64)."""
     with np.errstate(over="ignore"):
         found = numbers + np.uint64(0x9E3779B97F4A7C15)
@@ -463,7 +505,7 @@ def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
         return found ^ (found >> np.uint64(31))
 
 
-class _Most:
+class _RangeMax:
     """The largest of numbers between two places, for many pairs of places at once (a sparse table)."""
 
     def __init__(self, numbers: Ints) -> None:
@@ -474,7 +516,7 @@ class _Most:
             np.maximum(levels[-1][:-half], levels[-1][half:], out=last[:-half])
             levels.append(last)
         self._table, self._numbers = np.concatenate(levels), numbers
-        self._falls = np.cumsum(np.diff(numbers, prepend=numbers[:1]) < 0)
+        self._decreases = np.cumsum(np.diff(numbers, prepend=numbers[:1]) < 0)
         self.largest = int(numbers.max(initial=0))
         # By length, where in the table the first and the last numbers of a stretch are: past its begin, and its end.
         self._first, self._last = np.zeros(count + 1, np.int64), np.full(count + 1, -1)
@@ -482,10 +524,10 @@ class _Most:
             self._first[1 << level :] = level * count
             self._last[1 << level :] = level * count - (1 << level)
 
-    def between(self, begin: Ints, end: Ints) -> Ints:
+    def find_max(self, begin: Ints, end: Ints) -> Ints:
         """The largest from *begin* up to *end*, which are at least one apart."""
         # Contexts mostly grow, and then the last number is the largest.
-        if len(begin) and self._falls[begin.min()] == self._falls[end.max() - 1]:
+        if len(begin) and self._decreases[begin.min()] == self._decreases[end.max() - 1]:
             last: Ints = self._numbers[end - 1]
             return last
         length = end - begin
@@ -493,36 +535,36 @@ class _Most:
         return found
 
 
-class _Over:
+class _OverflowCounter:
     """By setting, how many numbers in stretches of a list are larger than a limit (a merge sort tree)."""
 
     def __init__(self, numbers: Ints, count: int) -> None:
-        self.found = np.zeros(count, np.int64)
-        self._numbers, self._asked, self._size = numbers, list[tuple[Ints, Ints, Ints, Ints]](), 0
+        self.counts = np.zeros(count, np.int64)
+        self._numbers, self._pending, self._pending_size = numbers, list[tuple[Ints, Ints, Ints, Ints]](), 0
 
     def add(self, chosen: Ints, begin: Ints, end: Ints, limit: Ints) -> None:
         """Count the numbers from *begin* up to *end* that are larger than *limit*, for each of these settings."""
         if len(chosen):
-            self._asked.append((chosen, begin, end, limit))
-            self._size += len(chosen)
-            if self._size > _LATER:
-                self.counted()
+            self._pending.append((chosen, begin, end, limit))
+            self._pending_size += len(chosen)
+            if self._pending_size > _MAX_PENDING_PIECES:
+                self.count_pending()
 
-    def add_alike(self, chosen: Ints | slice, places: slice, limit: Ints) -> None:
+    def add_shared(self, chosen: Ints | slice, places: slice, limit: Ints) -> None:
         """The same for one stretch."""
         numbers = np.sort(self._numbers[places])
         if numbers[-1] > limit.min():
-            self.found[chosen] += len(numbers) - np.searchsorted(numbers, limit, side="right")
+            self.counts[chosen] += len(numbers) - np.searchsorted(numbers, limit, side="right")
 
-    def counted(self) -> Ints:
+    def count_pending(self) -> Ints:
         """What was counted so far."""
-        if self._asked:
-            chosen, begin, end, limit = (np.concatenate(each) for each in zip(*self._asked, strict=True))
-            self._asked, self._size = [], 0
-            np.add.at(self.found, chosen, self._count(begin, end, limit))
-        return self.found
+        if self._pending:
+            chosen, begin, end, limit = (np.concatenate(each) for each in zip(*self._pending, strict=True))
+            self._pending, self._pending_size = [], 0
+            np.add.at(self.counts, chosen, self._count_larger(begin, end, limit))
+        return self.counts
 
-    def _count(self, begin: Ints, end: Ints, limit: Ints) -> Ints:
+    def _count_larger(self, begin: Ints, end: Ints, limit: Ints) -> Ints:
         found = np.zeros(len(begin), np.int64)
         length = 1 << max(len(self._numbers) - 1, 0).bit_length()
         low = int(self._numbers.min())

@@ -8,27 +8,27 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import cast
 
-from context_tui.lab.price.cache import Reuse
-from context_tui.lab.price.priced import price
-from context_tui.lab.regret.cases import regret
-from context_tui.lab.regret.index import index_of
-from context_tui.lab.replay.result import Recorded, Replay, Totals
-from context_tui.lab.replay.walk import SUMMARY_DELAY, baseline, replay_with
+from context_tui.lab.price.cache import CacheReuse
+from context_tui.lab.price.priced import price_replay
+from context_tui.lab.regret.cases import compute_regret
+from context_tui.lab.regret.index import build_use_index
+from context_tui.lab.replay.result import CompactionHandling, Replay, ReplayTotals
+from context_tui.lab.replay.walk import DEFAULT_SUMMARY_DELAY, get_baseline, replay_recording
 from context_tui.lab.study import Lab
-from context_tui.lab.sweep.rows import Cost, Lost, Row
-from context_tui.lab.sweep.settings import Setting
-from context_tui.lab.sweep.trails import Trails
+from context_tui.lab.sweep.rows import SettingCost, SettingDrops, SweepRow
+from context_tui.lab.sweep.settings import SweepSetting
+from context_tui.lab.sweep.trails import DecisionTrails
 from context_tui.policies.base import Policy
 from context_tui.policies.defect_microcompact import DefectMicrocompact, DefectMicrocompactParams
 from context_tui.session.session import Session
 from context_tui.tokens.estimators import bytes4
 
-MANY = 16
+MIN_VECTORIZED_SETTINGS = 16
 """Settings of one policy from which on they are taken together, where that can be done."""
 
 
 @dataclass(frozen=True)
-class How:
+class SweepOptions:
     """How all settings of a sweep are replayed (:func:`context_tui.lab.replay.walk.replay`) and priced.
 
     ``shares_prefix`` says that a summarizer is sent the calls' own beginning, which it reads from the prompt cache;
@@ -36,36 +36,36 @@ class How:
     was used later, and prices.
     """
 
-    recorded: Recorded = "keep"
+    recorded: CompactionHandling = "keep"
     summary_tokens: int | None = None
-    delay: int = SUMMARY_DELAY
+    delay: int = DEFAULT_SUMMARY_DELAY
     window: int | None = None
     shares_prefix: bool = False
     quick: bool = False
-    reuse: Reuse = "breakpoints"
+    reuse: CacheReuse = "breakpoints"
 
 
-class Measured:
+class SessionSweep:
     """A session to measure settings on, with what all of them share."""
 
-    def __init__(self, session: Session, name: str, how: How) -> None:
-        self.name, self.how = name, how
+    def __init__(self, session: Session, name: str, options: SweepOptions) -> None:
+        self.name, self.options = name, options
         self.project = session.info.cwd or posixpath.dirname(session.info.path)
-        self.lab = Lab(session.with_window(how.window) if how.window is not None else session)
+        self.lab = Lab(session.with_window(options.window) if options.window is not None else session)
         self.recording = self.lab.recording
-        self.trails = Trails[Row]()
+        self.decision_trails = DecisionTrails[SweepRow]()
 
-    def prepare(self, checkpoint: Callable[[], object] = lambda: None) -> None:
+    def build_use_index(self, checkpoint: Callable[[], object] = lambda: None) -> None:
         """Read what regret is found by, which takes longest of what settings share. It would be read when needed."""
-        if not self.how.quick and "uses" not in vars(self.lab):
-            self.lab.uses = index_of(self.recording, checkpoint)
+        if not self.options.quick and "uses" not in vars(self.lab):
+            self.lab.uses = build_use_index(self.recording, checkpoint)
 
-    def replayed(
-        self, setting: Setting, policy: Policy | None = None, checkpoint: Callable[[], object] = lambda: None
-    ) -> Row:
+    def replay_setting(
+        self, setting: SweepSetting, policy: Policy | None = None, checkpoint: Callable[[], object] = lambda: None
+    ) -> SweepRow:
         """What a setting comes to along the session; *policy* stands for its own."""
-        how = self.how
-        made = replay_with(
+        how = self.options
+        made = replay_recording(
             self.recording,
             policy or setting.policy,
             setting.params,
@@ -74,65 +74,78 @@ class Measured:
             delay=how.delay,
             checkpoint=checkpoint,
         )
-        return self.row(setting, len(made.firings), made.totals, sum(made.baseline), self._lost(made), self._cost(made))
+        return self.build_row(
+            setting,
+            len(made.firings),
+            made.totals,
+            sum(made.baseline),
+            self._measure_drops(made),
+            self._compute_cost(made),
+        )
 
-    def by_trail(self, setting: Setting, checkpoint: Callable[[], object] = lambda: None) -> Row:
+    def replay_or_reuse(self, setting: SweepSetting, checkpoint: Callable[[], object] = lambda: None) -> SweepRow:
         """The same, or what another setting that does the same came to."""
-        replay = partial(self.replayed, setting, checkpoint=checkpoint)
-        return self.trails.of(setting.policy, setting.params, replay).of(setting)
+        replay = partial(self.replay_setting, setting, checkpoint=checkpoint)
+        return self.decision_trails.replay_or_reuse(setting.policy, setting.params, replay).copy_for(setting)
 
-    def row(
-        self, setting: Setting, firings: int, totals: Totals, without: int, lost: Lost, cost: Cost | None = None
-    ) -> Row:
+    def build_row(
+        self,
+        setting: SweepSetting,
+        firings: int,
+        totals: ReplayTotals,
+        baseline_tokens: int,
+        drops: SettingDrops,
+        cost: SettingCost | None = None,
+    ) -> SweepRow:
         """A row."""
-        return Row(
+        return SweepRow(
             self.name,
             self.project,
             setting.name,
             setting.policy.name,
-            setting.values,
+            setting.param_values,
             len(self.recording.calls),
             firings,
             totals.sent,
             totals.saved,
             totals.peak,
             totals.overflows,
-            without,
-            lost,
+            baseline_tokens,
+            drops,
             cost,
         )
 
     @cached_property
-    def baseline(self) -> list[int]:
+    def baseline_sizes(self) -> list[int]:
         """By call, tokens without a policy."""
-        return baseline(self.recording, self.how.recorded).sizes
+        return get_baseline(self.recording, self.options.recorded).sizes
 
-    def _lost(self, made: Replay) -> Lost:
+    def _measure_drops(self, made: Replay) -> SettingDrops:
         """What it dropped, and what of that was used later."""
-        if not self.how.quick:
-            found = regret(made, self.lab.uses)
+        if not self.options.quick:
+            found = compute_regret(made, self.lab.uses)
             tiers = {str(tier): count for tier, count in found.by_tier.items()}
-            return Lost(found.dropped, found.tokens_dropped, found.used_later, found.tokens_used_later, tiers)
+            return SettingDrops(found.dropped, found.tokens_dropped, found.used_later, found.tokens_used_later, tiers)
         facts = self.lab.session.facts
-        return Lost(len(made.gone), sum(bytes4(facts, row) for row in made.gone))
+        return SettingDrops(len(made.removed_by_policy), sum(bytes4(facts, row) for row in made.removed_by_policy))
 
-    def _cost(self, made: Replay) -> Cost | None:
+    def _compute_cost(self, made: Replay) -> SettingCost | None:
         """What it costs at cache prices."""
-        if self.how.quick:
+        if self.options.quick:
             return None
-        how = self.how
-        found = price(made, recorded=self.lab.calls, shares_prefix=how.shares_prefix, reuse=how.reuse)
-        return Cost(found.cost, found.baseline_cost, found.table.unit)
+        how = self.options
+        found = price_replay(made, recorded=self.lab.recorded_calls, shares_prefix=how.shares_prefix, reuse=how.reuse)
+        return SettingCost(found.cost, found.baseline_cost, found.rate_table.unit)
 
 
-def measured(
+def sweep_session(
     session: Session,
-    settings: Sequence[Setting],
-    how: How | None = None,
+    settings: Sequence[SweepSetting],
+    options: SweepOptions | None = None,
     *,
     name: str | None = None,
     checkpoint: Callable[[], object] = lambda: None,
-) -> Iterator[Row]:
+) -> Iterator[SweepRow]:
     """Every setting on one session, in any order.
 
     Args:
@@ -143,44 +156,54 @@ def measured(
         PlanError: a policy cannot be replayed.
     """
     info = session.info
-    there = Measured(session, name or (f"{info.path}#{info.id}" if info.id else info.path), how or How())
-    yield from rows_of(there, settings, checkpoint)
+    there = SessionSweep(
+        session, name or (f"{info.path}#{info.id}" if info.id else info.path), options or SweepOptions()
+    )
+    yield from sweep_settings(there, settings, checkpoint)
 
 
-def rows_of(
-    there: Measured, settings: Sequence[Setting], checkpoint: Callable[[], object] = lambda: None
-) -> Iterator[Row]:
+def sweep_settings(
+    session_sweep: SessionSweep, settings: Sequence[SweepSetting], checkpoint: Callable[[], object] = lambda: None
+) -> Iterator[SweepRow]:
     """The same on a session of which something may have been measured before."""
-    there.prepare(checkpoint)
+    session_sweep.build_use_index(checkpoint)
     micro = [each for each in settings if isinstance(each.policy, DefectMicrocompact)]
-    micro = micro if len(micro) >= MANY else []
+    micro = micro if len(micro) >= MIN_VECTORIZED_SETTINGS else []
     together = {each.name for each in micro}
     rest = [each for each in settings if each.name not in together]
     if micro:
-        yield from _vectorised(there, micro, rest, checkpoint)
+        yield from _sweep_vectorized(session_sweep, micro, rest, checkpoint)
     for setting in rest:
         checkpoint()
-        yield there.by_trail(setting, checkpoint)
+        yield session_sweep.replay_or_reuse(setting, checkpoint)
 
 
-def _vectorised(
-    there: Measured, micro: Sequence[Setting], rest: list[Setting], checkpoint: Callable[[], object]
-) -> Iterator[Row]:
+def _sweep_vectorized(
+    session_sweep: SessionSweep,
+    microcompact_settings: Sequence[SweepSetting],
+    remaining: list[SweepSetting],
+    checkpoint: Callable[[], object],
+) -> Iterator[SweepRow]:
     """The rows of settings of defect-microcompact; those that cannot be told together are added to *rest*."""
-    from context_tui.lab.sweep.kernel import outcomes  # numpy takes longer to import than a few replays
+    from context_tui.lab.sweep.kernel import compute_outcomes  # numpy takes longer to import than a few replays
 
-    params = [cast(DefectMicrocompactParams, each.params) for each in micro]
-    found, without = outcomes(there.recording, params, there.how.recorded), sum(there.baseline)
-    made: dict[int, Row] = {}
+    params = [cast(DefectMicrocompactParams, each.params) for each in microcompact_settings]
+    found, without = (
+        compute_outcomes(session_sweep.recording, params, session_sweep.options.recorded),
+        sum(session_sweep.baseline_sizes),
+    )
+    made: dict[int, SweepRow] = {}
     rows = zip(*(each.tolist() for each in found), strict=True)
-    for setting, (known, sent, peak, overflows, firings, dropped, tokens, alike) in zip(micro, rows, strict=True):
+    for setting, (known, sent, peak, overflows, firings, dropped, tokens, alike) in zip(
+        microcompact_settings, rows, strict=True
+    ):
         if not known:
-            rest.append(setting)
-        elif there.how.quick:
-            totals = Totals(sent, without - sent, peak, overflows)
-            yield there.row(setting, firings, totals, without, Lost(dropped, tokens))
+            remaining.append(setting)
+        elif session_sweep.options.quick:
+            totals = ReplayTotals(sent, without - sent, peak, overflows)
+            yield session_sweep.build_row(setting, firings, totals, without, SettingDrops(dropped, tokens))
         else:
             if alike not in made:
                 checkpoint()
-                made[alike] = there.replayed(setting, checkpoint=checkpoint)
-            yield made[alike].of(setting)
+                made[alike] = session_sweep.replay_setting(setting, checkpoint=checkpoint)
+            yield made[alike].copy_for(setting)

@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from context_tui.lab.sweep.frontier import Point, Standing, standing
-from context_tui.lab.sweep.measure import How, measured
-from context_tui.lab.sweep.rows import Cost, Lost, Measure, Row, row_report
-from context_tui.lab.sweep.settings import Setting, grid, together
-from context_tui.policies.registry import policy_named
+from context_tui.lab.sweep.frontier import Dominance, ParetoPoint, compute_dominance
+from context_tui.lab.sweep.measure import SweepOptions, sweep_session
+from context_tui.lab.sweep.rows import SavingUnit, SettingCost, SettingDrops, SweepRow, build_row_report
+from context_tui.lab.sweep.settings import SweepSetting, build_grid, merge_grids
+from context_tui.policies.registry import find_policy
 from context_tui.session.session import Session
 
 
-class Unread(NamedTuple):
+class UnreadSession(NamedTuple):
     """A session that is not in a sweep, and why."""
 
     session: str
@@ -24,10 +24,10 @@ class Unread(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Whole:
+class Totals:
     """A setting over several sessions: sums, but for ``peak``, which is the largest; tokens.
 
-    ``cost`` is that of the ``priced`` sessions whose prices are in the unit of the sweep; None where there are none.
+    ``cost`` is that of the ``priced_sessions`` sessions whose prices are in the unit of the sweep; None where there are none.
     """
 
     setting: str
@@ -38,9 +38,9 @@ class Whole:
     peak: int
     overflows: int
     without: int
-    lost: Lost
-    cost: Cost | None
-    priced: int
+    drops: SettingDrops
+    cost: SettingCost | None
+    priced_sessions: int
 
 
 @dataclass(frozen=True)
@@ -55,68 +55,74 @@ class Sweep:
         by: what saving is counted in.
     """
 
-    settings: Sequence[Setting]
-    rows: Sequence[Row]
-    unread: Sequence[Unread] = ()
+    settings: Sequence[SweepSetting]
+    rows: Sequence[SweepRow]
+    unread: Sequence[UnreadSession] = ()
     current: str = ""
-    by: Measure = "tokens"
+    saving_unit: SavingUnit = "tokens"
 
     @cached_property
-    def by_session(self) -> Mapping[str, list[Row]]:
+    def rows_by_session(self) -> Mapping[str, list[SweepRow]]:
         """The rows of each session."""
-        return _grouped(self.rows, lambda row: row.session)
+        return _group_rows(self.rows, lambda row: row.session)
 
     @cached_property
-    def whole(self) -> Mapping[str, Whole]:
+    def totals(self) -> Mapping[str, Totals]:
         """Every setting over all sessions."""
-        by_setting = _grouped(self.rows, lambda row: row.setting)
-        return {name: whole(rows, self.unit) for name, rows in by_setting.items()}
+        by_setting = _group_rows(self.rows, lambda row: row.setting)
+        return {name: compute_totals(rows, self.cost_unit) for name, rows in by_setting.items()}
 
     @cached_property
-    def unit(self) -> str:
+    def cost_unit(self) -> str:
         """The unit in which most sessions are priced; empty where none is. Costs in another one cannot be added."""
         units = Counter(row.cost.unit for row in self.rows if row.cost is not None)
         return max(units, key=lambda unit: units[unit], default="")
 
     @cached_property
-    def standing(self) -> Standing:
+    def dominance(self) -> Dominance:
         """How the settings stand to each other over all sessions."""
-        return self._standing(self.rows)
+        return self._compute_dominance(self.rows)
 
     @cached_property
-    def projects(self) -> Mapping[str, Standing]:
+    def dominance_by_project(self) -> Mapping[str, Dominance]:
         """The same in each project."""
-        return {name: self._standing(rows) for name, rows in sorted(_grouped(self.rows, lambda r: r.project).items())}
+        return {
+            name: self._compute_dominance(rows)
+            for name, rows in sorted(_group_rows(self.rows, lambda r: r.project).items())
+        }
 
     @cached_property
-    def told(self) -> list[Row]:
+    def sorted_rows(self) -> list[SweepRow]:
         """The rows in the order of sessions and settings, with which other setting beats each on its session."""
         order = {each.name: number for number, each in enumerate(self.settings)}
-        found = list[Row]()
-        for _, rows in sorted(self.by_session.items()):
-            beaten = self._standing(rows).dominated_by
+        found = list[SweepRow]()
+        for _, rows in sorted(self.rows_by_session.items()):
+            beaten = self._compute_dominance(rows).dominated_by
             rows = sorted(rows, key=lambda row: order.get(row.setting, len(order)))
             found += [replace(row, dominated_by=beaten.get(row.setting)) for row in rows]
         return found
 
-    def _standing(self, rows: Iterable[Row]) -> Standing:
-        if self.by == "money":
-            rows = [row for row in rows if row.cost is not None and row.cost.unit == self.unit]
-        points = {name: _point(each, self.by) for name, each in _grouped(rows, lambda row: row.setting).items()}
-        return standing(points, self.current)
+    def _compute_dominance(self, rows: Iterable[SweepRow]) -> Dominance:
+        if self.saving_unit == "money":
+            rows = [row for row in rows if row.cost is not None and row.cost.unit == self.cost_unit]
+        points = {
+            name: _sum_points(each, self.saving_unit)
+            for name, each in _group_rows(rows, lambda row: row.setting).items()
+        }
+        return compute_dominance(points, self.current)
 
 
 def sweep(
     sessions: Iterable[Session],
     policies: Mapping[str, Mapping[str, Any]],
     *,
-    how: How | None = None,
-    by: Measure = "tokens",
+    how: SweepOptions | None = None,
+    by: SavingUnit = "tokens",
     checkpoint: Callable[[], object] = lambda: None,
 ) -> Sweep:
     """Every combination of the values of parameters, of each policy by its name, along every session.
 
-    The values of a parameter are a list, or a text such as ``1..8`` (:func:`context_tui.lab.sweep.settings.grid`). The
+    The values of a parameter are a list, or a text such as ``1..8`` (:func:`context_tui.lab.sweep.settings.build_grid`). The
     defaults of each policy are always among the settings, and those of the first one are the current ones.
 
     Raises:
@@ -124,34 +130,34 @@ def sweep(
     """
     grids = []
     for name, values in policies.items():
-        policy = policy_named(name)
-        texts = [f"{key}={_text(each)}" for key, each in values.items()]
-        grids += [grid(policy), grid(policy, texts)]
-    settings = together(grids)
-    rows = [row for session in sessions for row in measured(session, settings, how, checkpoint=checkpoint)]
-    return Sweep(settings, rows, current=settings[0].name, by=by)
+        policy = find_policy(name)
+        texts = [f"{key}={_format_values(each)}" for key, each in values.items()]
+        grids += [build_grid(policy), build_grid(policy, texts)]
+    settings = merge_grids(grids)
+    rows = [row for session in sessions for row in sweep_session(session, settings, how, checkpoint=checkpoint)]
+    return Sweep(settings, rows, current=settings[0].name, saving_unit=by)
 
 
-def _text(values: Any) -> str:
+def _format_values(values: Any) -> str:
     return ",".join(map(str, values)) if isinstance(values, list | tuple | range) else str(values)
 
 
-def _grouped(rows: Iterable[Row], key: Callable[[Row], str]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
+def _group_rows(rows: Iterable[SweepRow], key: Callable[[SweepRow], str]) -> dict[str, list[SweepRow]]:
+    found: dict[str, list[SweepRow]] = {}
     for row in rows:
         found.setdefault(key(row), []).append(row)
     return found
 
 
-def _point(rows: Iterable[Row], by: Measure) -> Point:
-    points = [row.point(by) for row in rows]
-    return Point(sum(each.saved for each in points), sum(each.regret for each in points))
+def _sum_points(rows: Iterable[SweepRow], saving_unit: SavingUnit) -> ParetoPoint:
+    points = [row.compute_point(saving_unit) for row in rows]
+    return ParetoPoint(sum(each.saved for each in points), sum(each.regret for each in points))
 
 
-def whole(rows: Sequence[Row], unit: str) -> Whole:
+def compute_totals(rows: Sequence[SweepRow], unit: str) -> Totals:
     """One setting over several sessions, with the cost of those that are priced in *unit*."""
     costs = [row.cost for row in rows if row.cost is not None and row.cost.unit == unit]
-    return Whole(
+    return Totals(
         rows[0].setting,
         len(rows),
         sum(row.firings for row in rows),
@@ -160,42 +166,42 @@ def whole(rows: Sequence[Row], unit: str) -> Whole:
         max(row.peak for row in rows),
         sum(row.overflows for row in rows),
         sum(row.without for row in rows),
-        _lost([row.lost for row in rows]),
-        Cost(sum(each.cost for each in costs), sum(each.without for each in costs), unit) if costs else None,
+        _sum_drops([row.drops for row in rows]),
+        SettingCost(sum(each.cost for each in costs), sum(each.without for each in costs), unit) if costs else None,
         len(costs),
     )
 
 
-def _lost(each: Sequence[Lost]) -> Lost:
+def _sum_drops(each: Sequence[SettingDrops]) -> SettingDrops:
     dropped, tokens = sum(lost.dropped for lost in each), sum(lost.tokens_dropped for lost in each)
     if any(lost.tokens_used_later is None for lost in each):
-        return Lost(dropped, tokens)
+        return SettingDrops(dropped, tokens)
     tiers: dict[str, int] = {}
     for lost in each:
         for tier, count in (lost.by_tier or {}).items():
             tiers[tier] = tiers.get(tier, 0) + count
     used = sum(lost.used_later or 0 for lost in each)
-    return Lost(dropped, tokens, used, sum(lost.tokens_used_later or 0 for lost in each), tiers)
+    return SettingDrops(dropped, tokens, used, sum(lost.tokens_used_later or 0 for lost in each), tiers)
 
 
-def sweep_report(found: Sweep) -> dict[str, Any]:
+def build_sweep_report(sweep: Sweep) -> dict[str, Any]:
     """A sweep as JSON-ready data (schema ``context-tui.sweep/1``)."""
     return {
         "schema": "context-tui.sweep/1",
-        "by": found.by,
-        "current": found.current,
+        "by": sweep.saving_unit,
+        "current": sweep.current,
         "settings": [
             {
                 "setting": each.name,
                 "policy": each.policy.name,
-                "params": each.values,
-                **(_whole_report(found.whole[each.name]) if each.name in found.whole else {}),
-                "dominated_by": found.standing.dominated_by.get(each.name),
+                "params": each.param_values,
+                **(_build_totals_report(sweep.totals[each.name]) if each.name in sweep.totals else {}),
+                "dominated_by": sweep.dominance.dominated_by.get(each.name),
             }
-            for each in found.settings
+            for each in sweep.settings
         ],
-        "frontier": list(found.standing.frontier),
-        "best": found.standing.best,
+        "frontier": list(sweep.dominance.frontier),
+        "best": sweep.dominance.best,
         "projects": [
             {
                 "project": name,
@@ -203,24 +209,24 @@ def sweep_report(found: Sweep) -> dict[str, Any]:
                 "best": each.best,
                 "dominated_by": dict(each.dominated_by),
             }
-            for name, each in found.projects.items()
+            for name, each in sweep.dominance_by_project.items()
         ],
-        "rows": [row_report(row) for row in found.told],
-        "unread": [each._asdict() for each in found.unread],
+        "rows": [build_row_report(row) for row in sweep.sorted_rows],
+        "unread": [each._asdict() for each in sweep.unread],
     }
 
 
-def _whole_report(each: Whole) -> dict[str, Any]:
+def _build_totals_report(totals: Totals) -> dict[str, Any]:
     return {
-        "sessions": each.sessions,
-        "firings": each.firings,
+        "sessions": totals.sessions,
+        "firings": totals.firings,
         "totals": {
-            "sent": each.sent,
-            "saved": each.saved,
-            "peak": each.peak,
-            "overflows": each.overflows,
-            "without": each.without,
-            "cost": None if each.cost is None else {**vars(each.cost), "sessions": each.priced},
+            "sent": totals.sent,
+            "saved": totals.saved,
+            "peak": totals.peak,
+            "overflows": totals.overflows,
+            "without": totals.without,
+            "cost": None if totals.cost is None else {**vars(totals.cost), "sessions": totals.priced_sessions},
         },
-        "regret": {**vars(each.lost)},
+        "regret": {**vars(totals.drops)},
     }

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from context_tui.lab.sweep.frontier import Point
-from context_tui.lab.sweep.settings import Setting
+from context_tui.lab.sweep.frontier import ParetoPoint
+from context_tui.lab.sweep.settings import SweepSetting
 
-Measure = Literal["tokens", "money"]
+SavingUnit = Literal["tokens", "money"]
 """What saving is counted in."""
 
 
 @dataclass(frozen=True)
-class Cost:
+class SettingCost:
     """What the prompts and summarizers of a setting cost, ``without`` any policy, and in what unit."""
 
     cost: float
@@ -23,7 +23,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Lost:
+class SettingDrops:
     """What a setting took out of the context, and what of it the recorded run used later.
 
     ``dropped`` are blocks and ``tokens_dropped`` their estimated tokens (``bytes/4``). The rest is None where it was
@@ -38,7 +38,7 @@ class Lost:
 
 
 @dataclass(frozen=True)
-class Row:
+class SweepRow:
     """A setting on a session. All sizes are tokens.
 
     Attributes:
@@ -64,22 +64,22 @@ class Row:
     peak: int
     overflows: int
     without: int
-    lost: Lost
-    cost: Cost | None = None
+    drops: SettingDrops
+    cost: SettingCost | None = None
     dominated_by: str | None = None
 
-    def of(self, setting: Setting) -> Row:
+    def copy_for(self, setting: SweepSetting) -> SweepRow:
         """The same for another setting that does the same."""
-        return replace(self, setting=setting.name, policy=setting.policy.name, params=setting.values)
+        return replace(self, setting=setting.name, policy=setting.policy.name, params=setting.param_values)
 
-    def point(self, by: Measure) -> Point:
+    def compute_point(self, saving_unit: SavingUnit) -> ParetoPoint:
         """Saving against regret: tokens that were used later, or where that was not looked for, all dropped ones."""
-        used = self.lost.tokens_used_later
-        saved = self.saved if by == "tokens" else self.cost.without - self.cost.cost if self.cost else 0.0
-        return Point(saved, self.lost.tokens_dropped if used is None else used)
+        used = self.drops.tokens_used_later
+        saved = self.saved if saving_unit == "tokens" else self.cost.without - self.cost.cost if self.cost else 0.0
+        return ParetoPoint(saved, self.drops.tokens_dropped if used is None else used)
 
 
-def row_report(row: Row) -> dict[str, Any]:
+def build_row_report(row: SweepRow) -> dict[str, Any]:
     """A row as JSON-ready data (schema ``context-tui.sweep/1``)."""
     return {
         "session": row.session,
@@ -97,31 +97,31 @@ def row_report(row: Row) -> dict[str, Any]:
             "without": row.without,
             "cost": None if row.cost is None else {**vars(row.cost)},
         },
-        "regret": {**vars(row.lost)},
+        "regret": {**vars(row.drops)},
         "dominated_by": row.dominated_by,
     }
 
 
-def row_of(report: Mapping[str, Any]) -> Row:
-    """The row of what :func:`row_report` made.
+def parse_row_report(report: Mapping[str, Any]) -> SweepRow:
+    """The row of what :func:`build_row_report` made.
 
     Raises:
         KeyError, TypeError, ValueError: it is no such thing.
     """
     totals = dict(report["totals"])
     cost = totals.pop("cost")
-    return Row(
+    return SweepRow(
         **{key: report[key] for key in ("session", "project", "setting", "policy", "params", "calls", "firings")},
         **totals,
-        lost=Lost(**report["regret"]),
-        cost=None if cost is None else Cost(**cost),
+        drops=SettingDrops(**report["regret"]),
+        cost=None if cost is None else SettingCost(**cost),
         dominated_by=report["dominated_by"],
     )
 
 
-def flat(row: Row) -> dict[str, Any]:
+def flatten_row(row: SweepRow) -> dict[str, Any]:
     """A row as columns of a table: texts and numbers only; those of the parameters are ``params.NAME``."""
-    report = row_report(row)
+    report = build_row_report(row)
     totals, regret = report.pop("totals"), report.pop("regret")
     cost, tiers = totals.pop("cost") or {}, regret.pop("by_tier") or {}
     params = report.pop("params")
@@ -131,9 +131,9 @@ def flat(row: Row) -> dict[str, Any]:
         **{f"cost.{name}": cost.get(name) for name in ("cost", "without", "unit")},
         **{f"regret.{name}": value for name, value in regret.items()},
         **{f"regret.{name}": value for name, value in tiers.items()},
-        **{f"params.{name}": value if _plain(value) else str(value) for name, value in params.items()},
+        **{f"params.{name}": value if _is_scalar(value) else str(value) for name, value in params.items()},
     }
 
 
-def _plain(value: object) -> bool:
+def _is_scalar(value: object) -> bool:
     return value is None or isinstance(value, str | int | float | bool)

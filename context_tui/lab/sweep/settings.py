@@ -8,81 +8,88 @@ from math import prod
 from typing import Any, NamedTuple
 
 from context_tui.errors import PlanError
-from context_tui.lab.replay.words import changed
+from context_tui.lab.replay.words import find_changed_params
 from context_tui.policies.base import Params, Policy
-from context_tui.policies.parameters import assignments, pairs, parameters_of, params_for, values_in
+from context_tui.policies.parameters import (
+    build_params,
+    format_assignments,
+    list_parameters,
+    parse_assignments,
+    parse_values,
+)
 
-MOST_SETTINGS = 20_000
+MAX_SETTINGS = 20_000
 """Settings that a sweep may have in all."""
 
 
-class Setting(NamedTuple):
+class SweepSetting(NamedTuple):
     """A policy with all its parameters; ``name`` says those that are not its defaults, as they are typed."""
 
     policy: Policy
     params: Params
     name: str
-    default: bool
+    is_default: bool
 
     @property
-    def values(self) -> dict[str, Any]:
+    def param_values(self) -> dict[str, Any]:
         """The parameters, JSON-ready."""
         return self.params.model_dump(mode="json")
 
 
-def setting(policy: Policy, params: Params) -> Setting:
+def build_setting(policy: Policy, params: Params) -> SweepSetting:
     """The setting of these parameters."""
-    values = changed(params)
-    return Setting(policy, params, " ".join([policy.name, *assignments(values)]), not values)
+    values = find_changed_params(params)
+    return SweepSetting(policy, params, " ".join([policy.name, *format_assignments(values)]), not values)
 
 
-def values_of(policy: Policy, texts: Sequence[str]) -> dict[str, list[Any]]:
+def parse_grid_values(policy: Policy, texts: Sequence[str]) -> dict[str, list[Any]]:
     """The values that ``KEY=VALUES`` texts name, by parameter; those of a list are one.
 
     Raises:
         PlanError: a text has no value, or a value is not allowed. A name may be unknown.
     """
-    given = pairs(texts)
+    given = parse_assignments(texts)
     own = {name: text for name, text in given.items() if "." not in name}
-    listed = {each.name: each for each in parameters_of(policy)}
+    listed = {each.name: each for each in list_parameters(policy)}
     lists = {name: text for name, text in own.items() if name in listed and listed[name].kind == "list"}
-    known = {each.name: each for each in parameters_of(policy, params_for(policy, lists))}
+    known = {each.name: each for each in list_parameters(policy, build_params(policy, lists))}
     return {
-        name: values_in(known[name], text) if name in known and known[name].kind in ("number", "switch") else [text]
+        name: parse_values(known[name], text) if name in known and known[name].kind in ("number", "switch") else [text]
         for name, text in given.items()
     }
 
 
-def grid(policy: Policy, texts: Sequence[str] = ()) -> list[Setting]:
+def build_grid(policy: Policy, texts: Sequence[str] = ()) -> list[SweepSetting]:
     """Every combination of the values that ``KEY=VALUES`` texts name, the last one changing fastest.
 
     Values are ``1..8``, ``1..8:2`` with a step, ``a,b,c``, or one value
-    (:func:`context_tui.policies.parameters.values_in`); lists of names are one value.
+    (:func:`context_tui.policies.parameters.parse_values`); lists of names are one value.
 
     Raises:
-        PlanError: a name is unknown, a value is not allowed, or there are more than :data:`MOST_SETTINGS` settings.
+        PlanError: a name is unknown, a value is not allowed, or there are more than :data:`MAX_SETTINGS` settings.
     """
-    values = values_of(policy, texts)
+    values = parse_grid_values(policy, texts)
     count = prod(map(len, values.values()))
-    if count > MOST_SETTINGS:
+    if count > MAX_SETTINGS:
         by = " × ".join(f"{len(each):,}" for each in values.values())
         raise PlanError(
-            f"{policy.name}: {by} are {count:,} settings, at most {MOST_SETTINGS:,} are allowed; give fewer values"
+            f"{policy.name}: {by} are {count:,} settings, at most {MAX_SETTINGS:,} are allowed; give fewer values"
         )
     return [
-        setting(policy, params_for(policy, dict(zip(values, each, strict=True)))) for each in product(*values.values())
+        build_setting(policy, build_params(policy, dict(zip(values, each, strict=True))))
+        for each in product(*values.values())
     ]
 
 
-def together(grids: Iterable[Sequence[Setting]]) -> list[Setting]:
+def merge_grids(grids: Iterable[Sequence[SweepSetting]]) -> list[SweepSetting]:
     """The settings of several grids, each once, in their order.
 
     Raises:
-        PlanError: there are none, or more than :data:`MOST_SETTINGS`.
+        PlanError: there are none, or more than :data:`MAX_SETTINGS`.
     """
     found = {each.name: each for settings in grids for each in settings}
     if not found:
         raise PlanError("no policy is named; give one with -P")
-    if len(found) > MOST_SETTINGS:
-        raise PlanError(f"{len(found):,} settings, at most {MOST_SETTINGS:,} are allowed; give fewer values")
+    if len(found) > MAX_SETTINGS:
+        raise PlanError(f"{len(found):,} settings, at most {MAX_SETTINGS:,} are allowed; give fewer values")
     return list(found.values())

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from context_tui.policies.base import param
 from context_tui.policies.parts.part import Part
-from context_tui.policies.parts.selecting import Of
+from context_tui.policies.parts.selecting import BodyKind
 
 Role = Literal["user", "assistant"]
 
@@ -22,7 +22,7 @@ class Clear(Part):
 
     prefix: ClassVar[str] = "clear"
 
-    of: Of = "results"
+    of: BodyKind = "results"
     marker: str = "[cleared]"
     inputs: bool = param(False, "empty the inputs of the calls whose results are cleared too", "")
 

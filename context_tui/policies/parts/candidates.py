@@ -15,7 +15,7 @@ from context_tui.session.values import Kind
 from context_tui.tokens.context_index import ContextIndex, index_context
 
 
-class Blocks(Protocol):
+class BlockColumns(Protocol):
     """The blocks of a kind in prompt order, those that went too: parallel columns of positions and rows."""
 
     @property
@@ -27,37 +27,37 @@ class Blocks(Protocol):
         """The row of each one."""
 
 
-_RESULT = int(Kind.TOOL_RESULT)
+_TOOL_RESULT = int(Kind.TOOL_RESULT)
 
 
-class _Blocks(NamedTuple):
+class _BlockColumns(NamedTuple):
     position: list[int]
     block: list[int]
 
 
-Choose = Callable[[range], list[int]]
+BlockFilter = Callable[[range], list[int]]
 """Which of some consecutive numbers are kept, ascending."""
 
 
-class _Kept:
-    """Chosen numbers of blocks, ascending; ``known`` blocks were looked at, and so many changed stretches."""
+class _CachedSelection:
+    """Chosen numbers of blocks, ascending; ``block_count`` blocks were looked at, and so many changed stretches."""
 
     def __init__(self) -> None:
         self.numbers: list[int] = []
-        self.known, self.spans = 0, 0
+        self.block_count, self.range_count = 0, 0
 
-    def look(self, numbers: range, choose: Choose) -> None:
+    def update(self, numbers: range, choose: BlockFilter) -> None:
         """Look at some, for the first time or again."""
         found = self.numbers
         found[bisect_left(found, numbers.start) : bisect_left(found, numbers.stop)] = choose(numbers)
 
 
-def blocks_of_kind(context: Context, kind: Kind) -> Blocks:
+def find_blocks_of_kind(context: Context, kind: Kind) -> BlockColumns:
     """The blocks of a kind."""
     sums = index_context(context)
-    if kind == _RESULT:
+    if kind == _TOOL_RESULT:
         return sums.results
-    found, known = sums.memo.get(kind, (_Blocks([], []), 0))
+    found, known = sums.memo.get(kind, (_BlockColumns([], []), 0))
     if known < len(context):
         facts, order = context.facts, context.order
         for position in range(known, len(context)):
@@ -65,13 +65,13 @@ def blocks_of_kind(context: Context, kind: Kind) -> Blocks:
             found.block.extend(rows)
             found.position.extend([position] * len(rows))
         sums.memo[kind] = found, len(context)
-    kept: Blocks = found
+    kept: BlockColumns = found
     return kept
 
 
-def rows_of_calls(context: Context) -> dict[int, list[int]]:
+def find_call_rows(context: Context) -> dict[int, list[int]]:
     """Rows of the blocks that make each call."""
-    sums, blocks = index_context(context), blocks_of_kind(context, Kind.TOOL_USE)
+    sums, blocks = index_context(context), find_blocks_of_kind(context, Kind.TOOL_USE)
     found, known = sums.memo.get("calls", (dict[int, list[int]](), 0))
     for row in blocks.block[known:]:
         found.setdefault(context.facts.call[row], []).append(row)
@@ -80,26 +80,26 @@ def rows_of_calls(context: Context) -> dict[int, list[int]]:
     return kept
 
 
-def kept_numbers(sums: ContextIndex, key: Hashable, blocks: Blocks, choose: Choose) -> list[int]:
+def select_block_numbers(sums: ContextIndex, key: Hashable, blocks: BlockColumns, choose: BlockFilter) -> list[int]:
     """The numbers of blocks that *choose* keeps, which *key* stands for; it is asked only of what is new or changed.
 
     What it says of a block may depend on the block, and on what stands in its place, and on nothing else.
     """
-    kept: _Kept | None = sums.memo.get(key)
+    kept: _CachedSelection | None = sums.memo.get(key)
     if kept is None:
-        kept = sums.memo[key] = _Kept()
-    known, length, spans = kept.known, len(blocks.block), len(sums.changed_ranges)
-    if kept.spans < spans:
-        for first, last in sums.changed_ranges[kept.spans :]:
+        kept = sums.memo[key] = _CachedSelection()
+    known, length, spans = kept.block_count, len(blocks.block), len(sums.changed_ranges)
+    if kept.range_count < spans:
+        for first, last in sums.changed_ranges[kept.range_count :]:
             begin = bisect_left(blocks.position, first, hi=known)
-            kept.look(range(begin, bisect_right(blocks.position, last, hi=known)), choose)
-        kept.spans = spans
+            kept.update(range(begin, bisect_right(blocks.position, last, hi=known)), choose)
+        kept.range_count = spans
     if known < length:
-        kept.look(range(known, length), choose)
-        kept.known = length
+        kept.update(range(known, length), choose)
+        kept.block_count = length
     return kept.numbers
 
 
-def between(numbers: list[int], first: int, end: int) -> list[int]:
+def slice_between(numbers: list[int], first: int, end: int) -> list[int]:
     """Those of ascending numbers from *first* on and below *end*."""
     return numbers[bisect_left(numbers, first) : bisect_left(numbers, end)]

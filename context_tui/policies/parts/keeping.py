@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
-from context_tui.compaction.verdicts import Code
+from context_tui.compaction.verdicts import VerdictCode
 from context_tui.policies.base import param
 from context_tui.policies.parts.part import Part
 from context_tui.session.blocks import BYTES_PER_TOKEN
@@ -16,28 +16,28 @@ from context_tui.session.context import Context
 from context_tui.tokens.context_index import index_context
 
 
-class Protected(NamedTuple):
+class ProtectedEnd(NamedTuple):
     """A part of the end that is kept: from which position on, and why, a sentence with a number in it."""
 
     start: int
-    code: Code
-    sentence: str
+    code: VerdictCode
+    template: str
     number: float
 
     @property
-    def words(self) -> str:
+    def explanation(self) -> str:
         """Why, in words."""
-        return self.sentence.format(self.number)
+        return self.template.format(self.number)
 
 
-class Limits(NamedTuple):
+class SizeLimits(NamedTuple):
     """What is known of the moment, in tokens: the window and whether it is a known one, and the limit of the trigger
     (the window where it has none); and how the rule counts: bytes for a token, and tokens more for each message.
     """
 
     window: int
-    trigger: int
-    known: bool = True
+    trigger_limit: int
+    is_window_known: bool = True
     bytes_per_token: float = BYTES_PER_TOKEN
     per_message: int = 0
 
@@ -72,7 +72,7 @@ class Keep(Part):
     at_most: int | None = param(None, "tokens kept at the end at most", "tokens", 0, 10_000_000, of_window=True)
     crossing: bool = False
     unknown_window: int | None = Field(default=None, ge=0, le=100_000)
-    results: int | None = param(None, "newest tool results that are kept", "results", 0, 100_000)
+    has_results: int | None = param(None, "newest tool results that are kept", "results", 0, 100_000)
     result_tokens: int | None = param(
         None, "tokens of the newest tool results that are kept", "tokens", 0, 10_000_000, of_window=True
     )
@@ -83,64 +83,66 @@ class Keep(Part):
     )
     user_messages: int | None = param(None, "newest typed messages that are kept", "messages", 0, 1_000)
 
-    def typed(self) -> bool:
+    def keeps_typed_messages(self) -> bool:
         """Whether what was typed is kept where all else goes."""
         return self.user_tokens is not None or self.user_messages is not None
 
-    def ends(self, context: Context, limits: Limits) -> list[Protected]:
+    def find_protected_ends(self, context: Context, limits: SizeLimits) -> list[ProtectedEnd]:
         """The parts of the end that are kept."""
         sums, length = index_context(context), len(context)
-        found: list[Protected] = []
+        found: list[ProtectedEnd] = []
         if self.turns is not None:
             starts, turns = sums.turn_starts, self.turns
             start = starts[-turns] if turns <= len(starts) else 0
-            found.append(Protected(start, Code.RECENT_TURN, "within the last {:,} turns", turns))
+            found.append(ProtectedEnd(start, VerdictCode.RECENT_TURN, "within the last {:,} turns", turns))
         if self.messages is not None:
             start = max(length - self.messages, 0)
-            found.append(Protected(start, Code.RECENT_MESSAGE, "within the last {:,} messages", self.messages))
+            found.append(
+                ProtectedEnd(start, VerdictCode.RECENT_MESSAGE, "within the last {:,} messages", self.messages)
+            )
         if self.share_of_messages is not None and length >= self.from_messages:
             share = self.share_of_messages
             start = length - ceil(length * share)
-            found.append(Protected(start, Code.RECENT_MESSAGE, "within the last {:.0%} of messages", share))
+            found.append(ProtectedEnd(start, VerdictCode.RECENT_MESSAGE, "within the last {:.0%} of messages", share))
         if self.share_of_context is not None:
             share = self.share_of_context
             start = bisect_left(sums.prefix, sums.total * (1 - share) - 1e-6)
-            found.append(Protected(start, Code.TAIL, "within the last {:.0%} of the tokens", share))
-        if self.share is not None and self.unknown_window is not None and not limits.known:
+            found.append(ProtectedEnd(start, VerdictCode.TAIL, "within the last {:.0%} of the tokens", share))
+        if self.share is not None and self.unknown_window is not None and not limits.is_window_known:
             start = max(length - self.unknown_window, 0)
             last = "within the last {:,} messages, as the window is unknown"
-            found.append(Protected(start, Code.RECENT_MESSAGE, last, self.unknown_window))
-        elif (budget := self.budget(limits)) is not None:
-            start = self._fitting(sums.prefix, budget, limits)
-            found.append(Protected(start, Code.TAIL, "in the tail of about {:,} tokens", budget))
+            found.append(ProtectedEnd(start, VerdictCode.RECENT_MESSAGE, last, self.unknown_window))
+        elif (budget := self.compute_tail_budget(limits)) is not None:
+            start = self._find_tail_start(sums.prefix, budget, limits)
+            found.append(ProtectedEnd(start, VerdictCode.TAIL, "in the tail of about {:,} tokens", budget))
         return found
 
-    def budget(self, limits: Limits) -> int | None:
+    def compute_tail_budget(self, limits: SizeLimits) -> int | None:
         """Tokens that the end may have; None where it goes by something else."""
         if self.tokens is not None:
             return self.tokens
         if self.share is None and self.share_of_trigger is None:
             return None
         of_window = None if self.share is None else int(self.share * limits.window)
-        budget = of_window if of_window is not None else int((self.share_of_trigger or 0.0) * limits.trigger)
+        budget = of_window if of_window is not None else int((self.share_of_trigger or 0.0) * limits.trigger_limit)
         budget = max(budget, self.at_least or 0)
         return budget if self.at_most is None else min(budget, self.at_most)
 
-    def _fitting(self, prefix: list[int], budget: int, limits: Limits) -> int:
+    def _find_tail_start(self, prefix: list[int], budget: int, limits: SizeLimits) -> int:
         """The position from which on there are at most *budget* tokens; with ``crossing`` at least so many."""
         length, share = len(prefix) - 1, BYTES_PER_TOKEN / limits.bytes_per_token
 
-        def before(at: int) -> int:
+        def count_tail_tokens(at: int) -> int:
             """Tokens of the tail from *at* on, negative so that they ascend."""
             return -ceil((prefix[-1] - prefix[at]) * share + (length - at) * limits.per_message)
 
         if self.crossing:
-            return max(bisect_right(range(length + 1), -budget, key=before) - 1, 0)
-        return bisect_left(range(length + 1), -budget, key=before)
+            return max(bisect_right(range(length + 1), -budget, key=count_tail_tokens) - 1, 0)
+        return bisect_left(range(length + 1), -budget, key=count_tail_tokens)
 
-    def start(self, context: Context, limits: Limits) -> int:
+    def find_protected_start(self, context: Context, limits: SizeLimits) -> int:
         """The first position of what is kept at the end; the context's length where nothing is."""
         start = len(context)
-        for each in self.ends(context, limits):
+        for each in self.find_protected_ends(context, limits):
             start = min(start, each.start)
         return start

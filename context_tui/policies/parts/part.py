@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, get_args
 from pydantic import BaseModel, ConfigDict
 from pydantic.fields import FieldInfo
 
-Path = tuple[str | int, ...]
+SettingPath = tuple[str | int, ...]
 """Where a value stands in a part: keys, and numbers of elements of a list of parts."""
 
 
@@ -24,29 +24,29 @@ class Part(BaseModel):
     prefix: ClassVar[str] = ""
 
 
-class Setting(NamedTuple):
+class RuleSetting(NamedTuple):
     """A value of a rule that can be set: the parameter's name, where the value stands, and what it may be."""
 
     name: str
-    path: Path
+    path: SettingPath
     field: FieldInfo
     value: Any
 
 
-def settings_of(part: Part, path: Path = ()) -> Iterator[Setting]:
+def iterate_settings(part: Part, path: SettingPath = ()) -> Iterator[RuleSetting]:
     """The values that are set in a part and the parts within it, in the order of their fields."""
     for key, field in type(part).model_fields.items():
         value = getattr(part, key)
         if isinstance(value, Part):
-            yield from settings_of(value, (*path, key))
+            yield from iterate_settings(value, (*path, key))
         elif isinstance(value, tuple) and value and isinstance(value[0], Part):
             for number, each in enumerate(value):
-                yield from settings_of(each, (*path, key, number))
+                yield from iterate_settings(each, (*path, key, number))
         elif key in part.model_fields_set and isinstance(field.json_schema_extra, dict):
-            yield Setting("_".join(filter(None, (part.prefix, key))), (*path, key), field, value)
+            yield RuleSetting("_".join(filter(None, (part.prefix, key))), (*path, key), field, value)
 
 
-def field_of(setting: Setting) -> tuple[Any, FieldInfo]:
+def build_parameter_field(setting: RuleSetting) -> tuple[Any, FieldInfo]:
     """Type and field of the parameter that a value becomes; a value that is set cannot be taken away."""
     field = copy(setting.field)
     field.default = setting.value
@@ -55,10 +55,10 @@ def field_of(setting: Setting) -> tuple[Any, FieldInfo]:
     return (kinds[0] if optional else field.annotation), field
 
 
-def with_values(part: Part, values: Mapping[Path, Any]) -> Part:
+def replace_values(part: Part, values: Mapping[SettingPath, Any]) -> Part:
     """The part with other values at these places, which are valid already."""
     update: dict[str, Any] = {}
-    inner: dict[str, dict[Path, Any]] = {}
+    inner: dict[str, dict[SettingPath, Any]] = {}
     for (key, *rest), value in values.items():
         if rest:
             inner.setdefault(str(key), {})[tuple(rest)] = value
@@ -66,12 +66,12 @@ def with_values(part: Part, values: Mapping[Path, Any]) -> Part:
             update[str(key)] = value
     for key, below in inner.items():
         now = getattr(part, key)
-        update[key] = with_values(now, below) if isinstance(now, Part) else _elements(now, below)
+        update[key] = replace_values(now, below) if isinstance(now, Part) else _replace_elements(now, below)
     return part.model_copy(update=update)
 
 
-def _elements(parts: tuple[Part, ...], values: Mapping[Path, Any]) -> tuple[Part, ...]:
-    of_each: dict[int | str, dict[Path, Any]] = {}
+def _replace_elements(parts: tuple[Part, ...], values: Mapping[SettingPath, Any]) -> tuple[Part, ...]:
+    of_each: dict[int | str, dict[SettingPath, Any]] = {}
     for (number, *rest), value in values.items():
         of_each.setdefault(number, {})[tuple(rest)] = value
-    return tuple(with_values(part, of_each.get(number, {})) for number, part in enumerate(parts))
+    return tuple(replace_values(part, of_each.get(number, {})) for number, part in enumerate(parts))

@@ -14,10 +14,10 @@ from context_tui.policies.parts.cutting import Cut, Head
 from context_tui.policies.parts.keeping import Keep
 from context_tui.policies.parts.part import Part
 from context_tui.policies.parts.selecting import Select
-from context_tui.policies.parts.triggers import Size, When
+from context_tui.policies.parts.triggers import Size, TriggerCondition
 
 ACTIONS = ("clear", "truncate", "drop", "summarise")
-_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
+_NAME_PATTERN = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
 Phase = Literal["before_call", "after_tools", "user_turn"]
 
 
@@ -25,7 +25,7 @@ class Rule(Part):
     """A trigger and one action, with what it is done to and what is left alone."""
 
     name: str = Field(default="", max_length=40)
-    trigger: When
+    trigger: TriggerCondition
     size: Size = Size()
     keep: Keep = Keep()
     select: Select = Select()
@@ -38,7 +38,7 @@ class Rule(Part):
     summarise: Summarise | None = None
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Rule:
+    def _validate_combination(self) -> Rule:
         actions = [name for name in ACTIONS if getattr(self, name) is not None]
         if len(actions) != 1:
             raise ValueError(f"needs one action: {', '.join(ACTIONS)}")
@@ -46,9 +46,9 @@ class Rule(Part):
         for name in ("head", "cut") if of_bodies else ("select",):
             if name in self.model_fields_set:
                 raise ValueError(f"{name} means nothing to {actions[0]}")
-        if of_bodies and self.keep.typed():
+        if of_bodies and self.keep.keeps_typed_messages():
             raise ValueError(f"keep.user_tokens and keep.user_messages mean nothing to {actions[0]}")
-        if not of_bodies and (self.keep.results is not None or self.keep.result_tokens is not None):
+        if not of_bodies and (self.keep.has_results is not None or self.keep.result_tokens is not None):
             raise ValueError(f"keep.results and keep.result_tokens mean nothing to {actions[0]}")
         return self
 
@@ -58,32 +58,32 @@ class Rule(Part):
         return next(name for name in ACTIONS if getattr(self, name) is not None)
 
     @property
-    def by_turns(self) -> bool:
+    def depends_on_turns_only(self) -> bool:
         """Whether what it can change grows with a new turn only: what is kept goes by turns, and it clears or truncates
         what is older.
         """
         keep, counted = self.keep.model_fields_set, {"turns", "first", "result_tokens", "every", "count"}
         counted |= {"results"} if self.keep.count == "eligible" else set()
-        return not self.shortens and "turns" in keep and keep <= counted and self.select.older_than is None
+        return not self.removes_messages and "turns" in keep and keep <= counted and self.select.older_than is None
 
     @property
-    def shortens(self) -> bool:
+    def removes_messages(self) -> bool:
         """Whether messages go, so that nothing runs after it."""
         return self.drop is not None or self.summarise is not None
 
 
-class Borrowed(Part):
+class PolicyRule(Part):
     """A rule that is a policy there is already, with other defaults for some of its parameters."""
 
     policy: str
     params: dict[str, Any] = {}
 
 
-def _kind(value: Any) -> str:
-    return "policy" if isinstance(value, Borrowed) or (isinstance(value, Mapping) and "policy" in value) else "parts"
+def _find_rule_tag(value: Any) -> str:
+    return "policy" if isinstance(value, PolicyRule) or (isinstance(value, Mapping) and "policy" in value) else "parts"
 
 
-class Spec(Part):
+class PolicySpec(Part):
     """A policy: its name, one line about it, and its rules.
 
     Without rules it does nothing. ``phases`` say when its runtime looks, ``source`` and ``version`` where its rules are
@@ -98,19 +98,20 @@ class Spec(Part):
     version: str = ""
     limits: tuple[str, ...] = ()
     rules: tuple[
-        Annotated[Annotated[Rule, Tag("parts")] | Annotated[Borrowed, Tag("policy")], Discriminator(_kind)], ...
+        Annotated[Annotated[Rule, Tag("parts")] | Annotated[PolicyRule, Tag("policy")], Discriminator(_find_rule_tag)],
+        ...,
     ] = Field(default=(), max_length=8)
 
     @field_validator("name")
     @classmethod
-    def _named(cls, name: str) -> str:
-        if not _NAME.fullmatch(name):
+    def _validate_name(cls, name: str) -> str:
+        if not _NAME_PATTERN.fullmatch(name):
             raise ValueError("must be 1 to 40 lower-case letters, digits, points, dashes or underscores")
         return name
 
     @model_validator(mode="after")
-    def _ordered(self) -> Spec:
+    def _validate_order(self) -> PolicySpec:
         for rule in self.rules[:-1]:
-            if isinstance(rule, Rule) and rule.shortens:
+            if isinstance(rule, Rule) and rule.removes_messages:
                 raise ValueError(f"nothing runs after a rule that says {rule.action}; put it last")
         return self

@@ -33,46 +33,46 @@ class Size(Part):
     bytes_per_token: float = Field(default=4.0, ge=0.5, le=100)
     per_message: int = Field(default=0, ge=0, le=1_000)
 
-    def of(self, state: RuntimeState) -> Belief:
+    def compute_belief(self, state: RuntimeState) -> Belief:
         """The size at a moment, and by what it is known."""
-        recorded = state.recorded
+        recorded = state.recorded_usage
         if self.count == "uncached":
-            return Belief(state.input_tokens, "recorded input tokens of the last reply")
+            return Belief(state.reported_input_tokens, "recorded input tokens of the last reply")
         if self.count == "recorded":
             if recorded is None:
-                return Belief(self._estimate(state), "estimated: nothing is recorded in this context")
+                return Belief(self._estimate_context(state), "estimated: nothing is recorded in this context")
             if self.output:
-                reply = recorded.output if recorded.output_trusted else self._scaled(state.reply)
+                reply = recorded.output if recorded.output_trusted else self._scale_tokens(state.reply_tokens)
                 return Belief(recorded.context + reply, "recorded, with the last reply")
             return Belief(recorded.context, "last recorded")
-        if self.count == "recorded+new" and recorded is not None and not state.rewritten:
-            new, reply = state.believed - recorded.context, 0
+        if self.count == "recorded+new" and recorded is not None and not state.context_rewritten:
+            new, reply = state.believed_tokens - recorded.context, 0
             if self.output and recorded.output_trusted:
-                new, reply = new - state.reply, recorded.output
-            again = state.reasoning if self.reasoning else 0
+                new, reply = new - state.reply_tokens, recorded.output
+            again = state.reasoning_tokens if self.reasoning else 0
             source = "last recorded + reasoning of ended turns + estimate" if again else "last recorded + estimate"
-            return Belief(recorded.context + reply + again + self._scaled(new), f"{source} since then")
+            return Belief(recorded.context + reply + again + self._scale_tokens(new), f"{source} since then")
         if self.count == "estimate":
-            return Belief(self._estimate(state), "estimated, as its runtime does")
+            return Belief(self._estimate_context(state), "estimated, as its runtime does")
         gone = "what was recorded is forgotten when something is cleared"
         return Belief(
-            self._estimate(state), f"estimated: {gone if recorded else 'nothing is recorded in this context'}"
+            self._estimate_context(state), f"estimated: {gone if recorded else 'nothing is recorded in this context'}"
         )
 
-    def _estimate(self, state: RuntimeState) -> int:
-        return self._scaled(state.estimated) + state.messages * self.per_message
+    def _estimate_context(self, state: RuntimeState) -> int:
+        return self._scale_tokens(state.estimated_tokens) + state.message_count * self.per_message
 
-    def _scaled(self, tokens: int) -> int:
+    def _scale_tokens(self, tokens: int) -> int:
         """Tokens by ``bytes/4`` as this estimator has them."""
         if self.bytes_per_token == BYTES_PER_TOKEN:
             return tokens
         return int(tokens * BYTES_PER_TOKEN / self.bytes_per_token)
 
 
-_ALWAYS = Trigger(True, "it runs each time", source="the rule")
+_ALWAYS_FIRES = Trigger(True, "it runs each time", source="the rule")
 
 
-class When(Part):
+class TriggerCondition(Part):
     """A condition: one of the limits, or ``any`` or ``all`` of several conditions.
 
     ``share`` is of the context window (with ``whole_window`` of the model's, where a recording tells only the part of
@@ -96,16 +96,16 @@ class When(Part):
     idle_seconds: int | None = param(None, "time since the last reply at which it acts", "seconds", 0, 604_800)
     always: bool = False
     never: bool = False
-    any: tuple[When, ...] = ()
-    all: tuple[When, ...] = ()
+    any: tuple[TriggerCondition, ...] = ()
+    all: tuple[TriggerCondition, ...] = ()
     above: bool = False
     unknown_window: int | None = Field(default=None, ge=1, le=10_000_000)
     min_window: int | None = Field(default=None, ge=1, le=10_000_000)
     whole_percent: bool = False
-    whole_window: bool = False
+    model_window: bool = False
 
     @model_validator(mode="after")
-    def _one(self) -> When:
+    def _validate_single_limit(self) -> TriggerCondition:
         of_window = self.share is not None or self.reserve is not None
         one = ("tokens", "messages", "tool_uses", "idle_seconds", "always", "never", "any", "all")
         values = (getattr(self, name) for name in one)
@@ -116,23 +116,23 @@ class When(Part):
             raise ValueError("at_least and at_most bound a share of the window or what is reserved of it")
         return self
 
-    def window(self, state: RuntimeState) -> int:
+    def compute_window(self, state: RuntimeState) -> int:
         """The context window as the runtime sees it, in tokens."""
         unknown = self.unknown_window
         if unknown is not None and not state.window.is_known:
             return unknown
-        return state.window.model_tokens if self.whole_window else state.window.tokens
+        return state.window.model_tokens if self.model_window else state.window.tokens
 
-    def limit(self, state: RuntimeState) -> int | None:
+    def compute_limit(self, state: RuntimeState) -> int | None:
         """Tokens that the size is held against; the lowest one of several conditions; None where there are none."""
         if self.any or self.all:
-            limits = (when.limit(state) for when in (*self.any, *self.all))
+            limits = (when.compute_limit(state) for when in (*self.any, *self.all))
             return min((limit for limit in limits if limit is not None), default=None)
         if self.tokens is not None:
             return self.tokens or None
         if self.share is None and self.reserve is None:
             return None
-        window = self.window(state)
+        window = self.compute_window(state)
         limit = window if self.share is None else int(self.share * window)
         if self.whole_percent and self.share is not None:
             limit = -(-window * round(self.share * 10_000) // 10_000)
@@ -140,42 +140,46 @@ class When(Part):
         limit = max(limit, self.at_least or 0)
         return limit if self.at_most is None else min(limit, self.at_most)
 
-    def holds(self, size: Size, state: RuntimeState) -> Trigger:
+    def check(self, size: Size, state: RuntimeState) -> Trigger:
         """Whether the condition holds at a moment, and why."""
         if self.any or self.all:
-            return _together([each.holds(size, state) for each in self.any or self.all], bool(self.all))
+            return _combine_conditions([each.check(size, state) for each in self.any or self.all], bool(self.all))
         if self.always:
-            return _ALWAYS
+            return _ALWAYS_FIRES
         if self.never or self.tokens == 0:
             return Trigger(False, "it is off until a limit is set", source="the rule")
         if self.idle_seconds is not None:
-            return self._idle(state, self.idle_seconds)
+            return self._check_idle(state, self.idle_seconds)
         if self.messages is not None:
-            return self._held(state.messages, self.messages, f"{state.messages:,} messages", "messages", "counted")
+            return self._compare(
+                state.message_count, self.messages, f"{state.message_count:,} messages", "messages", "counted"
+            )
         if self.tool_uses is not None:
-            return self._held(state.results, self.tool_uses, f"{state.results:,} tool results", "results", "counted")
-        limit = self.limit(state) or 0
-        if self.min_window is not None and self.window(state) < self.min_window:
+            return self._compare(
+                state.result_count, self.tool_uses, f"{state.result_count:,} tool results", "results", "counted"
+            )
+        limit = self.compute_limit(state) or 0
+        if self.min_window is not None and self.compute_window(state) < self.min_window:
             words = f"the window is smaller than {self.min_window:,}"
             return Trigger(False, words, None, limit, "the window")
-        tokens, source = size.of(state)
+        tokens, source = size.compute_belief(state)
         if tokens is None:
             return Trigger(False, "no recorded usage, which is all that it looks at", None, limit, "unknown")
-        return self._held(tokens, limit, f"thinks it has {tokens:,}", "tokens", source, self._words(state))
+        return self._compare(tokens, limit, f"thinks it has {tokens:,}", "tokens", source, self._explain_limit(state))
 
-    def _held(self, value: int, limit: int, has: str, unit: str, source: str, what: str = "") -> Trigger:
+    def _compare(self, value: int, limit: int, has: str, unit: str, source: str, what: str = "") -> Trigger:
         """A number held against a limit."""
         fires = value > limit if self.above else value >= limit
         says = ("above" if fires else "not above") if self.above else ("at least" if fires else "under")
         reason = f"{has}, {says} {f'{what} = ' if what else ''}{limit:,}"
         return Trigger(fires, reason, value, limit, source, unit=unit)
 
-    def _words(self, state: RuntimeState) -> str:
+    def _explain_limit(self, state: RuntimeState) -> str:
         """Where the limit comes from, in words; empty where it is a number of its own."""
         if self.share is None and self.reserve is None:
             return ""
         guessed = "" if state.window.is_known or self.unknown_window is None else ", assumed as the window is unknown"
-        tokens = self.window(state)
+        tokens = self.compute_window(state)
         window = f"{tokens:,}{guessed}{', the whole window' if tokens > state.window.tokens else ''}"
         words = window if self.share is None else f"{self.share:.0%} of {window}"
         words += f" less {self.reserve:,}" if self.reserve else ""
@@ -183,30 +187,30 @@ class When(Part):
         most = f"at most {self.at_most:,}" if self.at_most is not None and self.at_most < tokens else ""
         return ", ".join(filter(None, (words, least, most)))
 
-    def _idle(self, state: RuntimeState, gap: int) -> Trigger:
-        def told(fires: bool, reason: str, value: int | None, source: str) -> Trigger:
+    def _check_idle(self, state: RuntimeState, gap: int) -> Trigger:
+        def build_trigger(fires: bool, reason: str, value: int | None, source: str) -> Trigger:
             return Trigger(fires, reason, value, gap, source, unit="seconds")
 
         if not state.has_assistant:
-            return told(False, "no assistant message yet", None, "recorded times")
+            return build_trigger(False, "no assistant message yet", None, "recorded times")
         if state.at_end:
-            return told(True, "the end of the recording counts as idle", None, "end of the recording")
+            return build_trigger(True, "the end of the recording counts as idle", None, "end of the recording")
         if state.idle_seconds is None:
-            return told(False, "the idle time is not recorded", None, "unknown")
+            return build_trigger(False, "the idle time is not recorded", None, "unknown")
         idle = int(state.idle_seconds)
         fires = idle > gap if self.above else idle >= gap
-        return told(
+        return build_trigger(
             fires, f"idle {idle:,} s {'has reached' if fires else 'is below'} {gap:,} s", idle, "recorded times"
         )
 
-    def looks_at_size(self) -> bool:
+    def depends_on_size(self) -> bool:
         """Whether it looks at the size of the context at all."""
         if self.any or self.all:
-            return any(each.looks_at_size() for each in (*self.any, *self.all))
+            return any(each.depends_on_size() for each in (*self.any, *self.all))
         return self.share is not None or self.reserve is not None or self.tokens is not None
 
 
-def _together(triggers: list[Trigger], every: bool) -> Trigger:
+def _combine_conditions(triggers: list[Trigger], every: bool) -> Trigger:
     """Several conditions as one: every one has to hold, or any; the numbers are those of one that decides."""
     fires = all(each.fires for each in triggers) if every else any(each.fires for each in triggers)
     decide = [each for each in triggers if each.fires == fires]

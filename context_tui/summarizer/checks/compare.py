@@ -1,6 +1,6 @@
 """Two or more summarizers on the same head of a plan: which of its facts survive in each, also after several rounds.
 
-Nothing is sent before :func:`compare` has told where; ``extract`` never sends anything.
+Nothing is sent before :func:`compare_summarizers` has told where; ``extract`` never sends anything.
 """
 
 from __future__ import annotations
@@ -13,33 +13,33 @@ from itertools import islice
 from math import inf
 from typing import NamedTuple
 
-from context_tui.compaction.apply import apply, order_after
+from context_tui.compaction.apply import apply, iterate_result_entries
 from context_tui.compaction.plan import Insert, Plan
 from context_tui.errors import PlanError, SummarizerError
-from context_tui.lab.price.rates import rates_of
+from context_tui.lab.price.rates import find_rates
 from context_tui.session.facts import Usage
 from context_tui.session.session import Message, Session
 from context_tui.session.values import Kind, MessageFlag, Role
-from context_tui.summarizer.checks.facts import Fact, facts_of, pieces_of
-from context_tui.summarizer.checks.summary_checks import Check, text_of
-from context_tui.summarizer.checks.survival import Survival, Told
+from context_tui.summarizer.checks.facts import Fact, extract_facts, extract_text_pieces
+from context_tui.summarizer.checks.summary_checks import SummaryCheck, collect_text
+from context_tui.summarizer.checks.survival import FactMatcher, FactSurvival
 from context_tui.summarizer.plan_summary import (
     EXTRACT,
-    KINDS,
-    Prepared,
+    SUMMARIZER_KINDS,
+    PreparedSummary,
     Summarizer,
-    choose,
-    notice,
-    prepare,
-    write_blocking,
+    choose_summarizer,
+    format_notice,
+    prepare_summary,
+    write_summary_blocking,
 )
 from context_tui.summarizer.reply import Summary
 from context_tui.tokens.context_index import index_context
 
-_ADDRESS = re.compile(r"@(?=https?://)")
-_SETTING = re.compile(r",(?=[a-z_]+=)")
-_SETTINGS = {"extract": ("bytes",), "model": ("prompt", "max_tokens", "timeout")}
-MOST_ROUNDS = 50
+_URL_SEPARATOR = re.compile(r"@(?=https?://)")
+_SETTING_SEPARATOR = re.compile(r",(?=[a-z_]+=)")
+_SETTING_NAMES = {"extract": ("bytes",), "model": ("prompt", "max_tokens", "timeout")}
+MAX_ROUNDS = 50
 """Most compactions one after another."""
 
 
@@ -67,7 +67,7 @@ class Contender:
     timeout: float | None = None
     extract_bytes: int | None = None
 
-    def summarizer(self, plan: Plan) -> Summarizer:
+    def build_summarizer(self, plan: Plan) -> Summarizer:
         """Who is asked. One model each, without the fallback that a policy may have: else nothing would be compared.
 
         Raises:
@@ -75,37 +75,42 @@ class Contender:
         """
         if self.kind == EXTRACT:
             return Summarizer() if self.extract_bytes is None else Summarizer(extract_bytes=self.extract_bytes)
-        endpoint = choose(plan, self.kind, self.model or None, self.base_url or None).endpoints[0]
+        endpoint = choose_summarizer(plan, self.kind, self.model or None, self.base_url or None).endpoints[0]
         if self.timeout is not None:
             shorter = min(self.timeout, endpoint.read_timeout)
             endpoint = replace(endpoint, total_timeout=self.timeout, read_timeout=shorter)
         return Summarizer(self.kind, (endpoint,))
 
-    def asking(self, plan: Plan, prompt_text: str) -> Plan:
+    def customize_plan(self, plan: Plan, prompt_text: str) -> Plan:
         """The plan with what this one is asked: another prompt, another limit."""
         prompt = plan.prompt
         if prompt is None:
             return plan
         if self.prompt:
-            prompt = replace(prompt, system=prompt_text, sections=(), ask=ask if prompt.history else prompt.ask)
+            prompt = replace(
+                prompt,
+                system=prompt_text,
+                sections=(),
+                build_request=append_summary_request if prompt.sends_messages else prompt.build_request,
+            )
         if self.max_tokens is not None:
             prompt = replace(prompt, max_tokens=self.max_tokens)
         return plan if prompt is plan.prompt else replace(plan, prompt=prompt)
 
 
-def contender(spec: str) -> Contender:
+def parse_contender(spec: str) -> Contender:
     """The summarizer that a text names, as in ``openai:qwen2.5:7b@http://127.0.0.1:8080/v1,prompt=mine.txt``.
 
     Raises:
         PlanError: it cannot be read; the message says what is wrong with it.
     """
-    head, *settings = _SETTING.split(spec)
-    head, _, url = head.partition("@") if not _ADDRESS.search(head) else _at_address(head)
+    head, *settings = _SETTING_SEPARATOR.split(spec)
+    head, _, url = head.partition("@") if not _URL_SEPARATOR.search(head) else _split_at_url(head)
     kind, colon, model = head.partition(":")
     if url and not url.startswith(("http://", "https://")):
         model, url = f"{model}@{url}", ""
-    if kind not in KINDS:
-        raise PlanError(f"unknown summarizer {kind!r}; available: {', '.join(KINDS)}")
+    if kind not in SUMMARIZER_KINDS:
+        raise PlanError(f"unknown summarizer {kind!r}; available: {', '.join(SUMMARIZER_KINDS)}")
     own = kind == EXTRACT
     if own and (model or url):
         raise PlanError(f"{spec!r}: extract asks no model; name one as KIND:MODEL@URL, or leave it out")
@@ -113,16 +118,16 @@ def contender(spec: str) -> Contender:
         raise PlanError(f"{spec!r}: no model after the colon; name one, or leave the colon out")
     found = Contender(spec, kind, model, url)
     for setting in settings:
-        found = _with(found, setting, _SETTINGS["extract" if own else "model"])
+        found = _apply_setting(found, setting, _SETTING_NAMES["extract" if own else "model"])
     return found
 
 
-def _at_address(head: str) -> tuple[str, str, str]:
-    before, after = _ADDRESS.split(head, maxsplit=1)
+def _split_at_url(head: str) -> tuple[str, str, str]:
+    before, after = _URL_SEPARATOR.split(head, maxsplit=1)
     return before, "@", after
 
 
-def _with(given: Contender, setting: str, known: tuple[str, ...]) -> Contender:
+def _apply_setting(given: Contender, setting: str, known: tuple[str, ...]) -> Contender:
     name, _, value = setting.partition("=")
     if name not in known:
         raise PlanError(f"{given.spec!r}: unknown setting {name!r}; available: {', '.join(known)}")
@@ -143,7 +148,7 @@ def _with(given: Contender, setting: str, known: tuple[str, ...]) -> Contender:
     return replace(given, max_tokens=int(number))
 
 
-def ask(head: list[Message], previous: str | None) -> list[Message]:
+def append_summary_request(head: list[Message], previous: str | None) -> list[Message]:
     """The head and one more user message, for a system prompt that says all the rest."""
     text = "Write the summary of the conversation above."
     if previous is not None:
@@ -151,7 +156,7 @@ def ask(head: list[Message], previous: str | None) -> list[Message]:
     return [*head, {"role": "user", "content": [{"type": "text", "text": text}]}]
 
 
-class Cost(NamedTuple):
+class SummaryCost(NamedTuple):
     """What a summary cost in US dollars, by the list price of its model, told by ``source`` on ``date`` (ISO).
 
     Both are empty for an extract, which costs nothing.
@@ -163,7 +168,7 @@ class Cost(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Round:
+class ComparisonRound:
     """One compaction by one summarizer.
 
     Attributes:
@@ -184,24 +189,24 @@ class Round:
     summary: Summary | None = None
     error: str = ""
     skipped: str = ""
-    checks: tuple[Check, ...] = ()
-    survivals: tuple[Survival, ...] = ()
-    cost: Cost | None = None
+    checks: tuple[SummaryCheck, ...] = ()
+    survivals: tuple[FactSurvival, ...] = ()
+    cost: SummaryCost | None = None
 
     @property
-    def kept(self) -> int:
+    def preserved_count(self) -> int:
         """How many facts survive."""
-        return sum(each.kept for each in self.survivals)
+        return sum(each.preserved for each in self.survivals)
 
 
 @dataclass
-class Run:
+class ContenderRun:
     """What one summarizer made: its rounds, as far as they came. ``name`` is a letter."""
 
     name: str
     contender: Contender
     summarizer: Summarizer
-    rounds: list[Round] = field(default_factory=list)
+    rounds: list[ComparisonRound] = field(default_factory=list)
 
     @property
     def failed(self) -> bool:
@@ -226,16 +231,16 @@ class Comparison:
     """
 
     plan: Plan
-    tokens: int
+    head_tokens: int
     facts: list[Fact]
-    shown: tuple[bool, ...]
+    facts_in_request: tuple[bool, ...]
     points: tuple[int, ...]
-    again: tuple[tuple[bool, ...], ...]
-    runs: list[Run]
+    facts_in_tail: tuple[tuple[bool, ...], ...]
+    runs: list[ContenderRun]
     interrupted: bool = False
 
 
-def compare(
+def compare_summarizers(
     session: Session,
     plan_at: Callable[[Session, int], Plan],
     contenders: Sequence[Contender],
@@ -243,8 +248,8 @@ def compare(
     at: int | None = None,
     rounds: int = 1,
     mask_secrets: bool = False,
-    read: Callable[[str], str] = lambda path: "",
-    tell: Callable[[str], None] = lambda line: None,
+    read_prompt: Callable[[str], str] = lambda path: "",
+    notify: Callable[[str], None] = lambda line: None,
 ) -> Comparison:
     """Have every contender summarise the head that a policy drops, and look for the head's facts in each summary.
 
@@ -255,7 +260,7 @@ def compare(
         plan_at: the policy's plan for the context before a message of a session.
         contenders: who is compared, each asked once for each round.
         at: the message before which the (last) compaction happens; default: the end of the session.
-        rounds: how many compactions, at the points of :func:`points_of`. Each summarises what the summary before it
+        rounds: how many compactions, at the points of :func:`find_compaction_points`. Each summarises what the summary before it
             and the messages since make up; the facts stay those of the first head. Points before the first one at
             which there is something to summarise are passed over.
         mask_secrets: whether suspected secrets are masked in what is sent, and in extracts.
@@ -266,55 +271,55 @@ def compare(
         PlanError: the policy clears or drops and summarises nothing, or there are not so many rounds.
         SummarizerError: settings that cannot be used; nothing was sent.
     """
-    points = points_of(session, len(session) if at is None else at, rounds)
+    points = find_compaction_points(session, len(session) if at is None else at, rounds)
     plan = plan_at(session, points[0])
-    while not plan.changed and len(points) > 1:
+    while not plan.has_changes and len(points) > 1:
         points = points[1:]
         plan = plan_at(session, points[0])
-    if not plan.changed:
+    if not plan.has_changes:
         return Comparison(plan, 0, [], (), points, (), [])
-    prompts = {each.prompt: read(each.prompt) for each in contenders if each.prompt}
-    usual = prepare(plan, mask_secrets=mask_secrets)
-    runs = [Run(chr(65 + place), each, each.summarizer(plan)) for place, each in enumerate(contenders)]
-    facts, sent = head_facts(plan), Told(text_of(usual.request.messages))
-    head = set(plan.head_messages)
+    prompts = {each.prompt: read_prompt(each.prompt) for each in contenders if each.prompt}
+    usual = prepare_summary(plan, mask_secrets=mask_secrets)
+    runs = [ContenderRun(chr(65 + place), each, each.build_summarizer(plan)) for place, each in enumerate(contenders)]
+    facts, sent = extract_head_facts(plan), FactMatcher(collect_text(usual.request.messages))
+    head = set(plan.summarised_message_numbers)
     sums = index_context(plan.context)
     found = Comparison(
         plan,
         sum(sums.tokens[sums.position_of[message]] for message in head),
         facts,
-        tuple(sent.survival(fact).kept for fact in facts),
+        tuple(sent.match_fact(fact).preserved for fact in facts),
         points,
-        tuple(_again(session, head, point, facts) for point in points),
+        tuple(_find_facts_in_tail(session, head, point, facts) for point in points),
         runs,
     )
 
-    def prepared(run: Run, made: Plan) -> Prepared:
-        asked = run.contender.asking(made, prompts.get(run.contender.prompt, ""))
-        return usual if asked is plan else prepare(asked, mask_secrets=mask_secrets)
+    def prepare_for_run(run: ContenderRun, made: Plan) -> PreparedSummary:
+        asked = run.contender.customize_plan(made, prompts.get(run.contender.prompt, ""))
+        return usual if asked is plan else prepare_summary(asked, mask_secrets=mask_secrets)
 
-    first = [prepared(run, plan) for run in runs]
+    first = [prepare_for_run(run, plan) for run in runs]
     for run, asked in zip(runs, first, strict=True):
-        _tell(run, asked, tell)
+        _notify_request(run, asked, notify)
     try:
         for run, asked in zip(runs, first, strict=True):
-            _go(run, found, asked, session, plan_at, prepared, tell)
+            _run_rounds(run, found, asked, session, plan_at, prepare_for_run, notify)
     except KeyboardInterrupt:
         return replace(found, interrupted=True)
     return found
 
 
-def points_of(session: Session, at: int, rounds: int) -> tuple[int, ...]:
+def find_compaction_points(session: Session, at: int, rounds: int) -> tuple[int, ...]:
     """The messages before which so many compactions happen, the last one *at* itself.
 
     They cut the context there into parts of the same estimated tokens (bytes/4), each but the last moved on to the
     next message of the assistant; fewer where there are not so many.
 
     Raises:
-        PlanError: no such message, or *rounds* is not 1 to :data:`MOST_ROUNDS`.
+        PlanError: no such message, or *rounds* is not 1 to :data:`MAX_ROUNDS`.
     """
-    if not 1 <= rounds <= MOST_ROUNDS:
-        raise PlanError(f"repeat={rounds}: must be 1 to {MOST_ROUNDS}")
+    if not 1 <= rounds <= MAX_ROUNDS:
+        raise PlanError(f"repeat={rounds}: must be 1 to {MAX_ROUNDS}")
     context = session.context_at(at)
     sums = index_context(context)
     found = set[int]()
@@ -325,7 +330,7 @@ def points_of(session: Session, at: int, rounds: int) -> tuple[int, ...]:
     return (*sorted(found - {at}), at)
 
 
-def head_facts(plan: Plan) -> list[Fact]:
+def extract_head_facts(plan: Plan) -> list[Fact]:
     """The facts of what a plan summarises; what a runtime put in has none."""
     facts = plan.context.facts
     tools = frozenset(facts.tool_name(row) for row in range(len(facts.kind)) if facts.kind[row] == Kind.TOOL_USE)
@@ -337,12 +342,14 @@ def head_facts(plan: Plan) -> list[Fact]:
             block,
             bool(facts.flags[message] & MessageFlag.SUMMARY),
         )
-        for message, ordinal, block in plan.said_blocks()
+        for message, ordinal, block in plan.iterate_quotable_blocks()
     )
-    return facts_of(pieces_of(blocks), tools)
+    return extract_facts(extract_text_pieces(blocks), tools)
 
 
-def carried_on(session: Session, plan: Plan, summary: str, points: Sequence[int]) -> tuple[Session, list[int]]:
+def continue_after_compaction(
+    session: Session, plan: Plan, summary: str, points: Sequence[int]
+) -> tuple[Session, list[int]]:
     """The session after a compaction with all that was recorded behind it, and the points as numbers in that one.
 
     Args:
@@ -359,80 +366,86 @@ def carried_on(session: Session, plan: Plan, summary: str, points: Sequence[int]
             f"{plan.policy}: the context before message {plan.context.at:,} is not the beginning of the rest"
         )
     context = replace(plan.context, at=points[-1], order=rest.order, base=None, memo={})
-    whole = replace(plan, context=context, saved=None)
-    numbers = {message: place for place, message in enumerate(order_after(whole)) if not isinstance(message, Insert)}
+    whole = replace(plan, context=context, tokens_saved=None)
+    numbers = {
+        message: place for place, message in enumerate(iterate_result_entries(whole)) if not isinstance(message, Insert)
+    }
     done = apply(session, whole, summary)
     return done, [numbers.get(point, len(done)) for point in points]
 
 
-def _go(
-    run: Run,
-    found: Comparison,
-    prepared: Prepared,
+def _run_rounds(
+    run: ContenderRun,
+    comparison: Comparison,
+    prepared: PreparedSummary,
     session: Session,
     plan_at: Callable[[Session, int], Plan],
-    prepare_for: Callable[[Run, Plan], Prepared],
-    tell: Callable[[str], None],
+    prepare_for: Callable[[ContenderRun, Plan], PreparedSummary],
+    notify: Callable[[str], None],
 ) -> None:
     """Make the rounds of one summarizer, until it fails."""
-    plan, points = found.plan, list(found.points)
-    for place, point in enumerate(found.points):
+    plan, points = comparison.plan, list(comparison.points)
+    for place, point in enumerate(comparison.points):
         if place:
             plan = plan_at(session, points[place])
-            if not plan.changed or not plan.summarises:
-                run.rounds.append(Round(point, skipped=plan.reason or "nothing is summarised"))
+            if not plan.has_changes or not plan.needs_summary:
+                run.rounds.append(ComparisonRound(point, skipped=plan.reason or "nothing is summarised"))
                 continue
             prepared = prepare_for(run, plan)
-            _tell(run, prepared, tell, f", compaction {place + 1} of {len(points)}")
-        made = _written(run, prepared, point, len(plan.head_messages), found.facts)
+            _notify_request(run, prepared, notify, f", compaction {place + 1} of {len(points)}")
+        made = _run_round(run, prepared, point, len(plan.summarised_message_numbers), comparison.facts)
         run.rounds.append(made)
         if made.summary is None:
             return
         if place + 1 < len(points):
-            session, points = carried_on(session, plan, made.summary.text, points)
+            session, points = continue_after_compaction(session, plan, made.summary.text, points)
 
 
-def _written(run: Run, prepared: Prepared, at: int, messages: int, facts: Sequence[Fact]) -> Round:
-    begun = Round(at, messages, prepared.tokens if run.summarizer.endpoints else 0)
+def _run_round(
+    run: ContenderRun, prepared: PreparedSummary, at: int, head_count: int, facts: Sequence[Fact]
+) -> ComparisonRound:
+    begun = ComparisonRound(at, head_count, prepared.tokens if run.summarizer.endpoints else 0)
     try:
-        summary = write_blocking(run.summarizer, prepared)
+        summary = write_summary_blocking(run.summarizer, prepared)
     except SummarizerError as error:
         return replace(begun, error=str(error))
-    told = Told(summary.text)
+    told = FactMatcher(summary.text)
     return replace(
         begun,
         summary=summary,
-        checks=tuple(prepared.checks_of(summary.text, summary)),
-        survivals=tuple(told.survival(fact) for fact in facts),
-        cost=cost_of(summary),
+        checks=tuple(prepared.check_text(summary.text, summary)),
+        survivals=tuple(told.match_fact(fact) for fact in facts),
+        cost=compute_cost(summary),
     )
 
 
-def cost_of(summary: Summary) -> Cost | None:
+def compute_cost(summary: Summary) -> SummaryCost | None:
     """What a summary cost by the tokens that were reported; None: unknown, as those or the price of its model are.
 
     Tokens written to a prompt cache count as living for 5 minutes: nothing else is asked for.
     """
     if not summary.model:
-        return Cost(0.0)
-    rates, used = rates_of(summary.model), summary.usage
+        return SummaryCost(0.0)
+    rates, used = find_rates(summary.model), summary.usage
     if rates is None or used.output_tokens is None or not used.context_tokens:
         return None
-    here = rates.of(used.context_tokens)
+    here = rates.select_for_prompt(used.context_tokens)
     prompt = Usage(used.input_tokens or 0, used.cache_read_tokens or 0, used.cache_write_tokens or 0)
-    return Cost(here.prompt(prompt) + here.output * used.output_tokens, rates.date, rates.source)
+    return SummaryCost(here.compute_recorded_cost(prompt) + here.output * used.output_tokens, rates.date, rates.source)
 
 
-def _again(session: Session, head: set[int], point: int, facts: Sequence[Fact]) -> tuple[bool, ...]:
+def _find_facts_in_tail(session: Session, head: set[int], point: int, facts: Sequence[Fact]) -> tuple[bool, ...]:
     """By fact, whether the context before *point* has it outside the first head."""
     context = session.context_at(point)
-    told = Told(text_of(session.messages_in(context, [each for each in context.order if each not in head])))
-    return tuple(told.survival(fact).kept for fact in facts)
+    told = FactMatcher(collect_text(session.messages_in(context, [each for each in context.order if each not in head])))
+    return tuple(told.match_fact(fact).preserved for fact in facts)
 
 
-def _tell(run: Run, prepared: Prepared, tell: Callable[[str], None], which: str = "") -> None:
+def _notify_request(
+    run: ContenderRun, prepared: PreparedSummary, notify: Callable[[str], None], suffix: str = ""
+) -> None:
     """What is about to be sent."""
-    for line in notice(run.summarizer, prepared):
-        tell(f"{run.name}{which}: {line}")
+    for line in format_notice(run.summarizer, prepared):
+        notify(f"{run.name}{suffix}: {line}")
     for repair in prepared.repairs if run.summarizer.endpoints else ():
-        tell(f"{run.name}{which}: changed for the provider: {repair}")
+        notify(f"{run.name}{suffix}: changed for the provider: {repair}")

@@ -1,6 +1,6 @@
 """What can be looked for in a summary: facts of the history that it stands for, picked by rules.
 
-Five kinds. Each says how it is found here, and :mod:`context_tui.summarizer.checks.survival` how it is looked for:
+Five kinds. Each says how it is found here, and :mod:`context_tui.summarizer.checks.match_fact` how it is looked for:
 
 - ``constraint``: a sentence that a person typed with the words of a rule in it (must, never, always, don't, only, make
   sure…), that is no question and no line of code or of a quotation. English only.
@@ -12,7 +12,7 @@ Five kinds. Each says how it is found here, and :mod:`context_tui.summarizer.che
 - ``number``: in what a person or the assistant said, above 1 with a unit, or of four digits, or with a decimal point;
   and the hexadecimal name of a commit or the like.
 
-At most :data:`MOST` of a kind count, those of the highest score: who has it (a person 8, the assistant or an earlier
+At most :data:`MAX_FACTS_PER_KIND` of a kind count, those of the highest score: who has it (a person 8, the assistant or an earlier
 summary 4, a call that changes a file 2, another call or a failure 1, a result 0, added up; a constraint with must,
 never, always, don't or the like 1 more), then in how many messages it is, then where it is first. What looks like a
 secret is never a fact.
@@ -28,17 +28,17 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from context_tui.session.markers import PLACEHOLDERS
-from context_tui.summarizer.checks.summary_checks import PATH, URL
-from context_tui.summarizer.secrets import find, mask_text
-from context_tui.summarizer.toolcalls import call_of, result_text
+from context_tui.summarizer.checks.summary_checks import PATH_PATTERN, URL_PATTERN
+from context_tui.summarizer.secrets import find_secrets, mask_text
+from context_tui.summarizer.toolcalls import extract_result_text, parse_call
 
-MOST = 30
+MAX_FACTS_PER_KIND = 30
 """Facts of one kind that count."""
 
-LOOKED_AT = 100_000
+MAX_BLOCK_CHARS = 100_000
 """Characters of one block that are looked at, half of them at its beginning and half at its end."""
 
-QUOTE = 160
+MAX_QUOTE_CHARS = 160
 """Most characters of the line that a fact is quoted in."""
 
 
@@ -52,7 +52,7 @@ class FactKind(StrEnum):
     NUMBER = "number"
 
 
-class Voice(StrEnum):
+class FactSource(StrEnum):
     """Who says something in a history."""
 
     USER = "user"
@@ -64,17 +64,24 @@ class Voice(StrEnum):
     RESULT = "result"
 
 
-_WEIGHT = {Voice.USER: 8, Voice.ASSISTANT: 4, Voice.SUMMARY: 4, Voice.CHANGE: 2, Voice.CALL: 1, Voice.FAILED: 1}
-_SAID = frozenset({Voice.USER, Voice.ASSISTANT, Voice.SUMMARY})
-_CALLED = frozenset({Voice.CHANGE, Voice.CALL})
+_SOURCE_WEIGHTS = {
+    FactSource.USER: 8,
+    FactSource.ASSISTANT: 4,
+    FactSource.SUMMARY: 4,
+    FactSource.CHANGE: 2,
+    FactSource.CALL: 1,
+    FactSource.FAILED: 1,
+}
+_PROSE_SOURCES = frozenset({FactSource.USER, FactSource.ASSISTANT, FactSource.SUMMARY})
+_CALL_SOURCES = frozenset({FactSource.CHANGE, FactSource.CALL})
 
 
-class Piece(NamedTuple):
+class TextPiece(NamedTuple):
     """Text of a history: the number of its message, the ordinal of its block, and who says it."""
 
     message: int
     block: int
-    voice: Voice
+    source: FactSource
     text: str
 
 
@@ -90,9 +97,9 @@ class Fact:
         voice: who says it there.
         messages: how many messages have it.
         quote: the line around it there, cut.
-        parts: what is looked for. Of a path its parts, of which the last ``need`` are enough; of an identifier the
+        parts: what is looked for. Of a path its parts, of which the last ``required_parts`` are enough; of an identifier the
             name; of a number its digits and its unit; of an error or a constraint its words, of which one sentence has
-            to have ``need``.
+            to have ``required_parts``.
         need: how many of the parts are enough.
         negated: whether a constraint forbids something, so that the sentence has to do so too.
     """
@@ -101,15 +108,15 @@ class Fact:
     text: str
     message: int
     block: int
-    voice: Voice
+    source: FactSource
     messages: int
     quote: str
     parts: tuple[str, ...]
-    need: int = 1
+    required_parts: int = 1
     negated: bool = False
 
 
-def pieces_of(blocks: Iterable[tuple[int, int, str, dict[str, Any], bool]]) -> Iterator[Piece]:
+def extract_text_pieces(blocks: Iterable[tuple[int, int, str, dict[str, Any], bool]]) -> Iterator[TextPiece]:
     """The texts of a history's blocks, in order; thinking and images have none.
 
     Args:
@@ -119,22 +126,26 @@ def pieces_of(blocks: Iterable[tuple[int, int, str, dict[str, Any], bool]]) -> I
     for message, ordinal, role, block, summary in blocks:
         match block:
             case {"type": "text", "text": str(text)}:
-                own = Voice.ASSISTANT if role == "assistant" else Voice.USER
-                yield Piece(message, ordinal, Voice.SUMMARY if summary else own, _bounded(_without_injected(text)))
+                own = FactSource.ASSISTANT if role == "assistant" else FactSource.USER
+                yield TextPiece(
+                    message, ordinal, FactSource.SUMMARY if summary else own, _truncate_middle(_strip_injected(text))
+                )
             case {"type": "tool_use"}:
-                voice = Voice.CHANGE if call_of(block).changed else Voice.CALL
-                yield Piece(message, ordinal, voice, _bounded("\n".join(_strings(block.get("input")))))
+                voice = FactSource.CHANGE if parse_call(block).changed else FactSource.CALL
+                yield TextPiece(message, ordinal, voice, _truncate_middle("\n".join(_find_strings(block.get("input")))))
             case {"type": "tool_result"}:
-                voice = Voice.FAILED if block.get("is_error") else Voice.RESULT
-                yield Piece(message, ordinal, voice, _bounded(result_text(block.get("content"))))
+                voice = FactSource.FAILED if block.get("is_error") else FactSource.RESULT
+                yield TextPiece(message, ordinal, voice, _truncate_middle(extract_result_text(block.get("content"))))
 
 
-def _bounded(text: str) -> str:
+def _truncate_middle(text: str) -> str:
     """The text, or its beginning and its end."""
-    return text if len(text) <= LOOKED_AT else f"{text[: LOOKED_AT // 2]}\n{text[-LOOKED_AT // 2 :]}"
+    return text if len(text) <= MAX_BLOCK_CHARS else f"{text[: MAX_BLOCK_CHARS // 2]}\n{text[-MAX_BLOCK_CHARS // 2 :]}"
 
 
-def facts_of(pieces: Iterable[Piece], tools: frozenset[str] = frozenset(), most: int = MOST) -> list[Fact]:
+def extract_facts(
+    pieces: Iterable[TextPiece], tools: frozenset[str] = frozenset(), max_per_kind: int = MAX_FACTS_PER_KIND
+) -> list[Fact]:
     """The facts of a history, by kind and then by rank.
 
     Args:
@@ -142,121 +153,132 @@ def facts_of(pieces: Iterable[Piece], tools: frozenset[str] = frozenset(), most:
         tools: names of tools, which are no identifiers.
         most: how many of a kind count.
     """
-    seen: dict[FactKind, dict[Any, _Seen]] = {kind: {} for kind in FactKind}
+    seen: dict[FactKind, dict[Any, _Occurrences]] = {kind: {} for kind in FactKind}
     for piece in pieces:
         for kind, finder in _FINDERS.items():
             for key, text, at in finder(piece):
-                new = _Seen(text, piece, at, {piece.voice}, {piece.message})
-                seen[kind].setdefault(key, new).take(new)
-    paths = _merged(seen[FactKind.PATH])
-    seen[FactKind.PATH] = {key: each for key, each in paths.items() if each.told or len(each.messages) > 1}
+                new = _Occurrences(text, piece, at, {piece.source}, {piece.message})
+                seen[kind].setdefault(key, new).merge(new)
+    paths = _merge_paths(seen[FactKind.PATH])
+    seen[FactKind.PATH] = {
+        key: each for key, each in paths.items() if each.is_in_prose_or_call or len(each.messages) > 1
+    }
     seen[FactKind.IDENTIFIER] = {
         key: each
         for key, each in seen[FactKind.IDENTIFIER].items()
-        if key not in tools and (each.voices & _CALLED or len(each.messages) > 1)
+        if key not in tools and (each.sources & _CALL_SOURCES or len(each.messages) > 1)
     }
-    needs = _needs(seen[FactKind.PATH])
+    needs = _compute_required_parts(seen[FactKind.PATH])
     return [
-        _fact(kind, key, each, needs.get(key, 1))
+        _build_fact(kind, key, each, needs.get(key, 1))
         for kind in FactKind
-        for key, each in islice(_ranked(kind, seen[kind]), most)
+        for key, each in islice(_rank_facts(kind, seen[kind]), max_per_kind)
     ]
 
 
 @dataclass
-class _Seen:
+class _Occurrences:
     """Where something is: the first piece of the weightiest voice and the place in it, all voices, all messages."""
 
     text: str
-    first: Piece
+    first: TextPiece
     at: int
-    voices: set[Voice]
+    sources: set[FactSource]
     messages: set[int]
 
     @property
-    def told(self) -> bool:
-        return bool(self.voices & (_SAID | _CALLED))
+    def is_in_prose_or_call(self) -> bool:
+        return bool(self.sources & (_PROSE_SOURCES | _CALL_SOURCES))
 
     @property
-    def place(self) -> tuple[int, int, int]:
-        return -_WEIGHT.get(self.first.voice, 0), self.first.message, self.first.block
+    def sort_key(self) -> tuple[int, int, int]:
+        return -_SOURCE_WEIGHTS.get(self.first.source, 0), self.first.message, self.first.block
 
-    def take(self, other: _Seen) -> None:
+    def merge(self, other: _Occurrences) -> None:
         """Become both."""
-        if other.place < self.place:
+        if other.sort_key < self.sort_key:
             self.first, self.at = other.first, other.at
-        self.voices |= other.voices
+        self.sources |= other.sources
         self.messages |= other.messages
 
 
-def _ranked(kind: FactKind, seen: dict[Any, _Seen]) -> Iterator[tuple[Any, _Seen]]:
+def _rank_facts(kind: FactKind, seen: dict[Any, _Occurrences]) -> Iterator[tuple[Any, _Occurrences]]:
     """The best first, without those that look like a secret."""
 
-    def rank(item: tuple[Any, _Seen]) -> tuple[int, int, int, int]:
+    def rank(item: tuple[Any, _Occurrences]) -> tuple[int, int, int, int]:
         each = item[1]
-        score = sum(_WEIGHT.get(voice, 0) for voice in each.voices)
-        score += bool(kind is FactKind.CONSTRAINT and _STRONG.search(each.text))
+        score = sum(_SOURCE_WEIGHTS.get(voice, 0) for voice in each.sources)
+        score += bool(kind is FactKind.CONSTRAINT and _STRONG_RULE.search(each.text))
         return -score, -len(each.messages), each.first.message, each.first.block
 
-    return (item for item in sorted(seen.items(), key=rank) if not find(item[1].text))
+    return (item for item in sorted(seen.items(), key=rank) if not find_secrets(item[1].text))
 
 
-def _fact(kind: FactKind, key: Any, each: _Seen, need: int) -> Fact:
+def _build_fact(kind: FactKind, key: Any, each: _Occurrences, required_parts: int) -> Fact:
     parts: tuple[str, ...] = key if isinstance(key, tuple) else (key,)
     if kind in (FactKind.CONSTRAINT, FactKind.ERROR):
-        need = max(min(2, len(parts)), -(-len(parts) * SHARE // 100))
-    negated = kind is FactKind.CONSTRAINT and _NEGATED.search(each.text) is not None
+        required_parts = max(min(2, len(parts)), -(-len(parts) * MIN_WORD_PERCENT // 100))
+    negated = kind is FactKind.CONSTRAINT and _NEGATION.search(each.text) is not None
     first = each.first
-    quote = mask_text(quoted(first.text, each.at))[0]
+    quote = mask_text(quote_line(first.text, each.at))[0]
     return Fact(
-        kind, each.text, first.message, first.block, first.voice, len(each.messages), quote, parts, need, negated
+        kind,
+        each.text,
+        first.message,
+        first.block,
+        first.source,
+        len(each.messages),
+        quote,
+        parts,
+        required_parts,
+        negated,
     )
 
 
-def quoted(text: str, at: int) -> str:
-    """The line of *text* around the place *at*, its white space collapsed, cut to ``QUOTE`` characters."""
-    begin = max(text.rfind("\n", max(at - QUOTE // 2, 0), at) + 1, at - QUOTE // 2, 0)
+def quote_line(text: str, at: int) -> str:
+    """The line of *text* around the place *at*, its white space collapsed, cut to ``MAX_QUOTE_CHARS`` characters."""
+    begin = max(text.rfind("\n", max(at - MAX_QUOTE_CHARS // 2, 0), at) + 1, at - MAX_QUOTE_CHARS // 2, 0)
     end = text.find("\n", at)
-    return " ".join(text[begin : min(len(text) if end < 0 else end, begin + QUOTE)].split())
+    return " ".join(text[begin : min(len(text) if end < 0 else end, begin + MAX_QUOTE_CHARS)].split())
 
 
 # Constraints
 
-SHARE = 60
+MIN_WORD_PERCENT = 60
 """Percent of the words of an error or a constraint that one sentence has to have."""
 
 _INJECTED = re.compile(r"<(system-reminder|local-command-\w+|command-\w+|task-notification)>")
-_ITEM = re.compile(r"\s*(?:[-*•+]|\d{1,3}[.)]|#{1,6})\s+")
-_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+")
-_STRONG = re.compile(
+_LIST_ITEM = re.compile(r"\s*(?:[-*•+]|\d{1,3}[.)]|#{1,6})\s+")
+_SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+")
+_STRONG_RULE = re.compile(
     r"\b(?:must(?:n't)?|never|always|do not|don['’]t|cannot|can['’]t|may not|shall|no more than|at most|at least"
     r"|not allowed|forbidden|required|(?:must|may|can|and|but|to) only|only (?:use|change|touch|edit|modify|run"
     r"|add|commit|fix|write|read|do|keep|include|have|when|if|after))\b|^only\b",
     re.IGNORECASE,
 )
-_MILD = re.compile(r"\b(?:should(?:n['’]t)?|please keep|make sure|ensure|avoid|prefer|stick to)\b", re.IGNORECASE)
-_TALE = re.compile(
+_MILD_RULE = re.compile(r"\b(?:should(?:n['’]t)?|please keep|make sure|ensure|avoid|prefer|stick to)\b", re.IGNORECASE)
+_NARRATIVE = re.compile(
     r"\b(?:I|it|this|that|there|which)\s+(?:only|never|always|do not|don['’]t|cannot|can['’]t)\b", re.IGNORECASE
 )
-_NEGATED = re.compile(r"\b(?:never|not|no|cannot|avoid|without|forbidden|\w+n['’]t)\b", re.IGNORECASE)
-_CODE = re.compile(r"[{};=]\s*$|^\s*(?:>|\||\$ |def |class |import |from \S+ import )|=>|\(\)\s*[:;{]")
-_LONGEST = 60  # words of a constraint; what is longer is no rule but a paste
+_NEGATION = re.compile(r"\b(?:never|not|no|cannot|avoid|without|forbidden|\w+n['’]t)\b", re.IGNORECASE)
+_CODE_LINE = re.compile(r"[{};=]\s*$|^\s*(?:>|\||\$ |def |class |import |from \S+ import )|=>|\(\)\s*[:;{]")
+_MAX_CONSTRAINT_WORDS = 60  # words of a constraint; what is longer is no rule but a paste
 
 
-def _constraints(piece: Piece) -> Iterator[_Found]:
-    if piece.voice is not Voice.USER:
+def _find_constraints(piece: TextPiece) -> Iterator[_FactMatch]:
+    if piece.source is not FactSource.USER:
         return
-    for sentence in sentences(_without_code(piece.text)):
-        if not (_STRONG.search(sentence) or _MILD.search(sentence)) or sentence.endswith("?"):
+    for sentence in split_sentences(_strip_code(piece.text)):
+        if not (_STRONG_RULE.search(sentence) or _MILD_RULE.search(sentence)) or sentence.endswith("?"):
             continue
-        if len(sentence.split()) > _LONGEST or _TALE.search(sentence) or _CODE.search(sentence):
+        if len(sentence.split()) > _MAX_CONSTRAINT_WORDS or _NARRATIVE.search(sentence) or _CODE_LINE.search(sentence):
             continue
-        key = words(sentence)
+        key = extract_keywords(sentence)
         if len(key) > 1:
             yield key, sentence, max(piece.text.find(sentence[:20]), 0)
 
 
-def _without_injected(text: str) -> str:
+def _strip_injected(text: str) -> str:
     """What somebody typed, without what a client put between tags into it."""
     parts, at, open_ended = list[str](), 0, set[str]()
     for match in _INJECTED.finditer(text):
@@ -271,7 +293,7 @@ def _without_injected(text: str) -> str:
     return " ".join([*parts, text[at:]]) if parts else text
 
 
-def _without_code(text: str) -> str:
+def _strip_code(text: str) -> str:
     """The text without what stands between fences."""
     lines, fence = list[str](), ""
     for line in text.splitlines():
@@ -286,23 +308,23 @@ def _without_code(text: str) -> str:
     return "\n".join(lines)
 
 
-def sentences(text: str) -> Iterator[str]:
+def split_sentences(text: str) -> Iterator[str]:
     """The sentences of a text: lines that go on are joined, headings and items of a list stand for themselves."""
     open_lines: list[str] = []
     heading = False
     for line in [*text.splitlines(), ""]:
-        item = _ITEM.match(line)
+        item = _LIST_ITEM.match(line)
         if (item or heading or not line.strip()) and open_lines:
-            yield from (part for part in _END.split(" ".join(open_lines)) if part)
+            yield from (part for part in _SENTENCE_END.split(" ".join(open_lines)) if part)
             open_lines = []
         if rest := line[item.end() if item else 0 :].strip():
             open_lines.append(rest)
         heading = item is not None and "#" in item[0]
-    yield from (part for part in _END.split(" ".join(open_lines)) if part)
+    yield from (part for part in _SENTENCE_END.split(" ".join(open_lines)) if part)
 
 
 _WORD = re.compile(r"[^\W\d_][\w'’-]*|\d[\d.,]*\d|\d|_\w+")
-_STOP = frozenset(
+_STOP_WORDS = frozenset(
     "the and for with that this these those from into onto about over are was were been being has have had will would"
     " could should shall may might can cannot can't must mustn't never always only please make sure ensure keep avoid"
     " prefer required allowed forbidden not don't doesn't didn't isn't aren't won't does did its it's you your our"
@@ -312,23 +334,23 @@ _STOP = frozenset(
 _ENDINGS = ("ing", "ed", "es", "s", "e")
 
 
-def words(text: str) -> tuple[str, ...]:
+def extract_keywords(text: str) -> tuple[str, ...]:
     """The words that distinguish a sentence, each once: three letters or more or a number, without their endings."""
     found: dict[str, None] = {}
     for word in _WORD.findall(text.lower().replace("’", "'")):
-        if word[0].isdigit() or (len(word) > 2 and word not in _STOP):
-            found[_stem(word)] = None
+        if word[0].isdigit() or (len(word) > 2 and word not in _STOP_WORDS):
+            found[_stem_word(word)] = None
     return tuple(found)
 
 
-def _stem(word: str) -> str:
+def _stem_word(word: str) -> str:
     """The word without its ending, so that ``changes`` and ``changing`` are ``change``; four letters stay."""
     return next((word[: -len(end)] for end in _ENDINGS if word.endswith(end) and len(word) - len(end) >= 4), word)
 
 
-def negated(sentence: str) -> bool:
+def is_negated(sentence: str) -> bool:
     """Whether a sentence forbids or excludes something."""
-    return _NEGATED.search(sentence) is not None or _EXCLUDED.search(sentence) is not None
+    return _NEGATION.search(sentence) is not None or _EXCLUDED.search(sentence) is not None
 
 
 _EXCLUDED = re.compile(
@@ -339,60 +361,60 @@ _EXCLUDED = re.compile(
 # Errors
 
 _EXCEPTION = re.compile(r"^(?:E[ \t]+)?((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S.*)$", re.MULTILINE)
-_WHY = re.compile(
+_ERROR_WORDS = re.compile(
     r"\b(?:error|exception|failed|failure|fatal|cannot|can't|could not|not found|no such|denied|refused|invalid"
     r"|unexpected|undefined|missing|timed out|timeout|panic\w*)\b",
     re.IGNORECASE,
 )
 _TAG = re.compile(r"</?[a-z_]{1,30}>")
 _EXIT = re.compile(r"(?:exit code|exited with|process exited).{0,40}", re.IGNORECASE)
-_PLACE = re.compile(r":\d+(?::\d+)?")  # line and column
-_REFUSED = ("The user doesn't want to", "[Request interrupted")
-_ERROR_LENGTH = 300
+_LINE_NUMBER = re.compile(r":\d+(?::\d+)?")  # line and column
+_REFUSALS = ("The user doesn't want to", "[Request interrupted")
+_MAX_ERROR_CHARS = 300
 
 
-def _errors(piece: Piece) -> Iterator[_Found]:
-    if piece.voice not in (Voice.FAILED, Voice.RESULT):
+def _find_errors(piece: TextPiece) -> Iterator[_FactMatch]:
+    if piece.source not in (FactSource.FAILED, FactSource.RESULT):
         return
     line = ""
     for match in _EXCEPTION.finditer(piece.text):
         line = match[1]
-    if piece.voice is Voice.FAILED and not line:
-        line = _telling(_TAG.sub("", piece.text))
-    said = list(sentences(" ".join(line[:_ERROR_LENGTH].split())))
-    line = next((sentence for sentence in said if _WHY.search(sentence)), said[0] if said else "")
-    key = words(_PLACE.sub(" ", blanked(line, PATH)))
-    if len(key) > 1 and not line.startswith(_REFUSED) and line not in PLACEHOLDERS:
+    if piece.source is FactSource.FAILED and not line:
+        line = _find_error_line(_TAG.sub("", piece.text))
+    said = list(split_sentences(" ".join(line[:_MAX_ERROR_CHARS].split())))
+    line = next((sentence for sentence in said if _ERROR_WORDS.search(sentence)), said[0] if said else "")
+    key = extract_keywords(_LINE_NUMBER.sub(" ", blank_matches(line, PATH_PATTERN)))
+    if len(key) > 1 and not line.startswith(_REFUSALS) and line not in PLACEHOLDERS:
         yield key, line, max(piece.text.find(line[:20]), 0)
 
 
-def _telling(text: str) -> str:
+def _find_error_line(text: str) -> str:
     """The first line that says why something failed; where none does, the first one of a short text."""
     lines = [line for line in text.splitlines() if line.strip() and not _EXIT.fullmatch(line.strip())]
-    return next((line for line in lines if _WHY.search(line)), lines[0] if 0 < len(lines) < 4 else "")
+    return next((line for line in lines if _ERROR_WORDS.search(line)), lines[0] if 0 < len(lines) < 4 else "")
 
 
 # Paths
 
-_CUT = ("*", "…", "$", "}")  # behind these stands a part of a path
-_ELSEWHERE = ("/dev/", "/proc/", "/usr/bin/", "/bin/")
+_TRUNCATED_ENDINGS = ("*", "…", "$", "}")  # behind these stands a part of a path
+_SYSTEM_FOLDERS = ("/dev/", "/proc/", "/usr/bin/", "/bin/")
 
 
-def _paths(piece: Piece) -> Iterator[_Found]:
-    for match in PATH.finditer(blanked(piece.text, URL)):
+def _find_paths(piece: TextPiece) -> Iterator[_FactMatch]:
+    for match in PATH_PATTERN.finditer(blank_matches(piece.text, URL_PATTERN)):
         path, before = match[0].rstrip("."), piece.text[max(match.start() - 1, 0) : match.start()]
-        if before not in _CUT and not path.startswith(_ELSEWHERE) and path_parts(path):
-            yield path_parts(path), path, match.start()
+        if before not in _TRUNCATED_ENDINGS and not path.startswith(_SYSTEM_FOLDERS) and split_path(path):
+            yield split_path(path), path, match.start()
 
 
-def blanked(text: str, *patterns: re.Pattern[str]) -> str:
+def blank_matches(text: str, *patterns: re.Pattern[str]) -> str:
     """The text with blanks for what matches, so that places stay what they are."""
     for pattern in patterns:
         text = pattern.sub(lambda match: " " * len(match[0]), text)
     return text
 
 
-def path_parts(path: str) -> tuple[str, ...]:
+def split_path(path: str) -> tuple[str, ...]:
     """The folders and the name of a path, without what it begins at."""
     return tuple(part for part in path.split("/") if part not in ("", ".", "...", "~"))
 
@@ -402,19 +424,19 @@ def is_folder(parts: tuple[str, ...]) -> bool:
     return "." not in parts[-1][1:]
 
 
-def _merged(paths: dict[Any, _Seen]) -> dict[Any, _Seen]:
+def _merge_paths(paths: dict[Any, _Occurrences]) -> dict[Any, _Occurrences]:
     """Paths as one that end alike, where only one longer one is there to be meant."""
     by_name: dict[str, list[tuple[str, ...]]] = {}
     for parts in paths:
         if parts:
             by_name.setdefault(parts[-1], []).append(parts)
-    merged: dict[Any, _Seen] = {}
+    merged: dict[Any, _Occurrences] = {}
     for same in by_name.values():
         ending: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
         for parts in sorted(same, key=len, reverse=True):
             longer = ending.get(parts, [])
             if len(longer) == 1:
-                merged[longer[0]].take(paths[parts])
+                merged[longer[0]].merge(paths[parts])
                 continue
             merged[parts] = paths[parts]
             for length in range(1, len(parts)):
@@ -424,7 +446,7 @@ def _merged(paths: dict[Any, _Seen]) -> dict[Any, _Seen]:
     return merged
 
 
-def _needs(paths: dict[Any, _Seen]) -> dict[Any, int]:
+def _compute_required_parts(paths: dict[Any, _Occurrences]) -> dict[Any, int]:
     """How many of the last parts of each path only that one ends with; of a folder two, as its name is any word."""
     ends: dict[tuple[str, ...], int] = {}
     for parts in paths:
@@ -440,20 +462,20 @@ def _needs(paths: dict[Any, _Seen]) -> dict[Any, int]:
 
 # Identifiers
 
-_NAME = re.compile(
+_IDENTIFIER = re.compile(
     r"(?<![\w/.@-])(?=[A-Za-z_]\w{3,59}(?!\w))"
     r"(?:\w*[A-Za-z0-9]_[A-Za-z0-9]\w*|\w*[a-z][A-Z]\w*)(?![\w/-])"
 )
-_NO_NAME = re.compile(r"__\w+__|(?:toolu|call|msg|req|chatcmpl|fc|rs)_\w+|\w*\d\w*\d\w*\d\w*\d\w*")
+_GENERATED_ID = re.compile(r"__\w+__|(?:toolu|call|msg|req|chatcmpl|fc|rs)_\w+|\w*\d\w*\d\w*\d\w*\d\w*")
 _BRANDS = frozenset({"JavaScript", "TypeScript", "GitHub", "GitLab", "PyPI", "macOS", "iOS", "OpenAI", "YouTube"})
 
 
-def _names(piece: Piece) -> Iterator[_Found]:
+def _find_identifiers(piece: TextPiece) -> Iterator[_FactMatch]:
     found: dict[str, int] = {}
-    for match in _NAME.finditer(blanked(piece.text, URL, PATH)):
+    for match in _IDENTIFIER.finditer(blank_matches(piece.text, URL_PATTERN, PATH_PATTERN)):
         found.setdefault(match[0], match.start())
     for name, at in found.items():
-        if name not in _BRANDS and not _NO_NAME.fullmatch(name):
+        if name not in _BRANDS and not _GENERATED_ID.fullmatch(name):
             yield name, name, at
 
 
@@ -487,7 +509,7 @@ HASH = "hash"
 """Unit of a hexadecimal name."""
 
 
-class Number(NamedTuple):
+class NumberMention(NamedTuple):
     """A number in a text: its digits without separators, its unit or nothing, how it stands there, and where."""
 
     digits: str
@@ -496,40 +518,40 @@ class Number(NamedTuple):
     at: int
 
 
-def numbers_in(text: str) -> Iterator[Number]:
+def find_numbers(text: str) -> Iterator[NumberMention]:
     """Every number of a text."""
     for match in _NUMBER.finditer(text):
-        yield Number(match[1].replace(",", ""), _UNIT_OF.get(match[2] or "", ""), match[0], match.start())
+        yield NumberMention(match[1].replace(",", ""), _UNIT_OF.get(match[2] or "", ""), match[0], match.start())
     for match in _HASH.finditer(text):
-        yield Number(match[0][:7], HASH, match[0], match.start())
+        yield NumberMention(match[0][:7], HASH, match[0], match.start())
 
 
-def exact(digits: str) -> bool:
+def is_exact(digits: str) -> bool:
     """Whether a number says enough without its unit: four digits or more, or a decimal point."""
     return "." in digits or len(digits) > 3
 
 
-def _numbers(piece: Piece) -> Iterator[_Found]:
-    if piece.voice not in _SAID:
+def _find_number_facts(piece: TextPiece) -> Iterator[_FactMatch]:
+    if piece.source not in _PROSE_SOURCES:
         return
-    for digits, unit, text, at in numbers_in(blanked(piece.text, URL)):
-        if (unit and digits not in ("0", "1")) or (exact(digits) and not _YEAR.fullmatch(digits)):
+    for digits, unit, text, at in find_numbers(blank_matches(piece.text, URL_PATTERN)):
+        if (unit and digits not in ("0", "1")) or (is_exact(digits) and not _YEAR.fullmatch(digits)):
             yield (digits, unit), text, at
 
 
-_Found = tuple[Any, str, int]
+_FactMatch = tuple[Any, str, int]
 """What makes it one fact, how it stands there, and where in the piece."""
 
-_FINDERS: dict[FactKind, Callable[[Piece], Iterator[_Found]]] = {
-    FactKind.CONSTRAINT: _constraints,
-    FactKind.PATH: _paths,
-    FactKind.ERROR: _errors,
-    FactKind.IDENTIFIER: _names,
-    FactKind.NUMBER: _numbers,
+_FINDERS: dict[FactKind, Callable[[TextPiece], Iterator[_FactMatch]]] = {
+    FactKind.CONSTRAINT: _find_constraints,
+    FactKind.PATH: _find_paths,
+    FactKind.ERROR: _find_errors,
+    FactKind.IDENTIFIER: _find_identifiers,
+    FactKind.NUMBER: _find_number_facts,
 }
 
 
-def _strings(value: Any) -> Iterator[str]:
+def _find_strings(value: Any) -> Iterator[str]:
     """All strings of a call's arguments."""
     pending = [value]
     while pending:

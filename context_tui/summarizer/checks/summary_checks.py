@@ -14,36 +14,36 @@ from typing import Any, Literal
 from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.jsontext import utf8_len
 from context_tui.summarizer.reply import CUT_REASONS, Usage
-from context_tui.summarizer.request import Message, message_blocks
+from context_tui.summarizer.request import Message, list_message_blocks
 
-REPEATS = 3
+MIN_REPEATS = 3
 """A line that stands this often is a loop."""
 
-_NOTHING = re.compile(r"[^\w]*(?:none|nothing|n/?a|not applicable)?[^\w]*", re.IGNORECASE)
+_EMPTY_SUMMARY = re.compile(r"[^\w]*(?:none|nothing|n/?a|not applicable)?[^\w]*", re.IGNORECASE)
 _PLACEHOLDER = re.compile(
     r"\[(?:insert|your|describe|list|add|fill|name|placeholder|todo|goal|summary|e\.g\.)\b[^\]\n]{0,80}\]"
     r"|\{\{[^}\n]{0,80}\}\}|<(?:insert|your|describe|list|placeholder)\b[^>\n]{0,80}>|</?previous-summary>"
     r"|lorem ipsum",
     re.IGNORECASE,
 )
-URL = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://\S+", re.IGNORECASE)
+URL_PATTERN = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://\S+", re.IGNORECASE)
 """An address with a scheme."""
 _SUFFIXES = (
     "c|cc|cfg|cpp|cs|css|csv|go|h|hpp|html|ini|ipynb|java|js|json|jsonl|jsx|kt|lock|log|lua|md|mjs|php|proto|py|pyi"
     "|rb|rs|rst|scss|sh|sql|svelte|svg|swift|toml|ts|tsx|txt|vue|xml|yaml|yml|zig"
 )
-PATH = re.compile(
+PATH_PATTERN = re.compile(
     r"(?<![\w/.~@-])(?:"
     rf"[\w.~@+-]{{0,100}}(?:/[\w.@+-]{{1,100}}){{1,30}}\.(?:{_SUFFIXES})|(?:~|\.{{1,2}})?(?:/[\w.@+-]{{1,100}}){{2,30}}"
     rf"|[\w-]{{1,60}}(?:\.[\w-]{{1,30}}){{0,3}}\.(?:{_SUFFIXES})"
     r")(?![\w/-])"
 )
 """A path in prose: a file with a known ending, or an absolute place of two parts or more."""
-_PRODUCT = re.compile(r"[A-Z][A-Za-z0-9]*\.js")  # Node.js and its like are no files
+_PRODUCT_NAME = re.compile(r"[A-Z][A-Za-z0-9]*\.js")  # Node.js and its like are no files
 
 
 @dataclass(frozen=True)
-class Check:
+class SummaryCheck:
     """One check: ``severity`` is what it means when it is not ok, ``detail`` says what was found."""
 
     name: str
@@ -60,7 +60,7 @@ def check_summary(
     sections: tuple[str, ...] = (),
     max_tokens: int | None = None,
     cut_off: str = "",
-) -> list[Check]:
+) -> list[SummaryCheck]:
     """Every check of a summary, passed or not.
 
     Args:
@@ -72,31 +72,35 @@ def check_summary(
         max_tokens: the limit that was asked for; a reply that reached it is cut, whatever the server says.
         cut_off: how the reply ended where it is known not to be whole.
     """
-    said = text_of(head_messages)
+    said = collect_text(head_messages)
     missing = [name for name in sections if not _has_heading(summary, name)]
     return [
-        _not_empty(summary),
-        _not_cut(
+        _check_not_empty(summary),
+        _check_not_cut(
             usage,
             stop_reason,
             max_tokens,
             0 < len(missing) < len(sections) and tuple(missing) == sections[-len(missing) :],
             cut_off,
         ),
-        Check("sections", not missing, "warning", f"missing: {', '.join(missing)}" if missing else "none missing"),
-        _not_looping(summary),
-        _no_template(summary, said),
-        _known_paths(summary, said),
-        _smaller(summary, said),
+        SummaryCheck(
+            "sections", not missing, "warning", f"missing: {', '.join(missing)}" if missing else "none missing"
+        ),
+        _check_not_looping(summary),
+        _check_no_template(summary, said),
+        _check_known_paths(summary, said),
+        _check_smaller(summary, said),
     ]
 
 
-def _not_empty(summary: str) -> Check:
+def _check_not_empty(summary: str) -> SummaryCheck:
     ok = bool(summary.strip())
-    return Check("not empty", ok, "error", f"{len(summary)} characters" if ok else "no text")
+    return SummaryCheck("not empty", ok, "error", f"{len(summary)} characters" if ok else "no text")
 
 
-def _not_cut(usage: Usage | None, stop_reason: str, max_tokens: int | None, lacks_end: bool, cut_off: str) -> Check:
+def _check_not_cut(
+    usage: Usage | None, stop_reason: str, max_tokens: int | None, lacks_end: bool, cut_off: str
+) -> SummaryCheck:
     used = usage.output_tokens if usage is not None else None
     if cut_off:
         detail = cut_off
@@ -107,68 +111,70 @@ def _not_cut(usage: Usage | None, stop_reason: str, max_tokens: int | None, lack
     elif lacks_end:
         detail = "ends before the last section"
     else:
-        return Check("not cut", True, "error", stop_reason or "no stop reason reported")
-    return Check("not cut", False, "error", detail)
+        return SummaryCheck("not cut", True, "error", stop_reason or "no stop reason reported")
+    return SummaryCheck("not cut", False, "error", detail)
 
 
 def _has_heading(summary: str, name: str) -> bool:
     return any(line.strip(" #*:_0123456789.").casefold() == name.casefold() for line in summary.splitlines())
 
 
-def _not_looping(summary: str) -> Check:
+def _check_not_looping(summary: str) -> SummaryCheck:
     counts: dict[str, int] = {}
     for line in summary.splitlines():
-        if not _NOTHING.fullmatch(line):
+        if not _EMPTY_SUMMARY.fullmatch(line):
             counts[line.strip()] = counts.get(line.strip(), 0) + 1
     worst = max(counts, key=lambda line: counts[line], default="")
-    if counts.get(worst, 0) >= REPEATS:
-        return Check("no loop", False, "error", f"{counts[worst]} times: {worst[:80]}")
-    tail = _repeated_tail(summary.rstrip())
+    if counts.get(worst, 0) >= MIN_REPEATS:
+        return SummaryCheck("no loop", False, "error", f"{counts[worst]} times: {worst[:80]}")
+    tail = _find_repeated_tail(summary.rstrip())
     detail = f"ends with repetitions of: {tail[:80]}" if tail else "no line repeats"
-    return Check("no loop", not tail, "error", detail)
+    return SummaryCheck("no loop", not tail, "error", detail)
 
 
-def _repeated_tail(text: str) -> str:
-    """What the text ends with ``REPEATS`` times in a row, at most 300 characters of it: a loop without line breaks."""
-    for length in range(8, min(300, len(text) // REPEATS) + 1):
-        if text.endswith(text[-length:] * REPEATS) and len(set(text[-length:])) > 3:
+def _find_repeated_tail(text: str) -> str:
+    """What the text ends with ``MIN_REPEATS`` times in a row, at most 300 characters of it: a loop without line breaks."""
+    for length in range(8, min(300, len(text) // MIN_REPEATS) + 1):
+        if text.endswith(text[-length:] * MIN_REPEATS) and len(set(text[-length:])) > 3:
             return text[-length:]
     return ""
 
 
-def _no_template(summary: str, said: str) -> Check:
-    found = _new(_PLACEHOLDER.findall(summary), said)
-    return Check("no template text", not found, "error", f"left in: {_list(found)}" if found else "none left")
+def _check_no_template(summary: str, history: str) -> SummaryCheck:
+    found = _find_unknown(_PLACEHOLDER.findall(summary), history)
+    return SummaryCheck(
+        "no template text", not found, "error", f"left in: {_format_list(found)}" if found else "none left"
+    )
 
 
-def _known_paths(summary: str, said: str) -> Check:
+def _check_known_paths(summary: str, history: str) -> SummaryCheck:
     """Paths that the summary names must occur in what it stands for; a leading ``./``, ``~`` or ``/`` may differ."""
-    named = [path.rstrip(".") for path in PATH.findall(URL.sub(" ", summary))]
-    found = _new((path for path in named if not _PRODUCT.fullmatch(path)), said)
-    detail = f"not in the conversation: {_list(found)}" if found else "all occur in the conversation"
-    return Check("known paths", not found, "warning", detail)
+    named = [path.rstrip(".") for path in PATH_PATTERN.findall(URL_PATTERN.sub(" ", summary))]
+    found = _find_unknown((path for path in named if not _PRODUCT_NAME.fullmatch(path)), history)
+    detail = f"not in the conversation: {_format_list(found)}" if found else "all occur in the conversation"
+    return SummaryCheck("known paths", not found, "warning", detail)
 
 
-def _new(found: Any, said: str) -> list[str]:
+def _find_unknown(found: Any, history: str) -> list[str]:
     """What does not occur in the conversation, each once."""
-    return [text for text in dict.fromkeys(found) if text.lstrip("./~") not in said]
+    return [text for text in dict.fromkeys(found) if text.lstrip("./~") not in history]
 
 
-def _smaller(summary: str, said: str) -> Check:
-    before, after = bytes_to_tokens(utf8_len(said)), bytes_to_tokens(utf8_len(summary))
+def _check_smaller(summary: str, history: str) -> SummaryCheck:
+    before, after = bytes_to_tokens(utf8_len(history)), bytes_to_tokens(utf8_len(summary))
     detail = f"about {after} of {before} tokens"
-    return Check("smaller", after < before, "warning", detail)
+    return SummaryCheck("smaller", after < before, "warning", detail)
 
 
-def _list(texts: list[str]) -> str:
+def _format_list(texts: list[str]) -> str:
     more = f" and {len(texts) - 10} more" if len(texts) > 10 else ""
     return ", ".join(islice(texts, 10)) + more
 
 
-def text_of(messages: list[Message]) -> str:
+def collect_text(messages: list[Message]) -> str:
     """All strings of the messages, tool arguments and results included, one after the other."""
     texts: list[str] = []
-    pending: list[Any] = [block for message in reversed(messages) for block in reversed(message_blocks(message))]
+    pending: list[Any] = [block for message in reversed(messages) for block in reversed(list_message_blocks(message))]
     while pending:
         value = pending.pop()
         if isinstance(value, str):

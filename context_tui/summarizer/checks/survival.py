@@ -21,97 +21,99 @@ from typing import NamedTuple
 from context_tui.summarizer.checks.facts import (
     Fact,
     FactKind,
-    blanked,
-    exact,
-    negated,
-    numbers_in,
-    path_parts,
-    quoted,
-    sentences,
-    words,
+    blank_matches,
+    extract_keywords,
+    find_numbers,
+    is_exact,
+    is_negated,
+    quote_line,
+    split_path,
+    split_sentences,
 )
-from context_tui.summarizer.checks.summary_checks import URL
+from context_tui.summarizer.checks.summary_checks import URL_PATTERN
 
-_DEEPEST = 40  # parts of a path that are looked at, from its end
+_MAX_PATH_PARTS = 40  # parts of a path that are looked at, from its end
 _PATHLIKE = re.compile(r"[\w.@+~/-]+")
 _IDENTIFIER = re.compile(r"(?<!\w)[A-Za-z_]\w*")
 
 
-class Survival(NamedTuple):
+class FactSurvival(NamedTuple):
     """What became of a fact: ``evidence`` quotes the text where it is kept, and says what is missing where not."""
 
-    kept: bool
+    preserved: bool
     evidence: str
 
 
-class Told:
+class FactMatcher:
     """A text, read once for all facts that are looked for in it."""
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._sentences = list(sentences(text))
-        self._having: dict[str, list[int]] = {}
+        self._sentences = list(split_sentences(text))
+        self._sentences_by_word: dict[str, list[int]] = {}
         for number, sentence in enumerate(self._sentences):
-            for word in words(sentence):
-                self._having.setdefault(word, []).append(number)
+            for word in extract_keywords(sentence):
+                self._sentences_by_word.setdefault(word, []).append(number)
         self._paths: dict[str, dict[tuple[str, ...], int]] = {}
-        for match in _PATHLIKE.finditer(blanked(text, URL)):
-            parts = path_parts(match[0].rstrip("."))[-_DEEPEST:]
+        for match in _PATHLIKE.finditer(blank_matches(text, URL_PATTERN)):
+            parts = split_path(match[0].rstrip("."))[-_MAX_PATH_PARTS:]
             for length in range(len(parts), 0, -1):  # and the folders that it is in
                 self._paths.setdefault(parts[length - 1], {}).setdefault(parts[:length], match.start())
         self._names: dict[str, int] = {}
         for match in _IDENTIFIER.finditer(text):
             self._names.setdefault(match[0], match.start())
         self._numbers: dict[str, dict[str, int]] = {}
-        for digits, unit, _, at in numbers_in(text):
+        for digits, unit, _, at in find_numbers(text):
             self._numbers.setdefault(digits, {}).setdefault(unit, at)
 
-    def survival(self, fact: Fact) -> Survival:
+    def match_fact(self, fact: Fact) -> FactSurvival:
         """Whether the text has this fact."""
         match fact.kind:
             case FactKind.PATH:
-                return self._path(fact)
+                return self._match_path(fact)
             case FactKind.IDENTIFIER:
-                return self._identifier(fact)
+                return self._match_identifier(fact)
             case FactKind.NUMBER:
-                return self._number(fact)
-        return self._sentence(fact)
+                return self._match_number(fact)
+        return self._match_sentence(fact)
 
-    def _path(self, fact: Fact) -> Survival:
+    def _match_path(self, fact: Fact) -> FactSurvival:
         parts = fact.parts
         for named, at in self._paths.get(parts[-1], {}).items():
             common = min(len(named), len(parts))
-            if common >= fact.need and named[-common:] == parts[-common:]:
-                return self._proof(at)
-        return Survival(False, f"no path ends with {'/'.join(parts[-fact.need :])}")
+            if common >= fact.required_parts and named[-common:] == parts[-common:]:
+                return self._build_evidence(at)
+        return FactSurvival(False, f"no path ends with {'/'.join(parts[-fact.required_parts :])}")
 
-    def _identifier(self, fact: Fact) -> Survival:
+    def _match_identifier(self, fact: Fact) -> FactSurvival:
         name = fact.parts[0]
-        return self._proof(self._names[name]) if name in self._names else Survival(False, f"no word {name}")
+        return (
+            self._build_evidence(self._names[name]) if name in self._names else FactSurvival(False, f"no word {name}")
+        )
 
-    def _number(self, fact: Fact) -> Survival:
+    def _match_number(self, fact: Fact) -> FactSurvival:
         digits, unit = fact.parts
         units = self._numbers.get(digits, {})
         at = units.get(unit)
-        if at is None and exact(digits):
+        if at is None and is_exact(digits):
             at = next(iter(units.values()), None)
-        return Survival(False, f"no number {fact.text}") if at is None else self._proof(at)
+        return FactSurvival(False, f"no number {fact.text}") if at is None else self._build_evidence(at)
 
-    def _sentence(self, fact: Fact) -> Survival:
-        counts = Counter(number for word in fact.parts for number in self._having.get(word, ()))
+    def _match_sentence(self, fact: Fact) -> FactSurvival:
+        counts = Counter(number for word in fact.parts for number in self._sentences_by_word.get(word, ()))
         of, best = len(fact.parts), 0
         for number, count in sorted(counts.items(), key=lambda each: (-each[1], each[0])):
             sentence = self._sentences[number]
-            if count < fact.need:
+            if count < fact.required_parts:
                 break
-            if not fact.negated or negated(sentence):
-                return Survival(True, quoted(sentence, 0))
+            if not fact.negated or is_negated(sentence):
+                return FactSurvival(True, quote_line(sentence, 0))
             best = best or count
         if best:
-            return Survival(False, f"a sentence has {best} of its {of} words and forbids nothing")
+            return FactSurvival(False, f"a sentence has {best} of its {of} words and forbids nothing")
         most = max(counts.values(), default=0)
-        return Survival(False, f"no sentence has {fact.need} of its {of} words; at most {most}")
+        return FactSurvival(False, f"no sentence has {fact.required_parts} of its {of} words; at most {most}")
 
-    def _proof(self, at: int) -> Survival:
+    def _build_evidence(self, at: int) -> FactSurvival:
         """The line around a place."""
-        return Survival(True, quoted(self._text, at))
+        return FactSurvival(True, quote_line(self._text, at))

@@ -19,10 +19,10 @@ from context_tui.session.token_factors import PRIOR, Factors
 from context_tui.text.sanitize import make_visible
 from context_tui.tokens.calibration import Calibration, ErrorStats
 from context_tui.tokens.measures import TYPICAL_IMAGE_TOKENS, TokenMeasure, TokenTable, build_calibrated_table
-from context_tui.tui.controller import Controller, Refused
-from context_tui.tui.parts import Part
-from context_tui.tui.text import plural
-from context_tui.tui.threads import Job, defect, start_work
+from context_tui.tui.controller import CommandRefused, Controller
+from context_tui.tui.parts import TextPart
+from context_tui.tui.text import pluralize
+from context_tui.tui.threads import ThreadJob, format_worker_error, start_work
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.reading_pane import ReadingPane
 
@@ -36,34 +36,35 @@ ABOUT = (
 )
 
 
-def calibration_parts(sizes: TokenTable) -> Iterator[Part]:
+def calibration_parts(sizes: TokenTable) -> Iterator[TextPart]:
     """Each model with its factors and errors, as text."""
     for each in sizes.calibrations:
-        yield Part(
-            f"{make_visible(each.model) or 'model unknown'}: {plural(each.requests, 'request')} with a size", "heading"
+        yield TextPart(
+            f"{make_visible(each.model) or 'model unknown'}: {pluralize(each.requests, 'request')} with a size",
+            "heading",
         )
         if each.usable:
-            yield Part(f"calibrated by {plural(each.factors.intervals, 'step')} from one request to the next")
+            yield TextPart(f"calibrated by {pluralize(each.factors.intervals, 'step')} from one request to the next")
         else:
-            yield Part(f"not calibrated: {each.reason}; {each.fallback} are used")
+            yield TextPart(f"not calibrated: {each.reason}; {each.fallback} are used")
         yield from _errors(each)
         yield from _factors(each.factors)
         hidden = sizes.not_in_file.get(each.model)
         what = UNKNOWN if hidden is None else f"{hidden:,} tokens: the median of recorded − calibrated"
         yield _row("not in the file", what)
-        yield Part("")
+        yield TextPart("")
     if not sizes.calibrations:
-        yield Part("not calibrated: no request recorded a size; typical factors are used")
+        yield TextPart("not calibrated: no request recorded a size; typical factors are used")
         yield from _factors(PRIOR)
-        yield Part("")
-    yield Part(ABOUT, "muted")
+        yield TextPart("")
+    yield TextPart(ABOUT, "muted")
 
 
-def _row(name: str, value: str) -> Part:
-    return Part(f"  {name.ljust(NAME)}{value}")
+def _row(name: str, value: str) -> TextPart:
+    return TextPart(f"  {name.ljust(NAME)}{value}")
 
 
-def _errors(each: Calibration) -> Iterator[Part]:
+def _errors(each: Calibration) -> Iterator[TextPart]:
     for name, errors in (("error", each.error), ("error of bytes / 4", each.error_bytes4)):
         if errors is not None:
             yield _row(name, _error(errors))
@@ -77,7 +78,7 @@ def _percent(share: float) -> str:
     return f"{share:.1%}".replace("%", " %")
 
 
-def _factors(factors: Factors) -> Iterator[Part]:
+def _factors(factors: Factors) -> Iterator[TextPart]:
     for name, value in (
         ("text", factors.text),
         ("shown thinking", factors.thinking),
@@ -117,7 +118,7 @@ class CalibrationScreen(ModalScreen[None]):
         """A heading, and the text."""
         name = make_visible(self.session.info.path.rpartition("/")[2] or "this session")
         yield Label(f"Calibration: tokens by recorded sizes in {name}", id="calibration-title", markup=False)
-        yield ReadingPane([Part("measuring…", "muted")], id="calibration-text")
+        yield ReadingPane([TextPart("measuring…", "muted")], id="calibration-text")
         yield KeyFooter()
 
     def on_mount(self) -> None:
@@ -126,15 +127,15 @@ class CalibrationScreen(ModalScreen[None]):
             self.query_one(ReadingPane).show(calibration_parts(self.sizes))
             return
 
-        def work(job: Job) -> None:
+        def work(job: ThreadJob) -> None:
             self.post_message(self.Known(build_calibrated_table(self.session.facts, job.checkpoint)))
 
         start_work(self, "calibration", "calibrate the session", work)
 
     @on(Worker.StateChanged)
     def _worker_failed(self, event: Worker.StateChanged) -> None:
-        if words := defect(event):
-            self.query_one(ReadingPane).show([Part(words)])
+        if words := format_worker_error(event):
+            self.query_one(ReadingPane).show([TextPart(words)])
 
     @on(Known)
     def _show(self, event: Known) -> None:
@@ -147,8 +148,8 @@ def screen_of(controller: Controller) -> CalibrationScreen:
     Raises:
         Refused: it has no messages.
     """
-    session = controller.recorded
+    session = controller.recorded_session
     if not len(session):
-        raise Refused("No messages in this session")
-    sizes = controller.sizes if session.facts is controller.view.session.facts else None
+        raise CommandRefused("No messages in this session")
+    sizes = controller.token_table if session.facts is controller.view.session.facts else None
     return CalibrationScreen(session, sizes if sizes and sizes.measure is TokenMeasure.CALIBRATED else None)

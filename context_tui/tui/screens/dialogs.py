@@ -15,10 +15,10 @@ from textual.widgets import Button, Input, Label
 
 from context_tui.app.config import validate_name
 from context_tui.errors import Error
-from context_tui.policies.scales import parse
+from context_tui.policies.scales import parse_number
 from context_tui.session.window import Window
 from context_tui.text.sanitize import make_visible, sanitize_line
-from context_tui.tui.text import plural
+from context_tui.tui.text import pluralize
 from context_tui.tui.widgets.gauge import window_size
 
 
@@ -138,7 +138,9 @@ def quit_prompt(unexported: bool = True, drafts: int = 0) -> ChoicePrompt:
     else:
         answers.reverse()
     if drafts:
-        lost.append(f"{plural(drafts, 'summary that was written is', 'summaries that were written are')} not accepted.")
+        lost.append(
+            f"{pluralize(drafts, 'summary that was written is', 'summaries that were written are')} not accepted."
+        )
     return ChoicePrompt("Quit?", f"{' '.join(lost)} Quitting discards {'it' if not drafts else 'this'}.", answers)
 
 
@@ -180,7 +182,7 @@ def window_tokens(text: str) -> int | None:
     Raises:
         ValueError: it is no such number.
     """
-    number = parse(text, 1, 100_000_000) if text.strip() else None
+    number = parse_number(text, 1, 100_000_000) if text.strip() else None
     return None if number is None else int(number)
 
 
@@ -201,4 +203,4 @@ def message_number(text: str, last: int) -> int:
     Raises:
         ValueError: it is no number, or there is no such message.
     """
-    return int(parse(text, 0, last) or 0)
+    return int(parse_number(text, 0, last) or 0)

@@ -21,19 +21,19 @@ from context_tui.errors import Error
 from context_tui.export.files import (
     ExportResult,
     OutputExists,
-    about_format,
+    describe_format,
     export,
-    export_formats,
     is_copied,
-    suggested_path,
+    list_export_formats,
+    suggest_path,
     try_export,
 )
 from context_tui.session.session import Session
 from context_tui.text.private_files import find_leftovers, remove_leftover
 from context_tui.text.sanitize import make_visible, sanitize_line
 from context_tui.tui.screens.dialogs import Answer, ChoicePrompt
-from context_tui.tui.text import plural
-from context_tui.tui.threads import defect, run_in_thread
+from context_tui.tui.text import pluralize
+from context_tui.tui.threads import format_worker_error, run_in_thread
 from context_tui.tui.widgets.draw import choice_strip
 from context_tui.tui.widgets.footer import KeyFooter
 
@@ -73,11 +73,11 @@ class ExportScreen(ModalScreen[ExportResult | None]):
     def __init__(self, session: Session, *, path: Path | None = None) -> None:
         super().__init__()
         self.session = session
-        self.formats = export_formats()
+        self.formats = list_export_formats()
         own = session.info.format
         self.format = own if own in self.formats else DEFAULT_FORMAT
         self.result: ExportResult | None = None
-        self._suggested = str(path or suggested_path(session, self.format))
+        self._suggested = str(path or suggest_path(session, self.format))
         self._writing = False
         self._leftovers: list[Path] = []
         self._lost: dict[str, str] = {}  # by format, what it cannot hold
@@ -119,7 +119,7 @@ class ExportScreen(ModalScreen[ExportResult | None]):
             path.action_end()
 
     def _show_formats(self) -> None:
-        about = Content.styled(f"\n{about_format(self.format)}", "$foreground 60%")
+        about = Content.styled(f"\n{describe_format(self.format)}", "$foreground 60%")
         strip = choice_strip({name: name for name in self.formats}, self.format, self._choice.content_size.width)
         self._choice.update(strip + about + Content(f"\n\n{self._what()}"))
         if self.result is None and self.format not in self._lost and not is_copied(self.session, self.format):
@@ -129,7 +129,7 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         """What is going to be written, in words."""
         if is_copied(self.session, self.format):
             return "The session's own format: every record stays as it was recorded."
-        count = plural(len(self.session.context_at()), "message")
+        count = pluralize(len(self.session.context_at()), "message")
         kept = f"{count}, what is in the context now" if self.session.origin else f"{count}, the context at the end"
         return f"{kept}. {self._lost.get(self.format, f'Looking for what {self.format} cannot hold…')}"
 
@@ -169,7 +169,7 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         self.format = name
         path = self.query_one(Input)
         if path.value == self._suggested:
-            self._suggested = str(suggested_path(self.session, name))
+            self._suggested = str(suggest_path(self.session, name))
             path.value = self._suggested
             path.action_end()
             self.call_after_refresh(self._show_name)
@@ -193,7 +193,7 @@ class ExportScreen(ModalScreen[ExportResult | None]):
 
     @on(Worker.StateChanged)
     def _worker_failed(self, event: Worker.StateChanged) -> None:
-        if words := defect(event):
+        if words := format_worker_error(event):
             self._set_status(f"✗ {words}", wrong=True)
 
     async def _export(self, path: Path, force: bool) -> None:
@@ -243,7 +243,7 @@ class ExportScreen(ModalScreen[ExportResult | None]):
     async def _look_for_leftovers(self, folder: Path) -> None:
         """Say what killed runs left in a folder."""
         self._leftovers = await run_in_thread(lambda job: find_leftovers(folder))
-        what = plural(len(self._leftovers), "folder")
+        what = pluralize(len(self._leftovers), "folder")
         words = f"! {what} left by killed runs, each with a copy of a session; press ctrl+r to remove"
         self._left.update("\n  ".join([words, *(make_visible(each.name) for each in self._leftovers)]))
         self._left.display = bool(self._leftovers)
@@ -252,7 +252,7 @@ class ExportScreen(ModalScreen[ExportResult | None]):
     def action_remove_leftovers(self) -> None:
         """Remove them, but for those that have come to life or changed since."""
         gone = sum(map(remove_leftover, self._leftovers))
-        self.notify(f"Removed {gone:,} of {plural(len(self._leftovers), 'folder')}", markup=False)
+        self.notify(f"Removed {gone:,} of {pluralize(len(self._leftovers), 'folder')}", markup=False)
         self._look_for_leftovers(self._leftovers[0].parent)
 
     def action_copy(self) -> None:

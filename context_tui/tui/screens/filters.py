@@ -17,9 +17,9 @@ from textual.widgets.option_list import Option
 
 from context_tui.session.facts import Facts
 from context_tui.tui.filter_counts import FilterCounts
-from context_tui.tui.filters import EVERYTHING, KINDS, SIZES, Filter, label
-from context_tui.tui.marks import GLYPHS
-from context_tui.tui.text import line, plural
+from context_tui.tui.filters import NO_FILTER, ROW_KINDS, SIZE_STEPS, RowFilter, get_kind_label
+from context_tui.tui.marks import VERDICT_GLYPHS
+from context_tui.tui.text import format_line, pluralize
 from context_tui.tui.widgets.draw import MUTED, Run, content, pad, short, short_path
 
 AT_ONCE, SLICE, PAUSE = 0.02, 0.008, 0.01
@@ -40,7 +40,9 @@ class Line(NamedTuple):
     glyph: str = ""
 
 
-def lines_of(facts: Facts, now: Filter, verdicts: list[str], policy: str, *, applied: bool = False) -> Iterator[Line]:
+def lines_of(
+    facts: Facts, now: RowFilter, verdicts: list[str], policy: str, *, applied: bool = False
+) -> Iterator[Line]:
     """What can be chosen.
 
     Args:
@@ -50,20 +52,22 @@ def lines_of(facts: Facts, now: Filter, verdicts: list[str], policy: str, *, app
     """
     yield Line("everything", ("", ""))
     yield Line("kind")
-    yield from (Line(label(kind), ("category", kind)) for kind in KINDS)
+    yield from (Line(get_kind_label(kind), ("category", kind)) for kind in ROW_KINDS)
     yield Line(f"verdict by {policy}{', applied' if applied else ''}")
-    yield from (Line(label(verdict), ("verdict", verdict), GLYPHS.get(verdict, " ")) for verdict in verdicts)
+    yield from (
+        Line(get_kind_label(verdict), ("verdict", verdict), VERDICT_GLYPHS.get(verdict, " ")) for verdict in verdicts
+    )
     if now.in_context or not {"before", "after"}.isdisjoint(verdicts):
         yield Line("place")
         yield Line("in this context", ("in_context", True))
     yield Line("size")
-    yield from (Line(f"{size:,} tokens or more", ("min_tokens", size)) for size in SIZES)
+    yield from (Line(f"{size:,} tokens or more", ("min_tokens", size)) for size in SIZE_STEPS)
     if now.path:
         yield Line("file")
         yield Line(short_path(now.path, WIDTH - COUNT - 4), ("path", now.path))
     used = [tool for tool, _ in Counter(facts.tool).most_common() if tool >= 0]
     yield from [Line("tool: calls and results")] if used else []
-    yield from (Line(line(facts.tools[tool], 60), ("tool", facts.tools[tool])) for tool in used)
+    yield from (Line(format_line(facts.tools[tool], 60), ("tool", facts.tools[tool])) for tool in used)
 
 
 def draw_line(each: Line, chosen: bool, count: int | None) -> list[Run]:
@@ -86,7 +90,7 @@ class FilterScreen(ModalScreen[Choice | None]):
         Binding("k", "list('cursor_up')", "up", show=False, id="filter-up", tooltip="Previous condition"),
     ]
 
-    def __init__(self, lines: list[Line], counts: FilterCounts, now: Filter, *, ascii: bool = False) -> None:
+    def __init__(self, lines: list[Line], counts: FilterCounts, now: RowFilter, *, ascii: bool = False) -> None:
         super().__init__()
         self._lines, self._counts, self._now, self._ascii = lines, counts, now, ascii
         self._counted = counts.advance(AT_ONCE)
@@ -124,8 +128,8 @@ class FilterScreen(ModalScreen[Choice | None]):
     def _title(self) -> Content:
         if not self._counted:
             return Content("Show only")
-        total, shown = self._counts.counted, self._counts.of(self._now)
-        told = f"{shown:,} of {plural(total, 'row')} shown" if self._now else f"all {plural(total, 'row')} shown"
+        total, shown = self._counts.counted_rows, self._counts.count_matching(self._now)
+        told = f"{shown:,} of {pluralize(total, 'row')} shown" if self._now else f"all {pluralize(total, 'row')} shown"
         return content([("Show only", "bold"), (f"   {told}", MUTED)], self._ascii)
 
     def _options(self) -> Iterator[Option]:
@@ -146,8 +150,8 @@ class FilterScreen(ModalScreen[Choice | None]):
         if not self._counted or choice is None:
             return None
         if not choice[0]:
-            return self._counts.of(EVERYTHING)
-        return self._counts.of(self._now if self._is_on(choice) else self._now.with_(*choice))
+            return self._counts.count_matching(NO_FILTER)
+        return self._counts.count_matching(self._now if self._is_on(choice) else self._now.toggle_condition(*choice))
 
     def _tell_more(self) -> None:
         """Say how many choices are above and below what is in sight."""

@@ -13,7 +13,7 @@ from textual.dom import DOMNode
 from textual.screen import ModalScreen
 from textual.widgets import Label
 
-from context_tui.tui.parts import Part
+from context_tui.tui.parts import TextPart
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.reading_pane import ReadingPane
 
@@ -43,9 +43,9 @@ class HelpScreen(ModalScreen[None]):
         yield ReadingPane(self._parts(), id="help-keys")
         yield KeyFooter()
 
-    def _parts(self) -> Iterator[Part]:
+    def _parts(self) -> Iterator[TextPart]:
         for note in self._notes:
-            yield Part(note + "\n", "muted")
+            yield TextPart(note + "\n", "muted")
         width = min(max(self.app.size.width - 8, 40), 92) - KEYS_WIDTH
         listed: set[tuple[str, str]] = set()
         general: list[str] = []  # what Textual binds on every screen, told once
@@ -57,10 +57,10 @@ class HelpScreen(ModalScreen[None]):
                     own = bool(binding.id) and node is not self.app
                     (lines if own else general).extend(_lines(self._display(keys), binding, width))
             if lines:
-                yield Part(_group_title(node), "heading")
-                yield Part("\n".join(lines) + "\n")
-        yield Part("Everywhere", "heading")
-        yield Part("\n".join(general))
+                yield TextPart(_group_title(node), "heading")
+                yield TextPart("\n".join(lines) + "\n")
+        yield TextPart("Everywhere", "heading")
+        yield TextPart("\n".join(general))
 
     def _display(self, keys: Sequence[str]) -> str:
         """The keys as people write them; the footer's shorthand for several bindings would mislead here."""

@@ -24,23 +24,23 @@ from textual.worker import Worker
 from context_tui.app.config import ConfigError, SavedSettings, save_settings
 from context_tui.app.state import InspectorState
 from context_tui.errors import Error
-from context_tui.library.summary import called_by
-from context_tui.policies.parameters import assignments
-from context_tui.policies.registry import POLICIES, PRESETS, SHOWN
+from context_tui.library.summary import find_subagent_sessions
+from context_tui.policies.parameters import format_assignments
+from context_tui.policies.registry import LISTED_POLICIES, POLICIES, PRESETS
 from context_tui.session.session import Session, SessionInfo
 from context_tui.text.sanitize import make_visible
 from context_tui.tui import status
-from context_tui.tui.choices import to_keep, told
-from context_tui.tui.context_events import about
-from context_tui.tui.controller import Controller, Refused
-from context_tui.tui.document import Subject
+from context_tui.tui.choices import build_inspector_state, format_settings
+from context_tui.tui.context_events import format_event_details
+from context_tui.tui.controller import CommandRefused, Controller
+from context_tui.tui.document import DocumentSource
 from context_tui.tui.drafts import Drafts
-from context_tui.tui.filter_counts import FilterCounts, possible_verdicts
-from context_tui.tui.loading import Failed
+from context_tui.tui.filter_counts import FilterCounts, find_possible_verdicts
+from context_tui.tui.loading import ReadFailure
 from context_tui.tui.marks import NO_MARK
-from context_tui.tui.numbers import column_of, unit_of
+from context_tui.tui.numbers import format_token_column, format_token_unit
 from context_tui.tui.request_info import describe_request
-from context_tui.tui.rows import HEAD, WHOLE
+from context_tui.tui.rows import TURN_HEAD, WHOLE_MESSAGE
 from context_tui.tui.screens.dialogs import (
     ChoicePrompt,
     message_number,
@@ -55,10 +55,10 @@ from context_tui.tui.screens.filters import Choice, FilterScreen, lines_of
 from context_tui.tui.screens.full_screens import screen_of
 from context_tui.tui.screens.help import HelpScreen
 from context_tui.tui.screens.inspector_keys import NOTES, digits, keys, policy_about, unknown_keys
-from context_tui.tui.tally import totals
-from context_tui.tui.text import kind_word, line, plural
-from context_tui.tui.threads import defect
-from context_tui.tui.turns import Turns
+from context_tui.tui.tally import format_mark_totals
+from context_tui.tui.text import format_line, format_row_kind, pluralize
+from context_tui.tui.threads import format_worker_error
+from context_tui.tui.turns import TurnSummaries
 from context_tui.tui.view import Location, View
 from context_tui.tui.widgets.breakdown import BreakdownView
 from context_tui.tui.widgets.detail import Detail
@@ -73,18 +73,18 @@ from context_tui.tui.widgets.timeline import Timeline
 from context_tui.tui.widgets.timeline_frame import ColumnHeads, Legend
 from context_tui.tui.workers import (
     BlocksRead,
-    CurveKnown,
-    FiresKnown,
+    ContextSizesComputed,
+    CurveComputed,
+    FiringsComputed,
     InspectorWorkers,
-    Loaded,
-    Matched,
-    RulerKnown,
-    RuntimeSizesKnown,
-    SizesKnown,
+    MeasureComputed,
+    RuntimeSizesComputed,
+    SearchReported,
+    SessionRead,
 )
 
 if TYPE_CHECKING:
-    from context_tui.tui.options import Options
+    from context_tui.tui.options import InspectorOptions
 
 Result = TypeVar("Result")
 
@@ -112,12 +112,12 @@ class InspectorScreen(Screen[None]):
     class Done(Message):
         """There is nothing left to close here."""
 
-    def __init__(self, what: Session | SessionInfo, options: Options, drafts: Drafts | None = None) -> None:
+    def __init__(self, what: Session | SessionInfo, options: InspectorOptions, drafts: Drafts | None = None) -> None:
         super().__init__()
-        self._bindings = BindingsMap.merge([BindingsMap(keys(SHOWN)), self._bindings])
+        self._bindings = BindingsMap.merge([BindingsMap(keys(LISTED_POLICIES)), self._bindings])
         self.controller, self.options = Controller(what, options), options
         self.drafts = Drafts() if drafts is None else drafts
-        self.jobs = InspectorWorkers(self, self.controller.computed)
+        self.jobs = InspectorWorkers(self, self.controller.analysis)
         self._notified = False
         self._searched = 0  # the number of the search that was started last
         self._header: object = None
@@ -136,8 +136,8 @@ class InspectorScreen(Screen[None]):
     def chosen(self) -> InspectorState:
         """What is kept for the next time, also while the screen is being opened."""
         side = self.query(ContentSwitcher)
-        breakdown = side.first().current == "breakdown" if side else self.options.last.breakdown
-        return to_keep(self.view, breakdown=breakdown)
+        breakdown = side.first().current == "breakdown" if side else self.options.last_state.breakdown
+        return build_inspector_state(self.view, breakdown=breakdown)
 
     def compose(self) -> ComposeResult:
         """Header, status, timeline with its map, detail, tuning, footer."""
@@ -152,7 +152,7 @@ class InspectorScreen(Screen[None]):
                     yield Minimap(id="minimap")
                 yield Legend(id="legend")
                 yield SearchBar(id="search")
-            with ContentSwitcher(initial="breakdown" if self.options.last.breakdown else "detail", id="side"):
+            with ContentSwitcher(initial="breakdown" if self.options.last_state.breakdown else "detail", id="side"):
                 yield Detail(id="detail")
                 yield BreakdownView(ascii=plain, id="breakdown")
         with Horizontal(id="tuning"):
@@ -163,18 +163,18 @@ class InspectorScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Show the session, or start to read it."""
-        self.set_class(self.options.last.breakdown, "-parts")
+        self.set_class(self.options.last_state.breakdown, "-parts")
         if wrong := unknown_keys(self.options.keys):
             self.show_notification(wrong, warn=True)
-        loading = self.controller.loading
+        loading = self.controller.loader
         if loading is None:
-            self.controller.open(self.view.session)
+            self.controller.open_session(self.view.session)
             self.draw()
         else:
-            self.controller.begin_reading()
+            self.controller.start_reading()
             self.query_one(ColumnHeads).show("timeline", 0)
             self.query_one(HeaderBar).show(self.view.session, self.view.context, progress=0.0)
-            self.set_status(status.reading(self.view.session, 0.0))
+            self.set_status(status.format_reading(self.view.session, 0.0))
             self.call_after_refresh(self.jobs.read_session, loading)  # the first paint comes first
 
     def on_resize(self, event: events.Resize) -> None:
@@ -187,7 +187,7 @@ class InspectorScreen(Screen[None]):
             self.call_after_refresh(self._keep_focus)
         if self.query_one(ParameterPanel).policy:
             self.call_after_refresh(self._draw_title)
-        if len(self.view.session) and not self.controller.reading:
+        if len(self.view.session) and not self.controller.is_reading:
             self.call_after_refresh(self._draw_sizes)  # in the words that there is room for
 
     def on_screen_suspend(self) -> None:
@@ -213,11 +213,11 @@ class InspectorScreen(Screen[None]):
             What the command returns; None where it was refused.
         """
         controller, timeline = self.controller, self.query_one(Timeline)
-        controller.move(self.location)
+        controller.move_cursor(self.location)
         revision, result = controller.revision, None
         try:
             result = command(*arguments)
-        except Refused as why:
+        except CommandRefused as why:
             self.show_notification(str(why), warn=why.warn)
         if controller.revision != revision:
             self.draw()
@@ -227,29 +227,29 @@ class InspectorScreen(Screen[None]):
 
     # Reading
 
-    @on(Loaded)
-    def _show_read(self, event: Loaded) -> None:
+    @on(SessionRead)
+    def _show_read(self, event: SessionRead) -> None:
         """Show what has been read so far, or say why there is nothing to show."""
         read, controller, timeline = event.report, self.controller, self.query_one(Timeline)
-        if isinstance(read, Failed):
-            controller.fail()
-            self.set_status(read.why)
-            self.show_notification(read.why, warn=True)
+        if isinstance(read, ReadFailure):
+            controller.fail_reading()
+            self.set_status(read.reason)
+            self.show_notification(read.reason, warn=True)
             return
-        controller.move(self.location)
+        controller.move_cursor(self.location)
         fired = bool(self.view.plan and self.view.plan.trigger.fires)
-        controller.take(read)
-        if read.end:
+        controller.update_session(read)
+        if read.is_end:
             self.draw()
-            if controller.following:
+            if controller.is_following:
                 self._tell_news(fired)
             elif self._follow_first:
                 self._follow_first = False
                 self.action_follow()
             return
-        timeline.grow(controller.rows, controller.reader, controller.listed)
+        timeline.grow(controller.rows, controller.reader, controller.listed_rows)
         self._draw_frame()
-        self.set_status(status.reading(read.session, read.progress))
+        self.set_status(status.format_reading(read.session, read.progress))
         self.query_one(HeaderBar).show_progress(read.progress, len(read.session))
         if self.query_one(Detail).location is None:
             self.draw_detail()
@@ -257,12 +257,12 @@ class InspectorScreen(Screen[None]):
     @on(Worker.StateChanged)
     def _worker_failed(self, event: Worker.StateChanged) -> None:
         """A defect in a thread is told; the rest goes on."""
-        if words := defect(event):
+        if words := format_worker_error(event):
             self.show_notification(words, warn=True)
 
     def _tell_news(self, fired: bool) -> None:
         """Say what happened in the followed session, and that the trigger of the policy fires where it did not."""
-        view, happened = self.view, self.controller.news()
+        view, happened = self.view, self.controller.collect_news()
         if view.plan and view.plan.trigger.fires and not fired and not view.applied:
             happened.append(f"{view.policy} fires now: {view.plan.trigger.reason}")
         for text in happened:  # it stays while more is read
@@ -270,19 +270,19 @@ class InspectorScreen(Screen[None]):
 
     def action_follow(self) -> None:
         """Follow the session as it is written, or do so no longer."""
-        loading = self.do(self.controller.follow)
+        loading = self.do(self.controller.toggle_following)
         if loading is not None:
             self.jobs.follow(loading)
             self.show_notification("Following the session as it is written; F ends that")
-        elif not self.controller.following:
+        elif not self.controller.is_following:
             self.jobs.cancel("follow")
         self._header = None
         self._draw_sizes()
 
     def action_read_on(self) -> None:
         """Go on with reading where it was stopped."""
-        if loading := self.do(self.controller.read_on):
-            self.set_status(status.reading(self.view.session, self.controller.progress))
+        if loading := self.do(self.controller.resume_reading):
+            self.set_status(status.format_reading(self.view.session, self.controller.progress))
             self._draw_timeline()  # without the marks of what it was planned for
             self.jobs.read_session(loading)
 
@@ -305,34 +305,39 @@ class InspectorScreen(Screen[None]):
 
     def _draw_timeline(self) -> None:
         view, controller = self.view, self.controller
-        marker = None if controller.reading else controller.marker
-        nothing = line(view.filter.nothing(view.policy)) if view.filter else ""
+        marker = None if controller.is_reading else controller.marker
+        nothing = format_line(view.filter.format_no_match(view.policy)) if view.filter else ""
         self.query_one(Timeline).show(
-            controller.rows, controller.reader, marker, controller.listed, view.cursor, nothing
+            controller.rows, controller.reader, marker, controller.listed_rows, view.cursor, nothing
         )
         self._draw_frame()
 
     def _draw_frame(self) -> None:
         """Say above the timeline what of it is listed, where that is not all."""
-        view, rows, count = self.view, self.controller.rows, len(self.controller.listed)
-        title = line(", ".join(filter(None, ["largest first" if view.by_size else "", view.filter.describe()])))
+        view, rows, count = self.view, self.controller.rows, len(self.controller.listed_rows)
+        title = format_line(", ".join(filter(None, ["largest first" if view.by_size else "", view.filter.describe()])))
         heads = self.query_one(ColumnHeads)
-        heads.show(title or "timeline", len(rows.first), (count, rows.count) if title else None, column_of(rows.sizes))
+        heads.show(
+            title or "timeline",
+            len(rows.first),
+            (count, rows.listable_count) if title else None,
+            format_token_column(rows.token_table),
+        )
         heads.set_class(bool(title), "-filtered")
 
     def _draw_panel(self) -> None:
-        view, fires = self.view, self.controller.computed.fires(self.view)
+        view, fires = self.view, self.controller.analysis.get_firings(self.view)
         first = None if fires is None else fires.points[0] if fires.points else -1
         self.query_one(ParameterPanel).show(
             view.policy,
-            view.model,
+            view.policy_params,
             view.context,
             view.runtime_state,
             view.plan,
             first=first,
-            trouble=view.trouble,
-            applied=view.applied.text if view.applied else "",
-            sizes=self.controller.sizes,
+            trouble=view.plan_error,
+            applied=view.applied.summary if view.applied else "",
+            sizes=self.controller.token_table,
         )
         self._draw_title()
 
@@ -347,15 +352,15 @@ class InspectorScreen(Screen[None]):
     def _draw_rest(self) -> None:
         view, rows, plan = self.view, self.controller.rows, self.view.plan
         self.draw_detail()
-        sizes = self.controller.sizes
-        scores = score_rows(view.plan_of, view.trouble_of, sizes, view.policy)
+        sizes = self.controller.token_table
+        scores = score_rows(view.get_plan, view.get_plan_error, sizes, view.policy)
         self.query_one(Scoreboard).show(scores, "" if view.applied else view.policy, sizes.name if sizes else "")
         first = min(view.context.order, default=0)
         self.query_one(Minimap).show(lambda lines: stretches(rows, plan, first, view.point, lines))
-        self.query_one(Legend).show_totals(totals(rows, self.controller.marker))
+        self.query_one(Legend).show_totals(format_mark_totals(rows, self.controller.marker))
         self._mark_in_sight()
-        self.jobs.find_sizes(view, self.controller.estimated)
-        self.jobs.find_fires(view)
+        self.jobs.compute_context_sizes(view, self.controller.estimated_rows)
+        self.jobs.find_firings(view)
         self._ask_for_curve()
         self._draw_sizes()
 
@@ -364,71 +369,77 @@ class InspectorScreen(Screen[None]):
         """Show on the map what is in sight, and explain its marks."""
         timeline = self.query_one(Timeline)
         self.query_one(Minimap).show_window(*timeline.share_in_sight)
-        self.query_one(Legend).show(timeline.looks_in_sight(), column_of(self.controller.sizes))
+        self.query_one(Legend).show(timeline.looks_in_sight(), format_token_column(self.controller.token_table))
 
     def _ask_for_curve(self) -> None:
         panel = self.query_one(ParameterPanel)
         values = panel.curve_values(panel.selected) if panel.selected and not self.view.applied else []
         if values:
-            self.jobs.draw_curve(self.view, panel.selected, values)
+            self.jobs.compute_curve(self.view, panel.selected, values)
 
     def _draw_sizes(self) -> None:
         """Show the sizes of the context wherever they are told: header, breakdown, status."""
         controller, view = self.controller, self.view
-        sizes, progress = controller.computed.sizes(view), controller.progress
-        ruler = controller.sizes
+        sizes, progress = controller.analysis.get_context_sizes(view), controller.progress
+        ruler = controller.token_table
         header = (view.context, sizes, view.session, progress, ruler)
         if header != self._header:
             self._header = header
-            parts = sizes.parts.by_category if sizes else None
+            parts = sizes.breakdown.by_category if sizes else None
             self.query_one(HeaderBar).show(
-                view.session, view.context, parts, progress=progress, sizes=ruler, following=controller.following
+                view.session, view.context, parts, progress=progress, sizes=ruler, following=controller.is_following
             )
         if sizes is not None:
             self.query_one(BreakdownView).show(view.context, sizes, view.filter, controller.reader)
-        fit, width, lines = sizes.fit if sizes else None, self.size.width - 2, 1 if self.has_class("-low") else 2
-        text = status.notice(view, controller.points, fit, width, progress, lines)
-        kept = "" if self.options.policy or self.options.settings else told(view.params)
-        hint = status.hint(digits(len(SHOWN)), demo=self.options.demo, kept=kept, width=width)
-        hint = hint if controller.fresh and not text and not self.has_class("-low") else ""
+        fit, width, lines = (
+            sizes.estimate_check if sizes else None,
+            self.size.width - 2,
+            1 if self.has_class("-low") else 2,
+        )
+        text = status.format_notice(view, controller.jump_points, fit, width, progress, lines)
+        kept = "" if self.options.policy or self.options.settings else format_settings(view.params)
+        hint = status.format_key_hint(digits(len(LISTED_POLICIES)), demo=self.options.demo, settings=kept, width=width)
+        hint = hint if controller.is_fresh and not text and not self.has_class("-low") else ""
         self.set_status(text or hint, hint=bool(hint))
 
     def draw_detail(self) -> None:
         """Show the selected row in full."""
         detail, here, facts = self.query_one(Detail), self.location, self.view.session.facts
         rows, reader = self.controller.rows, self.controller.reader
-        marker = None if self.controller.reading else self.controller.marker
-        location = here._replace(block=max(here.block, WHOLE))
+        marker = None if self.controller.is_reading else self.controller.marker
+        location = here._replace(block=max(here.block, WHOLE_MESSAGE))
         if not len(self.view.session):
             detail.wait(Content("nothing selected"), "")
             return
-        word = kind_word(facts, location.message, location.block)
-        name = f"result of {reader.preview(*location)}" if location.block >= 0 else word
+        word = format_row_kind(facts, location.message, location.block)
+        name = f"result of {reader.format_preview(*location)}" if location.block >= 0 else word
         title = Content(f"{location.message}  {name}")
-        if reader.huge(location.message) and not reader.at_hand(location.message):
+        if reader.is_huge(location.message) and not reader.is_cached(location.message):
             detail.wait(title, "reading the message…")
             self.jobs.read_blocks(reader, location)
             return
-        row = rows.row_of(*location)
-        tokens = rows.tokens[row] if row < len(rows) and rows.block[row] >= WHOLE else 0
-        mark = marker.mark(*location) if marker else NO_MARK
+        row = rows.find_row(*location)
+        tokens = rows.tokens[row] if row < len(rows) and rows.block[row] >= WHOLE_MESSAGE else 0
+        mark = marker.find_mark(*location) if marker else NO_MARK
         note = describe_request(self.view.session, location)
-        happened = tuple(text for event in rows.events_at(location.message) for text in about(facts, event))
-        if here.block == HEAD:
-            turns = Turns(rows, marker)
-            happened = (*happened, turns.turn(rows.turn_of(here.message)).about())
-        blocks = reader.blocks(location.message)
+        happened = tuple(
+            text for event in rows.find_events(location.message) for text in format_event_details(facts, event)
+        )
+        if here.block == TURN_HEAD:
+            turns = TurnSummaries(rows, marker)
+            happened = (*happened, turns.get_summary(rows.find_turn_of_message(here.message)).format_summary())
+        blocks = reader.read_blocks(location.message)
         belief = self._belief(location) if location.block < 0 else ""
-        subject = Subject(self.view.session, location, blocks, mark, self.view.plan, note, belief, happened)
-        subject = replace(subject, sizes=rows.sizes)
-        detail.read(subject, title, Content(f"{unit_of(rows.sizes)} {plural(tokens, 'token')}"))
+        subject = DocumentSource(self.view.session, location, blocks, mark, self.view.plan, note, belief, happened)
+        subject = replace(subject, token_table=rows.token_table)
+        detail.read(subject, title, Content(f"{format_token_unit(rows.token_table)} {pluralize(tokens, 'token')}"))
 
     def _belief(self, location: Location) -> str:
         """What the runtimes believed before a message; empty until that is known."""
-        sizes = self.controller.computed.runtime_sizes(self.view.session, location.message)
-        if sizes is None and not self.controller.reading:
-            self.jobs.find_runtime_sizes(self.view.session)
-        return sizes.describe(location.message) if sizes else ""
+        sizes = self.controller.analysis.get_runtime_sizes(self.view.session, location.message)
+        if sizes is None and not self.controller.is_reading:
+            self.jobs.compute_runtime_sizes(self.view.session)
+        return sizes.format_sizes(location.message) if sizes else ""
 
     def set_status(self, text: str, *, hint: bool = False) -> None:
         """Say something in the line above the timeline."""
@@ -448,30 +459,30 @@ class InspectorScreen(Screen[None]):
 
     # What was computed
 
-    @on(FiresKnown)
+    @on(FiringsComputed)
     def _show_fires(self) -> None:
         self._draw_panel()
 
-    @on(SizesKnown)
-    def _show_sizes(self, event: SizesKnown) -> None:
+    @on(ContextSizesComputed)
+    def _show_sizes(self, event: ContextSizesComputed) -> None:
         now = self.view
-        if event.view.session is now.session and (event.view.point, event.view.ruler) == (now.point, now.ruler):
+        if event.view.session is now.session and (event.view.point, event.view.measure) == (now.point, now.measure):
             self._draw_sizes()
 
-    @on(RulerKnown)
-    def _show_ruler(self, event: RulerKnown) -> None:
-        if event.view.session is self.view.session and event.view.ruler is self.view.ruler:
-            said = self.do(self.controller.measured, event.refused)
+    @on(MeasureComputed)
+    def _show_ruler(self, event: MeasureComputed) -> None:
+        if event.view.session is self.view.session and event.view.measure is self.view.measure:
+            said = self.do(self.controller.finish_measuring, event.error)
             if said:
-                self.show_notification(said, warn=bool(event.refused))
+                self.show_notification(said, warn=bool(event.error))
 
-    @on(CurveKnown)
-    def _show_curve(self, event: CurveKnown) -> None:
+    @on(CurveComputed)
+    def _show_curve(self, event: CurveComputed) -> None:
         if event.view.policy == self.view.policy and event.view.context is self.view.context:
-            self.query_one(ParameterPanel).show_curve(event.name, event.values, event.after)
+            self.query_one(ParameterPanel).show_curve(event.name, event.values, event.tokens_after)
 
-    @on(RuntimeSizesKnown)
-    def _show_belief(self, event: RuntimeSizesKnown) -> None:
+    @on(RuntimeSizesComputed)
+    def _show_belief(self, event: RuntimeSizesComputed) -> None:
         if event.session is self.view.session:
             self.draw_detail()
 
@@ -484,22 +495,22 @@ class InspectorScreen(Screen[None]):
 
     @on(Timeline.Moved)
     def _moved(self, event: Timeline.Moved) -> None:
-        self.controller.touched = self.controller.touched or self.query_one(Timeline).has_focus
-        self.jobs.touched_at = time.monotonic()
-        self.controller.search.wanted = 0
-        self.controller.move(event.location)
+        self.controller.has_moved_cursor = self.controller.has_moved_cursor or self.query_one(Timeline).has_focus
+        self.jobs.last_input_at = time.monotonic()
+        self.controller.search.pending_step = 0
+        self.controller.move_cursor(event.location)
         self._detail_timer = self._restart(self._detail_timer, STAYS, self.draw_detail)
 
     @on(Timeline.Entered)
     @on(Detail.Entered)
     def _entered(self, event: Timeline.Entered | Detail.Entered) -> None:
         """From a call to its sub-agent, or to its result and back; heads of turns fold or open; other rows are read."""
-        if event.location.block == HEAD:
+        if event.location.block == TURN_HEAD:
             self.action_fold()
             return
         if event.location.block < 0 and self._open_sub_agents(event.location.message):
             return
-        other = self.view.counterpart(event.location)
+        other = self.view.find_counterpart(event.location)
         if other is not None:
             self.go_to(other)
         elif isinstance(event, Timeline.Entered):
@@ -510,7 +521,7 @@ class InspectorScreen(Screen[None]):
         if message >= len(self.view.session):
             return False
         try:
-            infos = called_by(self.view.session, message)
+            infos = find_subagent_sessions(self.view.session, message)
         except Error as error:
             self.show_notification(str(error), warn=True)
             return False
@@ -542,20 +553,20 @@ class InspectorScreen(Screen[None]):
 
     def go_to(self, location: Location) -> None:
         """Select a location, and say so where rows are listed for it that were not."""
-        if said := self.do(self.controller.select, location):
+        if said := self.do(self.controller.select_location, location):
             self.show_notification(said)
 
     def action_turn(self, step: int) -> None:
         """Go to the head of another turn."""
-        self.do(self.controller.turn, step)
+        self.do(self.controller.move_to_turn, step)
 
     def action_fold(self) -> None:
         """Fold the turn of the selected row to its head, or open it."""
-        self._show_turn(self.do(self.controller.fold))
+        self._show_turn(self.do(self.controller.toggle_fold))
 
     def action_fold_all(self) -> None:
         """Fold all turns to their heads; open all where all are."""
-        self._show_turn(self.do(self.controller.fold_all))
+        self._show_turn(self.do(self.controller.toggle_all_folds))
 
     def _show_turn(self, rows: range | None) -> None:
         if rows:
@@ -583,43 +594,43 @@ class InspectorScreen(Screen[None]):
 
     def action_as_of(self) -> None:
         """Plan before the selected message, or at the end again."""
-        self.do(self.controller.as_of)
+        self.do(self.controller.toggle_point)
 
     def action_jump(self, step: int) -> None:
         """Plan as of the next or previous point of interest."""
-        self.do(self.controller.jump, step)
+        self.do(self.controller.move_to_jump_point, step)
 
     def action_compaction(self, step: int) -> None:
         """Plan as of the next or previous recorded compaction."""
-        self.do(self.controller.to_compaction, step)
+        self.do(self.controller.move_to_compaction, step)
 
     def action_changed(self, step: int) -> None:
         """Go to the next or previous row that the plan changes, or that was changed when it was applied."""
-        self.do(self.controller.changed, step)
+        self.do(self.controller.move_to_changed, step)
 
     # Policies and their settings
 
     def action_policy(self, name: str) -> None:
         """Choose a policy."""
-        self.do(self.controller.choose, name)
+        self.do(self.controller.choose_policy, name)
 
     def action_next_policy(self) -> None:
         """Choose the policy after the chosen one, around the end."""
-        names = SHOWN.and_chosen(self.view.policy)
-        self.do(self.controller.choose, names[(names.index(self.view.policy) + 1) % len(names)])
+        names = LISTED_POLICIES.list_names_with(self.view.policy)
+        self.do(self.controller.choose_policy, names[(names.index(self.view.policy) + 1) % len(names)])
 
     def commands(self) -> Iterable[SystemCommand]:
         """The policies that no digit chooses and the sweep, for the command palette."""
         sweep = "Sweep: Sweep settings of the policy along the run: which of them nothing beats"
         yield SystemCommand(sweep, "No key", partial(self.action_full_screen, "sweep"))
-        for name in (*islice(SHOWN, DIGITS, None), *PRESETS):
+        for name in (*islice(LISTED_POLICIES, DIGITS, None), *PRESETS):
             policy = POLICIES[name]
             choose = partial(self.action_policy, name)
             yield SystemCommand(f"Policy: {name}: {policy_about(name, policy)}", "No key", choose)
 
     def change_setting(self, policy: str, name: str, value: Any) -> None:
         """Give a setting of a policy another value."""
-        self.do(self.controller.set, policy, name, value)
+        self.do(self.controller.set_param, policy, name, value)
 
     @on(ParameterPanel.Selected)
     def _setting_selected(self) -> None:
@@ -648,7 +659,7 @@ class InspectorScreen(Screen[None]):
     async def action_save_settings(self) -> None:
         """Save the settings of the policy under a name that ``-P`` takes."""
         policy = self.view.policy
-        saved = SavedSettings(policy, tuple(assignments(self.view.settings(policy))))
+        saved = SavedSettings(policy, tuple(format_assignments(self.view.get_settings(policy))))
         name = await self.app.push_screen_wait(name_prompt(policy, list(POLICIES)))
         if name is None:
             return
@@ -662,7 +673,7 @@ class InspectorScreen(Screen[None]):
 
     def action_ruler(self) -> None:
         """Measure sizes by the next ruler."""
-        self.do(self.controller.next_ruler)
+        self.do(self.controller.cycle_measure)
 
     @work
     async def action_window(self) -> None:
@@ -673,33 +684,33 @@ class InspectorScreen(Screen[None]):
 
     def action_mark(self) -> None:
         """Mark the selected result to be cleared by hand, or no longer."""
-        self.do(self.controller.mark)
+        self.do(self.controller.toggle_mark)
 
     def action_cut(self) -> None:
         """Mark a cut before the selected message, or take it away."""
-        self.do(self.controller.cut)
+        self.do(self.controller.toggle_cut)
 
     # What is listed, and where it went
 
     def action_filter(self) -> None:
         """Choose what is listed."""
-        view, rows, marker = self.view, self.controller.rows, self.controller.filter_marker()
-        verdicts = possible_verdicts(marker, len(rows.first))
+        view, rows, marker = self.view, self.controller.rows, self.controller.build_filter_marker()
+        verdicts = find_possible_verdicts(marker, len(rows.first))
         lines = list(lines_of(view.session.facts, view.filter, verdicts, view.policy, applied=bool(view.applied)))
         counts = FilterCounts(rows, marker, view.filter.path)
         self.app.push_screen(FilterScreen(lines, counts, view.filter, ascii=self.options.ascii), self._filtered)
 
     def _filtered(self, choice: Choice | None) -> None:
         if choice is not None:
-            self.do(self.controller.filter_by, *choice)
+            self.do(self.controller.toggle_filter, *choice)
 
     def action_sort(self) -> None:
         """Largest first, or in the order of the file."""
-        self.do(self.controller.sort)
+        self.do(self.controller.toggle_sort)
 
     def action_unfilter(self) -> None:
         """List everything again."""
-        self.do(self.controller.unfilter)
+        self.do(self.controller.clear_filter)
 
     def action_breakdown(self) -> None:
         """Show where the context went, or the message again."""
@@ -719,7 +730,7 @@ class InspectorScreen(Screen[None]):
 
     @on(BreakdownView.Filter)
     def _breakdown_filter(self, event: BreakdownView.Filter) -> None:
-        self.do(self.controller.show_part, event.kind, event.value)
+        self.do(self.controller.toggle_part_filter, event.kind, event.value)
         self._uncover_timeline()
 
     @on(BreakdownView.Goto)
@@ -746,7 +757,7 @@ class InspectorScreen(Screen[None]):
     @on(SearchBar.Asked)
     def _search_begun(self, event: SearchBar.Asked) -> None:
         self.query_one(Detail).seek("")
-        self.controller.search.begin(self.view.session, event.text)
+        self.controller.search.start(self.view.session, event.text)
         self._start_search()
 
     def _start_search(self) -> None:
@@ -759,14 +770,14 @@ class InspectorScreen(Screen[None]):
         if search.text:
             self.jobs.search(self.view.session, search.text, search.number)
 
-    @on(Matched)
-    def _search_found(self, event: Matched) -> None:
+    @on(SearchReported)
+    def _search_found(self, event: SearchReported) -> None:
         search = self.controller.search
-        if search.take(event.found):
+        if search.update(event.report):
             self.query_one(Timeline).show_matches(frozenset(search.locations))
-            self.query_one(SearchBar).show_count(self.controller.matches_text)
-            if search.wanted and (search.locations or search.ended):
-                self.action_match(search.wanted)
+            self.query_one(SearchBar).show_count(self.controller.match_count_text)
+            if search.pending_step and (search.locations or search.is_finished):
+                self.action_match(search.pending_step)
 
     @on(SearchBar.Done)
     def _search_entered(self) -> None:
@@ -783,9 +794,9 @@ class InspectorScreen(Screen[None]):
 
     def action_match(self, step: int) -> None:
         """Go to the next or previous match, or once there is one to the first that is found."""
-        if self.do(self.controller.match, step):
+        if self.do(self.controller.move_to_match, step):
             self.query_one(Detail).seek(self.controller.search.text)
-            self.query_one(SearchBar).show_count(self.controller.matches_text)
+            self.query_one(SearchBar).show_count(self.controller.match_count_text)
 
     # Applying, undoing, exporting
 
@@ -795,7 +806,7 @@ class InspectorScreen(Screen[None]):
         await self._apply()
 
     async def _apply(self) -> None:
-        plan = self.do(self.controller.applicable)
+        plan = self.do(self.controller.get_applicable_plan)
         if plan is None:
             return
         from context_tui.tui.screens.apply import ApplyScreen
@@ -803,7 +814,7 @@ class InspectorScreen(Screen[None]):
         screen = ApplyScreen(self.view.session, plan, drafts=self.drafts)
         after: Session | None = await self.app.push_screen_wait(screen)
         if after is not None and after is not self.view.session:
-            self.do(self.controller.took, plan, after)
+            self.do(self.controller.show_applied_copy, plan, after)
             if not self.query_one("#left").display:
                 self.close_detail()  # what was done is told beside the timeline
 
@@ -819,7 +830,7 @@ class InspectorScreen(Screen[None]):
     @work
     async def action_export(self) -> None:
         """Write the session, or what was made of it, to a file."""
-        if self.do(self.controller.exportable):
+        if self.do(self.controller.get_exportable_session):
             await self._export()
 
     async def _export(self) -> bool:
@@ -827,14 +838,14 @@ class InspectorScreen(Screen[None]):
 
         if not self.view.session.origin:
             plan = self.view.plan
-            answer = await self.app.push_screen_wait(unchanged_prompt(bool(plan and plan.changed)))
+            answer = await self.app.push_screen_wait(unchanged_prompt(bool(plan and plan.has_changes)))
             if answer == "apply":
                 await self._apply()
             if answer is None or (answer == "apply" and not self.view.session.origin):
                 return False
         done = await self.app.push_screen_wait(ExportScreen(self.view.session))
         if done is not None:
-            self.controller.exported()
+            self.controller.mark_exported()
         return done is not None
 
     def action_raw(self) -> None:
@@ -847,7 +858,7 @@ class InspectorScreen(Screen[None]):
     def action_copy(self) -> None:
         """Copy the selected message, or on the settings the command."""
         on_settings = self.query_one(ParameterPanel).has_focus_within
-        text = self.do(self.controller.command if on_settings else self.controller.text)
+        text = self.do(self.controller.format_command if on_settings else self.controller.format_selected_text)
         if text is not None:
             self.app.copy_to_clipboard(text)
 
@@ -873,19 +884,19 @@ class InspectorScreen(Screen[None]):
     def action_back(self) -> None:
         """Stop what is going on, or close what is open: one thing for each press."""
         bar = self.query_one(SearchBar)
-        if self.controller.reading:
+        if self.controller.is_reading:
             self.jobs.cancel("read")
         elif bar.display:
             bar.action_close()
-        elif self.controller.limited and self.query_one(Timeline).has_focus:
+        elif self.controller.is_limited and self.query_one(Timeline).has_focus:
             self.action_unfilter()
         elif self.has_class("-reading") or self.query_one(ContentSwitcher).current == "breakdown":
             self._show_side("detail")
             self.close_detail()
-        elif self.controller.limited:
+        elif self.controller.is_limited:
             self.action_unfilter()
         elif self.view.at is not None:
-            self.do(self.controller.as_of)
+            self.do(self.controller.toggle_point)
         elif not self.query_one(Timeline).has_focus:
             self.query_one(Timeline).focus()
         else:
@@ -898,10 +909,10 @@ class InspectorScreen(Screen[None]):
     @work
     async def action_leave(self) -> None:
         """Leave; ask when a result or a draft would be lost, here or in a session that this one was opened from."""
-        drafts = self.drafts.waiting
+        drafts = self.drafts.unaccepted_count
         for screen in reversed(self.app.screen_stack):
             if isinstance(screen, InspectorScreen):
-                unexported = screen.view.unexported
+                unexported = screen.view.is_unexported
                 prompt = quit_prompt(unexported, drafts) if unexported or drafts else None
                 if prompt is not None and not await screen.may_close(prompt):
                     return

@@ -8,7 +8,7 @@ from itertools import islice
 from textual.binding import Binding
 
 from context_tui.policies.base import Policy
-from context_tui.policies.registry import SHOWN
+from context_tui.policies.registry import LISTED_POLICIES
 from context_tui.tui.screens.full_screens import FULL_SCREENS
 from context_tui.tui.widgets.scoreboard import DIGITS
 from context_tui.tui.widgets.setting_rows import SettingRows
@@ -44,7 +44,7 @@ def keys(policies: Mapping[str, Policy]) -> list[Binding]:
 
 def unknown_keys(names: Iterable[str]) -> str:
     """What to say about names of keys in the configuration file that there are not; empty where all are known."""
-    bindings = (*keys(SHOWN), *Timeline.BINDINGS, *SettingRows.BINDINGS)
+    bindings = (*keys(LISTED_POLICIES), *Timeline.BINDINGS, *SettingRows.BINDINGS)
     known = {each.id for each in bindings if isinstance(each, Binding)}
     unknown = ", ".join(name for name in names if name not in known)
     return f"[keys] in the configuration file: unknown {unknown}; the README lists the names" if unknown else ""

@@ -19,17 +19,26 @@ from textual.widgets import Label
 from textual.worker import Worker
 
 from context_tui.errors import Error, SeveralSessions
-from context_tui.library.cache import Details, cache_path
-from context_tui.library.discover import ELSEWHERE, HERE, Entry, Key, entries_of, is_database, key_of, unfolded
-from context_tui.library.summary import BESIDE, Look, Reader
+from context_tui.library.cache import SessionCache, find_cache_path
+from context_tui.library.discover import (
+    OTHER_PROJECTS,
+    THIS_PROJECT,
+    SessionEntry,
+    SessionKey,
+    build_entries,
+    build_session_key,
+    is_database,
+    list_database_sessions,
+)
+from context_tui.library.summary import SAME_FILE, OverviewReader, SessionOverview
 from context_tui.session.session import SessionInfo
 from context_tui.text.sanitize import make_visible, sanitize_line
-from context_tui.tui.picking import Item, Listing, Order
+from context_tui.tui.picking import SessionItem, SessionListing, SessionOrder
 from context_tui.tui.screens.picker_list import PickerList
-from context_tui.tui.threads import Job, defect, start_work
+from context_tui.tui.threads import ThreadJob, format_worker_error, start_work
 from context_tui.tui.widgets.footer import KeyFooter
 
-MINE = (HERE, ELSEWHERE)
+MINE = (THIS_PROJECT, OTHER_PROJECTS)
 TITLES = 2_000
 """How many files are looked into for their titles, to filter by."""
 TELLS = 0.1
@@ -78,14 +87,14 @@ class PickerScreen(Screen[SessionInfo | Left]):
     class Titles(Message):
         """Titles that were read."""
 
-        def __init__(self, found: dict[Key, str]) -> None:
+        def __init__(self, found: dict[SessionKey, str]) -> None:
             super().__init__()
             self.found = found
 
     class Found(Message):
         """The sessions that were looked for, as far as they were found; the last ones ``are_all``."""
 
-        def __init__(self, entries: list[Entry], *, are_all: bool) -> None:
+        def __init__(self, entries: list[SessionEntry], *, are_all: bool) -> None:
             super().__init__()
             self.entries, self.are_all = entries, are_all
 
@@ -95,40 +104,40 @@ class PickerScreen(Screen[SessionInfo | Left]):
     class Unfolded(Message):
         """Databases whose sessions were listed."""
 
-        def __init__(self, found: dict[Key, list[Entry]]) -> None:
+        def __init__(self, found: dict[SessionKey, list[SessionEntry]]) -> None:
             super().__init__()
             self.found = found
 
     class Looked(Message):
         """Sessions in sight that were read."""
 
-        def __init__(self, found: dict[Key, Look]) -> None:
+        def __init__(self, found: dict[SessionKey, SessionOverview]) -> None:
             super().__init__()
             self.found = found
 
     def __init__(
         self,
-        entries: Sequence[Entry | SessionInfo],
+        entries: Sequence[SessionEntry | SessionInfo],
         *,
-        find: Iterable[list[Entry]] | None = None,
+        find: Iterable[list[SessionEntry]] | None = None,
         heading: str = "Open a session",
         current: SessionInfo | None = None,
-        known: Look | None = None,
+        known: SessionOverview | None = None,
         titles: Callable[[SessionInfo], str] | None = None,
         now: float | None = None,
     ) -> None:
         super().__init__()
-        self._reader = Reader(Details(cache_path()))
-        self._heading, self._read_title, self._current = heading, titles or self._reader.title, current
+        self._reader = OverviewReader(SessionCache(find_cache_path()))
+        self._heading, self._read_title, self._current = heading, titles or self._reader.read_title, current
         self._now = time.time() if now is None else now
         self._find = find
         plain = [each for each in entries if isinstance(each, SessionInfo)]
-        found = [*(each for each in entries if isinstance(each, Entry)), *entries_of(plain)]
-        home = key_of(current) if current else None
-        self.listing = Listing([*found, *(known.below if known else ())], home)
+        found = [*(each for each in entries if isinstance(each, SessionEntry)), *build_entries(plain)]
+        home = build_session_key(current) if current else None
+        self.listing = SessionListing([*found, *(known.children if known else ())], home)
         if home and known:
-            self.listing.learn({home: known})
-        self._read: set[Key] = set()
+            self.listing.update_summaries({home: known})
+        self._read: set[SessionKey] = set()
         self._said: dict[str, str] = {}
         self._trouble = ""
         self._timer: Timer | None = None
@@ -166,10 +175,10 @@ class PickerScreen(Screen[SessionInfo | Left]):
     def _show(self) -> None:
         """Say how many are listed, and by which filter; read those in sight once nothing changes for a moment."""
         listing, rows = self.listing, self.rows
-        words = listing.words
+        words = listing.filter_text
         all_, noun = len(listing.items), "session" if len(listing.items) == 1 else "sessions"
-        count = f"{listing.count:,} of {all_:,}" if words.strip() else f"{all_:,}"
-        order = "" if listing.order is Order.AS_FOUND else f", {listing.order.value}"
+        count = f"{listing.session_count:,} of {all_:,}" if words.strip() else f"{all_:,}"
+        order = "" if listing.order is SessionOrder.AS_FOUND else f", {listing.order.value}"
         order += ", looking for more…" if self.is_finding and listing.items else ""
         told = f" · {count} {noun}{order}" if listing.items or not self.is_finding else ""
         self._say("heading", self._heading + told)
@@ -194,10 +203,10 @@ class PickerScreen(Screen[SessionInfo | Left]):
 
     # What is read beside
 
-    def _find_all(self, job: Job) -> None:
-        entries = list[Entry]()
+    def _find_all(self, job: ThreadJob) -> None:
+        entries = list[SessionEntry]()
         for entries in self._find or ():
-            if job.cancelled:
+            if job.is_cancelled:
                 return
             self.post_message(self.Found(entries, are_all=False))
         self.post_message(self.Found(entries, are_all=True))
@@ -209,22 +218,24 @@ class PickerScreen(Screen[SessionInfo | Left]):
             self.post_message(self.AllFound())
             start_work(self, "titles", "read the titles", self._read_titles)
         else:
-            self.listing.put(message.entries)
+            self.listing.set_entries(message.entries)
             self.rows.measure()
         self.rows.changed()
 
-    def _read_titles(self, job: Job) -> None:
+    def _read_titles(self, job: ThreadJob) -> None:
         databases = [item.entry for item in self.listing.items if is_database(item.entry.info.path)]
-        if found := {entry.key: unfolded(entry) for entry in databases if not entry.info.id and entry.group in MINE}:
+        if found := {
+            entry.key: list_database_sessions(entry) for entry in databases if not entry.info.id and entry.group in MINE
+        }:
             self.post_message(self.Unfolded(found))
         for item in self.listing.items:
-            item.searched()
+            item.get_search_text()
             job.checkpoint()
         self._read_of(self.listing.items[:TITLES], job)
-        self._reader.keep()
+        self._reader.flush()
 
-    def _read_of(self, items: Iterable[Item], job: Job) -> None:
-        found, told = dict[Key, str](), time.monotonic()
+    def _read_of(self, items: Iterable[SessionItem], job: ThreadJob) -> None:
+        found, told = dict[SessionKey, str](), time.monotonic()
         for item in items:
             job.checkpoint()
             if not item.title and (title := self._read_title(item.entry.info)):
@@ -241,26 +252,26 @@ class PickerScreen(Screen[SessionInfo | Left]):
         if not wanted:
             return
 
-        def work(job: Job) -> None:
+        def work(job: ThreadJob) -> None:
             self._read_of(wanted, job)
-            found, told = dict[Key, Look](), time.monotonic()
+            found, told = dict[SessionKey, SessionOverview](), time.monotonic()
             try:
                 for item in wanted:
-                    found[item.key] = self._reader.look(item.entry, job.checkpoint)
+                    found[item.key] = self._reader.read_overview(item.entry, job.checkpoint)
                     if time.monotonic() - told > TELLS:
                         self.post_message(self.Looked(found))
                         found, told = {}, time.monotonic()
                     job.checkpoint()
             finally:  # also what was read before it was not wanted any more
                 self.post_message(self.Looked(found))
-            self._reader.keep()
+            self._reader.flush()
 
         start_work(self, "looks", "read the sessions in sight", work)
 
     @on(Worker.StateChanged)
     def _worker_failed(self, event: Worker.StateChanged) -> None:
         """A defect in a thread is told; what was found by then can be opened."""
-        if words := defect(event):
+        if words := format_worker_error(event):
             self._trouble = words
             self._say_problem()
             if self.is_finding and event.worker.group == "titles":
@@ -270,20 +281,20 @@ class PickerScreen(Screen[SessionInfo | Left]):
     def _say_problem(self) -> None:
         """Say why the session under the cursor cannot be read, where that was found, or what else went wrong."""
         item = self.listing.selected
-        problem = item.look.problem if item and item.look else ""
+        problem = item.summary.problem if item and item.summary else ""
         self._say("status", make_visible(problem or self._trouble))
 
     def on_picker_screen_titles(self, message: Titles) -> None:
         """Show the titles that were read."""
-        self.listing.learn_titles(message.found)
-        if self.listing.words:
+        self.listing.update_titles(message.found)
+        if self.listing.filter_text:
             self.rows.changed()
         else:
             self.rows.refresh_sessions(message.found)
 
     def on_picker_screen_unfolded(self, message: Unfolded) -> None:
         """List the sessions of databases in place of them."""
-        self.listing.replace(message.found)
+        self.listing.replace_files(message.found)
         self.rows.measure()
         self.rows.changed()
 
@@ -291,7 +302,7 @@ class PickerScreen(Screen[SessionInfo | Left]):
         """Show how full the contexts of sessions were, and what belongs to them."""
         self._read |= message.found.keys()
         lines = len(self.listing.lines)
-        self.listing.learn(message.found)
+        self.listing.update_summaries(message.found)
         if len(self.listing.lines) != lines:
             self.rows.changed()
         else:
@@ -324,15 +335,19 @@ class PickerScreen(Screen[SessionInfo | Left]):
 
     def on_picker_list_chosen(self, message: PickerList.Chosen) -> None:
         """Look what the file is, and close with it; list its sessions when it holds several."""
-        from context_tui.formats.opening import choose, sessions_in  # all the readers: not before one is needed
+        from context_tui.formats.opening import (  # all the readers: not before one is needed
+            choose_session,
+            list_sessions,
+        )
 
         entry = message.entry
         info = entry.info
         try:
-            self.dismiss(info if info.format else choose(info.path))
+            self.dismiss(info if info.format else choose_session(info.path))
         except SeveralSessions:
-            self.listing.unfold_with(
-                entry.key, [Entry(each, entry.group, BESIDE, each.format) for each in sessions_in(info.path)]
+            self.listing.unfold_sessions(
+                entry.key,
+                [SessionEntry(each, entry.group, SAME_FILE, each.format) for each in list_sessions(info.path)],
             )
             self.rows.changed()
         except Error as error:

@@ -21,13 +21,13 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from context_tui.library.discover import Entry
-from context_tui.library.discover import Key as SessionKey
-from context_tui.library.summary import Look
+from context_tui.library.discover import SessionEntry
+from context_tui.library.discover import SessionKey as SessionKey
+from context_tui.library.summary import SessionOverview
 from context_tui.text.numbers import format_age, format_bytes, format_percent, format_tokens
 from context_tui.text.sanitize import make_visible, sanitize_line
-from context_tui.tui.cells import MORE, clip
-from context_tui.tui.picking import Item, Listing, Order
+from context_tui.tui.cells import ELLIPSIS, clip_to_width
+from context_tui.tui.picking import SessionItem, SessionListing, SessionOrder
 
 _UUID = re.compile(r"(?:rollout-[\dT-]{19}-)?([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 FOLDED, OPEN, INNER = "▸", "▾", "└"
@@ -72,8 +72,8 @@ class Columns:
         """The line above the columns."""
         context = "context" if self.context > 7 else "full"
         cells = [
-            "   " + clip("session", self.name),
-            "  " + clip("title", self.title),
+            "   " + clip_to_width("session", self.name),
+            "  " + clip_to_width("title", self.title),
             _cell("agent", self.agent),
             _cell("model", self.model),
             _cell("project", self.place),
@@ -120,7 +120,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
     class Chosen(Message):
         """A session was chosen."""
 
-        entry: Entry
+        entry: SessionEntry
 
     class Changed(Message):
         """Something else is listed or in sight, or the filter is another."""
@@ -128,7 +128,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
     class Moved(Message):
         """The cursor is on another session."""
 
-    def __init__(self, listing: Listing, now: float, *, id: str | None = None) -> None:
+    def __init__(self, listing: SessionListing, now: float, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.listing, self._now = listing, now
         self.is_filtering = False
@@ -145,10 +145,10 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         """The columns as there is room for them."""
         return Columns.of(self._width(), self._longest)
 
-    def in_sight(self) -> list[Item]:
+    def in_sight(self) -> list[SessionItem]:
         """The sessions on the screen, first the one under the cursor."""
         top = self.scroll_offset.y
-        items = [line for line in self.listing.lines[top : top + self.size.height] if isinstance(line, Item)]
+        items = [line for line in self.listing.lines[top : top + self.size.height] if isinstance(line, SessionItem)]
         return sorted(items, key=lambda item: item is not self.listing.selected)
 
     # Keys and clicks
@@ -167,7 +167,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         return self.is_filtering and (printable or key in ("backspace", "ctrl+h", "ctrl+w", "ctrl+u"))
 
     def _type(self, key: str, character: str) -> None:
-        words = self.listing.words
+        words = self.listing.filter_text
         if key == "ctrl+u":
             words = ""
         elif key == "ctrl+w":
@@ -182,7 +182,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         """Filter by what is pasted."""
         event.stop()
         self.is_filtering = True
-        self._filter(self.listing.words + " ".join(event.text.split()))
+        self._filter(self.listing.filter_text + " ".join(event.text.split()))
 
     def _filter(self, words: str) -> None:
         self.listing.filter(words)
@@ -190,7 +190,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
 
     def clear(self) -> bool:
         """Take the filter away; whether there was one."""
-        had = self.is_filtering or bool(self.listing.words)
+        had = self.is_filtering or bool(self.listing.filter_text)
         self.is_filtering = False
         self._filter("")
         return had
@@ -212,7 +212,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
 
     def action_sort(self) -> None:
         """Sort by the next of what can be sorted by."""
-        orders = list(Order)
+        orders = list(SessionOrder)
         self.listing.sort(orders[(orders.index(self.listing.order) + 1) % len(orders)])
         self.changed()
 
@@ -236,7 +236,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         if not self.listing.select(line):
             return
         item = self.listing.selected
-        if item and item.below and event.x < 3:
+        if item and item.children and event.x < 3:
             self.action_fold()
         elif event.chain > 1:
             self.action_choose()
@@ -262,7 +262,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         """Draw the rows of these sessions anew, as far as they are in sight."""
         top = self.scroll_offset.y
         for number, line in enumerate(self.listing.lines[top : top + self.size.height], top):
-            if isinstance(line, Item) and line.key in keys:
+            if isinstance(line, SessionItem) and line.key in keys:
                 self.refresh_line(number)
 
     def notify_style_update(self) -> None:
@@ -290,11 +290,11 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
             return self._strip([(line, "heading")], width)
         return self._strip(self._cells(line, self.columns), width, cursor=index == self.listing.cursor)
 
-    def _cells(self, item: Item, columns: Columns) -> list[tuple[str, str]]:
-        entry, look = item.entry, item.look
-        sign = (OPEN if item.shows_below else FOLDED) if item.below else " "
-        name, count = short_name(entry), f" ({len(item.below):,})" if item.below else ""
-        if item.outer:
+    def _cells(self, item: SessionItem, columns: Columns) -> list[tuple[str, str]]:
+        entry, look = item.entry, item.summary
+        sign = (OPEN if item.shows_children else FOLDED) if item.children else " "
+        name, count = short_name(entry), f" ({len(item.children):,})" if item.children else ""
+        if item.parent:
             name = f"{INNER} {'#' if entry.info.id else ''}{name}"
         title = item.title or ("cannot be read" if look and look.problem else "")
         share = format_tokens(look.tokens) if look and look.tokens else ""
@@ -307,11 +307,11 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         cuts = str(look.compactions) if look and look.compactions else ""
         return [
             (f" {sign} ", "muted"),
-            (clip(shorten(name, columns.name - len(count)) + count, columns.name) + "  ", "name"),
-            (clip(sanitize_line(title), columns.title), "title"),
+            (clip_to_width(shorten(name, columns.name - len(count)) + count, columns.name) + "  ", "name"),
+            (clip_to_width(sanitize_line(title), columns.title), "title"),
             (_cell(make_visible(item.agent), columns.agent), "muted"),
             (_cell(sanitize_line(look.model if look else ""), columns.model), "muted"),
-            (_cell(make_visible(item.place), columns.place), "muted"),
+            (_cell(make_visible(item.project_name), columns.place), "muted"),
             (f"{format_age(self._now - entry.info.time):>{columns.age}}", "muted"),
             (f"{format_bytes(item.bytes):>{columns.size}}" if columns.size else "", "muted"),
             (f"{share:>{columns.context}}", "full" if full is not None and full >= FULL else "muted"),
@@ -359,16 +359,16 @@ def shorten(text: str, width: int) -> str:
             break
         tail = character + tail
     head = set_cell_size(text, width - 1 - cell_len(tail)).rstrip()
-    return head + MORE + tail
+    return head + ELLIPSIS + tail
 
 
-def short_name(entry: Entry) -> str:
+def short_name(entry: SessionEntry) -> str:
     """The name, of ids only the first eight digits; a rollout is called by its id."""
     found = _UUID.fullmatch(entry.name)
     return found.group(1) if found else make_visible(entry.name)
 
 
-def share_used(look: Look | None) -> float | None:
+def share_used(look: SessionOverview | None) -> float | None:
     """The share of the context window that the last recorded request used; None where it is not known."""
     if look is None or look.tokens is None or look.window is None:
         return None
@@ -377,4 +377,4 @@ def share_used(look: Look | None) -> float | None:
 
 def _cell(text: str, width: int) -> str:
     """A text in a column of *width* cells, with a blank before it; nothing where there is no such column."""
-    return " " + clip(shorten(text, width - 1), width - 1) if width else ""
+    return " " + clip_to_width(shorten(text, width - 1), width - 1) if width else ""

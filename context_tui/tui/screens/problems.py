@@ -13,8 +13,8 @@ from textual.widgets import Label
 from context_tui.session.facts import Problem
 from context_tui.session.session import Session
 from context_tui.text.sanitize import make_visible
-from context_tui.tui.controller import Controller, Refused
-from context_tui.tui.parts import Part
+from context_tui.tui.controller import CommandRefused, Controller
+from context_tui.tui.parts import TextPart
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.reading_pane import ReadingPane
 
@@ -51,10 +51,10 @@ class ProblemsScreen(ModalScreen[None]):
         of = f" of {records:,} records" if records else ""
         return f"Problems: {count:,}{of} in {name}"
 
-    def _parts(self) -> Iterator[Part]:
+    def _parts(self) -> Iterator[TextPart]:
         for problem in self.session.facts.problems:
-            yield Part(f"{problem.where}: {problem.what}", "heading")
-            yield Part(self._raw(problem) + "\n", "text" if problem.raw >= 0 else "muted")
+            yield TextPart(f"{problem.where}: {problem.what}", "heading")
+            yield TextPart(self._raw(problem) + "\n", "text" if problem.raw >= 0 else "muted")
 
     def _raw(self, problem: Problem) -> str:
         if problem.raw < 0:
@@ -78,5 +78,5 @@ def screen_of(controller: Controller) -> ProblemsScreen:
         Refused: there are none.
     """
     if not controller.view.session.facts.problems:
-        raise Refused("No problems: every record could be read")
+        raise CommandRefused("No problems: every record could be read")
     return ProblemsScreen(controller.view.session)

@@ -22,13 +22,13 @@ from context_tui.session.values import Kind
 from context_tui.text.numbers import format_percent
 from context_tui.tui import filters
 from context_tui.tui.context_sizes import ContextSizes
-from context_tui.tui.filters import EVERYTHING, part_filter
-from context_tui.tui.numbers import unit_of
-from context_tui.tui.text import Reader
+from context_tui.tui.filters import NO_FILTER, build_part_filter
+from context_tui.tui.numbers import format_token_unit
+from context_tui.tui.text import MessageReader
 from context_tui.tui.widgets.breakdown_rows import SHORTER, Row, rows_of
 from context_tui.tui.widgets.composition import LOOKS
 from context_tui.tui.widgets.draw import BOLD, HUE, MUTED, Run, bar, cells, content, on, pad, safe, short_path
-from context_tui.tui.wrapping import wrap
+from context_tui.tui.wrapping import wrap_text
 
 COUNT = 8
 """Cells of the column of counts."""
@@ -160,16 +160,16 @@ class BreakdownView(ScrollView, can_focus=True):
         self.by_size = True
         self._width = 0
         self.rows: list[Row] = []
-        self.listed = EVERYTHING
+        self.listed = NO_FILTER
         self._shown: tuple[Context, ContextSizes] | None = None
-        self._reader: Reader | None = None
+        self._reader: MessageReader | None = None
 
     def show(
         self,
         context: Context,
         sizes: ContextSizes,
-        listed: filters.Filter = EVERYTHING,
-        reader: Reader | None = None,
+        listed: filters.RowFilter = NO_FILTER,
+        reader: MessageReader | None = None,
     ) -> None:
         """Show the parts of a context, and which of them is *listed* in the timeline.
 
@@ -191,8 +191,8 @@ class BreakdownView(ScrollView, can_focus=True):
         chosen = self.rows[self.cursor].subject if self.rows else None
         self.rows = list(self._wrapped(rows_of(*self._shown, self.by_size)))
         order = "largest first (s)" if self.by_size else "in the order of the file (s)"
-        total = sum(self._shown[1].parts.by_category.values())
-        title = f"where the context went: {unit_of(self._shown[1].sizes)} {total:,} tokens"
+        total = sum(self._shown[1].breakdown.by_category.values())
+        title = f"where the context went: {format_token_unit(self._shown[1].token_table)} {total:,} tokens"
         ways = (f"{title}, {order}", f"{title}, s sorts", title)
         self.border_title = Content(next((way for way in ways if len(way) + 4 <= self._width), title))
         self.virtual_size = Size(0, len(self.rows))
@@ -204,7 +204,7 @@ class BreakdownView(ScrollView, can_focus=True):
         """The rows, with a row for each line that words take."""
         for row in rows:
             if row.tokens is None and not row.note:
-                yield from (Row(text) for text in wrap(safe(row.text), max(self._width - 3, 20)))
+                yield from (Row(text) for text in wrap_text(safe(row.text), max(self._width - 3, 20)))
             else:
                 yield row
 
@@ -229,7 +229,7 @@ class BreakdownView(ScrollView, can_focus=True):
             return Strip.blank(width, style.rich_style)
         here = number == self.cursor and bool(self.rows[number].kind)
         row = self.rows[number]
-        chosen = row.kind not in ("", "message") and self.listed == part_filter(row.kind, row.value)
+        chosen = row.kind not in ("", "message") and self.listed == build_part_filter(row.kind, row.value)
         runs = row_line(row, width, here, self._call(row), chosen=chosen)
         drawn = content(on(runs) if here else runs, self.ascii)
         strips = Visual.to_strips(self, drawn, width, 1, style, apply_selection=False)
@@ -242,7 +242,7 @@ class BreakdownView(ScrollView, can_focus=True):
             return ""
         if reader.session.facts is not context.facts or context.facts.kind[row.block] != Kind.TOOL_RESULT:
             return ""
-        return reader.preview(row.message, row.block)
+        return reader.format_preview(row.message, row.block)
 
     def watch_cursor(self, old: int, new: int) -> None:
         """Repaint two rows, and keep the cursor in sight."""

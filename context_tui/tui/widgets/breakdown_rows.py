@@ -19,8 +19,8 @@ from context_tui.tokens.context_index import index_context
 from context_tui.tokens.estimate_check import Cause, EstimateCheck
 from context_tui.tokens.estimators import bytes4
 from context_tui.tokens.measures import TokenTable
-from context_tui.tui.context_sizes import ContextSizes, off_text
-from context_tui.tui.numbers import column_of, unit_of
+from context_tui.tui.context_sizes import ContextSizes, format_estimate_error
+from context_tui.tui.numbers import format_token_column, format_token_unit
 from context_tui.tui.widgets.composition import LOOKS
 
 OFFENDERS, FILES = 12, 20
@@ -66,34 +66,34 @@ class Row:
 
 def rows_of(context: Context, sizes: ContextSizes, by_size: bool = True) -> list[Row]:
     """All sections with their headings, each largest first or in the order of the file."""
-    facts, parts, column = context.facts, sizes.parts, column_of(sizes.sizes)
+    facts, parts, column = context.facts, sizes.breakdown, format_token_column(sizes.token_table)
     total = sum(parts.by_category.values())
-    real = sizes.suggested.by_category if sizes.suggested else None
+    real = sizes.suggested_sizes.by_category if sizes.suggested_sizes else None
     rows = [Row("by category", note=column, recorded="by recorded sizes" if real else "")]
     if not total:
         rows.append(Row("no messages in this context"))
     rows += _sorted(_categories(parts, total, real), by_size)
     if parts.by_category.get("not_in_file"):
-        rows.append(Row(HIDDEN + (HIDDEN_BY if sizes.sizes else HIDDEN_FIRST)))
-    if sizes.sizes:
-        rows.append(Row(f"sizes by {sizes.sizes.description}; R takes another ruler"))
+        rows.append(Row(HIDDEN + (HIDDEN_BY if sizes.token_table else HIDDEN_FIRST)))
+    if sizes.token_table:
+        rows.append(Row(f"sizes by {sizes.token_table.description}; R takes another ruler"))
     if real:
         rows.append(Row(BY_RECORDED))
-    if total and sizes.suggested and sizes.suggested.reason:
-        rows.append(Row(f"by recorded sizes: unknown, {sizes.suggested.reason}"))
+    if total and sizes.suggested_sizes and sizes.suggested_sizes.reason:
+        rows.append(Row(f"by recorded sizes: unknown, {sizes.suggested_sizes.reason}"))
     if parts.diagnosis:
         rows.append(Row(f"koda's diagnosis: {parts.diagnosis}"))
-    rows += _causes(sizes.fit) if sizes.fit else []
+    rows += _causes(sizes.estimate_check) if sizes.estimate_check else []
     tools = _sorted(_tools(facts, parts, total), by_size)
     rows += [Row("results by tool", count="calls", note=column), *(tools or [Row("no tool calls")])]
     files = _sorted(_files(facts, parts, total), by_size)
     rows += [Row("results by file", count="reads", note=column), *(files or [Row("no file was read")])]
-    largest = _sorted(offenders(context, total, sizes=sizes.sizes), by_size)
+    largest = _sorted(offenders(context, total, sizes=sizes.token_table), by_size)
     rows += [Row("largest blocks", count="message", note=column), *(largest or [Row("no blocks")])]
     reads = _sorted(_reads(facts, parts, total), by_size)
     return [
         *rows,
-        Row("lines read again", count="reads", note=f"{unit_of(sizes.sizes)} repeated"),
+        Row("lines read again", count="reads", note=f"{format_token_unit(sizes.token_table)} repeated"),
         *(reads or [Row("no line was read again")]),
     ]
 
@@ -119,7 +119,7 @@ def _categories(parts: Breakdown, total: int, real: Mapping[str, int | None] | N
 
 def _causes(fit: EstimateCheck) -> list[Row]:
     """What the difference between the estimate and the recorded size comes from, where that is large."""
-    off = off_text(fit)
+    off = format_estimate_error(fit)
     if not off:
         return []
     causes = [*fit.causes, Cause("unexplained", fit.unexplained)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
-from context_tui.tui.glyphs import RIGHT, UP
+from context_tui.tui.glyphs import HORIZONTAL_BLOCKS, VERTICAL_BLOCKS
 from context_tui.tui.widgets.draw import Run
 
 
@@ -50,7 +50,7 @@ class Canvas:
             return
         cells, top = slice(x, x + width), bottom - full + (not rest)
         for y in range(max(top, 0), bottom + 1):
-            self._glyphs[y][cells] = UP[8 if y > bottom - full else rest] * width
+            self._glyphs[y][cells] = VERTICAL_BLOCKS[8 if y > bottom - full else rest] * width
             self._styles[y][cells] = [style] * width
 
     def fill(self, x: int, top: int, bottom: int, glyph: str, style: str = "") -> None:
@@ -66,7 +66,7 @@ class Canvas:
     def row(self, x: int, y: int, eighths: int, style: str) -> None:
         """A row that begins at cell *x*."""
         full, rest = divmod(eighths, 8)
-        self.write(x, y, RIGHT[8] * full + (RIGHT[rest] if rest else ""), style)
+        self.write(x, y, HORIZONTAL_BLOCKS[8] * full + (HORIZONTAL_BLOCKS[rest] if rest else ""), style)
 
     def line(self, y: int = 0) -> list[Run]:
         """A line of the chart, as wide as it is."""

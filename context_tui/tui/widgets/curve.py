@@ -8,7 +8,7 @@ from typing import Any
 from textual.content import Content
 from textual.widget import Widget
 
-from context_tui.policies.scales import number
+from context_tui.policies.scales import format_number
 from context_tui.tui.widgets.canvas import Canvas, eighths
 from context_tui.tui.widgets.draw import BOLD, HUE, MUTED, Run, content
 
@@ -71,7 +71,7 @@ def _fitting(forms: Sequence[str], width: int) -> str:
 
 
 def _value(value: Any) -> str:
-    return number(value) if not isinstance(value, bool) else "on" if value else "off"
+    return format_number(value) if not isinstance(value, bool) else "on" if value else "off"
 
 
 def _draw_axis(

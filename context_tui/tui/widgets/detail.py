@@ -16,13 +16,20 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import Reactive
 
-from context_tui.tui.document import PLAIN, Extent, Rendering, Subject, first_match, pieces
-from context_tui.tui.finding import find, places
-from context_tui.tui.highlights import Highlights, Known, find_highlights
-from context_tui.tui.parts import Line, Part
-from context_tui.tui.rows import WHOLE
-from context_tui.tui.search import searchable
-from context_tui.tui.threads import Job, start_work
+from context_tui.tui.document import (
+    PLAIN_TEXT,
+    DocumentSource,
+    RenderOptions,
+    TextExtent,
+    build_document,
+    find_first_match,
+)
+from context_tui.tui.finding import find_all_text, find_text
+from context_tui.tui.highlights import HighlightCache, HighlightedCode, compute_highlights
+from context_tui.tui.parts import LayoutLine, TextPart
+from context_tui.tui.rows import WHOLE_MESSAGE
+from context_tui.tui.search import get_searchable_text
+from context_tui.tui.threads import ThreadJob, start_work
 from context_tui.tui.view import Location
 from context_tui.tui.widgets.reading_pane import ReadingPane
 
@@ -72,21 +79,21 @@ class Detail(ReadingPane):
     class Imported(Message):
         """What renders markdown is there."""
 
-        markdown: Callable[..., Iterator[Part]]
+        markdown: Callable[..., Iterator[TextPart]]
 
     @dataclass
     class Highlighted(Message):
         """Code has been highlighted."""
 
-        found: list[Known]
+        found: list[HighlightedCode]
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._subject: Subject | None = None
+        self._subject: DocumentSource | None = None
         self._title = self._subtitle = Content()
-        self._markdown: Callable[..., Iterator[Part]] | None = None  # until it has been imported
-        self._highlights = Highlights()
-        self._rendering = PLAIN  # of what is shown
+        self._markdown: Callable[..., Iterator[TextPart]] | None = None  # until it has been imported
+        self._highlights = HighlightCache()
+        self._rendering = PLAIN_TEXT  # of what is shown
         self._is_raw = False
         self._is_raw_here = False  # what was searched for is only in this subject as it was written
         self.needle = ""
@@ -96,17 +103,17 @@ class Detail(ReadingPane):
         """What is shown."""
         return self._subject.location if self._subject else None
 
-    def read(self, subject: Subject, title: Content, subtitle: Content) -> None:
+    def read(self, subject: DocumentSource, title: Content, subtitle: Content) -> None:
         """Show a subject; the place in it is kept where only its fate has changed."""
         old = self._subject
         if old and _same(old, subject):
             return
         self._title, self._subtitle = title, subtitle
         stays = old is not None and _same_text(old, subject)
-        self._subject = replace(subject, extent=old.extent if stays and old else Extent(needle=self.needle))
+        self._subject = replace(subject, extent=old.extent if stays and old else TextExtent(needle=self.needle))
         self._is_raw_here = self._is_raw_here and stays
         if not stays:
-            self._highlights.begin()
+            self._highlights.reset_wanted()
         top = self.scroll_offset.y
         self._lay_out()
         if stays:
@@ -122,10 +129,10 @@ class Detail(ReadingPane):
             return
         self.needle = text
         if text:
-            self._open(Extent(needle=text))
+            self._open(TextExtent(needle=text))
         self.refresh()
 
-    def _open(self, extent: Extent) -> None:
+    def _open(self, extent: TextExtent) -> None:
         """Show another extent of the subject, at what is looked for where it stands there, else where it was."""
         if self._subject:
             top, self._subject = self.scroll_offset.y, replace(self._subject, extent=extent)
@@ -147,7 +154,7 @@ class Detail(ReadingPane):
         top, lines = self.scroll_offset.y, self._lines[self.scroll_offset.y :][:NEAR]
         self._lay_out()
         if top:
-            self._go_to_one_of([line.text for line in lines if not line.lead_look], top)
+            self._go_to_one_of([line.text for line in lines if not line.prefix_style], top)
 
     def _lay_out(self) -> None:
         raw = self.is_raw and self._subject is not None
@@ -156,13 +163,13 @@ class Detail(ReadingPane):
         if self._subject:
             self.show(self._again())
 
-    def _again(self) -> Iterator[Part]:
+    def _again(self) -> Iterator[TextPart]:
         if self._subject is None:
             return super()._again()
         width = self._content_width()
-        rendering = Rendering(self._markdown, self._highlights.of, width, width >= BESIDE)
-        self._rendering = PLAIN if self.is_raw else rendering
-        return pieces(self._subject, self._rendering)
+        rendering = RenderOptions(self._markdown, self._highlights.get_spans, width, width >= BESIDE)
+        self._rendering = PLAIN_TEXT if self.is_raw else rendering
+        return build_document(self._subject, self._rendering)
 
     def _go_to_one_of(self, texts: list[str], near: int) -> None:
         """Scroll to the first of these texts that is there, near where it was: the same words in another dress."""
@@ -179,10 +186,10 @@ class Detail(ReadingPane):
         self.scroll_to(y=near, animate=False, force=True)
 
     def _import(self) -> None:
-        def work(_: Job) -> None:
-            from context_tui.tui.markdown import rendered
+        def work(_: ThreadJob) -> None:
+            from context_tui.tui.markdown import render_markdown
 
-            self.post_message(self.Imported(rendered))
+            self.post_message(self.Imported(render_markdown))
 
         if not any(worker.group == "markdown" for worker in self.workers if worker.node is self):
             start_work(self, "markdown", "load what renders markdown", work)
@@ -195,19 +202,19 @@ class Detail(ReadingPane):
 
     def _fill(self, *, everything: bool = False) -> None:
         super()._fill(everything=everything)
-        wanted = self._highlights.take_wanted()
+        wanted = self._highlights.pop_wanted()
         if wanted:
 
-            def work(job: Job) -> None:
-                self.post_message(self.Highlighted(find_highlights(wanted, job.checkpoint)))
+            def work(job: ThreadJob) -> None:
+                self.post_message(self.Highlighted(compute_highlights(wanted, job.checkpoint)))
 
             start_work(self, "highlights", "highlight code", work)
 
     @on(Highlighted)
     def _highlighted(self, event: Highlighted) -> None:
-        self._highlights.keep(event.found)
+        self._highlights.store(event.found)
         if self._subject and not self.is_raw:
-            self.recolour(pieces(self._subject, self._rendering))
+            self.recolour(build_document(self._subject, self._rendering))
             self._fill()  # what is still unknown is wanted again
 
     # What is looked for
@@ -228,24 +235,24 @@ class Detail(ReadingPane):
             self.scroll_to(y=max(line - 2, 0), animate=False, force=True)
         return line >= 0
 
-    def _is_there(self, subject: Subject) -> bool:
+    def _is_there(self, subject: DocumentSource) -> bool:
         """Whether what is looked for stands in the subject, as a search takes it."""
         here = subject.location.block
         blocks = zip(subject.rows, subject.blocks, strict=False)
         forms = (self.needle, json.dumps(self.needle, ensure_ascii=False)[1:-1])  # as it stands in a call, too
-        texts = (searchable(block) for row, block in blocks if here in (WHOLE, row))
-        return any(find(text, form) >= 0 for text in texts for form in forms)
+        texts = (get_searchable_text(block) for row, block in blocks if here in (WHOLE_MESSAGE, row))
+        return any(find_text(text, form) >= 0 for text in texts for form in forms)
 
     def _line_of_needle(self) -> int:
         """The first line with what is looked for, or where it begins when it goes on in the next one; else -1."""
-        found = first_match(self._taken(), self.needle)
+        found = find_first_match(self._taken(), self.needle)
         if found is None:
             return -1
         number, place = found
         lines = self._lines[self._starts[number] : [*self._starts, len(self._lines)][number + 1]]
         return self._starts[number] + max(sum(line.start <= place for line in lines) - 1, 0)
 
-    def _taken(self) -> Iterator[Part]:
+    def _taken(self) -> Iterator[TextPart]:
         """All parts, wrapped as they are asked for."""
         number = 0
         while number < len(self._parts) or self._take():
@@ -262,10 +269,10 @@ class Detail(ReadingPane):
 
     def _found_in(self, index: int) -> list[tuple[int, int]]:
         """From where to where a line holds what is looked for, or a part of it that was wrapped."""
-        line: Line = self._lines[index]
-        text, long, lead = self._parts[line.part].text, len(self.needle), len(line.lead)
+        line: LayoutLine = self._lines[index]
+        text, long, lead = self._parts[line.part_number].text, len(self.needle), len(line.prefix)
         edge = max(line.start - long + 1, 0)
-        found = (edge + place for place in places(text[edge : line.stop + long - 1], self.needle))
+        found = (edge + place for place in find_all_text(text[edge : line.stop + long - 1], self.needle))
         spans = ((max(place, line.start) - line.start, min(place + long, line.stop) - line.start) for place in found)
         return [(lead + first, lead + stop) for first, stop in spans if first < stop]
 
@@ -274,7 +281,7 @@ class Detail(ReadingPane):
         self._subject = None
         self._title, self._subtitle = title, Content()
         self._lay_out()
-        self.show([Part(what, "muted")])
+        self.show([TextPart(what, "muted")])
 
     def watch_virtual_size(self, size: Size) -> None:
         """Fit the scroll bar to the lines."""
@@ -302,11 +309,13 @@ class Detail(ReadingPane):
         self.post_message(self.Closed())
 
 
-def _same_text(old: Subject, new: Subject) -> bool:
+def _same_text(old: DocumentSource, new: DocumentSource) -> bool:
     """Whether the same message is shown, of a session that may have grown."""
     return old.location == new.location and old.session.facts is new.session.facts
 
 
-def _same(old: Subject, new: Subject) -> bool:
-    before, after = ((each.session, each.location, each.mark, each.belief, each.events) for each in (old, new))
+def _same(old: DocumentSource, new: DocumentSource) -> bool:
+    before, after = (
+        (each.session, each.location, each.mark, each.runtime_sizes_note, each.events) for each in (old, new)
+    )
     return before == after and old.blocks is new.blocks

@@ -13,7 +13,7 @@ from rich.cells import cell_len, set_cell_size
 from textual.content import Content
 
 from context_tui.text.sanitize import sanitize_line
-from context_tui.tui.glyphs import ASCII
+from context_tui.tui.glyphs import ASCII_GLYPHS
 
 Run = tuple[str, str]
 """Text, and its style."""
@@ -27,7 +27,7 @@ _WORD = re.compile(r" *[^ ]+ *| +")  # a no-break space keeps words together
 
 def content(runs: Iterable[Run], ascii: bool = False) -> Content:
     """The runs as content; glyphs outside ASCII that are ours become their stand-ins when *ascii*."""
-    return Content.assemble(*((text.translate(ASCII) if ascii else text, style) for text, style in runs))
+    return Content.assemble(*((text.translate(ASCII_GLYPHS) if ascii else text, style) for text, style in runs))
 
 
 def choice_strip(labels: Mapping[str, str], chosen: str, width: int = 0) -> Content:

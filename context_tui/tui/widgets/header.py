@@ -11,7 +11,7 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.widget import Widget
 
-from context_tui.compaction.next_request import size_now
+from context_tui.compaction.next_request import compute_current_size
 from context_tui.session.context import Context
 from context_tui.session.session import Session
 from context_tui.session.window import Window
@@ -19,8 +19,8 @@ from context_tui.text.numbers import format_percent
 from context_tui.text.sanitize import make_visible
 from context_tui.tokens.accounting import find_last_request
 from context_tui.tokens.measures import TokenMeasure, TokenTable
-from context_tui.tui.counts import Counts, counts_of, turn_starts, within_text
-from context_tui.tui.text import plural
+from context_tui.tui.counts import ContextCounts, count_context, find_turn_starts, format_context_counts
+from context_tui.tui.text import pluralize
 from context_tui.tui.widgets.composition import Share, parts_line, parts_of
 from context_tui.tui.widgets.draw import BOLD, GOOD, HUE, MUTED, WARN, Run, cells, clip, content, safe, spread
 from context_tui.tui.widgets.gauge import Level, gauge_line
@@ -48,7 +48,7 @@ def others_text(window: Window) -> str:
 def title_line(
     session: Session,
     window: Window,
-    here: Counts,
+    here: ContextCounts,
     turns: int,
     requests: int,
     at: int,
@@ -65,16 +65,16 @@ def title_line(
     info, facts = session.info, session.facts
     name = make_visible(PurePath(info.path).name) or info.title or "session"
     named = safe(f"{name}#{info.id}" if info.id else name, max(12, width // 3))
-    problems = plural(len(facts.problems), "problem") if facts.problems else ""
+    problems = pluralize(len(facts.problems), "problem") if facts.problems else ""
     guessed = window_text(window, width)
     done: Run = ("● following", GOOD) if following else ("at the end", "")
     end: Run = done if progress >= 1 else (f"{format_percent(progress)} read", f"bold {WARN}")
     point: Run = end if at >= len(session) else (f"before #{at:,}", f"bold {WARN}")
     around = sum(cells([(text, "")]) + 2 for text in (named, problems, guessed, ruler, point[0]) if text)
     if read is None:
-        within = within_text(here, len(session), turns, width - around - 1)
+        within = format_context_counts(here, len(session), turns, width - around - 1)
     else:
-        within = f"{plural(read, 'message')} so far" if read else ""
+        within = f"{pluralize(read, 'message')} so far" if read else ""
     ranks: list[tuple[int, Run]] = [
         (10, (named, BOLD)),
         (4, (f"compacted by {safe(session.origin, 24)}" if session.origin else "", GOOD)),
@@ -83,8 +83,8 @@ def title_line(
         (7, (" " + within, "")),
         (8, (problems, WARN)),
         (6, (ruler, HUE)),
-        (2, (plural(requests, "request") if requests else "", MUTED)),
-        (4, (plural(len(facts.branches), "rewound branch", "rewound branches") if facts.branches else "", MUTED)),
+        (2, (pluralize(requests, "request") if requests else "", MUTED)),
+        (4, (pluralize(len(facts.branches), "rewound branch", "rewound branches") if facts.branches else "", MUTED)),
         (8, (guessed, WARN)),
         (1, (others_text(window), MUTED)),
     ]
@@ -129,7 +129,7 @@ class HeaderBar(Widget):
         self.session: Session | None = None
         self._recorded = Recorded((), ())
         self._starts: list[int] = []
-        self._here = Counts(0, 0)
+        self._here = ContextCounts(0, 0)
         self._at = 0
         self._progress, self._following = 1.0, False
         self._read: int | None = None
@@ -159,11 +159,11 @@ class HeaderBar(Widget):
         """
         if session is not self.session:
             # Each of these looks at the whole session.
-            self.session, self._recorded, self._starts = session, recorded_of(session), turn_starts(session)
-        size, row = size_now(context, sizes), find_last_request(context)
+            self.session, self._recorded, self._starts = session, recorded_of(session), find_turn_starts(session)
+        size, row = compute_current_size(context, sizes), find_last_request(context)
         self._at, self._progress, self._following = context.at, progress, following
         self._read = 0 if progress < 1 and not len(session) else None
-        self._here = counts_of(context, self._starts)
+        self._here = count_context(context, self._starts)
         message = session.facts.request_message[row] if row >= 0 else -1
         self._level = Level(size, session.window_at(context.at), message)
         self._parts = None if parts is None else parts_of(parts, size.tokens)

@@ -15,10 +15,10 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from context_tui.compaction.plan import Plan
-from context_tui.compaction.verdicts import PAST
+from context_tui.compaction.verdicts import ACTION_PAST_TENSE
 from context_tui.tokens.context_index import index_context
-from context_tui.tui.marks import GLYPHS
-from context_tui.tui.rows import Rows
+from context_tui.tui.marks import VERDICT_GLYPHS
+from context_tui.tui.rows import TimelineRows
 from context_tui.tui.widgets.canvas import Canvas, eighths
 from context_tui.tui.widgets.draw import Run
 
@@ -37,7 +37,7 @@ class Stretch:
     fate: str
 
 
-def stretches(rows: Rows, plan: Plan | None, first: int, point: int, lines: int) -> list[Stretch]:
+def stretches(rows: TimelineRows, plan: Plan | None, first: int, point: int, lines: int) -> list[Stretch]:
     """The rows in *lines* stretches of equal length; the context begins at message *first* and ends before *point*."""
     total = len(rows)
     lines = min(lines, total)
@@ -53,9 +53,9 @@ def stretches(rows: Rows, plan: Plan | None, first: int, point: int, lines: int)
             if message < len(rows.first):
                 line = rows.first[message] * lines // total
                 fates = changed.setdefault(line, {})
-                word = PAST[plan.changes[block].action]
+                word = ACTION_PAST_TENSE[plan.changes[block].action]
                 fates[word] = fates.get(word, 0) + facts.size[block]
-    position_of = index_context(plan.context).position_of if plan is not None and plan.dropped else {}
+    position_of = index_context(plan.context).position_of if plan is not None and plan.dropped_ranges else {}
     found = []
     for line, (start, end) in enumerate(pairwise(bounds)):
         message = rows.message[min((start + end) // 2, total - 1)]
@@ -63,8 +63,8 @@ def stretches(rows: Rows, plan: Plan | None, first: int, point: int, lines: int)
         fate = max(fates, key=lambda word: fates[word]) if fates else "kept"
         if message < first or message >= point:
             fate = "before" if message < first else "after"
-        elif plan is not None and message in position_of and (action := plan.action_at(position_of[message])):
-            fate = PAST[action]
+        elif plan is not None and message in position_of and (action := plan.find_action(position_of[message])):
+            fate = ACTION_PAST_TENSE[action]
         found.append(Stretch(sums[end] - sums[start], fate))
     return found
 
@@ -75,7 +75,7 @@ def map_lines(found: Sequence[Stretch]) -> list[list[Run]]:
     canvas = Canvas(WIDTH, len(found))
     for y, stretch in enumerate(found):
         look = "outside" if stretch.fate in ("before", "after") else stretch.fate
-        canvas.write(0, y, (" " if look == "outside" else GLYPHS[look]).ljust(WIDTH), look)
+        canvas.write(0, y, (" " if look == "outside" else VERDICT_GLYPHS[look]).ljust(WIDTH), look)
         canvas.row(WIDTH - 1, y, eighths(stretch.tokens, most), look)
     return canvas.lines()
 

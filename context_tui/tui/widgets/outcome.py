@@ -11,17 +11,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from context_tui.compaction.changes import AlikeChanges
-from context_tui.compaction.next_request import NextRequest, next_request
+from context_tui.compaction.changes import UniformChanges
+from context_tui.compaction.next_request import NextRequest, compute_next_request
 from context_tui.compaction.plan import Plan, Trigger
 from context_tui.policies.registry import POLICIES
-from context_tui.policies.scales import number
+from context_tui.policies.scales import format_number
 from context_tui.session.values import Kind
 from context_tui.text.numbers import format_percent, format_tokens
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.measures import TokenTable
-from context_tui.tui.numbers import sign, signed
-from context_tui.tui.text import plural
+from context_tui.tui.numbers import format_difference, format_estimate_sign
+from context_tui.tui.text import pluralize
 from context_tui.tui.widgets.draw import BAD, BOLD, GOOD, MUTED, WARN, Run, safe
 
 Paragraph = list[list[Run]]
@@ -50,8 +50,10 @@ class Outcome:
     def requests(self, left: Sequence[int]) -> list[int]:
         """The next requests for other sizes of what is left, as a curve has them; none stays none, which is 0."""
         gone, request = self.total - self.left, self.request
-        factor = (request.goes - request.comes) / gone if gone else 1.0  # a policy's own estimator differs by that
-        return [max(round(request.before - (self.total - each) * factor), 0) if each else 0 for each in left]
+        factor = (
+            (request.removed_tokens - request.inserted_tokens) / gone if gone else 1.0
+        )  # a policy's own estimator differs by that
+        return [max(round(request.tokens_before - (self.total - each) * factor), 0) if each else 0 for each in left]
 
 
 _VERBS = {"clear": "clears", "truncate": "truncates", "drop": "drops"}
@@ -65,7 +67,7 @@ def outcome_of(plan: Plan, sizes: TokenTable | None = None) -> Outcome:
         return _outcome_of(plan)
     known = _kept_by.get(plan)
     if known is None or known[0] is not sizes:
-        made = replace(_outcome_of(plan), request=next_request(plan, sizes=sizes))
+        made = replace(_outcome_of(plan), request=compute_next_request(plan, token_table=sizes))
         known = _kept_by[plan] = sizes, made
     return known[1]
 
@@ -76,7 +78,7 @@ def _outcome_of(plan: Plan) -> Outcome:
         rows = list(plan.changes)
         kind, changes = plan.context.facts.kind, plan.changes
         results = [row for row in rows if kind[row] == Kind.TOOL_RESULT]
-        if isinstance(changes, AlikeChanges):
+        if isinstance(changes, UniformChanges):
             actions = Counter({changes.change.action: len(results)} if results else {})
         else:
             actions = Counter(changes[row].action for row in results)
@@ -85,12 +87,12 @@ def _outcome_of(plan: Plan) -> Outcome:
             len(index_context(plan.context).results.block),
             plan.messages_dropped,
             len(plan.context),
-            next_request(plan),
+            compute_next_request(plan),
             plan.trigger.fires,
             plan.reason,
-            plan.summarises,
+            plan.needs_summary,
             len(rows) - len(results),
-            sum(1 for each in plan.inserts if not each.summary),
+            sum(1 for each in plan.inserts if not each.holds_summary),
             plan.tokens_before,
             plan.tokens_after,
         )
@@ -102,21 +104,21 @@ def does(outcome: Outcome) -> str:
     parts = []
     if outcome.results:
         each = " and ".join(f"{verb} {number:,}" for verb, number in outcome.results.items())
-        parts.append(f"{each} of {plural(outcome.all_results, 'result')}")
+        parts.append(f"{each} of {pluralize(outcome.all_results, 'result')}")
     if outcome.others:
-        parts.append(f"changes {plural(outcome.others, 'other block')}")
+        parts.append(f"changes {pluralize(outcome.others, 'other block')}")
     if outcome.cut:
         verb = "summarises" if outcome.summarises else "drops"
-        parts.append(f"{verb} {outcome.cut:,} of {plural(outcome.messages, 'message')}")
+        parts.append(f"{verb} {outcome.cut:,} of {pluralize(outcome.messages, 'message')}")
     if outcome.notes:
-        parts.append(f"adds {plural(outcome.notes, 'message')}")
+        parts.append(f"adds {pluralize(outcome.notes, 'message')}")
     return ", ".join(parts)
 
 
 def result_forms(outcome: Outcome, *, by_hand: bool = False) -> list[Paragraph]:
     """The result, shorter and shorter: what it does, the next request without and with it, what is saved."""
     request = outcome.request
-    before, after = f"{sign(request)}{request.before:,}", f"~{request.after:,}"
+    before, after = f"{format_estimate_sign(request)}{request.tokens_before:,}", f"~{request.tokens_after:,}"
     if not does(outcome):
         nothing, stays = outcome.reason or "no reason given", f"next request {before}, as it is"
         if by_hand:
@@ -125,22 +127,31 @@ def result_forms(outcome: Outcome, *, by_hand: bool = False) -> list[Paragraph]:
         if not (what.startswith("nothing") and colon):
             what, why = "changes nothing", nothing
         return [[[(f"{what}: ", WARN), (why, "")]]]
-    waiting = " + summary" if request.waits else ""
-    style = GOOD if request.share else WARN
+    waiting = " + summary" if request.summary_pending else ""
+    style = GOOD if request.saved_share else WARN
     told: list[Run] = [("next request ", MUTED), (f"{before} → ", ""), (after, BOLD), (waiting, MUTED)]
-    sizes = f"{sign(request)}{format_tokens(request.before)} → "
-    least: list[Run] = [("next ", MUTED), (sizes, ""), (f"~{format_tokens(request.after)}", BOLD), (waiting, MUTED)]
+    sizes = f"{format_estimate_sign(request)}{format_tokens(request.tokens_before)} → "
+    least: list[Run] = [
+        ("next ", MUTED),
+        (sizes, ""),
+        (f"~{format_tokens(request.tokens_after)}", BOLD),
+        (waiting, MUTED),
+    ]
     share: Run = (f" ({less(request)})", style)
-    whole = [[(does(outcome), BOLD)], told, [(f"({signed(request.after - request.before)}, {less(request)})", style)]]
+    whole = [
+        [(does(outcome), BOLD)],
+        told,
+        [(f"({format_difference(request.tokens_after - request.tokens_before)}, {less(request)})", style)],
+    ]
     return [whole, [whole[0], [*told, share]], [whole[0], [*least, share]]]
 
 
 def less(request: NextRequest) -> str:
     """By what share the request shrinks, or grows: ``−40 %``."""
-    more = request.after - request.before
-    if more > 0 and request.before:
-        return f"+{format_percent(more / request.before)}"
-    return f"−{format_percent(request.share)}" if request.share else "0 %"
+    more = request.tokens_after - request.tokens_before
+    if more > 0 and request.tokens_before:
+        return f"+{format_percent(more / request.tokens_before)}"
+    return f"−{format_percent(request.saved_share)}" if request.saved_share else "0 %"
 
 
 def limit_words(trigger: Trigger) -> str:
@@ -213,7 +224,7 @@ def spell(value: Any) -> str:
         return "on" if value else "off"
     if isinstance(value, tuple):
         return f"{len(value)} chosen"
-    return "none" if value is None else number(value)
+    return "none" if value is None else format_number(value)
 
 
 def difference_forms(changes: list[tuple[str, Any, Any]], old: Outcome, new: Outcome) -> list[Paragraph]:
@@ -224,12 +235,12 @@ def difference_forms(changes: list[tuple[str, Any, Any]], old: Outcome, new: Out
     results = sum(old.results.values()), sum(new.results.values())
     for word, before, after in (("result", *results), ("message", old.cut, new.cut)):
         if after != before:
-            count = plural(abs(after - before), f"more {word}" if after > before else f"fewer {word}")
+            count = pluralize(abs(after - before), f"more {word}" if after > before else f"fewer {word}")
             gone = "summarised" if (new if new.cut > old.cut else old).summarises else "dropped"
             effects.append(count if word == "result" else f"{count} {gone}")
-    tokens = new.request.after - old.request.after
+    tokens = new.request.tokens_after - old.request.tokens_after
     if tokens:
-        effects.append(f"{signed(tokens)} {'token' if abs(tokens) == 1 else 'tokens'}")
+        effects.append(f"{format_difference(tokens)} {'token' if abs(tokens) == 1 else 'tokens'}")
     if new.fires != old.fires:
         effects.append("would run now" if new.fires else "would no longer run")
     style = BAD if tokens > 0 else GOOD if tokens < 0 else MUTED

@@ -15,7 +15,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from context_tui.compaction.plan import Plan
-from context_tui.policies.parameters import Parameter, parameters_in, value_of
+from context_tui.policies.parameters import Parameter, get_value, list_parameters_in_context
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
@@ -184,8 +184,8 @@ class ParameterPanel(Widget):
             sizes: the ruler that the next request is by; the policy's own without one.
         """
         chosen = POLICIES[policy]
-        controls = parameters_in(chosen, params, context, state)
-        values = {control.name: value_of(chosen, params, control.name) for control in controls}
+        controls = list_parameters_in_context(chosen, params, context, state)
+        values = {control.name: get_value(chosen, params, control.name) for control in controls}
         outcome = outcome_of(plan, sizes) if plan else None
         self._compare(policy, context, values, outcome)
         self.policy, self._shown_at, self._values, self._outcome = policy, context, values, outcome
@@ -206,7 +206,7 @@ class ParameterPanel(Widget):
             paragraphs.append(BY_HAND if plan.trigger.by_hand else trigger_forms(plan, first))
         self.outcome.show(paragraphs, self._curve_lines)
         if self.rows.control and self.curve.name_shown == self.selected:
-            self.curve.mark(self.rows.control.shown(values[self.selected]))
+            self.curve.mark(self.rows.control.get_effective_value(values[self.selected]))
 
     def _compare(self, policy: str, context: Context, values: dict[str, Any], outcome: Outcome | None) -> None:
         """Name the difference from the last setting; it stands until there is another one."""
@@ -232,8 +232,8 @@ class ParameterPanel(Widget):
             return []
         if control.scale is None:
             return [False, True]
-        values = control.scale.spread(CURVE_POINTS)
-        now = control.shown(self._values[name])
+        values = control.scale.sample_values(CURVE_POINTS)
+        now = control.get_effective_value(self._values[name])
         return sorted({*values[: CURVE_POINTS - 1], now}) if now is not None else values
 
     def _control(self, name: str) -> Parameter | None:
@@ -244,7 +244,7 @@ class ParameterPanel(Widget):
         control = self._control(name)
         if control and self._outcome and name == self.selected:
             requests = self._outcome.requests(tokens_after)
-            self.curve.show(name, values, requests, control.shown(self._values[name]), control.unit)
+            self.curve.show(name, values, requests, control.get_effective_value(self._values[name]), control.unit)
 
     def on_resize(self, event: events.Resize) -> None:
         """Side by side where there is room for it."""

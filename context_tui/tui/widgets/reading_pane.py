@@ -16,7 +16,18 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
-from context_tui.tui.parts import GAP, Column, Layout, Line, Part, column, column_width, copied, is_right, safe
+from context_tui.tui.parts import (
+    COLUMN_GAP,
+    LayoutLine,
+    LineColumn,
+    PartLayout,
+    TextPart,
+    compute_column_width,
+    format_copied_text,
+    get_column,
+    is_in_right_column,
+    sanitize_part,
+)
 
 AHEAD = 100
 """Lines that are wrapped beyond the visible ones, so that scrolling finds them there."""
@@ -49,20 +60,20 @@ class ReadingPane(ScrollView, can_focus=True):
         Binding("end,G", "ends(True)", "end", show=False, id="read-end", tooltip="To the last line"),
     ]
 
-    def __init__(self, parts: Iterable[Part] = (), *, id: str | None = None) -> None:
+    def __init__(self, parts: Iterable[TextPart] = (), *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.given = ""
         """The plain text that is shown, as it was given."""
-        self._source: Iterator[Part] = iter(parts)
-        self._parts: list[Part] = []
-        self._lines: list[Line] = []
+        self._source: Iterator[TextPart] = iter(parts)
+        self._parts: list[TextPart] = []
+        self._lines: list[LayoutLine] = []
         self._starts: list[int] = []  # of the parts, the line that each begins with
         self._width = 0
-        self._layout = Layout(0)
+        self._layout = PartLayout(0)
         self._styles: dict[tuple[str, bool], Style] = {}
         self._is_painted = False
 
-    def show(self, parts: Iterable[Part], *, follow: bool = False) -> None:
+    def show(self, parts: Iterable[TextPart], *, follow: bool = False) -> None:
         """Show other text, from its start; with *follow*, stay at the end if the end was in sight."""
         at_end = self.scroll_offset.y >= self.max_scroll_y
         self._begin(parts)
@@ -80,13 +91,13 @@ class ReadingPane(ScrollView, can_focus=True):
 
     def show_text(self, text: str, *, follow: bool = False) -> None:
         """Show a plain text."""
-        self.show([Part(text)] if text else [], follow=follow)
+        self.show([TextPart(text)] if text else [], follow=follow)
         self.given = text
 
     @property
     def shown(self) -> str:
         """The text as far as it has been wrapped."""
-        return "\n".join(line.drawn for line in self._lines)
+        return "\n".join(line.drawn_text for line in self._lines)
 
     def on_resize(self, event: Resize) -> None:
         """Wrap anew when the width has changed; the part on top stays there."""
@@ -99,29 +110,29 @@ class ReadingPane(ScrollView, can_focus=True):
             self._scroll_to_part(top)
         self.refresh()  # what was drawn before it had a size is remembered as blank
 
-    def _begin(self, parts: Iterable[Part]) -> None:
+    def _begin(self, parts: Iterable[TextPart]) -> None:
         self._width = self._content_width()
-        self._layout = Layout(self._width)
+        self._layout = PartLayout(self._width)
         self._source, self._parts, self._lines, self._starts = iter(parts), [], [], []
 
-    def _again(self) -> Iterator[Part]:
+    def _again(self) -> Iterator[TextPart]:
         """What is shown, once more from its start."""
         return chain(self._parts, self._source)
 
-    def recolour(self, parts: Iterable[Part]) -> None:
+    def recolour(self, parts: Iterable[TextPart]) -> None:
         """Show the same text in other colours."""
         self._source = iter(parts)
-        for number, part in enumerate(map(safe, islice(self._source, len(self._parts)))):
+        for number, part in enumerate(map(sanitize_part, islice(self._source, len(self._parts)))):
             if part != self._parts[number]:
                 start, stop = [*self._starts[number : number + 2], len(self._lines)][:2]
-                lines = self._layout.again(part, number, self._lines[start:stop])
+                lines = self._layout.restyle(part, number, self._lines[start:stop])
                 self._parts[number], self._lines[start : start + len(lines)] = part, lines
         self.refresh()
 
     def _part_on_top(self) -> int:
         """The number of the first part in sight; 0 at the top, whatever comes before it."""
         top = self.scroll_offset.y
-        return self._lines[min(top, len(self._lines) - 1)].part if self._lines and top else 0
+        return self._lines[min(top, len(self._lines) - 1)].part_number if self._lines and top else 0
 
     def _scroll_to_part(self, number: int) -> None:
         while number >= len(self._parts) and self._take():
@@ -164,14 +175,14 @@ class ReadingPane(ScrollView, can_focus=True):
             return Strip.blank(width, self.rich_style)
         line = self._lines[index]
         segments = self._segments(line)
-        if line.beside is not None:
-            missing = column_width(self._width) - cell_len(line.drawn)
+        if line.right_line is not None:
+            missing = compute_column_width(self._width) - cell_len(line.drawn_text)
             segments += [
-                Segment(" " * missing, self._style(line.look)),
-                Segment(GAP, self._style("muted")),
-                *self._segments(line.beside),
+                Segment(" " * missing, self._style(line.style)),
+                Segment(COLUMN_GAP, self._style("muted")),
+                *self._segments(line.right_line),
             ]
-        strip = Strip(segments).adjust_cell_length(width, self._style((line.beside or line).look))
+        strip = Strip(segments).adjust_cell_length(width, self._style((line.right_line or line).style))
         for first, last, style in self.marked(index):
             start, end = (cell_len(line_text) for line_text in _before(strip, first, last))
             over = Strip([Segment(s.text, (s.style or Style()) + style) for s in strip.crop(start, end)])
@@ -188,9 +199,13 @@ class ReadingPane(ScrollView, can_focus=True):
             style = self.screen.get_component_rich_style("screen--selection")
             yield first, last, Style(color=style.color, bgcolor=style.bgcolor, reverse=style.reverse)
 
-    def _segments(self, line: Line) -> list[Segment]:
-        style = self._style(line.look)
-        found = [Segment(line.lead, self._style(line.lead_look) if line.lead_look else style)] if line.lead else []
+    def _segments(self, line: LayoutLine) -> list[Segment]:
+        style = self._style(line.style)
+        found = (
+            [Segment(line.prefix, self._style(line.prefix_style) if line.prefix_style else style)]
+            if line.prefix
+            else []
+        )
         if not line.spans:
             return [*found, Segment(line.text, style)]
         edges = sorted({0, len(line.text), *(place for first, last, _ in line.spans for place in (first, last))})
@@ -222,15 +237,15 @@ class ReadingPane(ScrollView, can_focus=True):
             self._fill(everything=True)
         spans = ((index, selection.get_span(index)) for index in range(len(self._lines)))
         chosen = (self._chosen(selection, index, span) for index, span in spans if span is not None)
-        return copied(self._parts, chosen), "\n"
+        return format_copied_text(self._parts, chosen), "\n"
 
-    def _chosen(self, selection: Selection, index: int, span: tuple[int, int]) -> tuple[Column, int, int]:
+    def _chosen(self, selection: Selection, index: int, span: tuple[int, int]) -> tuple[LineColumn, int, int]:
         """What is selected of a line: of two columns, in the one in which the selection begins."""
         line, start = self._lines[min(index, len(self._lines) - 1)], selection.start
         begun = self._lines[start.y] if start is not None and start.y < len(self._lines) else None
-        right = begun is not None and start is not None and is_right(begun, start.x, self._width)
-        which = column(line, self._width, right=right)
-        return which, *which.chosen(span[0], span[1] if span[1] >= 0 else 1 << 30)
+        right = begun is not None and start is not None and is_in_right_column(begun, start.x, self._width)
+        which = get_column(line, self._width, is_right=right)
+        return which, *which.clip_selection(span[0], span[1] if span[1] >= 0 else 1 << 30)
 
     def selection_updated(self, selection: Selection | None) -> None:
         """Draw what is selected."""
@@ -258,13 +273,13 @@ class ReadingPane(ScrollView, can_focus=True):
             self._fill(everything=len(self._lines) < 50_000)
         here = self.scroll_offset.y
         # Only the first line of a part that takes several is where it starts.
-        starts = [n for n, line in enumerate(self._lines) if line.look == look and not self._continues(n)]
+        starts = [n for n, line in enumerate(self._lines) if line.style == look and not self._continues(n)]
         found = [n for n in starts if (n > here if step > 0 else n < here)]
         if found:
             self.scroll_to(y=found[0] if step > 0 else found[-1], animate=False)
 
     def _continues(self, line: int) -> bool:
-        return line > 0 and self._lines[line - 1].look == self._lines[line].look
+        return line > 0 and self._lines[line - 1].style == self._lines[line].style
 
     def _content_width(self) -> int:
         return self.scrollable_content_region.width or self.size.width
@@ -284,13 +299,13 @@ class ReadingPane(ScrollView, can_focus=True):
         """Wrap one more part; False where there is none."""
         part = next(self._source, None)
         if part is None:
-            rest = self._layout.rest()
+            rest = self._layout.flush_right()
             self._lines += rest
             return bool(rest)
-        part = safe(part)
-        lines = self._layout.add(part, len(self._parts))
+        part = sanitize_part(part)
+        lines = self._layout.lay_out(part, len(self._parts))
         # The right column may have been longer than the left one, up to here.
-        self._starts.append(len(self._lines) + next((n for n, line in enumerate(lines) if not line.beside), 0))
+        self._starts.append(len(self._lines) + next((n for n, line in enumerate(lines) if not line.right_line), 0))
         self._lines += lines
         self._parts.append(part)
         return True

@@ -12,10 +12,10 @@ from rich.style import Style
 from textual.strip import Strip
 
 from context_tui.text.numbers import format_percent
-from context_tui.tui.cells import clip, fit
-from context_tui.tui.marks import GLYPHS, Mark
-from context_tui.tui.text import plural
-from context_tui.tui.turns import Turn
+from context_tui.tui.cells import clip_to_width, fit_to_width
+from context_tui.tui.marks import VERDICT_GLYPHS, RowMark
+from context_tui.tui.text import pluralize
+from context_tui.tui.turns import TurnSummary
 
 OPEN, FOLDED, FILLED, RULE, HEAVY = "▾", "▸", "▇", "─", "━"
 BAR, KIND, TOKENS = 8, 8, 9
@@ -67,25 +67,25 @@ class Row:
     kind: str
     preview: str
     tokens: int | None
-    mark: Mark
+    mark: RowMark
 
 
 def paint_row(row: Row, columns: Columns, largest: int, styles: Mapping[str, Style], over: Style) -> Strip:
     """The strip of a row; *over* lies on top of every segment, as the cursor does."""
-    outside = row.mark.word in ("before", "after")
+    outside = row.mark.verdict in ("before", "after")
     dim = styles["outside"]
     kind = dim if outside else styles.get(row.kind, styles["text"])
     text = dim if outside else styles["turn"] if row.starts else styles["text"]
     quiet = dim if outside else styles["quiet"]
-    fate = styles.get(row.mark.word, quiet)
-    struck = row.mark.word in ("cleared", "summarised", "dropped")
+    fate = styles.get(row.mark.verdict, quiet)
+    struck = row.mark.verdict in ("cleared", "summarised", "dropped")
     tokens = row.tokens or 0
     shown = "?" if row.tokens is None else f"{tokens:,}"
     parts = [
         (" " + row.mark.glyph, fate),
         (" " + row.index.rjust(columns.index) + " ", quiet),
-        (fit(row.kind, KIND), kind),
-        (clip(row.preview, columns.preview), fate if struck else text),
+        (fit_to_width(row.kind, KIND), kind),
+        (clip_to_width(row.preview, columns.preview), fate if struck else text),
         (f"{shown:>8} ", quiet if tokens < largest // 50 else text),
         (columns.filled(tokens, largest), fate if struck else dim if outside else styles["bar"]),
     ]
@@ -93,23 +93,23 @@ def paint_row(row: Row, columns: Columns, largest: int, styles: Mapping[str, Sty
 
 
 def paint_head(
-    turn: Turn, words: str | None, columns: Columns, largest: int, styles: Mapping[str, Style], over: Style
+    turn: TurnSummary, words: str | None, columns: Columns, largest: int, styles: Mapping[str, Style], over: Style
 ) -> Strip:
     """The strip of a turn's head: open a rule above its messages, folded a line with its first *words* and a bar."""
     dim = styles["outside"] if turn.outside else None
     head, text, quiet = (dim or styles[name] for name in ("head", "text", "about"))
-    fate = styles.get(turn.word, quiet)
+    fate = styles.get(turn.verdict, quiet)
     name = f" {OPEN if words is None else FOLDED} {turn.name}"
     room = columns.end - 2 - len(name)
     share = "" if turn.share is None else format_percent(turn.share)
     tokens = (f"{turn.tokens:>8,} ", text)
     if words is None:
-        count = f" · {plural(len(turn.messages), 'message')}"
+        count = f" · {pluralize(len(turn.messages), 'message')}"
         ways = (f"{count} · {share} of the context ", f"{count} · {share} ") if share else (f"{count} ", " ")
         about = next((each for each in ways if len(each) <= room), "")
         rule = about + RULE * (room - len(about))
         parts = [
-            (f" {GLYPHS[turn.outside or 'kept']}", fate),
+            (f" {VERDICT_GLYPHS[turn.outside or 'kept']}", fate),
             (name, head),
             (rule, quiet),
             tokens,
@@ -118,9 +118,9 @@ def paint_head(
         return _strip(parts, columns.width, styles["text"], over)
     fates, about = _told(turn, share, room - min(WORDS, cell_len(words) + 2))
     parts = [
-        (" " + GLYPHS[turn.word], fate),
+        (" " + VERDICT_GLYPHS[turn.verdict], fate),
         (name, head),
-        ("  " + clip(words, max(room - 2 - len(fates) - len(about), 0)), text),
+        ("  " + clip_to_width(words, max(room - 2 - len(fates) - len(about), 0)), text),
         (fates, fate),
         (about, quiet),
         tokens,
@@ -129,12 +129,12 @@ def paint_head(
     return _strip(parts, columns.width, styles["text"], over)
 
 
-def _told(turn: Turn, share: str, room: int) -> tuple[str, str]:
+def _told(turn: TurnSummary, share: str, room: int) -> tuple[str, str]:
     """What becomes of a folded turn, and its messages and share, in the most words that there is room for."""
     count = len(turn.messages)
-    full, short = (", ".join(map(spell, turn.fates)) for spell in (str, attrgetter("short")))
+    full, short = (", ".join(map(spell, turn.effects)) for spell in (str, attrgetter("short")))
     share = f"{share:>6}" if turn.share is not None else ""
-    many, few = f"{plural(count, 'message'):>15}", f"{count:>6,} msg"
+    many, few = f"{pluralize(count, 'message'):>15}", f"{count:>6,} msg"
     ways = ((full, many + share), (short, many + share), (short, few + share), (short, share), ("", share))
     for fates, about in ways:
         if len(fates) + len(about) + 2 <= room:
@@ -167,7 +167,7 @@ def paint_column_heads(
     ways = [(labels, at, behind) for behind in told for labels, at in places[: 3 if behind else 2]]
     fits = (way for way in ways if way[1] + cell_len(title + way[2]) + 3 <= tokens)
     labels, at, behind = next(fits, ways[-1])
-    title = clip(title, max(tokens - at - 3 - cell_len(behind), 0)).rstrip() + behind
+    title = clip_to_width(title, max(tokens - at - 3 - cell_len(behind), 0)).rstrip() + behind
     labels = [*labels, (tokens, unit)]
     parts: list[tuple[str, Style]] = []
     done = 0
@@ -183,4 +183,4 @@ def paint_rule(labels: Sequence[str], width: int, style: Style) -> Strip:
     """A labelled rule across the timeline, with the first of *labels* that fits; the last is cut off."""
     texts = [f" {RULE * 2} {label} " for label in labels]
     text = next((each for each in texts if cell_len(each) <= width), texts[-1])
-    return Strip([Segment(clip(text + RULE * max(width - cell_len(text), 0), width), style)])
+    return Strip([Segment(clip_to_width(text + RULE * max(width - cell_len(text), 0), width), style)])

@@ -15,10 +15,10 @@ from textual.widget import Widget
 
 from context_tui.compaction.next_request import NextRequest
 from context_tui.compaction.plan import Plan
-from context_tui.policies.registry import POLICIES, SHOWN
+from context_tui.policies.registry import LISTED_POLICIES, POLICIES
 from context_tui.text.numbers import format_tokens
 from context_tui.tokens.measures import TokenTable
-from context_tui.tui.numbers import sign
+from context_tui.tui.numbers import format_estimate_sign
 from context_tui.tui.widgets.draw import (
     BAD,
     BOLD,
@@ -91,18 +91,18 @@ def score_rows(
     ``View.plan_of`` keeps the plans of policies that were not changed, so that a new setting costs one plan.
     """
     rows = []
-    for policy in SHOWN.and_chosen(chosen):
+    for policy in LISTED_POLICIES.list_names_with(chosen):
         plan = plan_of(policy)
         rows.append(score_row(plan, sizes) if plan else ScoreRow(policy, trouble=trouble_of(policy)))
     return rows
 
 
 def _before(request: NextRequest | None) -> str:
-    return f"{sign(request)}{format_tokens(request.before)}" if request else ""
+    return f"{format_estimate_sign(request)}{format_tokens(request.tokens_before)}" if request else ""
 
 
 def _after(row: ScoreRow) -> str:
-    return f"~{format_tokens(row.request.after)}" if row.request and row.changes else ""
+    return f"~{format_tokens(row.request.tokens_after)}" if row.request and row.changes else ""
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def columns_for(rows: Sequence[ScoreRow], width: int) -> Columns:
             room -= cells - taken.get(column, 0)
             taken[column] = cells
 
-    waits = any(row.request and row.request.waits for row in rows)
+    waits = any(row.request and row.request.summary_pending for row in rows)
     take("runs", 5)
     take("after", max([6, *(len(_after(row)) for row in rows)]) + len(ARROW))
     take("waits", len(SUMMARY_SHORT) if waits else 0)
@@ -201,19 +201,19 @@ def score_line(number: int, row: ScoreRow, current: bool, columns: Columns, widt
     request = row.request
     if columns.waits:
         mark = SUMMARY if columns.waits > len(SUMMARY_SHORT) else SUMMARY_SHORT
-        runs.append(((mark if request and request.waits else "").ljust(columns.waits), MUTED))
+        runs.append(((mark if request and request.summary_pending else "").ljust(columns.waits), MUTED))
     if request is None or not row.changes:
         return pad([*runs, ("–".rjust(SHARE), MUTED)], width)
-    runs.append((less(request).rjust(SHARE), GOOD if request.share else WARN))
-    if columns.bar and request.before:
-        left, gone = bar(1 - request.share, columns.bar - 2, "━", "─")
+    runs.append((less(request).rjust(SHARE), GOOD if request.saved_share else WARN))
+    if columns.bar and request.tokens_before:
+        left, gone = bar(1 - request.saved_share, columns.bar - 2, "━", "─")
         runs += [("  ", ""), (left, HUE if current else BOLD), (gone, MUTED)]
     return pad(runs, width)
 
 
 def policy_title(name: str, width: int) -> str:
     """A policy in *width* cells: its number, its name, whose rule it is and what that does."""
-    policy, number = POLICIES[name], SHOWN.and_chosen(name).index(name) + 1
+    policy, number = POLICIES[name], LISTED_POLICIES.list_names_with(name).index(name) + 1
     digit = f"{number} " if number <= DIGITS else ""
     whose, _, what = policy.about.partition(": ")
     forms = [f"{digit}{name}   {policy.about}", f"{digit}{name}   {whose}"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 
-from context_tui.policies.parameters import Entry, Parameter
+from context_tui.policies.parameters import ListEntry, Parameter
 from context_tui.tui.widgets.draw import HUE, MUTED, Run, cells, clip, safe
 
 GAP = 2
@@ -32,13 +32,13 @@ class Spot:
     moves: int = 0
 
 
-def items_of(control: Parameter, chosen: Sequence[str]) -> list[Entry]:
+def items_of(control: Parameter, chosen: Sequence[str]) -> list[ListEntry]:
     """What can be ticked, as it is listed."""
     if not control.ordered:
         return list(control.entries)
     known = {entry.name: entry for entry in control.entries}
     rest = (entry for entry in control.entries if entry.name not in chosen)
-    return [*(known.get(name, Entry(name)) for name in chosen), *rest]
+    return [*(known.get(name, ListEntry(name)) for name in chosen), *rest]
 
 
 def toggled(chosen: Sequence[str], name: str) -> tuple[str, ...]:
@@ -101,7 +101,7 @@ def items(control: Parameter, chosen: Sequence[str], width: int, at: int) -> tup
     return lines, spots
 
 
-def _box(control: Parameter, entry: Entry, chosen: Sequence[str], here: bool) -> list[Run]:
+def _box(control: Parameter, entry: ListEntry, chosen: Sequence[str], here: bool) -> list[Run]:
     """An item: its box, its name, and what stands beside it."""
     ticked = entry.name in chosen
     sign = " " if not ticked else str(chosen.index(entry.name) + 1) if control.ordered else "x"
@@ -112,7 +112,7 @@ def _box(control: Parameter, entry: Entry, chosen: Sequence[str], here: bool) ->
     return [*runs, (" ", ""), *_arrows(control, entry, chosen)] if _arrows(control, entry, chosen) else runs
 
 
-def _arrows(control: Parameter, entry: Entry, chosen: Sequence[str]) -> list[Run]:
+def _arrows(control: Parameter, entry: ListEntry, chosen: Sequence[str]) -> list[Run]:
     """What a click moves an item by, where its order means something and there is another one."""
     if not control.ordered or entry.name not in chosen or len(chosen) < 2:
         return []

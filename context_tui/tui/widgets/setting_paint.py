@@ -12,7 +12,7 @@ from typing import Any
 from rich.cells import cell_len
 
 from context_tui.policies.parameters import Parameter
-from context_tui.policies.scales import number
+from context_tui.policies.scales import format_number
 from context_tui.tui.widgets.draw import BOLD, HUE, MUTED, Run, cells, flow, pad, short
 from context_tui.tui.widgets.setting_lists import Spot, items, items_of, keys_words, list_words
 from context_tui.tui.widgets.sliders import track
@@ -58,10 +58,10 @@ def _unit(control: Parameter) -> str:
 def value_words(control: Parameter, value: Any) -> str:
     """A number's value; one that is derived stands in brackets."""
     if value is None:
-        return "none" if control.derived is None else f"({number(control.derived)})"
+        return "none" if control.implied_value is None else f"({format_number(control.implied_value)})"
     if control.refers_to == "message":
-        return f"#{number(value)}"
-    return number(value)
+        return f"#{format_number(value)}"
+    return format_number(value)
 
 
 def row(control: Parameter, value: Any, columns: Columns, width: int, chosen: bool, typed: str | None) -> list[Run]:
@@ -74,8 +74,8 @@ def row(control: Parameter, value: Any, columns: Columns, width: int, chosen: bo
         return pad([*runs, ("[x] on" if value else "[ ] off", HUE if value else MUTED)], width)
     if control.kind == "marks" or control.scale is None:
         return pad([*runs, (marks_words(value, width - cells(runs)), "" if value else MUTED)], width)
-    shown = control.shown(value)
-    default = control.derived if control.default is None else control.default
+    shown = control.get_effective_value(value)
+    default = control.implied_value if control.default is None else control.default
     style = HUE if chosen else MUTED
     if not columns.track:
         runs.pop()
@@ -120,14 +120,17 @@ def hint_forms(control: Parameter, value: Any, error: str) -> list[list[list[Run
     told: list[list[Run]] = [[(about, MUTED)]]
     if control.scale is None:
         return [told]
-    if value is None and control.derived is not None and control.default is None:
-        told = [[(f"not set, so {number(control.derived)}: {about}", MUTED)]]
-    ranges = [control.range_words()]
+    if value is None and control.implied_value is not None and control.default is None:
+        told = [[(f"not set, so {format_number(control.implied_value)}: {about}", MUTED)]]
+    ranges = [control.format_range()]
     if control.default is not None:
-        ranges.append(f"default {number(control.default)}")
-    shown, reach = control.shown(value), control.scale.reach
+        ranges.append(f"default {format_number(control.default)}")
+    shown, reach = control.get_effective_value(value), control.scale.track_end
     if shown is not None and control.scale.high > reach <= shown:
-        ranges = [f"beyond {number(reach)} nothing changes; = types more", f"beyond {number(reach)} nothing changes"]
+        ranges = [
+            f"beyond {format_number(reach)} nothing changes; = types more",
+            f"beyond {format_number(reach)} nothing changes",
+        ]
     forms = [[*told, [(f"({words})".replace(" ", "\u00a0"), MUTED)]] for words in ranges]
     return [*forms, told, [[(about, MUTED)]]]
 

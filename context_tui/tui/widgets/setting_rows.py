@@ -14,7 +14,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from context_tui.policies.parameters import Parameter
-from context_tui.policies.scales import parse
+from context_tui.policies.scales import parse_number
 from context_tui.tui.widgets.draw import MUTED, Run, clip, content, cut, on
 from context_tui.tui.widgets.setting_lists import Spot, items_of, moved, toggled
 from context_tui.tui.widgets.setting_paint import MARK, Below, Columns, below, columns_for, lines_of, row
@@ -226,8 +226,8 @@ class SettingRows(Widget, can_focus=True):
         elif control.kind == "switch":
             self.set_value(steps > 0)
         elif control.scale:
-            shown = control.shown(value)
-            self.set_value(control.scale.next(control.scale.low if shown is None else shown, steps))
+            shown = control.get_effective_value(value)
+            self.set_value(control.scale.step_value(control.scale.low if shown is None else shown, steps))
 
     def action_tick(self) -> None:
         """Switch the setting, or tick the item under the cursor."""
@@ -291,7 +291,7 @@ class SettingRows(Widget, can_focus=True):
             self.typed = None
             return True
         try:
-            value = parse(self.typed, control.scale.low, control.scale.high, control.optional)
+            value = parse_number(self.typed, control.scale.low, control.scale.high, control.optional)
         except ValueError as problem:
             self.error = f"{control.label}: {problem}"
             return False

@@ -8,12 +8,12 @@ from context_tui.tui.widgets.draw import MUTED, Run
 
 def knob_at(scale: Scale, value: Number, width: int) -> int:
     """Cell of a track of *width* cells (with its two ends) at which a value stands."""
-    return 1 + round(scale.share(value) * max(width - 3, 0))
+    return 1 + round(scale.compute_share(value) * max(width - 3, 0))
 
 
 def value_at(scale: Scale, cell: int, width: int) -> Number:
     """The value at a cell of a track; its ends are one cell each."""
-    return scale.at((cell - 1) / max(width - 3, 1))
+    return scale.find_value((cell - 1) / max(width - 3, 1))
 
 
 def track(scale: Scale, value: Number, default: Number | None, width: int, style: str) -> list[Run]:

@@ -19,13 +19,13 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from context_tui.session.values import MessageFlag
-from context_tui.tui.cells import clip
-from context_tui.tui.context_events import labels
-from context_tui.tui.listing import line_of
-from context_tui.tui.marks import NO_MARK, Mark, Marker
-from context_tui.tui.rows import HEAD, WHOLE, Rows
-from context_tui.tui.text import Reader, kind_word, of_unknown_size
-from context_tui.tui.turns import Turns
+from context_tui.tui.cells import clip_to_width
+from context_tui.tui.context_events import format_event_labels
+from context_tui.tui.listing import find_line
+from context_tui.tui.marks import NO_MARK, RowMark, RowMarker
+from context_tui.tui.rows import TURN_HEAD, WHOLE_MESSAGE, TimelineRows
+from context_tui.tui.text import MessageReader, format_row_kind, has_unknown_size
+from context_tui.tui.turns import TurnSummaries
 from context_tui.tui.view import Location
 from context_tui.tui.widgets.row_paint import Columns, Row, paint_head, paint_row, paint_rule
 
@@ -94,10 +94,10 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._rows = Rows()
-        self._reader: Reader | None = None
-        self._marker: Marker | None = None
-        self._turns = Turns(self._rows, None)
+        self._rows = TimelineRows()
+        self._reader: MessageReader | None = None
+        self._marker: RowMarker | None = None
+        self._turns = TurnSummaries(self._rows, None)
         self._listed: Sequence[int] = range(0)
         self._matches: frozenset[Location] = frozenset()
         self._matching: frozenset[int] = frozenset()
@@ -110,9 +110,9 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def show(
         self,
-        rows: Rows,
-        reader: Reader,
-        marker: Marker | None,
+        rows: TimelineRows,
+        reader: MessageReader,
+        marker: RowMarker | None,
         listed: Sequence[int],
         cursor: Location | None = None,
         nothing: str = "",
@@ -121,14 +121,14 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self._nothing = nothing
         same = rows is self._rows and listed is self._listed
         self._rows, self._reader, self._marker, self._listed = rows, reader, marker, listed
-        self._turns = Turns(rows, marker)
+        self._turns = TurnSummaries(rows, marker)
         self._generation += 1
         self._fit()
         if cursor is not None and (not same or cursor != self.location):
             self.select(cursor)
         self.refresh()
 
-    def grow(self, rows: Rows, reader: Reader, listed: Sequence[int]) -> None:
+    def grow(self, rows: TimelineRows, reader: MessageReader, listed: Sequence[int]) -> None:
         """Show a session that is still being read: what is in sight is drawn again only where it may have changed."""
         old = self._rows
         last = min(len(old) - UNSETTLED, old.heads[-1] if old.heads else 0)
@@ -139,7 +139,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         )
         bottom = self.scroll_offset.y + self.scrollable_content_region.height
         settled = bottom < len(self._listed) and self._listed[bottom] < last
-        self._rows, self._reader, self._listed, self._turns = rows, reader, listed, Turns(rows, None)
+        self._rows, self._reader, self._listed, self._turns = rows, reader, listed, TurnSummaries(rows, None)
         self._fit()
         if not same or not settled:
             self._generation += 1
@@ -150,13 +150,13 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         if size != self.virtual_size:
             self.virtual_size = size
 
-    def _columns(self, rows: Rows) -> Columns:
+    def _columns(self, rows: TimelineRows) -> Columns:
         return Columns.of(self.scrollable_content_region.width, len(rows.first))
 
     def show_matches(self, matches: frozenset[Location]) -> None:
         """Mark what was found, and the heads of folded turns with matches in them."""
         self._matches = matches
-        self._matching = frozenset(self._rows.turn_of(match.message) for match in matches)
+        self._matching = frozenset(self._rows.find_turn_of_message(match.message) for match in matches)
         self._generation += 1
         self.refresh()
 
@@ -176,11 +176,11 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             return Location(0)
         row = self._listed[line]
         block = self._rows.block[row]
-        return Location(self._rows.message[row], block if block >= HEAD else WHOLE)
+        return Location(self._rows.message[row], block if block >= TURN_HEAD else WHOLE_MESSAGE)
 
     def line_of(self, location: Location) -> int:
         """The line of a location, or the nearest that is listed."""
-        return self.line_of_row(self._rows.row_of(*location))
+        return self.line_of_row(self._rows.find_row(*location))
 
     # What is in sight
 
@@ -201,7 +201,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         """Select what stands at a share of the whole, as in ``share_in_sight``."""
         whole = self.count if isinstance(self._listed, array) else len(self._rows)
         at = int(share * whole)
-        self.cursor = at if isinstance(self._listed, array) else line_of(self._listed, at)
+        self.cursor = at if isinstance(self._listed, array) else find_line(self._listed, at)
 
     def looks_in_sight(self) -> set[str]:
         """The marks and signs in sight, by their looks: verdicts, ``open`` and ``folded`` turns, ``bar``."""
@@ -209,16 +209,16 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         for line in self._in_sight():
             row = self._listed[line]
             block = self._rows.block[row]
-            if block >= WHOLE and self._marker:
-                found.add(self._marker.mark(self._rows.message[row], block).word)
-            elif block == HEAD:
-                turn = self._turns.turn(self._rows.turn_at(row))
-                found |= {"folded", turn.word} if self._is_folded(row) else {"open"}
+            if block >= WHOLE_MESSAGE and self._marker:
+                found.add(self._marker.find_mark(self._rows.message[row], block).verdict)
+            elif block == TURN_HEAD:
+                turn = self._turns.get_summary(self._rows.find_turn_of_row(row))
+                found |= {"folded", turn.verdict} if self._is_folded(row) else {"open"}
         return found
 
     def _is_folded(self, row: int) -> bool:
         """Whether only the head of a turn is listed, and what it has more than that."""
-        below = line_of(self._listed, row) + 1
+        below = find_line(self._listed, row) + 1
         return (self._listed[below] if below < self.count else len(self._rows)) != row + 1
 
     def select(self, location: Location) -> None:
@@ -238,7 +238,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def line_of_row(self, row: int) -> int:
         """The line of a row, or the nearest that is listed."""
-        return line_of(self._listed, row)
+        return find_line(self._listed, row)
 
     def watch_virtual_size(self, size: Size) -> None:
         """Fit the scroll bar to the rows."""
@@ -262,7 +262,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         line, width = y + self.scroll_offset.y, self.scrollable_content_region.width
         if not self.count and y == 1 and width and self._nothing:
             style = self.get_component_rich_style("timeline--text")
-            return Strip([Segment("  " + clip(self._nothing, width - 2), style)])
+            return Strip([Segment("  " + clip_to_width(self._nothing, width - 2), style)])
         if line >= self.count or self._reader is None:
             return Strip.blank(width, self.rich_style)
         row = self._listed[line]
@@ -273,7 +273,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             strip = self._strips[key] = self._paint(self._reader, row, width, here)
         return strip
 
-    def _paint(self, reader: Reader, row: int, width: int, here: bool) -> Strip:
+    def _paint(self, reader: MessageReader, row: int, width: int, here: bool) -> Strip:
         if not self._styles:
             self._styles = {part: self.get_component_rich_style(f"timeline--{part}") for part in _PARTS}
         rows, facts = self._rows, reader.session.facts
@@ -288,21 +288,21 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             style = self._styles["match"]
             over = Style(bgcolor=style.bgcolor, underline=style.underline)
         columns = self._columns(rows)
-        if block == HEAD:
-            turn, words = self._turns.turn(rows.turn_at(row)), None
+        if block == TURN_HEAD:
+            turn, words = self._turns.get_summary(rows.find_turn_of_row(row)), None
             if self._is_folded(row):
-                words = reader.preview(message)
+                words = reader.format_preview(message)
             return paint_head(turn, words, columns, rows.largest_turn, self._styles, over)
-        if event := rows.event(row):
-            return paint_rule(labels(facts, event), width, self._styles["rule"] + over)
-        starts = block == WHOLE and bool(facts.flags[message] & MessageFlag.TURN_START)
+        if event := rows.get_event(row):
+            return paint_rule(format_event_labels(facts, event), width, self._styles["rule"] + over)
+        starts = block == WHOLE_MESSAGE and bool(facts.flags[message] & MessageFlag.TURN_START)
         first = rows.first[message] == row
-        mark = self._marker.mark(message, block) if self._marker else NO_MARK
+        mark = self._marker.find_mark(message, block) if self._marker else NO_MARK
         shown = Row(
             index=str(message) if first else "",
             starts=starts,
-            kind=kind_word(facts, message, block),
-            preview=reader.preview(message, block),
+            kind=format_row_kind(facts, message, block),
+            preview=reader.format_preview(message, block),
             tokens=self._tokens(row, block, mark),
             mark=mark,
         )
@@ -311,22 +311,22 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     def _is_match(self, row: int) -> bool:
         """Whether a row was found, or hides what was."""
         rows = self._rows
-        if rows.block[row] == HEAD:
-            return rows.turn_at(row) in self._matching and self._is_folded(row)
+        if rows.block[row] == TURN_HEAD:
+            return rows.find_turn_of_row(row) in self._matching and self._is_folded(row)
         return Location(rows.message[row], rows.block[row]) in self._matches
 
-    def _tokens(self, row: int, block: int, mark: Mark) -> int | None:
+    def _tokens(self, row: int, block: int, mark: RowMark) -> int | None:
         """Tokens as the row stands in the context; outside of it, as it was recorded; None where that is unknown."""
-        inside = self._marker and block >= 0 and mark.word not in ("before", "after")
+        inside = self._marker and block >= 0 and mark.verdict not in ("before", "after")
         body = self._marker.context.replacements.get(block) if inside and self._marker else None
         if body is None:
             tokens = self._rows.tokens[row]
-            hidden = block == WHOLE and not tokens and self._is_unknown(row)
+            hidden = block == WHOLE_MESSAGE and not tokens and self._is_unknown(row)
             return None if hidden else tokens
-        return self._rows.sizes.count_body(block, body) if self._rows.sizes else body.tokens
+        return self._rows.token_table.count_body(block, body) if self._rows.token_table else body.tokens
 
     def _is_unknown(self, row: int) -> bool:
-        return self._reader is not None and of_unknown_size(self._reader.session.facts, self._rows.message[row])
+        return self._reader is not None and has_unknown_size(self._reader.session.facts, self._rows.message[row])
 
     # Moving
 
@@ -391,7 +391,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         line = offset.y + self.scroll_offset.y
         if line < self.count:
             again, self.cursor = line == self.cursor and event.chain > 1, line
-            if self.location.block == HEAD:
+            if self.location.block == TURN_HEAD:
                 if again or offset.x < SIGN:
                     self.action_enter()
             elif again:

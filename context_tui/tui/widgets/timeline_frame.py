@@ -11,14 +11,19 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from context_tui.tui.glyphs import RIGHT
-from context_tui.tui.marks import GLYPHS, LEGEND
-from context_tui.tui.numbers import column_of
+from context_tui.tui.glyphs import HORIZONTAL_BLOCKS
+from context_tui.tui.marks import VERDICT_GLYPHS, VERDICT_LABELS
+from context_tui.tui.numbers import format_token_column
 from context_tui.tui.widgets.row_paint import FILLED, FOLDED, HEAVY, OPEN, RULE, Columns, paint_column_heads
 
-UNIT = column_of(None)
+UNIT = format_token_column(None)
 SIGNS = {
-    "map": (RIGHT[4], "map: all rows, a bar for their tokens, shaded where you are", "map: all rows", "map"),
+    "map": (
+        HORIZONTAL_BLOCKS[4],
+        "map: all rows, a bar for their tokens, shaded where you are",
+        "map: all rows",
+        "map",
+    ),
     "open": (OPEN, "turn, z folds it", "z folds"),
     "folded": (FOLDED, "folded turn, z opens it", "z opens"),
     "bar": (FILLED, UNIT),
@@ -90,7 +95,7 @@ class Legend(Widget):
     """One line below the timeline: the marks of the whole context with how many there are, and the signs in sight."""
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"timeline--{look}" for look in ("about", *LEGEND, "head", "bar")}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"timeline--{look}" for look in ("about", *VERDICT_LABELS, "head", "bar")}
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -114,7 +119,7 @@ class Legend(Widget):
 
     def _show(self) -> None:
         looks = {*self._looks, *self._totals, *(("map",) if self._looks else ())}
-        shown = tuple(look for look in (*LEGEND, *SIGNS) if look in looks)
+        shown = tuple(look for look in (*VERDICT_LABELS, *SIGNS) if look in looks)
         if shown != self.shown:
             self.shown = shown
             self.refresh()
@@ -124,7 +129,7 @@ class Legend(Widget):
         about, width = self._style("about"), self.size.width
         segments: list[Segment] = []
         for look, words in legend_words(self.shown, self._totals, width, self._unit):
-            glyph = GLYPHS[look] if look in GLYPHS else SIGNS[look][0]
+            glyph = VERDICT_GLYPHS[look] if look in VERDICT_GLYPHS else SIGNS[look][0]
             style = self._style({"open": "head", "folded": "head", "map": "bar"}.get(look, look))
             segments += [Segment(f" {glyph}", style), Segment(f" {words} ", about)]
         return Strip(segments).adjust_cell_length(width, about)
@@ -139,7 +144,10 @@ def legend_words(
     """The looks with what is said of each in *width* cells: each in as many words as leave room for the fewest of those
     behind it. Open turns and bars are named only where there is room besides: they stand below heads that say it.
     """
-    forms = {look: totals.get(look) or ((LEGEND[look],) if look in LEGEND else SIGNS[look][1:]) for look in shown}
+    forms = {
+        look: totals.get(look) or ((VERDICT_LABELS[look],) if look in VERDICT_LABELS else SIGNS[look][1:])
+        for look in shown
+    }
     if "bar" in forms:
         forms["bar"] = (unit,)
     spare = [look for look in shown if look in ("open", "bar")]

@@ -17,11 +17,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from context_tui.formats.base import Claim, Format, Found
-from context_tui.formats.kit.line_scanner import LineScanner, only_session
-from context_tui.formats.kit.message_builder import Compacted, Part
-from context_tui.formats.kit.values import epoch_ms, recorded_tokens, usage_or_note
-from context_tui.formats.kit.writing import body_as_text, tell_injected
+from context_tui.formats.base import Claim, Format, SessionFile
+from context_tui.formats.kit.line_scanner import LineScanner, list_only_session
+from context_tui.formats.kit.message_builder import CompactionRecord, MessagePart
+from context_tui.formats.kit.values import parse_time_ms, parse_tokens, parse_usage_or_note
+from context_tui.formats.kit.writing import convert_body_to_text, count_injected_losses
 from context_tui.session.facts import Usage
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
@@ -40,15 +40,15 @@ class LumenFormat(Format):
         """By the first record."""
         return Claim(95, "a start record of Lumen") if head.startswith(b'{"kind": "start"') else None
 
-    def sessions(self, path: Path) -> list[SessionInfo]:
+    def list_sessions(self, path: Path) -> list[SessionInfo]:
         """One to a file."""
-        return only_session(path, self.name)
+        return list_only_session(path, self.name)
 
-    def scanner(self, path: Path, info: SessionInfo) -> LineScanner:
+    def make_scanner(self, path: Path, info: SessionInfo) -> LineScanner:
         """Line by line."""
         return LineScanner(path, info, LumenShape)
 
-    def title(self, path: Path) -> str:
+    def read_title(self, path: Path) -> str:
         """What the user said first."""
         with path.open(encoding="utf-8", errors="replace") as file:
             for line in file.readlines(65_536):
@@ -56,10 +56,10 @@ class LumenFormat(Format):
                     return str(json.loads(line).get("text"))
         return ""
 
-    def kept(self, environ: Mapping[str, str], cwd: Path) -> Iterable[Found]:
+    def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
         """In ``.lumen`` of the home directory, a folder for each project."""
         for path in Path(environ.get("HOME", "/")).glob(".lumen/*/*.lumen"):
-            yield Found(path, path.parent.name, path.parent.name == cwd.name)
+            yield SessionFile(path, path.parent.name, path.parent.name == cwd.name)
 
     def write(self, session: Session, path: Path) -> Losses:
         """Write the context at the end of a session; images have no place in it."""
@@ -69,44 +69,44 @@ class LumenFormat(Format):
         path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
         return losses
 
-    def resume(self, session: Session, written: Path, out: Path) -> str:
+    def build_resume_command(self, session: Session, written_session: Path, out_path: Path) -> str:
         """Lumen takes any file."""
-        return f"lumen --continue {shlex.quote(str(out))}"
+        return f"lumen --continue {shlex.quote(str(out_path))}"
 
 
 class LumenShape:
     """What Lumen's records mean."""
 
-    def part(self, record: dict[str, Any]) -> Part:
+    def parse(self, record: dict[str, Any]) -> MessagePart:
         """What a record says."""
-        time, text = epoch_ms(record.get("at")), [{"type": "text", "text": str(record.get("text") or "")}]
+        time, text = parse_time_ms(record.get("at")), [{"type": "text", "text": str(record.get("text") or "")}]
         match record.get("kind"):
             case "start":
                 system = [{"type": "text", "text": str(record.get("system") or "")}]
-                return Part(
+                return MessagePart(
                     Role.SYSTEM,
                     system,
                     model=str(record.get("model") or ""),
-                    window=recorded_tokens(record.get("window"), "window"),
+                    window=parse_tokens(record.get("window"), "window"),
                 )
             case "user":
-                return Part(Role.USER, text, time=time)
+                return MessagePart(Role.USER, text, time=time)
             case "reply":
                 calls = [_call(call) for call in record.get("calls") or [] if isinstance(call, dict)]
                 spoken = text if text[0]["text"] or not calls else []
-                usage, notes = usage_or_note(_usage, record.get("tokens"))
-                return Part(Role.ASSISTANT, [*spoken, *calls], time=time, usage=usage, notes=notes)
+                usage, notes = parse_usage_or_note(_usage, record.get("tokens"))
+                return MessagePart(Role.ASSISTANT, [*spoken, *calls], time=time, usage=usage, notes=notes)
             case "result":
                 result = {"type": "tool_result", "tool_use_id": record.get("call"), "content": record.get("text") or ""}
                 if record.get("ok") is False:
                     result["is_error"] = True
-                return Part(Role.USER, [result], results=True, time=time)
+                return MessagePart(Role.USER, [result], has_results=True, time=time)
             case "summary":
-                before, kept = (recorded_tokens(record.get(name), name) for name in ("before", "kept"))
-                told = Compacted("auto", before or None, keeps=kept)
-                return Part(Role.USER, text, time=time, compacted=told)
+                before, kept = (parse_tokens(record.get(name), name) for name in ("before", "kept"))
+                told = CompactionRecord("auto", before or None, kept_messages=kept)
+                return MessagePart(Role.USER, text, time=time, compaction=told)
             case "cleared":
-                return Part(compacted=Compacted(clears=tuple(map(str, record.get("calls") or []))))
+                return MessagePart(compaction=CompactionRecord(cleared_keys=tuple(map(str, record.get("calls") or []))))
             case other:
                 raise ValueError(f"unknown kind of record {other!r}")
 
@@ -119,7 +119,7 @@ def _usage(tokens: Any) -> Usage | None:
     """Recorded tokens; ``in`` includes cached ones, which are counted apart here."""
     if not isinstance(tokens, dict):
         return None
-    given, cached, out = (recorded_tokens(tokens.get(name), name) for name in ("in", "cached", "out"))
+    given, cached, out = (parse_tokens(tokens.get(name), name) for name in ("in", "cached", "out"))
     return Usage(max(given - cached, 0), cached, 0, 0, out)
 
 
@@ -143,9 +143,9 @@ def _records(session: Session, losses: Losses) -> Iterable[dict[str, Any]]:
             continue
         for block in blocks:
             if block.get("type") == "tool_result":
-                body = body_as_text(block, losses)
+                body = convert_body_to_text(block, losses)
                 yield {"kind": "result", "call": block["tool_use_id"], "ok": not block.get("is_error"), "text": body}
         if texts:
             summary = facts.flags[index] & MessageFlag.SUMMARY
             yield {"kind": "summary" if summary else "user", "text": "\n\n".join(texts)}
-    tell_injected(session, losses)
+    count_injected_losses(session, losses)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from context_tui.compaction.plan import Insert, Plan, Trigger
-from context_tui.compaction.verdicts import Code, Kept
-from context_tui.policies.base import BasePolicy, Params, nothing, param
+from context_tui.compaction.verdicts import KeepReason, VerdictCode
+from context_tui.policies.base import BasePolicy, Params, build_empty_plan, param
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
 from context_tui.tokens.context_index import index_context
@@ -33,29 +33,35 @@ class SlidingWindow(BasePolicy):
     def trigger(self, state: RuntimeState, params: SlidingWindowParams) -> Trigger:
         """Fires where the believed size has reached the share of the window."""
         threshold = int(params.share * state.window.tokens)
-        fires = state.believed >= threshold
+        fires = state.believed_tokens >= threshold
         says = "has reached" if fires else "is below"
-        return Trigger(fires, f"{state.believed:,} tokens {says} {threshold:,}", state.believed, threshold, "believed")
+        return Trigger(
+            fires,
+            f"{state.believed_tokens:,} tokens {says} {threshold:,}",
+            state.believed_tokens,
+            threshold,
+            "believed",
+        )
 
     def plan(self, context: Context, params: SlidingWindowParams, state: RuntimeState) -> Plan:
         """Turns begin with a question, so that a cut before one splits no call from its result."""
         starts, trigger = index_context(context).turn_starts, self.trigger(state, params)
         if len(starts) < params.keep_turns + 2:
             reason = f"nothing to drop: only {len(starts)} turns"
-            return nothing(self.name, params, context, trigger, reason)
+            return build_empty_plan(self.name, params, context, trigger, reason)
         first, last = starts[1], starts[-params.keep_turns]
 
-        def kept(position: int, block: int | None) -> Kept:
+        def kept(position: int, block: int | None) -> KeepReason:
             if position < first:
-                return Kept(Code.PINNED, "in the first turn")
-            return Kept(Code.RECENT_TURN, f"within the last {params.keep_turns} turns")
+                return KeepReason(VerdictCode.PROTECTED, "in the first turn")
+            return KeepReason(VerdictCode.RECENT_TURN, f"within the last {params.keep_turns} turns")
 
         return Plan(
             self.name,
             params,
             context,
             trigger,
-            dropped=(range(first, last),),
-            inserts=(Insert("user", first, NOTE.format(last - first), summary=False),),
-            kept=kept,
+            dropped_ranges=(range(first, last),),
+            inserts=(Insert("user", first, NOTE.format(last - first), holds_summary=False),),
+            keep_reason=kept,
         )

@@ -6,8 +6,8 @@ import time
 
 from context_tui.errors import SummarizerError
 from context_tui.summarizer.plan_summary import EXTRACT, Summarizer
-from context_tui.summarizer.reply import Event, Note, Reply, Summary, Thinking
-from context_tui.tui.drafts import Draft, Drafts, Ending
+from context_tui.summarizer.reply import Reply, ReplyEvent, ReplyNote, Summary, ThinkingDelta
+from context_tui.tui.drafts import Draft, DraftEnding, Drafts
 from context_tui.tui.screens.apply import texts
 
 
@@ -39,14 +39,14 @@ class Attempt:
         """How far it is, in words."""
         return texts.progress(self.text, self._thinking, self.seconds)
 
-    def hear(self, event: Event) -> None:
+    def hear(self, event: ReplyEvent) -> None:
         """Take in the next event; where another call is made in place of a failed one, what that wrote is kept."""
-        if isinstance(event, Note) and event.failed is not None:
-            self._keep(Ending.CUT_OFF, event.failed)
+        if isinstance(event, ReplyNote) and event.failed is not None:
+            self._keep(DraftEnding.CUT_OFF, event.failed)
             self._reply, self._thinking, self._calls = Reply(), 0, self._calls + 1
             self._call_started = time.monotonic()
             return
-        if isinstance(event, Thinking):
+        if isinstance(event, ThinkingDelta):
             self._thinking += event.chars
         self._reply.add(event)
 
@@ -58,23 +58,23 @@ class Attempt:
 
     def stop(self) -> Draft | None:
         """Keep what has come until now; None where that is nothing."""
-        return self._end(Ending.STOPPED)
+        return self._end(DraftEnding.STOPPED)
 
     def fail(self, error: SummarizerError) -> Draft | None:
         """Keep what had come when it failed; None where that is nothing."""
-        return self._end(Ending.CUT_OFF, error)
+        return self._end(DraftEnding.CUT_OFF, error)
 
-    def _end(self, ending: Ending, error: SummarizerError | None = None) -> Draft | None:
+    def _end(self, ending: DraftEnding, error: SummarizerError | None = None) -> Draft | None:
         """The first end counts: a call that was stopped may fail after that."""
         if self._over:
             return None
         self._over = True
         return self._keep(ending, error)
 
-    def _keep(self, ending: Ending, error: SummarizerError | None = None) -> Draft | None:
+    def _keep(self, ending: DraftEnding, error: SummarizerError | None = None) -> Draft | None:
         endpoints = self.summarizer.endpoints
         asked = endpoints[min(self._calls, len(endpoints) - 1)].model if endpoints else ""
-        summary = self._reply.so_far(asked, time.monotonic() - self._call_started)
+        summary = self._reply.build_partial_summary(asked, time.monotonic() - self._call_started)
         if not summary.text:
             return None
         why = texts.cause(error, summary) if error else ""

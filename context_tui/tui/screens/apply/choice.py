@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from context_tui.compaction.plan import Plan
 from context_tui.errors import SummarizerError
-from context_tui.summarizer.plan_summary import KINDS, Summarizer, choose
+from context_tui.summarizer.plan_summary import SUMMARIZER_KINDS, Summarizer, choose_summarizer
 
 
 class SummarizerChoice:
@@ -28,14 +28,14 @@ class SummarizerChoice:
         """Choose a kind; its model and server are those that were named."""
         self.kind = kind
         try:
-            self.chosen = choose(self._plan, kind, self._model, self._base_url, environ=self._environ)
+            self.chosen = choose_summarizer(self._plan, kind, self._model, self._base_url, environ=self._environ)
         except SummarizerError as error:
             self.chosen = error
 
     @property
     def next_kind(self) -> str:
         """The kind after the chosen one, around the end."""
-        return KINDS[(KINDS.index(self.kind) + 1) % len(KINDS)]
+        return SUMMARIZER_KINDS[(SUMMARIZER_KINDS.index(self.kind) + 1) % len(SUMMARIZER_KINDS)]
 
     @property
     def model(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.binding import Binding
 
-from context_tui.summarizer.plan_summary import KINDS
+from context_tui.summarizer.plan_summary import SUMMARIZER_KINDS
 
 
 def _key(key: str, action: str, description: str, name: str, tooltip: str, *, footer: bool = True) -> Binding:
@@ -25,7 +25,7 @@ KEYS = [
     _key("D", "next_draft(-1)", "newer draft", "newer", "Show the draft after this one", footer=False),
     *(
         _key(str(number), f"choose('{kind}')", kind, kind, f"Summarise by {kind}", footer=False)
-        for number, kind in enumerate(KINDS, 1)
+        for number, kind in enumerate(SUMMARIZER_KINDS, 1)
     ),
     # Not in the footer: the lines say these where they do something.
     _key("s", "next_summarizer", "summarizer", "summarizer", "Choose the next summarizer", footer=False),

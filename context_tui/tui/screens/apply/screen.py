@@ -20,18 +20,26 @@ from context_tui.compaction.apply import apply
 from context_tui.compaction.plan import Plan
 from context_tui.errors import Error, SummarizerError
 from context_tui.session.session import Session
-from context_tui.summarizer.checks.summary_checks import Check
-from context_tui.summarizer.plan_summary import EXTRACT, KINDS, Prepared, Summarizer, blocking_checks, prepare, write
-from context_tui.summarizer.reply import Event, Note
+from context_tui.summarizer.checks.summary_checks import SummaryCheck
+from context_tui.summarizer.plan_summary import (
+    EXTRACT,
+    SUMMARIZER_KINDS,
+    PreparedSummary,
+    Summarizer,
+    find_blocking_checks,
+    prepare_summary,
+    write_summary,
+)
+from context_tui.summarizer.reply import ReplyEvent, ReplyNote
 from context_tui.text.sanitize import sanitize, sanitize_line
-from context_tui.tui.drafts import Draft, Drafts, draft_to_begin_with, plan_key
-from context_tui.tui.parts import Part
+from context_tui.tui.drafts import Draft, Drafts, compute_plan_key, find_initial_draft
+from context_tui.tui.parts import TextPart
 from context_tui.tui.screens.apply import texts
 from context_tui.tui.screens.apply.attempt import Attempt
 from context_tui.tui.screens.apply.choice import SummarizerChoice
 from context_tui.tui.screens.apply.keys import KEYS
 from context_tui.tui.screens.dialogs import Answer, ChoicePrompt, InputPrompt
-from context_tui.tui.threads import defect, run_in_thread
+from context_tui.tui.threads import format_worker_error, run_in_thread
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.reading_pane import ReadingPane
 
@@ -92,11 +100,11 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
         super().__init__()
         self.session, self.plan = session, plan
         self.phase = Phase.READING
-        self.prepared: Prepared | None = None
+        self.prepared: PreparedSummary | None = None
         self.shown: Draft | None = None
-        self._key = plan_key(session, plan)
+        self._key = compute_plan_key(session, plan)
         self._kept = Drafts() if drafts is None else drafts
-        model, base_url = self._kept.asked or (model, base_url)
+        model, base_url = self._kept.requested_server or (model, base_url)
         self._summarizer = SummarizerChoice(plan, kind, model, base_url, environ)
         self._transport = transport
         self._attempt: Attempt | None = None
@@ -121,13 +129,13 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
 
     def on_mount(self) -> None:
         """Choose the summarizer, and read the head beside; a plan without a summary needs neither."""
-        if not self.plan.summarises:
+        if not self.plan.needs_summary:
             self.dismiss(apply(self.session, self.plan))
             return
         self.query_one("#apply-head").border_title = "to be summarised"
         self.query_one("#apply-editor").border_title = "summary, editing"
         self.query_one("#apply-head").focus()
-        waiting = draft_to_begin_with(self.drafts)
+        waiting = find_initial_draft(self.drafts)
         self._choose(waiting.kind if waiting else self.kind)
         self.run_worker(self._read(), group="read", description="read the messages", exit_on_error=False)
 
@@ -184,13 +192,13 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
     @property
     def drafts(self) -> list[Draft]:
         """The drafts of this plan, newest first."""
-        return self._kept.of(self._key)
+        return self._kept.list_drafts(self._key)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer only what can be done now."""
         phase, usable = self.phase, not isinstance(self.chosen, SummarizerError)
         resting, shown = phase in RESTING, self.shown
-        finished = phase is Phase.DONE and shown is not None and shown.is_whole
+        finished = phase is Phase.DONE and shown is not None and shown.is_complete
         match action:
             case "begin":
                 return phase is Phase.READY and usable
@@ -207,7 +215,7 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
             case "next_draft" | "show_draft":
                 return resting and len(self.drafts) > (shown is not None)
             case "mask":
-                return resting and bool(self.prepared and self.prepared.secrets(self.kind))
+                return resting and bool(self.prepared and self.prepared.count_secrets(self.kind))
             case "next_summarizer" | "choose":
                 return resting or phase is Phase.READING
             case "model" | "url":
@@ -226,7 +234,7 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
         if self.prepared:
             pane = self.query_one("#apply-head", ReadingPane)
             pane.show(texts.head_parts(self.plan, self.prepared))
-            hidden = self.prepared.masked and self.prepared.secrets(self.kind)
+            hidden = self.prepared.masked and self.prepared.count_secrets(self.kind)
             pane.border_subtitle = "secrets masked" if hidden else None
 
     def _refresh_all(self) -> None:
@@ -238,7 +246,7 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
         asked.set_class(wrong, "wrong")
         hidden = self.query_one("#apply-secrets", Static)
         hidden.update(texts.secrets(self.prepared, self.kind))
-        shown = self.prepared and not self.prepared.masked and self.prepared.secrets(self.kind)
+        shown = self.prepared and not self.prepared.masked and self.prepared.count_secrets(self.kind)
         hidden.set_class(bool(shown), "wrong")
         editing = self.phase is Phase.EDITING
         self.query_one("#apply-editor").display = editing
@@ -259,7 +267,7 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
                 said = texts.failed(self.chosen)
             else:
                 said = texts.waiting(self.chosen, self.kind, self.phase is Phase.READING, self._stopped)
-            pane.show([Part(said, "muted")])
+            pane.show([TextPart(said, "muted")])
             pane.border_title = "summary"
             return
         pane.border_title = Content(sanitize_line(texts.written_by(self.shown)))
@@ -343,7 +351,7 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
 
     def _named(self) -> None:
         """Another model or server is to be asked."""
-        self._kept.asked = self._summarizer.named
+        self._kept.requested_server = self._summarizer.named
         self._stopped = ""
         self._set_status("")
         self._ask()
@@ -373,7 +381,7 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
     @on(Worker.StateChanged)
     def _worker_failed(self, event: Worker.StateChanged) -> None:
         """A defect is told, and every draft stays."""
-        words = defect(event)
+        words = format_worker_error(event)
         if words and self._attempt is not None:
             error = SummarizerError(words)
             self._failed(error, self._attempt.fail(error))
@@ -390,10 +398,10 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
 
     action_retry = action_again
 
-    async def _write(self, attempt: Attempt, prepared: Prepared) -> None:
+    async def _write(self, attempt: Attempt, prepared: PreparedSummary) -> None:
         ticking = self.set_interval(TICK, self._tick)
         try:
-            summary = await write(
+            summary = await write_summary(
                 attempt.summarizer, prepared, lambda event: self._heard(attempt, event), transport=self._transport
             )
         except SummarizerError as error:
@@ -412,9 +420,9 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
         finally:
             ticking.stop()
 
-    def _heard(self, attempt: Attempt, event: Event) -> None:
+    def _heard(self, attempt: Attempt, event: ReplyEvent) -> None:
         attempt.hear(event)
-        if isinstance(event, Note) and attempt is self._attempt:
+        if isinstance(event, ReplyNote) and attempt is self._attempt:
             self._set_status(event.text)
             self._list_drafts()
 
@@ -483,12 +491,12 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
         draft = self.shown
         if draft is None or self.prepared is None:
             return
-        wrong = blocking_checks(_checks(self.prepared, draft))
+        wrong = find_blocking_checks(_checks(self.prepared, draft))
         if not wrong or not draft.text.strip():
             self._accept(draft)
             return
         answers = [Answer("n", "no", "no, go back"), Answer("y", "yes", "yes, accept it")]
-        what = "fails a check" if draft.is_whole else "is not whole"
+        what = "fails a check" if draft.is_complete else "is not whole"
         asked = ChoicePrompt(f"Accept a summary that {what}?", texts.question(draft, wrong), answers)
         self.app.push_screen(asked, lambda answer: self._accept(draft) if answer == "yes" else None)
 
@@ -502,14 +510,14 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
             self.dismiss(made)
 
 
-def _checks(prepared: Prepared, draft: Draft) -> list[Check]:
-    cut_off = "" if draft.is_whole else texts.ended(draft)
-    return prepared.checks_of(draft.text, draft.summary, edited=draft.edited, cut_off=cut_off)
+def _checks(prepared: PreparedSummary, draft: Draft) -> list[SummaryCheck]:
+    cut_off = "" if draft.is_complete else texts.ended(draft)
+    return prepared.check_text(draft.text, draft.summary, edited=draft.is_edited, cut_off=cut_off)
 
 
-def _prepared(plan: Plan) -> Prepared:
+def _prepared(plan: Plan) -> PreparedSummary:
     """What a plan's summary needs; its secrets are counted now, and not while a key waits."""
-    made = prepare(plan)
-    for kind in KINDS:
-        made.secrets(kind)
+    made = prepare_summary(plan)
+    for kind in SUMMARIZER_KINDS:
+        made.count_secrets(kind)
     return made

@@ -7,21 +7,27 @@ from typing import Any
 
 from textual.content import Content
 
-from context_tui.compaction.next_request import next_request
+from context_tui.compaction.next_request import compute_next_request
 from context_tui.compaction.plan import Plan
 from context_tui.errors import SummarizerError
 from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.jsontext import compact_json, utf8_len
-from context_tui.summarizer.checks.summary_checks import Check
+from context_tui.summarizer.checks.summary_checks import SummaryCheck
 from context_tui.summarizer.failures import CallFailed
-from context_tui.summarizer.plan_summary import EXTRACT, KINDS, Prepared, Summarizer, counted
+from context_tui.summarizer.plan_summary import (
+    EXTRACT,
+    SUMMARIZER_KINDS,
+    PreparedSummary,
+    Summarizer,
+    format_secret_counts,
+)
 from context_tui.summarizer.reply import Summary
 from context_tui.text.sanitize import sanitize, sanitize_line
 from context_tui.tokens.context_index import index_context
 from context_tui.tui.drafts import Draft
-from context_tui.tui.numbers import sign
-from context_tui.tui.parts import Part
-from context_tui.tui.text import plural, result_text, words_of_unknown
+from context_tui.tui.numbers import format_estimate_sign
+from context_tui.tui.parts import TextPart
+from context_tui.tui.text import format_result, format_unknown_block, pluralize
 from context_tui.tui.widgets.draw import choice_strip
 
 BLOCK_LENGTH = 4_000
@@ -30,18 +36,18 @@ BLOCK_LENGTH = 4_000
 
 def title(plan: Plan) -> str:
     """What would be done, in a line."""
-    sums, head = index_context(plan.context), plan.head_messages
+    sums, head = index_context(plan.context), plan.summarised_message_numbers
     if not head:
         return plan.policy  # carried out at once
     tokens = sum(sums.tokens[sums.position_of[message]] for message in head)
     which = f"messages {min(head):,} to {max(head):,}" if len(head) > 1 else f"message {head[0]:,}"
     kept = len(plan.context) - plan.messages_dropped
-    return f"{plan.policy}: summarise {which}, est. {plural(tokens, 'token')}; keep {plural(kept, 'message')}"
+    return f"{plan.policy}: summarise {which}, est. {pluralize(tokens, 'token')}; keep {pluralize(kept, 'message')}"
 
 
 def choices(kind: str) -> Content:
     """The summarizers, with the chosen one marked, and what else can be chosen; a click chooses."""
-    strip = choice_strip({each: f"{n} {each}" for n, each in enumerate(KINDS, 1)}, kind)
+    strip = choice_strip({each: f"{n} {each}" for n, each in enumerate(SUMMARIZER_KINDS, 1)}, kind)
     more = (_keyed("n", "model", "model"), "  ", _keyed("u", "server", "url")) if kind != EXTRACT else ()
     return Content.assemble(_keyed("s", "summarizer", "next_summarizer"), "  ", strip, "   ", *more)
 
@@ -51,7 +57,7 @@ def _keyed(key: str, name: str, action: str) -> Content:
     return Content.assemble((key, "bold $accent"), "\u00a0", Content(name).stylize(f"@click=screen.{action}"))
 
 
-def where(chosen: Summarizer | SummarizerError, prepared: Prepared | None) -> str:
+def where(chosen: Summarizer | SummarizerError, prepared: PreparedSummary | None) -> str:
     """Who would be asked, and how much would be sent."""
     if isinstance(chosen, SummarizerError):
         return sanitize_line(f"✗ {chosen}")
@@ -62,15 +68,15 @@ def where(chosen: Summarizer | SummarizerError, prepared: Prepared | None) -> st
     return sanitize_line(f"{much}{chosen.endpoints[0].model} at {chosen.endpoints[0].destination}{then}")
 
 
-def secrets(prepared: Prepared | None, kind: str) -> Content:
+def secrets(prepared: PreparedSummary | None, kind: str) -> Content:
     """The suspected secrets, whether they are masked, and the key that changes it."""
     if prepared is None:
         return Content("reading the messages…")
-    found = prepared.secrets(kind)
+    found = prepared.count_secrets(kind)
     if not found:
         return Content("no suspected secrets")
     state, other = ("masked", "send unmasked") if prepared.masked else ("NOT masked", "mask")
-    return Content.assemble(f"suspected secrets, {state}: {counted(found)}   ", _keyed("m", other, "mask"))
+    return Content.assemble(f"suspected secrets, {state}: {format_secret_counts(found)}   ", _keyed("m", other, "mask"))
 
 
 def progress(text: str, thinking: int, seconds: float) -> str:
@@ -82,7 +88,7 @@ def progress(text: str, thinking: int, seconds: float) -> str:
     return f"{seconds:.0f} s · waiting for the first token"
 
 
-def check_lines(checks: Sequence[Check]) -> Content:
+def check_lines(checks: Sequence[SummaryCheck]) -> Content:
     """The checks: those that failed first, the others on one line."""
     failed = sorted((check for check in checks if not check.ok), key=lambda check: check.severity)
     lines = []
@@ -98,26 +104,26 @@ def check_lines(checks: Sequence[Check]) -> Content:
 def written_by(draft: Draft) -> str:
     """Who wrote the summary that is shown, and how large it is."""
     took = "" if draft.kind == EXTRACT else f" · {draft.summary.seconds:.0f} s"
-    changed = " · edited" if draft.edited else ""
-    whole = "" if draft.is_whole else ", not whole"
-    return f"draft {draft.number}{whole} · {draft.by} · {_tokens(draft.text)}{took}{changed}"
+    changed = " · edited" if draft.is_edited else ""
+    whole = "" if draft.is_complete else ", not whole"
+    return f"draft {draft.number}{whole} · {draft.author} · {_tokens(draft.text)}{took}{changed}"
 
 
 def next_size(plan: Plan, summary: str) -> str:
     """What the next request would be with a summary in place of what the plan drops."""
-    request = next_request(plan, summary)
-    return f"next request {sign(request)}{request.before:,} → ~{request.after:,}"
+    request = compute_next_request(plan, summary)
+    return f"next request {format_estimate_sign(request)}{request.tokens_before:,} → ~{request.tokens_after:,}"
 
 
 def _tokens(text: str) -> str:
-    return f"est. {plural(bytes_to_tokens(utf8_len(text)), 'token')}"
+    return f"est. {pluralize(bytes_to_tokens(utf8_len(text)), 'token')}"
 
 
 def ended(draft: Draft) -> str:
     """How the writing of a draft ended, and after how much."""
-    if draft.is_whole:
+    if draft.is_complete:
         return f"finished, {_tokens(draft.text)}"
-    why = f": {draft.why}" if draft.why else ""
+    why = f": {draft.cause}" if draft.cause else ""
     return f"{draft.ending.value} after {_tokens(draft.summary.text)}{why}"
 
 
@@ -151,12 +157,12 @@ def draft_lines(drafts: Sequence[Draft], shown: Draft | None, rows: int) -> Cont
     """
     at = next((n for n, each in enumerate(drafts) if shown and each.number == shown.number), 0)
     start = max(0, min(at - rows // 2, len(drafts) - rows))
-    label = f"{plural(len(drafts), 'draft')}  "
+    label = f"{pluralize(len(drafts), 'draft')}  "
     lines = []
     for place, each in enumerate(drafts[start : start + rows]):
         chosen = start + place == at and shown is not None
-        edited = " · edited" if each.edited else ""
-        row = sanitize_line(f"{'●' if chosen else '○'} {each.number} {ended(each)} · {each.by}{edited}")
+        edited = " · edited" if each.is_edited else ""
+        row = sanitize_line(f"{'●' if chosen else '○'} {each.number} {ended(each)} · {each.author}{edited}")
         line = Content.styled(row, "bold $accent" if chosen else "")
         line = line.stylize(f"@click=screen.show_draft({each.number})")
         lines.append(Content.assemble(label if not place else " " * len(label), line))
@@ -194,34 +200,34 @@ def kept_as(draft: Draft | None) -> str:
     return f". What came is kept as draft {draft.number}." if draft else ""
 
 
-def question(draft: Draft, wrong: Sequence[Check]) -> str:
+def question(draft: Draft, wrong: Sequence[SummaryCheck]) -> str:
     """What is to be known before a summary is accepted that is not whole, or fails these checks."""
     how = ended(draft)
     failed = "; ".join(f"{check.name}: {check.detail}" for check in wrong if check.detail != how)
-    what = f"Draft {draft.number} by {draft.by}"
-    said = f"{what} was {how}." if not draft.is_whole else f"{what}: {failed}."
-    return sanitize_line(said if draft.is_whole or not failed else f"{said} Besides, {failed}.")
+    what = f"Draft {draft.number} by {draft.author}"
+    said = f"{what} was {how}." if not draft.is_complete else f"{what}: {failed}."
+    return sanitize_line(said if draft.is_complete or not failed else f"{said} Besides, {failed}.")
 
 
-def head_parts(plan: Plan, prepared: Prepared) -> Iterator[Part]:
+def head_parts(plan: Plan, prepared: PreparedSummary) -> Iterator[TextPart]:
     """What would be sent, message by message, each block only as far as it can be looked at."""
-    order = plan.head_messages
+    order = plan.summarised_message_numbers
     messages = prepared.messages
     numbered = len(messages) - 1 == len(order)  # the last one is the prompt; repairs may have moved the others
     for position, message in enumerate(messages):
         number = f"{order[position]}  " if numbered and position < len(order) else ""
         prompt = numbered and position == len(order)
-        yield Part(f"{number}{'prompt' if prompt else message.get('role', '')}", "heading")
+        yield TextPart(f"{number}{'prompt' if prompt else message.get('role', '')}", "heading")
         content = message.get("content")
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
         for block in blocks:
             text, look = _block(block)
             more = len(text) - BLOCK_LENGTH
-            yield Part(text[:BLOCK_LENGTH] + (f"\n… {more:,} more characters, not shown" if more > 0 else ""), look)
-        yield Part("")
+            yield TextPart(text[:BLOCK_LENGTH] + (f"\n… {more:,} more characters, not shown" if more > 0 else ""), look)
+        yield TextPart("")
     if prepared.request.system:
-        yield Part("system prompt", "heading")
-        yield Part(prepared.request.system, "muted")
+        yield TextPart("system prompt", "heading")
+        yield TextPart(prepared.request.system, "muted")
 
 
 def _block(block: dict[str, Any]) -> tuple[str, str]:
@@ -232,10 +238,10 @@ def _block(block: dict[str, Any]) -> tuple[str, str]:
             return f"call {block.get('name')} {_json(block.get('input'))}", "muted"
         case "tool_result":
             body = block.get("content")
-            return f"result: {result_text(body) if isinstance(body, str | list) else _json(body)}", "muted"
+            return f"result: {format_result(body) if isinstance(body, str | list) else _json(body)}", "muted"
         case "thinking" | "redacted_thinking":
             return "(thinking: not sent)", "muted"
-    return f"({words_of_unknown(block)})", "muted"
+    return f"({format_unknown_block(block)})", "muted"
 
 
 def _json(value: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from context_tui.tui.controller import Controller, Refused
+from context_tui.tui.controller import CommandRefused, Controller
 
 if TYPE_CHECKING:
     from context_tui.tui.screens.compactions.screen import CompactionsScreen
@@ -18,7 +18,7 @@ def screen_of(controller: Controller) -> CompactionsScreen:
     """
     from context_tui.tui.screens.compactions.screen import CompactionsScreen
 
-    session = controller.recorded
+    session = controller.recorded_session
     if not session.facts.compactions and not any(drop.cleared_blocks for drop in session.drops):
-        raise Refused("This recording holds no compaction")
+        raise CommandRefused("This recording holds no compaction")
     return CompactionsScreen(controller, session)

@@ -16,18 +16,18 @@ from textual.screen import Screen
 from textual.widgets import Static
 from textual.worker import Worker
 
-from context_tui.compaction.recorded import RecordedCompaction, recorded_compactions
-from context_tui.lab.regret.index import index_of
-from context_tui.lab.regret.returns import Return, returns
+from context_tui.compaction.recorded import RecordedCompaction, find_recorded_compactions
+from context_tui.lab.regret.index import build_use_index
+from context_tui.lab.regret.returns import ReusedBlock, find_reused_blocks
 from context_tui.session.session import Session
 from context_tui.text.sanitize import make_visible
 from context_tui.tui.controller import Controller
-from context_tui.tui.parts import Part, side_by_side
+from context_tui.tui.parts import TextPart, pair_columns
 from context_tui.tui.screens.compactions import sides as told
 from context_tui.tui.screens.compactions.sides import Sides
 from context_tui.tui.screens.help import HelpScreen
-from context_tui.tui.text import Reader, plain_text, plural
-from context_tui.tui.threads import Job, defect, start_work
+from context_tui.tui.text import MessageReader, format_block, pluralize
+from context_tui.tui.threads import ThreadJob, format_worker_error, start_work
 from context_tui.tui.view import Location
 from context_tui.tui.widgets.draw import MUTED, Run
 from context_tui.tui.widgets.drawn import Drawn
@@ -56,7 +56,7 @@ class Known(Message):
 class Returned(Message):
     """It is known what was used later, by compaction."""
 
-    back: Sequence[Sequence[Return]]
+    back: Sequence[Sequence[ReusedBlock]]
 
 
 class RowsView(Drawn, can_focus=True):
@@ -137,7 +137,7 @@ class CompactionsScreen(Screen[Command | None]):
     def __init__(self, controller: Controller, session: Session) -> None:
         super().__init__()
         self.controller, self.session = controller, session
-        self.reader = Reader(session)
+        self.reader = MessageReader(session)
         self.all: list[Sides] = []
         self.shown = 0
         self._read: tuple[int, int] | None = None
@@ -169,7 +169,7 @@ class CompactionsScreen(Screen[Command | None]):
         return told.words(self.sides, width) if self.all else [[("reading the compactions…", MUTED)]]
 
     def _rows(self, width: int, height: int) -> list[list[Run]]:
-        return told.rows(self.sides, self.reader.preview, width, height) if self.all else []
+        return told.rows(self.sides, self.reader.format_preview, width, height) if self.all else []
 
     def _categories(self, width: int, _: int) -> list[list[Run]]:
         return told.categories(self.sides, width) if self.all else []
@@ -177,11 +177,11 @@ class CompactionsScreen(Screen[Command | None]):
     def on_mount(self) -> None:
         """Find the compactions, then what was used later."""
 
-        def work(job: Job) -> None:
-            found = recorded_compactions(self.session)
+        def work(job: ThreadJob) -> None:
+            found = find_recorded_compactions(self.session)
             self.post_message(Known(found))
-            uses = index_of(self.session, job.checkpoint)
-            self.post_message(Returned([returns(each, uses) for each in found]))
+            uses = build_use_index(self.session, job.checkpoint)
+            self.post_message(Returned([find_reused_blocks(each, uses) for each in found]))
 
         start_work(self, "compactions", "read the compactions", work)
 
@@ -210,7 +210,7 @@ class CompactionsScreen(Screen[Command | None]):
 
     @on(Worker.StateChanged)
     def _worker_failed(self, event: Worker.StateChanged) -> None:
-        if words := defect(event):
+        if words := format_worker_error(event):
             self.say(words, warn=True)
 
     def draw(self) -> None:
@@ -223,35 +223,37 @@ class CompactionsScreen(Screen[Command | None]):
             self._read = (self.shown, self.sides.at)
             self.query_one(ReadingPane).show(self._text())
 
-    def _text(self) -> Iterator[Part]:
+    def _text(self) -> Iterator[TextPart]:
         """The message under the cursor, and beside it the summary that stands for it."""
-        sides, summary = self.sides, self.sides.found.summary
+        sides, summary = self.sides, self.sides.found.summary_message
         if sides.message < 0:
-            return iter([Part("The context before it is not in the file.", "muted")])
+            return iter([TextPart("The context before it is not in the file.", "muted")])
         own = self._parts(sides.message)
         if summary is None or summary == sides.message:
             return own
         if self.size.width >= 100:
-            return side_by_side(own, self._parts(summary))
+            return pair_columns(own, self._parts(summary))
         return (each for parts in (own, self._parts(summary)) for each in parts)
 
-    def _parts(self, message: int) -> Iterator[Part]:
+    def _parts(self, message: int) -> Iterator[TextPart]:
         facts, sides = self.session.facts, self.sides
-        lost = set(sides.found.lost)
-        yield Part(f"#{message:,} " + " ".join(told.what(facts, message, self.reader.preview))[:200], "heading")
+        lost = set(sides.found.removed_blocks)
+        yield TextPart(
+            f"#{message:,} " + " ".join(told.what(facts, message, self.reader.format_preview))[:200], "heading"
+        )
         for back in sides.returned.get(message, ()):
-            had = ", ".join(f"#{facts.block_message[row]:,}" for row in back.had)
+            had = ", ".join(f"#{facts.block_message[row]:,}" for row in back.row_copies)
             where = f", which the context still told in {had}" if had else ""
-            yield Part(f"used at #{back.use.message:,} ({back.use.tier}){where}: {back.use.evidence}", "muted")
-        if self.reader.huge(message):
-            yield Part("(a large message; press enter to read it in the inspector)", "muted")
+            yield TextPart(f"used at #{back.use.message:,} ({back.use.tier}){where}: {back.use.evidence}", "muted")
+        if self.reader.is_huge(message):
+            yield TextPart("(a large message; press enter to read it in the inspector)", "muted")
             return
-        for row, block in zip(facts.blocks_of(message), self.reader.blocks(message), strict=False):
+        for row, block in zip(facts.blocks_of(message), self.reader.read_blocks(message), strict=False):
             if row in lost:
-                yield Part(f"lost, {sides.found.tokens(row):,} est. tokens", "muted")
-            text = plain_text(block)
+                yield TextPart(f"lost, {sides.found.count_block_tokens(row):,} est. tokens", "muted")
+            text = format_block(block)
             more = f"\n… {len(text) - SHOWN:,} more characters" if len(text) > SHOWN else ""
-            yield Part(text[:SHOWN] + more + "\n")
+            yield TextPart(text[:SHOWN] + more + "\n")
 
     def say(self, text: str, *, warn: bool = False) -> None:
         """Notify in passing."""
@@ -285,7 +287,7 @@ class CompactionsScreen(Screen[Command | None]):
         if 0 <= number < len(self.all):
             self.shown = number
         else:
-            self.say(f"There {'is' if len(self.all) == 1 else 'are'} {plural(len(self.all), 'compaction')}")
+            self.say(f"There {'is' if len(self.all) == 1 else 'are'} {pluralize(len(self.all), 'compaction')}")
 
     def action_returned(self, step: int) -> None:
         """Go to a lost message that was used later."""
@@ -329,7 +331,7 @@ class CompactionsScreen(Screen[Command | None]):
         def go() -> str:
             if at:
                 self.controller.plan_before(at)
-            return self.controller.select(Location(message, -1)) if message >= 0 else ""
+            return self.controller.select_location(Location(message, -1)) if message >= 0 else ""
 
         self.dismiss(go)
 

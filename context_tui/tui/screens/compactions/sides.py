@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from context_tui.compaction.recorded import RecordedCompaction, by_category
-from context_tui.lab.regret.returns import Return
+from context_tui.compaction.recorded import RecordedCompaction, count_tokens_by_category
+from context_tui.lab.regret.returns import ReusedBlock
 from context_tui.session.facts import Compaction, Facts
 from context_tui.session.values import Kind, MessageFlag
 from context_tui.tokens.estimators import bytes4
-from context_tui.tui.text import kind_word, line, of_unknown_size, plural
+from context_tui.tui.text import format_line, format_row_kind, has_unknown_size, pluralize
 from context_tui.tui.widgets.draw import BAD, BOLD, GOOD, HUE, MUTED, WARN, Run, flow, on, pad, short, spread
 
 KEPT, CLEARED, LOST, SUMMARY, PUT_IN = "=", "-", "S", "▸", "+"
@@ -30,7 +30,7 @@ class Row(NamedTuple):
     sign: str
     before: int
     after: int
-    back: tuple[Return, ...]
+    back: tuple[ReusedBlock, ...]
 
 
 @dataclass(eq=False)
@@ -44,14 +44,14 @@ class Sides:
     found: RecordedCompaction
     number: int
     count: int
-    back: Sequence[Return] = ()
+    back: Sequence[ReusedBlock] = ()
     known: bool = False
     at: int = field(default=-1)
     """The row under the cursor."""
 
     def __post_init__(self) -> None:
         if self.at < 0 and self.rows:
-            summary = self.found.summary
+            summary = self.found.summary_message
             first = next((at for at, row in enumerate(self.rows) if row.sign in (CLEARED, LOST)), 0)
             self.at = self.row_of(summary) if summary is not None else first
 
@@ -59,12 +59,12 @@ class Sides:
     def rows(self) -> Sequence[Row]:
         """The messages of both sides, each once, in the order of the session."""
         found, facts = self.found, self.found.session.facts
-        before, after = set(found.before.order), set(found.after.order)
-        lost = Counter(facts.block_message[row] for row in found.lost)
+        before, after = set(found.context_before.order), set(found.context_after.order)
+        lost = Counter(facts.block_message[row] for row in found.removed_blocks)
         rows = []
         for message in sorted(before | after):
             sizes = [0, 0]
-            for side, (there, context) in enumerate(((before, found.before), (after, found.after))):
+            for side, (there, context) in enumerate(((before, found.context_before), (after, found.context_after))):
                 if message in there:
                     bodies = ((row, context.replacements.get(row)) for row in context.blocks_of(message))
                     sizes[side] = sum(body.tokens if body else bytes4(facts, row) for row, body in bodies)
@@ -76,9 +76,9 @@ class Sides:
         return rows
 
     @cached_property
-    def returned(self) -> Mapping[int, list[Return]]:
+    def returned(self) -> Mapping[int, list[ReusedBlock]]:
         """What was used later, by the message that was lost."""
-        made: dict[int, list[Return]] = defaultdict(list)
+        made: dict[int, list[ReusedBlock]] = defaultdict(list)
         for each in self.back:
             made[self.found.session.facts.block_message[each.row]].append(each)
         return made
@@ -88,7 +88,7 @@ class Sides:
         """The message under the cursor; -1 for none."""
         return self.rows[self.at].message if self.rows else -1
 
-    def tell(self, back: Sequence[Return]) -> None:
+    def tell(self, back: Sequence[ReusedBlock]) -> None:
         """Take what of the lost was used later."""
         self.back, self.known = back, True
         self.__dict__.pop("returned", None)
@@ -113,8 +113,8 @@ class Sides:
 
 def title(sides: Sides) -> str:
     """What it is, in a line."""
-    found, what = sides.found, sides.found.what
-    how = f" ({line(what.trigger)})" if isinstance(what, Compaction) and what.trigger else ""
+    found, what = sides.found, sides.found.event
+    how = f" ({format_line(what.trigger)})" if isinstance(what, Compaction) and what.trigger else ""
     kind = {
         "full": f"full compaction{how}",
         "micro": f"microcompaction{how}",
@@ -132,31 +132,39 @@ def header(sides: Sides, width: int) -> list[Run]:
 def words(sides: Sides, width: int) -> list[list[Run]]:
     """What it came to: sizes, what is there on both sides, what was lost, what came back."""
     found = sides.found
-    before = "unknown" if found.believed_before is None else f"{found.believed_before:,}"
-    how = "recorded and estimated before" if found.believed_known else "estimated before"
-    after = "not recorded" if found.recorded_after is None else f"{found.recorded_after:,} recorded"
-    if not len(found.before):
+    before = "unknown" if found.believed_tokens_before is None else f"{found.believed_tokens_before:,}"
+    how = "recorded and estimated before" if found.believed_is_recorded else "estimated before"
+    after = "not recorded" if found.recorded_tokens_after is None else f"{found.recorded_tokens_after:,} recorded"
+    if not len(found.context_before):
         return flow(_without_before(found, after), width)
-    if found.recorded_after is None and not found.believed_known:  # with a recorded part it would be another measure
-        how, after = "estimated, as nothing is recorded here", f"{sum(by_category(found.after).values()):,}"
-    tokens = sum(map(found.tokens, found.lost))
+    if (
+        found.recorded_tokens_after is None and not found.believed_is_recorded
+    ):  # with a recorded part it would be another measure
+        how, after = (
+            "estimated, as nothing is recorded here",
+            f"{sum(count_tokens_by_category(found.context_after).values()):,}",
+        )
+    tokens = sum(map(found.count_block_tokens, found.removed_blocks))
     parts: list[list[Run]] = [
         [("context ", MUTED), (f"{before} → {after}", BOLD), (f" ({how})", MUTED)],
-        [("messages ", MUTED), (f"{len(found.before):,} → {len(found.after):,}", BOLD)],
-        [("lost ", MUTED), (f"{plural(len(found.lost), 'block')}, {tokens:,} est. tokens", BAD if tokens else BOLD)],
+        [("messages ", MUTED), (f"{len(found.context_before):,} → {len(found.context_after):,}", BOLD)],
+        [
+            ("lost ", MUTED),
+            (f"{pluralize(len(found.removed_blocks), 'block')}, {tokens:,} est. tokens", BAD if tokens else BOLD),
+        ],
     ]
-    if isinstance(found.what, Compaction) and found.what.missing_messages:
-        parts.append([(f"{plural(found.what.missing_messages, 'kept record')} not in the file", WARN)])
+    if isinstance(found.event, Compaction) and found.event.missing_messages:
+        parts.append([(f"{pluralize(found.event.missing_messages, 'kept record')} not in the file", WARN)])
     return [*flow(parts, width), *flow([_came_back(sides)], width)]
 
 
 def _without_before(found: RecordedCompaction, after: str) -> list[list[Run]]:
     """What is known of a compaction that a file begins with: what was lost is not in it."""
-    told = found.what.pre_tokens if isinstance(found.what, Compaction) else None
+    told = found.event.pre_tokens if isinstance(found.event, Compaction) else None
     before = f"{told:,} by the file" if told else "unknown"
     return [
         [("context ", MUTED), (f"{before} → {after}", BOLD)],
-        [("messages ", MUTED), (f"{len(found.after):,} after", BOLD)],
+        [("messages ", MUTED), (f"{len(found.context_after):,} after", BOLD)],
         [("the context before it is not in the file, so what was lost is unknown", WARN)],
     ]
 
@@ -164,19 +172,22 @@ def _without_before(found: RecordedCompaction, after: str) -> list[list[Run]]:
 def _came_back(sides: Sides) -> list[Run]:
     if not sides.known:
         return [("looking for what later messages came back to…", MUTED)]
-    if not sides.found.lost:
+    if not sides.found.removed_blocks:
         return [("nothing that is in the file was lost by it", MUTED)]
     if not sides.back:
         return [("nothing of that was used later, as far as the recording shows", GOOD)]
-    gone = sum(not each.had for each in sides.back)
+    gone = sum(not each.row_copies for each in sides.back)
     told = len(sides.back) - gone
     still = f"; of {told:,} the context still told" if told else ""
-    return [(f"{plural(len(sides.back), 'block')} of that used later", WARN), (still, MUTED)]
+    return [(f"{pluralize(len(sides.back), 'block')} of that used later", WARN), (still, MUTED)]
 
 
 def categories(sides: Sides, width: int) -> list[list[Run]]:
     """Estimated tokens by category on both sides."""
-    before, after = by_category(sides.found.before), by_category(sides.found.after)
+    before, after = (
+        count_tokens_by_category(sides.found.context_before),
+        count_tokens_by_category(sides.found.context_after),
+    )
     names = [name for name in {**before, **after}]
     most = max([*before.values(), *after.values(), 1])
     bars = max((width - 12 - 2 * TOKENS - 4) // 2, 0)
@@ -200,9 +211,9 @@ def what(facts: Facts, message: int, preview: Callable[[int, int], str]) -> tupl
     """Who says a message, and what it is about: one with results is about the calls that these answer."""
     results = [row for row in facts.blocks_of(message) if facts.kind[row] == Kind.TOOL_RESULT]
     if not results:
-        return kind_word(facts, message), preview(message, -1)
+        return format_row_kind(facts, message), preview(message, -1)
     more = f" and {len(results) - 1:,} more" if len(results) > 1 else ""
-    return kind_word(facts, message, results[0]), preview(message, results[0]) + more
+    return format_row_kind(facts, message, results[0]), preview(message, results[0]) + more
 
 
 def rows(sides: Sides, preview: Callable[[int, int], str], width: int, height: int) -> list[list[Run]]:
@@ -216,7 +227,7 @@ def rows(sides: Sides, preview: Callable[[int, int], str], width: int, height: i
         used = f"{back[0].use.tier} #{back[0].use.message:,}" if back else ""
         who, about = what(facts, row.message, preview)
         left = f"{row.message:>6,} {who:<{KIND}}"
-        after = "?" if row.sign == SUMMARY and of_unknown_size(facts, row.message) else f"{row.after:,}"
+        after = "?" if row.sign == SUMMARY and has_unknown_size(facts, row.message) else f"{row.after:,}"
         sizes = f"{row.before:>{TOKENS},}{after:>{TOKENS}}"
         room = width - 2 - len(left) - len(sizes) - USED - 3
         runs: list[Run] = [
@@ -224,7 +235,7 @@ def rows(sides: Sides, preview: Callable[[int, int], str], width: int, height: i
             (left, "" if row.sign != KEPT else MUTED),
             *pad([(short(about, room), "" if row.sign != KEPT else MUTED)], max(room, 0)),
             (f" {sizes}  ", ""),
-            (short(used, USED).ljust(USED), WARN if back and not back[0].had else MUTED),
+            (short(used, USED).ljust(USED), WARN if back and not back[0].row_copies else MUTED),
         ]
         line_ = pad(runs, width)
         lines.append(on(line_) if at == sides.at else line_)

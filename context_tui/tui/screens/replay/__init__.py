@@ -17,4 +17,4 @@ def screen_of(controller: Controller) -> ReplayScreen:
     """
     from context_tui.tui.screens.replay.screen import ReplayScreen
 
-    return ReplayScreen(controller, controller.replayable())
+    return ReplayScreen(controller, controller.build_comparison())

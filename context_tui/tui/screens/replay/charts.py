@@ -101,7 +101,7 @@ def sawtooth(comparison: Comparison, lane: Lane) -> Sawtooth | None:
     return Sawtooth(
         made.replay.sizes,
         made.replay.baseline,
-        recording.recorded if undone else (),
+        recording.recorded_sizes if undone else (),
         made.replay.windows,
         made.thresholds,
         frozenset(firing.call for firing in made.replay.firings),

@@ -14,17 +14,17 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from context_tui.errors import PlanError
-from context_tui.lab.replay.own import Back
+from context_tui.lab.replay.own import PolicyBacktest
 from context_tui.lab.replay.recording import Recording
-from context_tui.lab.replay.result import Firing, Recorded, Replay
-from context_tui.lab.replay.words import policy_label
-from context_tui.lab.study import Settings
+from context_tui.lab.replay.result import CompactionHandling, Firing, Replay
+from context_tui.lab.replay.words import format_policy_label
+from context_tui.lab.study import StudySettings
 from context_tui.policies.base import Params
-from context_tui.policies.parameters import params_for
+from context_tui.policies.parameters import build_params
 from context_tui.policies.registry import POLICIES
 from context_tui.session.context import Context
 from context_tui.session.session import Session
-from context_tui.tui.context_events import ContextEvent, context_events_in
+from context_tui.tui.context_events import ContextEvent, find_context_events
 from context_tui.tui.screens.replay.measured import Measured, Shared
 from context_tui.tui.view import View
 
@@ -37,7 +37,7 @@ class Setting(NamedTuple):
 
     policy: str
     values: str
-    how: Settings
+    how: StudySettings
 
 
 @dataclass(eq=False)
@@ -60,7 +60,7 @@ class Lane:
     @property
     def values(self) -> dict[str, Any]:
         """The values that differ from the defaults."""
-        return self.view.settings(self.policy)
+        return self.view.get_settings(self.policy)
 
     @property
     def params(self) -> Params:
@@ -69,13 +69,13 @@ class Lane:
         Raises:
             PlanError: there are none for these values.
         """
-        return params_for(POLICIES[self.policy], self.values)
+        return build_params(POLICIES[self.policy], self.values)
 
     @property
     def label(self) -> str:
         """The policy and what is set."""
         try:
-            return policy_label(self.policy, self.params)
+            return format_policy_label(self.policy, self.params)
         except PlanError:
             return self.policy
 
@@ -111,7 +111,7 @@ class Comparison:
         view = replace(view, at=None, applied=None)
         self.session: Session = view.session
         self.lanes, self.selected, self.call = [Lane(view)], 0, 0
-        self.how = Settings()
+        self.how = StudySettings()
         self.recording: Recording | None = None
         self.shared: Shared | None = None
         self.turn = Lock()
@@ -150,19 +150,19 @@ class Comparison:
         return len(self.recording.calls) if self.recording else 0
 
     @property
-    def recorded(self) -> Recorded:
+    def recorded(self) -> CompactionHandling:
         """What becomes of the compactions that the recording holds."""
         return self.how.recorded
 
     @property
-    def backs(self) -> Sequence[Back]:
+    def backs(self) -> Sequence[PolicyBacktest]:
         """How the agent's own policies fare against its compactions; none until that is known."""
         return self.shared.backs if self.shared else ()
 
     @property
     def is_estimated(self) -> bool:
         """Whether the session has no recorded size at all."""
-        return self.recording is not None and not any(self.recording.recorded)
+        return self.recording is not None and not any(self.recording.recorded_sizes)
 
     @property
     def waits(self) -> bool:
@@ -234,7 +234,7 @@ class Comparison:
         if self.recording is None:
             return self.lane.view.context
         if self._whole is None:
-            facts, sent = self.session.facts, self.recording.sent
+            facts, sent = self.session.facts, self.recording.is_sent
             order = tuple(message for message, is_sent in enumerate(sent) if is_sent)
             self._whole = Context(facts, len(sent), order, 0, {}, content=self.session.content)
         return self._whole
@@ -263,7 +263,7 @@ class Comparison:
         if self._events is None:
             self._events = {}
             messages = [call.message for call in self.recording.calls]
-            for event in context_events_in(self.session):
+            for event in find_context_events(self.session):
                 call = bisect_left(messages, event.message)
                 if call < len(messages):
                     self._events.setdefault(call, []).append(event)
@@ -340,15 +340,15 @@ class Comparison:
             chosen = POLICIES[lane.policy]
             names = {lane.policy}
             with suppress(PlanError):
-                names |= set(chosen.runs(lane.params) if chosen.nests else ())
+                names |= set(chosen.nested_policies(lane.params) if chosen.nested_field else ())
             found.update({name: lane.view.params[name] for name in names if name in lane.view.params})
         return {**self.lane.view.params, **found}
 
 
 def _values(view: View) -> tuple[str, str]:
-    return view.policy, json.dumps(view.settings(view.policy), sort_keys=True)
+    return view.policy, json.dumps(view.get_settings(view.policy), sort_keys=True)
 
 
-def _kind(setting: Setting) -> tuple[str, Recorded]:
+def _kind(setting: Setting) -> tuple[str, CompactionHandling]:
     """What does not change while a value is dragged."""
     return setting.policy, setting.how.recorded

@@ -11,13 +11,13 @@ from textual.screen import ModalScreen
 from textual.widgets import Label
 
 from context_tui.errors import PlanError
-from context_tui.lab.replay.words import policy_label
-from context_tui.policies.native import Native, as_text, native
+from context_tui.lab.replay.words import format_policy_label
+from context_tui.policies.native import AgentSettings, build_agent_settings, format_agent_settings
 from context_tui.policies.registry import POLICIES
 from context_tui.session.window import Window
 from context_tui.text.sanitize import make_visible
-from context_tui.tui.parts import Part
-from context_tui.tui.saving import saved
+from context_tui.tui.parts import TextPart
+from context_tui.tui.saving import save_new_file
 from context_tui.tui.screens.replay.comparison import Lane
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.reading_pane import ReadingPane
@@ -25,7 +25,7 @@ from context_tui.tui.widgets.reading_pane import ReadingPane
 AS_OF = "As of November 2026, by documentation, source and reports of users. Nothing is changed by showing it."
 
 
-def configurations(lane: Lane) -> list[tuple[str, Native | None]]:
+def configurations(lane: Lane) -> list[tuple[str, AgentSettings | None]]:
     """A policy, or the policies that it runs, each with what its agent is to be told; None where that is not known.
 
     Raises:
@@ -33,49 +33,49 @@ def configurations(lane: Lane) -> list[tuple[str, Native | None]]:
     """
     policy, params = POLICIES[lane.policy], lane.params
     window = lane.view.session.window
-    own = native(lane.policy, params, window)
+    own = build_agent_settings(lane.policy, params, window)
     steps = policy.steps(params) if own is None else []
-    if policy.nests and steps:
-        return [(policy_label(each.name, of), native(each.name, of, window)) for each, of in steps]
+    if policy.nested_field and steps:
+        return [(format_policy_label(each.name, of), build_agent_settings(each.name, of, window)) for each, of in steps]
     return [(lane.label, own)]
 
 
-def parts(lane: Lane) -> Iterator[Part]:
+def parts(lane: Lane) -> Iterator[TextPart]:
     """The configuration as it is read."""
     window = lane.view.session.window
     try:
         found = configurations(lane)
     except PlanError as error:
-        yield Part(str(error), "text")
+        yield TextPart(str(error), "text")
         return
     for label, own in found:
-        yield Part(label, "heading")
+        yield TextPart(label, "heading")
         yield from _told(own, window)
-        yield Part("")
-    yield Part(AS_OF, "muted")
+        yield TextPart("")
+    yield TextPart(AS_OF, "muted")
 
 
-def _told(own: Native | None, window: Window) -> Iterator[Part]:
+def _told(own: AgentSettings | None, window: Window) -> Iterator[TextPart]:
     if own is None:
-        yield Part(f"{_UNKNOWN}; y on the screen before copies a command")
+        yield TextPart(f"{_UNKNOWN}; y on the screen before copies a command")
         return
-    yield Part(_about(own, window), "muted" if own.settings else "text")
+    yield TextPart(_about(own, window), "muted" if own.settings else "text")
     file = ""
     for each in own.settings:
         if each.file != file:
             file = each.file
-            yield Part(file)
-        yield Part(f"{each.key} = {each.value}", "text", (), "  ", "    ")
+            yield TextPart(file)
+        yield TextPart(f"{each.key} = {each.value}", "text", (), "  ", "    ")
         if each.note:
-            yield Part(each.note, "muted", (), "    note: ", "    ")
-    if own.fixed:
-        yield Part(f"no setting of the agent: {', '.join(own.fixed)}", "muted")
+            yield TextPart(each.note, "muted", (), "    note: ", "    ")
+    if own.constant_params:
+        yield TextPart(f"no setting of the agent: {', '.join(own.constant_params)}", "muted")
 
 
 _UNKNOWN = "no agent's own configuration is known for this policy"
 
 
-def _about(own: Native, window: Window) -> str:
+def _about(own: AgentSettings, window: Window) -> str:
     """What the settings hold for."""
     if not own.settings:
         return "nothing can be set: these are constants of the agent's source"
@@ -87,7 +87,7 @@ def text(lane: Lane) -> str:
     window, lines = lane.view.session.window, list[str]()
     try:
         for label, own in configurations(lane):
-            told = [f"# {_UNKNOWN}"] if own is None else [f"#   {_about(own, window)}", as_text(own)]
+            told = [f"# {_UNKNOWN}"] if own is None else [f"#   {_about(own, window)}", format_agent_settings(own)]
             lines += [f"# {label}", *told, ""]
     except PlanError as error:
         return f"# {error}\n"
@@ -122,7 +122,7 @@ class ConfigurationScreen(ModalScreen[None]):
         """Save the text under a name that is not taken."""
         self.app.clear_notifications()
         try:
-            said, warn = f"Saved {saved(text(self._lane), f'{self._lane.policy}-configuration', 'txt')}", False
+            said, warn = f"Saved {save_new_file(text(self._lane), f'{self._lane.policy}-configuration', 'txt')}", False
         except OSError as error:
             said, warn = f"It cannot be written: {error.strerror or error}", True
         severity = "warning" if warn else "information"

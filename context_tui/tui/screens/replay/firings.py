@@ -10,32 +10,32 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 from textual.widgets import Label
 
-from context_tui.lab.price.advice import advice
-from context_tui.lab.price.words import after_a_change, against_none, firing_words, told
-from context_tui.lab.replay.words import LIMITS, what
+from context_tui.lab.price.advice import build_advice
+from context_tui.lab.price.words import format_cache_reuse, format_cost, format_firing_price, format_savings
+from context_tui.lab.replay.words import REPLAY_LIMITS_TEXT, format_firing
 from context_tui.lab.study import Study
 from context_tui.tui.controller import Controller
-from context_tui.tui.numbers import signed
-from context_tui.tui.parts import Part
+from context_tui.tui.numbers import format_difference
+from context_tui.tui.parts import TextPart
 from context_tui.tui.screens.replay.comparison import Comparison, Lane
 from context_tui.tui.screens.replay.regrets import Command, RegretsScreen
 from context_tui.tui.screens.replay.telling import WITHOUT, saved
-from context_tui.tui.text import plural
+from context_tui.tui.text import pluralize
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.reading_pane import ReadingPane
 
 
-def parts(comparison: Comparison) -> Iterator[Part]:
+def parts(comparison: Comparison) -> Iterator[TextPart]:
     """The policies one under the other, each with its numbers and its firings; sizes are in tokens."""
     known = next((lane.made for lane in comparison.lanes if lane.made), None)
     if known is not None:
         peak = max(known.replay.baseline, default=0)
         words = f"{WITHOUT[comparison.recorded]}: peak {peak:,}, sent {known.without:,}"
-        yield Part(f"{plural(comparison.calls, 'call')}, sizes in tokens; {words}\n", "muted")
+        yield TextPart(f"{pluralize(comparison.calls, 'call')}, sizes in tokens; {words}\n", "muted")
     for lane in comparison.lanes:
-        yield Part(lane.label, "heading")
-        yield Part("\n".join(_lines(lane)) + "\n")
-    yield Part(" ".join(LIMITS), "muted")
+        yield TextPart(lane.label, "heading")
+        yield TextPart("\n".join(_lines(lane)) + "\n")
+    yield TextPart(" ".join(REPLAY_LIMITS_TEXT), "muted")
 
 
 def _lines(lane: Lane) -> Iterator[str]:
@@ -45,29 +45,29 @@ def _lines(lane: Lane) -> Iterator[str]:
         return
     sums = made.totals
     yield (
-        f"{plural(len(made.replay.firings), 'firing')}, peak {sums.peak:,}, sent {sums.sent:,}, "
-        f"saved {sums.saved:,} ({saved(made)}), {plural(sums.overflows, 'call')} over the window"
+        f"{pluralize(len(made.replay.firings), 'firing')}, peak {sums.peak:,}, sent {sums.sent:,}, "
+        f"saved {sums.saved:,} ({saved(made)}), {pluralize(sums.overflows, 'call')} over the window"
     )
-    prices = made.study.priced if made.study is not None else None
+    prices = made.study.price if made.study is not None else None
     for number, firing in enumerate(made.replay.firings):
-        sizes = f"{firing.before:,} → {firing.after:,} ({signed(firing.after - firing.before)})"
+        sizes = f"{firing.before:,} → {firing.after:,} ({format_difference(firing.after - firing.before)})"
         whose = f"{firing.policy}: " if firing.policy != lane.policy else ""
-        yield f"  before #{firing.message:,}: {sizes}, {what(firing)}; {whose}{firing.reason}"
+        yield f"  before #{firing.message:,}: {sizes}, {format_firing(firing)}; {whose}{firing.reason}"
         if prices is not None:
-            yield f"    {firing_words(prices.firings[number], prices)}"
+            yield f"    {format_firing_price(prices.firings[number], prices)}"
     if made.study is not None:
         yield from _worth(made.study)
 
 
 def _worth(study: Study) -> Iterator[str]:
     """What the policy costs, what follows from that, and what of the dropped was used later."""
-    priced, found = study.priced, study.regret
-    yield f"cost: {told(priced.cost, priced)}, without the policy {told(priced.baseline_cost, priced)}"
+    priced, found = study.price, study.regret
+    yield f"cost: {format_cost(priced.cost, priced)}, without the policy {format_cost(priced.baseline_cost, priced)}"
     if priced.firings:
-        yield f"  {against_none(priced)}"
-        yield f"  {after_a_change(priced.reuse)}"
-    yield from (f"  {each.words}" for each in advice(priced))
-    of = f"{plural(found.dropped, 'block')} dropped, {found.tokens_dropped:,} tokens by bytes/4"
+        yield f"  {format_savings(priced)}"
+        yield f"  {format_cache_reuse(priced.reuse)}"
+    yield from (f"  {each.words}" for each in build_advice(priced))
+    of = f"{pluralize(found.dropped, 'block')} dropped, {found.tokens_dropped:,} tokens by bytes/4"
     yield f"regrets: {found.used_later:,} of {of}; used later: {found.tokens_used_later:,} tokens"
     for case in found.cases:
         yield f"  #{case.message:,}, {case.tokens:,} tokens, used at #{case.later:,} ({case.tier}): {case.evidence}"

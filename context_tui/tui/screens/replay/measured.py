@@ -8,17 +8,17 @@ from typing import NamedTuple
 
 from context_tui.compaction.plan import Trigger
 from context_tui.errors import PlanError
-from context_tui.lab.price.priced import price
-from context_tui.lab.price.recorded import Recorded as RecordedCalls
-from context_tui.lab.price.recorded import recorded_calls
-from context_tui.lab.regret.bound import bound
-from context_tui.lab.regret.cases import regret
-from context_tui.lab.regret.index import Uses, index_of
-from context_tui.lab.replay.own import Back, backtests
+from context_tui.lab.price.priced import price_replay
+from context_tui.lab.price.recorded import RecordedCalls as RecordedCalls
+from context_tui.lab.price.recorded import reconstruct_recorded_calls
+from context_tui.lab.regret.bound import compute_regret_bound
+from context_tui.lab.regret.cases import compute_regret
+from context_tui.lab.regret.index import UseIndex, build_use_index
+from context_tui.lab.replay.own import PolicyBacktest, run_backtests
 from context_tui.lab.replay.recording import Recording
-from context_tui.lab.replay.result import Replay, Totals
-from context_tui.lab.replay.walk import replay_with
-from context_tui.lab.study import Settings, Study
+from context_tui.lab.replay.result import Replay, ReplayTotals
+from context_tui.lab.replay.walk import replay_recording
+from context_tui.lab.study import Study, StudySettings
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.runtime_state import RuntimeState
 
@@ -37,7 +37,7 @@ class Measured:
     """
 
     replay: Replay
-    totals: Totals
+    totals: ReplayTotals
     without: int
     thresholds: tuple[int, ...]
     study: Study | None = None
@@ -49,27 +49,33 @@ class Shared(NamedTuple):
     """
 
     calls: RecordedCalls
-    uses: Uses
-    backs: list[Back]
+    uses: UseIndex
+    backs: list[PolicyBacktest]
 
 
 def shared(recording: Recording, checkpoint: Callable[[], object] = lambda: None) -> Shared:
     """Read the whole session once. *checkpoint* is called at every message; it may raise to stop."""
-    return Shared(recorded_calls(recording.session), index_of(recording, checkpoint), backtests(recording, checkpoint))
+    return Shared(
+        reconstruct_recorded_calls(recording.session),
+        build_use_index(recording, checkpoint),
+        run_backtests(recording, checkpoint),
+    )
 
 
-def studied(made: Measured, known: Shared, how: Settings) -> Measured:
+def studied(made: Measured, known: Shared, how: StudySettings) -> Measured:
     """The same with its price and its regret, as *how* says."""
     replay = made.replay
-    priced = price(replay, recorded=known.calls, shares_prefix=how.shares_prefix, reuse=how.reuse)
-    return replace(made, study=Study(replay, priced, regret(replay, known.uses), bound(replay, known.uses)))
+    priced = price_replay(replay, recorded=known.calls, shares_prefix=how.shares_prefix, reuse=how.reuse)
+    return replace(
+        made, study=Study(replay, priced, compute_regret(replay, known.uses), compute_regret_bound(replay, known.uses))
+    )
 
 
 def measure(
     recording: Recording,
     policy: Policy,
     params: Params,
-    how: Settings,
+    how: StudySettings,
     state: RuntimeState,
     checkpoint: Callable[[], object] = lambda: None,
 ) -> Measured:
@@ -83,7 +89,7 @@ def measure(
     Raises:
         PlanError: the policy cannot be replayed.
     """
-    made = replay_with(
+    made = replay_recording(
         recording,
         policy,
         params,

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from context_tui.lab.replay.recording import Recording
-from context_tui.lab.study import Settings
+from context_tui.lab.study import StudySettings
 from context_tui.policies.parameters import Parameter
-from context_tui.policies.scales import scale_of
+from context_tui.policies.scales import build_scale
 
 OWNER = "every replay here"
 """The heading of these settings; no policy can have such a name."""
@@ -19,14 +19,14 @@ MOST_CALLS, MOST_TOKENS = 1_000, 100_000_000
 USUAL_CALLS, USUAL_TOKENS = 20, 20_000
 """What the sliders reach to, where nothing larger is set."""
 
-_DEFAULT = Settings()
+_DEFAULT = StudySettings()
 _RECORDED, _DELAY, _SUMMARY, _SHARES, _ANYWHERE = (
     f"{OWNER}.{name}" for name in ("keep_recorded", "delay", "summary_tokens", "shares_prefix", "cache_anywhere")
 )
 _FIELDS = {_DELAY: "delay", _SUMMARY: "summary_tokens", _SHARES: "shares_prefix"}
 
 
-def controls(settings: Settings, recording: Recording | None, *, compacted: bool) -> list[Parameter]:
+def controls(settings: StudySettings, recording: Recording | None, *, compacted: bool) -> list[Parameter]:
     """What can be set.
 
     Args:
@@ -46,7 +46,7 @@ def controls(settings: Settings, recording: Recording | None, *, compacted: bool
             _DEFAULT.delay,
             0,
             MOST_CALLS,
-            scale=scale_of(0, MOST_CALLS, _DEFAULT.delay, max(USUAL_CALLS, settings.delay), "calls"),
+            scale=build_scale(0, MOST_CALLS, _DEFAULT.delay, max(USUAL_CALLS, settings.delay), "calls"),
         ),
         Parameter(
             _SUMMARY,
@@ -57,8 +57,8 @@ def controls(settings: Settings, recording: Recording | None, *, compacted: bool
             1,
             MOST_TOKENS,
             optional=True,
-            scale=scale_of(1, MOST_TOKENS, derived, largest, "tokens"),
-            derived=derived,
+            scale=build_scale(1, MOST_TOKENS, derived, largest, "tokens"),
+            implied_value=derived,
         ),
         Parameter(_SHARES, "switch", "a summarizer reads the calls' own beginning from the prompt cache", "", False),
         Parameter(
@@ -71,13 +71,13 @@ def controls(settings: Settings, recording: Recording | None, *, compacted: bool
     ]
 
 
-def values(settings: Settings) -> dict[str, Any]:
+def values(settings: StudySettings) -> dict[str, Any]:
     """By name, what is set."""
     switches = {_RECORDED: settings.recorded == "keep", _ANYWHERE: settings.reuse == "anywhere"}
     return {**switches, **{name: getattr(settings, key) for name, key in _FIELDS.items()}}
 
 
-def with_value(settings: Settings, name: str, value: Any) -> Settings | None:
+def with_value(settings: StudySettings, name: str, value: Any) -> StudySettings | None:
     """The same with another value; None where *name* is none of these settings."""
     if name == _RECORDED:
         return replace(settings, recorded="keep" if value else "ignore")

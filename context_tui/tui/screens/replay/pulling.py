@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from context_tui.errors import PlanError
 from context_tui.policies.base import Params, Policy
-from context_tui.policies.parameters import Parameter, params_for, value_of
+from context_tui.policies.parameters import Parameter, build_params, get_value
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.policies.scales import Number
 
@@ -57,7 +57,7 @@ class Pulling:
     def __init__(self, policy: Policy, values: dict[str, Any], controls: list[Parameter], state: RuntimeState) -> None:
         self._policy, self._values, self._state = policy, values, state
         self._controls = [each for each in controls if each.scale and each.unit in _UNITS]
-        self._params = params_for(policy, values)
+        self._params = build_params(policy, values)
 
     def handle(self, threshold: int) -> Handle | None:
         """What pulls the line at a size; None where no parameter does."""
@@ -91,22 +91,22 @@ class Pulling:
 
     def _reaches(self, control: Parameter, step: int) -> _Reach:
         """How well a parameter moves a threshold."""
-        value = value_of(self._policy, self._params, control.name)
+        value = get_value(self._policy, self._params, control.name)
         now = self._limit(control, value, step)
         moved = sum(self._limit(control, other, step) not in (now, -1) for other in self._around(control, value))
         return _Reach(moved, value is not None, control.unit != "tokens")
 
     @staticmethod
     def _around(control: Parameter, value: Number | None) -> Iterator[Number]:
-        shown, scale = control.shown(value), control.scale
+        shown, scale = control.get_effective_value(value), control.scale
         if scale is not None:
             for way in (-1, 1):
-                yield scale.next(scale.low if shown is None else shown, way)
+                yield scale.step_value(scale.low if shown is None else shown, way)
 
     def _limit(self, control: Parameter, value: Number | None, step: int) -> int:
         """The threshold of a step with another value; -1 where there is none."""
         try:
-            params = params_for(self._policy, _with(self._policy, self._values, control, value))
+            params = build_params(self._policy, _with(self._policy, self._values, control, value))
         except PlanError:
             return -1
         found = limits(self._policy, params, self._state)
@@ -118,9 +118,9 @@ def _with(policy: Policy, values: dict[str, Any], control: Parameter, value: Num
     """Keywords with one of them changed; one of a policy that *policy* runs stands among those of that one."""
     if not control.owner:
         return {**values, control.label: value}
-    nested = {**values.get(policy.nests, {})}
+    nested = {**values.get(policy.nested_field, {})}
     nested[control.owner] = {**nested.get(control.owner, {}), control.label: value}
-    return {**values, policy.nests: nested}
+    return {**values, policy.nested_field: nested}
 
 
 def _first(holds: Callable[[int], bool], count: int) -> int:

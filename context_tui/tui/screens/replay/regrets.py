@@ -20,13 +20,13 @@ from textual.worker import Worker
 from context_tui.lab.study import Study
 from context_tui.text.sanitize import make_visible
 from context_tui.tui.controller import Controller
-from context_tui.tui.document import Subject
+from context_tui.tui.document import DocumentSource
 from context_tui.tui.marks import NO_MARK
 from context_tui.tui.screens.replay import used_later
 from context_tui.tui.screens.replay.comparison import Comparison
 from context_tui.tui.screens.replay.used_later import Shown, Side
-from context_tui.tui.text import kind_word
-from context_tui.tui.threads import Job, defect, start_work
+from context_tui.tui.text import format_row_kind
+from context_tui.tui.threads import ThreadJob, format_worker_error, start_work
 from context_tui.tui.widgets.detail import Detail
 from context_tui.tui.widgets.draw import BOLD, HUE, MUTED, Run, short_words, spread
 from context_tui.tui.widgets.drawn import Drawn
@@ -207,22 +207,22 @@ class RegretsScreen(Screen[Command | None]):
         if found is None:
             return
         detail, session, message = self.query_one(f"#regrets-{name}", Detail), self.comparison.session, side.location[0]
-        word = kind_word(session.facts, *side.location)
-        large = reader.huge(message) and not reader.at_hand(message)
-        preview = "" if large else reader.preview(*side.location)
+        word = format_row_kind(session.facts, *side.location)
+        large = reader.is_huge(message) and not reader.is_cached(message)
+        preview = "" if large else reader.format_preview(*side.location)
         title = used_later.side_title(found, self.at, f"{word} {preview}", used=used)
         if large:
             detail.wait(Content(title), "reading the message…")
             start_work(self, f"read-{name}", "read a large message", partial(self._read_large, message))
             return
-        block = reader.block(side.row)
+        block = reader.read_block(side.row)
         needle = used_later.evidence_in(found.cases[self.at], block, used=used)
-        subject = Subject(session, side.location, reader.blocks(message), NO_MARK)
+        subject = DocumentSource(session, side.location, reader.read_blocks(message), NO_MARK)
         detail.read(subject, Content(title), Content())
         detail.seek(needle)
 
-    def _read_large(self, message: int, _: Job) -> None:
-        self.controller.reader.blocks(message)
+    def _read_large(self, message: int, _: ThreadJob) -> None:
+        self.controller.reader.read_blocks(message)
         self.post_message(Read(message))
 
     @on(Read)
@@ -231,7 +231,7 @@ class RegretsScreen(Screen[Command | None]):
 
     @on(Worker.StateChanged)
     def _worker_failed(self, event: Worker.StateChanged) -> None:
-        if words := defect(event):
+        if words := format_worker_error(event):
             self.notify(make_visible(words), severity="warning", markup=False)
 
     # Keys
@@ -325,4 +325,4 @@ class RegretsScreen(Screen[Command | None]):
             return
         side = (used_later.used_side if self.side == "used" else used_later.dropped_side)(found, self.at)
         policy, params = comparison.lane.policy, comparison.params
-        self.dismiss(partial(self.controller.take_over, policy, params, side.at, side.location))
+        self.dismiss(partial(self.controller.adopt_settings, policy, params, side.at, side.location))

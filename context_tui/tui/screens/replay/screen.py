@@ -22,13 +22,13 @@ from textual.worker import Worker
 
 from context_tui.errors import PlanError
 from context_tui.lab.replay.recording import Recording
-from context_tui.policies.parameters import parameters_in, value_of
-from context_tui.policies.registry import POLICIES, SHOWN
+from context_tui.policies.parameters import get_value, list_parameters_in_context
+from context_tui.policies.registry import LISTED_POLICIES, POLICIES
 from context_tui.text.numbers import format_percent
 from context_tui.text.sanitize import make_visible
-from context_tui.tui.command_line import replay_line
+from context_tui.tui.command_line import format_replay_command
 from context_tui.tui.controller import Controller
-from context_tui.tui.saving import saved
+from context_tui.tui.saving import save_new_file
 from context_tui.tui.screens.help import HelpScreen
 from context_tui.tui.screens.inspector_keys import policy_about
 from context_tui.tui.screens.replay import options, telling
@@ -41,7 +41,7 @@ from context_tui.tui.screens.replay.keys import NOTES, keys
 from context_tui.tui.screens.replay.measured import Measured, Shared, measure, shared, studied
 from context_tui.tui.screens.replay.pulling import Handle, Pulling
 from context_tui.tui.screens.replay.regrets import RegretsScreen
-from context_tui.tui.threads import Job, defect, start_work
+from context_tui.tui.threads import ThreadJob, format_worker_error, start_work
 from context_tui.tui.widgets.draw import MUTED, Run, content, short_words
 from context_tui.tui.widgets.drawn import Drawn
 from context_tui.tui.widgets.footer import KeyFooter
@@ -103,7 +103,7 @@ class ReplayScreen(Screen[Command | None]):
 
     def __init__(self, controller: Controller, comparison: Comparison) -> None:
         super().__init__()
-        self._bindings = BindingsMap.merge([BindingsMap(keys(SHOWN)), self._bindings])
+        self._bindings = BindingsMap.merge([BindingsMap(keys(LISTED_POLICIES)), self._bindings])
         self.controller, self.comparison = controller, comparison
         self.zoom = 0
         self._at_work: Wanted | None = None
@@ -156,7 +156,7 @@ class ReplayScreen(Screen[Command | None]):
             return []
         found = [telling.call_line(comparison, width)]
         firings = comparison.firings_at(comparison.call)
-        preview = self.controller.reader.preview
+        preview = self.controller.reader.format_preview
         told = [list(telling.firing_lines(comparison, firing, width, preview)) for firing in firings]
         found += [line for lines in told for line in lines[:2]] if len(told) > 1 else [*told[0]] if told else []
         if not told:
@@ -215,8 +215,8 @@ class ReplayScreen(Screen[Command | None]):
             params = lane.params
         except PlanError:
             params = policy.Params()
-        controls = parameters_in(policy, params, self.comparison.whole, lane.view.runtime_state)
-        values = {control.name: value_of(policy, params, control.name) for control in controls}
+        controls = list_parameters_in_context(policy, params, self.comparison.whole, lane.view.runtime_state)
+        values = {control.name: get_value(policy, params, control.name) for control in controls}
         comparison = self.comparison
         common = options.controls(comparison.how, comparison.recording, compacted=bool(comparison.events))
         rows.show([*controls, *common], {**values, **options.values(comparison.how)})
@@ -256,12 +256,12 @@ class ReplayScreen(Screen[Command | None]):
             if wanted is not None and comparison.shared is not None:
                 start_work(self, "replay", "price the policy", partial(self._study, wanted, comparison.shared))
 
-    def _index(self, job: Job) -> None:
+    def _index(self, job: ThreadJob) -> None:
         _all()  # loaded by the time that one of them is to be added
         if (recording := self.comparison.recording) is not None:
             self.post_message(Indexed(shared(recording, job.checkpoint)))
 
-    def _study(self, wanted: Wanted, known: Shared, job: Job) -> None:
+    def _study(self, wanted: Wanted, known: Shared, job: ThreadJob) -> None:
         if wanted.made is not None:
             with self.comparison.turn:
                 answer = studied(wanted.made, known, wanted.setting.how)
@@ -274,13 +274,13 @@ class ReplayScreen(Screen[Command | None]):
         self.draw_cursor()
         self._compute()
 
-    def _prepare(self, job: Job) -> None:
+    def _prepare(self, job: ThreadJob) -> None:
         with self.comparison.turn:
             recording = Recording(self.comparison.session)
             _ = recording.sizes
         self.post_message(Prepared(recording))
 
-    def _replay(self, wanted: Wanted, job: Job) -> None:
+    def _replay(self, wanted: Wanted, job: ThreadJob) -> None:
         comparison, begun, done = self.comparison, time.monotonic(), 0
         told, recording = begun, comparison.recording
         if recording is None:
@@ -330,7 +330,7 @@ class ReplayScreen(Screen[Command | None]):
     @on(Worker.StateChanged)
     def _worker_failed(self, event: Worker.StateChanged) -> None:
         """A defect in a thread is told; the rest goes on."""
-        if words := defect(event):
+        if words := format_worker_error(event):
             self.say(words, warn=True)
             wanted, self._at_work = self._at_work, None
             if wanted is not None and wanted.made is None:
@@ -531,14 +531,14 @@ class ReplayScreen(Screen[Command | None]):
     def action_copy(self) -> None:
         """Copy the command that replays the same."""
         views = [lane.view for lane in self.comparison.lanes]
-        self.app.copy_to_clipboard(replay_line(views, self.comparison.how))
+        self.app.copy_to_clipboard(format_replay_command(views, self.comparison.how))
 
     def action_picture(self) -> None:
         """Save the screen as a picture."""
         name = PurePath(self.comparison.session.info.path).stem or "session"
         picture = self.app.export_screenshot(title=make_visible(f"{name}: along the run"))
         try:
-            path = saved(picture, f"{name}-replay", "svg")
+            path = save_new_file(picture, f"{name}-replay", "svg")
         except OSError as error:
             self.say(f"The picture cannot be written: {error.strerror or error}", warn=True)
         else:
@@ -558,7 +558,7 @@ class ReplayScreen(Screen[Command | None]):
 
     def _close(self, point: int | None) -> None:
         comparison = self.comparison
-        self.dismiss(partial(self.controller.take_over, comparison.lane.policy, comparison.params, point))
+        self.dismiss(partial(self.controller.adopt_settings, comparison.lane.policy, comparison.params, point))
 
 
 def _all() -> dict[str, Any]:

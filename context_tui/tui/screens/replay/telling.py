@@ -10,22 +10,22 @@ from math import ceil
 from pathlib import PurePath
 from typing import NamedTuple
 
-from context_tui.lab.price.priced import FiringPrice, Priced
-from context_tui.lab.price.words import told
+from context_tui.lab.price.priced import FiringPrice, ReplayPrice
+from context_tui.lab.price.words import format_cost
 from context_tui.lab.replay.result import Firing
-from context_tui.lab.replay.words import LIMITS, never_words, what
+from context_tui.lab.replay.words import REPLAY_LIMITS_TEXT, format_firing, format_never_fired
 from context_tui.lab.study import Study
 from context_tui.session.facts import Compaction, Facts
 from context_tui.session.values import Kind
 from context_tui.text.numbers import format_percent, format_tokens
 from context_tui.text.sanitize import make_visible
 from context_tui.tokens.estimators import count_message_tokens
-from context_tui.tui.context_events import is_compaction, labels
-from context_tui.tui.numbers import signed
+from context_tui.tui.context_events import format_event_labels, is_compaction
+from context_tui.tui.numbers import format_difference
 from context_tui.tui.screens.replay.comparison import Comparison, Lane
 from context_tui.tui.screens.replay.measured import Measured
 from context_tui.tui.screens.replay.plot import BEGINS, BODY, FALLS, FIRES, OVER, SHADE, TRACE
-from context_tui.tui.text import line, plural
+from context_tui.tui.text import format_line, pluralize
 from context_tui.tui.widgets.draw import (
     BAD,
     BOLD,
@@ -41,7 +41,7 @@ from context_tui.tui.widgets.draw import (
     short_words,
     spread,
 )
-from context_tui.tui.wrapping import wrap
+from context_tui.tui.wrapping import wrap_text
 
 REGRETS = 3
 """How many of a firing's regrets are told beside it; the list of firings has all."""
@@ -70,14 +70,14 @@ def header(comparison: Comparison, progress: float, width: int) -> list[Run]:
     window = session.window
     sizes = ""
     if recording is not None and recording.calls:
-        missing = recording.recorded.count(None)
+        missing = recording.recorded_sizes.count(None)
         sizes = "sizes are estimated, by typical factors" if missing == comparison.calls else ""
-        sizes = sizes or (f"{plural(missing, 'size')} estimated" if missing else "all sizes recorded")
+        sizes = sizes or (f"{pluralize(missing, 'size')} estimated" if missing else "all sizes recorded")
     name = make_visible(PurePath(session.info.path).name) or session.info.title or "session"
     parts: list[tuple[int, Run]] = [
         (9, (safe(name, max(12, width // 3)), BOLD)),
         (8, ("along the run", HUE)),
-        (6, (plural(comparison.calls, "call") if recording else "", "")),
+        (6, (pluralize(comparison.calls, "call") if recording else "", "")),
         (7 if comparison.is_estimated else 3, (sizes, WARN if comparison.is_estimated else MUTED)),
         (5, (f"window {window.tokens:,} ({window.source})", MUTED)),
         (4, (backtested(comparison, width), MUTED)),
@@ -85,16 +85,16 @@ def header(comparison: Comparison, progress: float, width: int) -> list[Run]:
     ]
     count = compactions(comparison)
     kept = "kept" if comparison.recorded == "keep" else "undone"
-    right: list[Run] = [(f"{plural(count, 'recorded compaction')} ", MUTED), (kept, BOLD)] if count else []
+    right: list[Run] = [(f"{pluralize(count, 'recorded compaction')} ", MUTED), (kept, BOLD)] if count else []
     return spread([part for part in parts if part[1][0]], right, width)
 
 
 def backtested(comparison: Comparison, width: int) -> str:
     """At how many of the recorded full compactions the agent's own policy fires; empty where none can be tested."""
     for back in comparison.backs:
-        testable = [each for each in back.tested if each.testable and each.kind == "full"]
+        testable = [each for each in back.results if each.testable and each.kind == "full"]
         if testable:
-            hits = f"{sum(each.hit for each in testable)} of {len(testable)}"
+            hits = f"{sum(each.is_hit for each in testable)} of {len(testable)}"
             return f"{back.policy} fires at {hits}" if width >= WIDE else f"back-test {hits}"
     return ""
 
@@ -124,7 +124,7 @@ def lane_title(lane: Lane, selected: bool, width: int) -> list[Run]:
     """The line above one of several charts."""
     made = lane.made
     told = (
-        f"{plural(len(made.replay.firings), 'firing')}   peak {made.totals.peak:,}   {saved(made)} saved"
+        f"{pluralize(len(made.replay.firings), 'firing')}   peak {made.totals.peak:,}   {saved(made)} saved"
         if made
         else ""
     )
@@ -143,7 +143,7 @@ def call_line(comparison: Comparison, width: int) -> list[Run]:
     recording, made, call = comparison.recording, comparison.replay, comparison.call
     if recording is None or not recording.calls:
         return []
-    size, at = recording.recorded[call], recording.calls[call].message
+    size, at = recording.recorded_sizes[call], recording.calls[call].message
     told = f"recorded {size:,}" if size else f"estimated {recording.sizes[call]:,}"
     parts: list[tuple[int, Run]] = [
         (9, (f"call {call + 1:,} of {comparison.calls:,}, #{at:,}", BOLD)),
@@ -157,7 +157,7 @@ def call_line(comparison: Comparison, width: int) -> list[Run]:
         parts.append((8, (f"{words} {under:,}", f"{BOLD} {HUE}")))
         less = without - under
         share = f" ({format_percent(abs(less) / without)})" if without and less else ""
-        parts.append((6, (f"{signed(-less)}{share}" if less else "the same", GOOD if less > 0 else MUTED)))
+        parts.append((6, (f"{format_difference(-less)}{share}" if less else "the same", GOOD if less > 0 else MUTED)))
         if under > made.windows[call]:
             parts.append((8, (f"over the window of {made.windows[call]:,}", f"{BOLD} {BAD}")))
     return spread(parts, [], width)
@@ -174,16 +174,16 @@ def never(comparison: Comparison) -> str:
     """
     within = (each for call, each in comparison.events.items() if call)
     first = comparison.recorded == "keep" and any(is_compaction(event) for each in within for event in each)
-    missed = comparison.replay.missed if comparison.replay else None
+    missed = comparison.replay.nearest_miss if comparison.replay else None
     why = ", where recorded compactions come first: r undoes them" if first else ""
     behind = "; it would behind the last call" if _fires_behind(comparison.lane) else ""
-    return f"{comparison.lane.policy} {never_words(missed)}{why}{behind}"
+    return f"{comparison.lane.policy} {format_never_fired(missed)}{why}{behind}"
 
 
 def _fires_behind(lane: Lane) -> bool:
     """Whether a policy would do something at the end of the recording, where no call follows."""
     plan = lane.view.plan
-    return plan is not None and lane.view.at is None and plan.trigger.fires and plan.changed
+    return plan is not None and lane.view.at is None and plan.trigger.fires and plan.has_changes
 
 
 def around_lines(comparison: Comparison, width: int) -> list[list[Run]]:
@@ -193,15 +193,15 @@ def around_lines(comparison: Comparison, width: int) -> list[list[Run]]:
         return []
     found = comparison.firing_calls
     if not found:
-        return [[(words, MUTED)] for words in wrap(never(comparison), width)]
+        return [[(words, MUTED)] for words in wrap_text(never(comparison), width)]
     place = bisect_right(found, call)
     before, after = found[place - 1] if place else None, found[place] if place < len(found) else None
     messages = {firing.call: firing.message for firing in made.firings}
     words = [
-        f"last fired before #{messages[before]:,}, {plural(call - before, 'call')} ago"
+        f"last fired before #{messages[before]:,}, {pluralize(call - before, 'call')} ago"
         if before is not None
         else "has not fired yet",
-        f"fires next before #{messages[after]:,}, in {plural(after - call, 'call')}"
+        f"fires next before #{messages[after]:,}, in {pluralize(after - call, 'call')}"
         if after is not None
         else "does not fire again",
     ]
@@ -213,12 +213,12 @@ def event_lines(comparison: Comparison, width: int) -> Iterator[list[Run]]:
     facts, undone = comparison.session.facts, comparison.recorded == "ignore"
     for event in comparison.events.get(comparison.call, ()):
         sign = BEGINS if event.begins_context else FALLS
-        forms = labels(facts, event)
+        forms = format_event_labels(facts, event)
         text = next((form for form in forms if len(form) + 12 <= width), forms[-1])
         yield [(f"{sign} ", BOLD), (short(f"{text}{' (undone)' if undone else ''}", width - 2), MUTED)]
-        if isinstance(event.what, Compaction):
-            here = event.what.message, event.what.kind
-            tested = ((back.policy, each) for back in comparison.backs for each in back.tested)
+        if isinstance(event.fact, Compaction):
+            here = event.fact.message, event.fact.kind
+            tested = ((back.policy, each) for back in comparison.backs for each in back.results)
             for policy, each in tested:
                 if (each.message, each.kind) == here:
                     yield [("  back-test ", MUTED), (short_words(f"{policy}: {each.why}", width - 12), "")]
@@ -232,7 +232,7 @@ def firing_lines(comparison: Comparison, firing: Firing, width: int, preview: Pr
     parts: list[tuple[int, Run]] = [
         (9, (f"{FIRES} firing {number} of {count} before #{firing.message:,}", f"{BOLD} {WARN}")),
         (8, (f"{firing.before:,} → {firing.after:,}", BOLD)),
-        (7, (what(firing), "")),
+        (7, (format_firing(firing), "")),
     ]
     study = made.study if (made := comparison.lane.made) else None
     if study is not None:
@@ -258,25 +258,25 @@ def firing_lines(comparison: Comparison, firing: Firing, width: int, preview: Pr
             (head, MUTED),
             (f"{tokens:>7}  ", ""),
             (where, MUTED),
-            (short(f"{item.done} {line(text)}", max(room, 8)), ""),
+            (short(f"{item.done} {format_line(text)}", max(room, 8)), ""),
         ]
 
 
 def _price(study: Study, firing: Firing) -> FiringPrice:
     """The price of a firing."""
-    return next(price for each, price in zip(study.replay.firings, study.priced.firings, strict=True) if each is firing)
+    return next(price for each, price in zip(study.replay.firings, study.price.firings, strict=True) if each is firing)
 
 
 def _worth_lines(study: Study, firing: Firing, width: int) -> Iterator[list[Run]]:
     """What a firing costs, and what the recorded run used later of what it took."""
-    cost, cases = _price(study, firing), [study.regret.cases[each] for each in study.cases_of(firing)]
+    cost, cases = _price(study, firing), [study.regret.cases[each] for each in study.find_cases(firing)]
     less = cost.cost < 0
-    words = f"saves {told(-cost.cost, study.priced)}" if less else f"costs {told(cost.cost, study.priced)}"
+    words = f"saves {format_cost(-cost.cost, study.price)}" if less else f"costs {format_cost(cost.cost, study.price)}"
     parts: list[tuple[int, Run]] = [
         (9, ("  price", MUTED)),
         (8, (words, GOOD if less else WARN)),
         (6, (_pays(cost), "")),
-        (7, (f"{plural(len(cases), 'regret')}", WARN if cases else MUTED)),
+        (7, (f"{pluralize(len(cases), 'regret')}", WARN if cases else MUTED)),
     ]
     yield spread(parts, [], width)
     written = f"{cost.rewritten:,} rewritten from the change on"
@@ -284,16 +284,16 @@ def _worth_lines(study: Study, firing: Firing, width: int) -> Iterator[list[Run]
         written = "none rewritten for it: the cache was cold"
     yield [("  cache ", MUTED), (short(f"{cost.cleared:,} tokens cleared in each call, {written}", width - 8), "")]
     for case in cases[:REGRETS]:
-        text = f"#{case.message:,} used at #{case.later:,} ({case.tier}): {line(case.evidence)}"
+        text = f"#{case.message:,} used at #{case.later:,} ({case.tier}): {format_line(case.evidence)}"
         yield [("  used later ", WARN), (short(text, width - 13), "")]
     if len(cases) > REGRETS:
-        yield [(f"  … {plural(len(cases) - REGRETS, 'more regret')}; u shows them", MUTED)]
+        yield [(f"  … {pluralize(len(cases) - REGRETS, 'more regret')}; u shows them", MUTED)]
 
 
 def _pays(cost: FiringPrice) -> str:
     """The verdict on a firing, with the calls until it pays and the calls that were left."""
     if cost.verdict == "pays":
-        left = plural(cost.calls_left, "call")
+        left = pluralize(cost.calls_left, "call")
         return f"pays after {ceil(cost.break_even):,} of {left} left" if cost.break_even else "pays at once"
     if cost.verdict == "does not pay" and cost.break_even:
         return f"does not pay: only after {ceil(cost.break_even):,} calls, {cost.calls_left:,} left"
@@ -317,11 +317,11 @@ def largest(firing: Firing, count: int = LARGEST) -> list[Item]:
     plan = firing.plan
     facts, order = plan.context.facts, plan.context.order
     found = [
-        Item(plan.tokens_of(row), facts.block_message[row], row, DONE[change.action])
+        Item(plan.count_block_tokens(row), facts.block_message[row], row, DONE[change.action])
         for row, change in plan.changes.items()
     ]
-    asked = {position for span in plan.summarised or () for position in span}
-    for span in plan.dropped:
+    asked = {position for span in plan.summarised_ranges or () for position in span}
+    for span in plan.dropped_ranges:
         for position in span:
             done = "summarised" if position in asked else "dropped"
             found.append(Item(count_message_tokens(facts, order[position]), order[position], -1, done))
@@ -368,18 +368,18 @@ def _cost(made: Measured, full: bool) -> str:
     """What prompts and summaries cost less than without the policy, in full with the cost itself."""
     if made.study is None:
         return "…"
-    priced = made.study.priced
+    priced = made.study.price
     less = 1 - priced.cost / priced.baseline_cost if priced.baseline_cost else 0.0
     share = f"−{format_percent(less)}" if less > 0 else f"+{format_percent(-less)}" if less < 0 else "0 %"
     return f"{_money(priced.cost, priced)} ({share})" if full else share
 
 
-def _money(cost: float, priced: Priced) -> str:
-    return f"${cost:,.2f}" if priced.table.unit == "USD" else format_tokens(round(cost))
+def _money(cost: float, priced: ReplayPrice) -> str:
+    return f"${cost:,.2f}" if priced.rate_table.unit == "USD" else format_tokens(round(cost))
 
 
 def _cost_without(made: Measured, full: bool) -> str:
-    return _money(made.study.priced.baseline_cost, made.study.priced) if made.study and full else "–"
+    return _money(made.study.price.baseline_cost, made.study.price) if made.study and full else "–"
 
 
 def _regrets(made: Measured, full: bool) -> str:
@@ -489,6 +489,6 @@ def nothing(comparison: Comparison) -> tuple[str, str]:
 
 def limits(width: int) -> str:
     """What a replay does not show, in the words there is room for."""
-    whole = " ".join(LIMITS)
+    whole = " ".join(REPLAY_LIMITS_TEXT)
     forms = (whole, f"{whole.partition('. ')[0]}.")
     return next((each for each in forms if len(each) <= width), short_words(SHORT_LIMITS, width))

@@ -7,17 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from context_tui.lab.regret.calls import command_of
-from context_tui.lab.regret.cases import Case
-from context_tui.lab.regret.tools import PATHS
-from context_tui.lab.replay.result import NEVER, Firing
+from context_tui.lab.regret.calls import get_command_line
+from context_tui.lab.regret.cases import RegretCase
+from context_tui.lab.regret.tools import PATH_ARGUMENTS
+from context_tui.lab.replay.result import NEVER_REMOVED, Firing
 from context_tui.lab.study import Study
 from context_tui.session.values import Kind
 from context_tui.text.numbers import format_percent
 from context_tui.tokens.estimators import bytes4
-from context_tui.tui.finding import find
-from context_tui.tui.search import searchable
-from context_tui.tui.text import line, plural
+from context_tui.tui.finding import find_text
+from context_tui.tui.search import get_searchable_text
+from context_tui.tui.text import format_line, pluralize
 from context_tui.tui.view import Location
 from context_tui.tui.widgets.draw import BOLD, HUE, MUTED, WARN, Run, cells, on, pad, safe, short, short_words
 
@@ -51,7 +51,7 @@ class Shown:
     firing_of: Mapping[int, int]
 
     @property
-    def cases(self) -> list[Case]:
+    def cases(self) -> list[RegretCase]:
         """The cases."""
         return [self.study.regret.cases[number] for number in self.numbers]
 
@@ -63,7 +63,7 @@ class Shown:
 
 def shown(study: Study, call: int | None = None) -> Shown:
     """All cases of a study, those of the later firings last; or those of the firings at a call."""
-    by_firing = study.by_firing()
+    by_firing = study.group_cases_by_firing()
     firing_of = {case: number for number, cases in enumerate(by_firing) for case in cases}
     firings = study.replay.firings
     chosen = [number for number, each in enumerate(firings) if call is None or each.call == call]
@@ -92,16 +92,16 @@ def _location(found: Shown, row: int) -> Location:
     return Location(facts.block_message[row], row if facts.kind[row] == Kind.TOOL_RESULT else -1)
 
 
-def evidence_in(case: Case, block: Mapping[str, Any], *, used: bool) -> str:
+def evidence_in(case: RegretCase, block: Mapping[str, Any], *, used: bool) -> str:
     """What is to be looked for in one of the two blocks: what was used; in a call that fetches again, what it asks for.
 
     Empty where the block does not hold it, as one that cannot be read any more.
     """
     if used and case.tier == "re-fetch":
         return _asked(block)
-    text = searchable(dict(block))
+    text = get_searchable_text(dict(block))
     forms = (case.needle, json.dumps(case.needle, ensure_ascii=False)[1:-1])
-    return case.needle if any(find(text, form) >= 0 for form in forms) else ""
+    return case.needle if any(find_text(text, form) >= 0 for form in forms) else ""
 
 
 def _asked(block: Mapping[str, Any]) -> str:
@@ -109,9 +109,9 @@ def _asked(block: Mapping[str, Any]) -> str:
     arguments = block.get("input")
     if not isinstance(arguments, Mapping):
         return ""
-    command = command_of(arguments).strip()
+    command = get_command_line(arguments).strip()
     texts = [value for value in arguments.values() if isinstance(value, str)]
-    path = next((text for key in PATHS if isinstance(text := arguments.get(key), str) and text), "")
+    path = next((text for key in PATH_ARGUMENTS if isinstance(text := arguments.get(key), str) and text), "")
     shell = " " in command or not path  # a word alone may be what an editor is to do with a file
     asked = (command if shell else path) or max(texts, key=len, default="")
     first = asked.strip().partition("\n")[0]
@@ -125,7 +125,7 @@ def summary(found: Shown, width: int) -> list[Run]:
     """How much of what the policy dropped was used later."""
     told = found.study.regret
     share = f" ({format_percent(told.tokens_used_later / told.tokens_dropped)})" if told.tokens_dropped else ""
-    blocks = f"{told.used_later:,} of {plural(told.dropped, 'dropped block')} used later"
+    blocks = f"{told.used_later:,} of {pluralize(told.dropped, 'dropped block')} used later"
     tokens = f"{told.tokens_used_later:,} of {told.tokens_dropped:,} tokens{share}"
     forms = (f"{blocks}   {tokens}, by bytes/4", f"{blocks}, {tokens}")
     text = next((form for form in forms if len(form) <= width), forms[-1])
@@ -135,16 +135,16 @@ def summary(found: Shown, width: int) -> list[Run]:
 def bound_words(found: Shown, call: int, width: int) -> list[Run]:
     """How much could have been dropped at a call with no regret, and how much was; tokens by ``bytes/4``."""
     study = found.study
-    if not 0 <= call < len(study.bound.everything.most):
+    if not 0 <= call < len(study.bound.everything.droppable):
         return []
     share, replay = study.bound.everything, study.replay
     message = replay.calls[call].message
     regretted = sum(
         case.tokens
         for case in study.regret.cases
-        if case.dropped <= message < replay.recorded_gone.get(case.row, NEVER)
+        if case.dropped <= message < replay.removed_by_recording.get(case.row, NEVER_REMOVED)
     )
-    most, dropped = share.most[call], share.dropped[call]
+    most, dropped = share.droppable[call], share.dropped[call]
     forms = (
         f"at #{message:,}, at most {most:,} tokens could have been dropped with no regret; "
         f"this policy had dropped {dropped:,}, {regretted:,} of them used later",
@@ -176,7 +176,9 @@ def table(found: Shown, selected: int, width: int, height: int) -> list[list[Run
             (row[0].ljust(sizes[0]), WARN),
             (_right(row, sizes), BOLD if here else ""),
         ]
-        runs.append((f"  {short(line(case.evidence), max(width - cells(runs) - 2, 4))}", BOLD if here else MUTED))
+        runs.append(
+            (f"  {short(format_line(case.evidence), max(width - cells(runs) - 2, 4))}", BOLD if here else MUTED)
+        )
         runs = pad(runs, width)
         lines.append(on(runs) if here else runs)
     return lines
@@ -198,12 +200,12 @@ def evidence(found: Shown, at: int, width: int) -> list[list[Run]]:
     study = found.study
     calls = [call.message for call in study.replay.calls]
     later = sum(firing.message <= message <= case.later for message in calls) - 1
-    when = "at once" if later <= 0 else f"{plural(later, 'call')} later"
+    when = "at once" if later <= 0 else f"{pluralize(later, 'call')} later"
     told = f"{case.tier}: {case.tokens:,} tokens by bytes/4, used {when}"
     forms = (f"{told}; {TIERS[case.tier]}", f"{told}; {TIERS[case.tier].partition(',')[0]}", told)
     return [
         [(next((form for form in forms if len(form) <= width), short_words(told, width)), WARN)],
-        [("evidence ", MUTED), (short(safe(line(case.evidence)), max(width - 9, 4)), BOLD)],
+        [("evidence ", MUTED), (short(safe(format_line(case.evidence)), max(width - 9, 4)), BOLD)],
     ]
 
 
@@ -211,7 +213,7 @@ def side_title(found: Shown, at: int, preview: str, *, used: bool) -> str:
     """What stands above one of the two sides, the more important first."""
     side = (used_side if used else dropped_side)(found, at)
     when = "used later" if used else f"dropped at #{found.cases[at].dropped:,}"
-    return f"{when}: #{side.location.message:,}, est. {plural(side.tokens, 'token')}: {line(preview)}"
+    return f"{when}: #{side.location.message:,}, est. {pluralize(side.tokens, 'token')}: {format_line(preview)}"
 
 
 def nothing(found: Shown) -> str:
@@ -219,4 +221,6 @@ def nothing(found: Shown) -> str:
     told = found.study.regret
     if not told.dropped:
         return "It drops nothing along this recording, so nothing was used later"
-    return f"Nothing that it dropped was used later ({plural(told.dropped, 'block')}, {told.tokens_dropped:,} tokens)"
+    return (
+        f"Nothing that it dropped was used later ({pluralize(told.dropped, 'block')}, {told.tokens_dropped:,} tokens)"
+    )

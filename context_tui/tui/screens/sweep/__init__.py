@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from context_tui.lab.sweep.results import Sweep
-    from context_tui.lab.sweep.settings import Setting
+    from context_tui.lab.sweep.settings import SweepSetting
     from context_tui.tui.controller import Controller
-    from context_tui.tui.options import Options
+    from context_tui.tui.options import InspectorOptions
     from context_tui.tui.screens.replay.comparison import Comparison
     from context_tui.tui.screens.sweep.screen import SweepScreen, Take
 
@@ -23,13 +23,13 @@ def screen_of(controller: Controller) -> SweepScreen:
         Refused: the session is still being read, it is a copy that was made here, or the policy cannot be replayed.
     """
     from context_tui.errors import PlanError
-    from context_tui.tui.controller import Refused
+    from context_tui.tui.controller import CommandRefused
 
-    comparison = controller.replayable()
+    comparison = controller.build_comparison()
     try:
         return screen_beside(controller, comparison, partial(_to_inspector, controller))
     except PlanError as error:
-        raise Refused(str(error), warn=True) from None
+        raise CommandRefused(str(error), warn=True) from None
 
 
 def screen_beside(controller: Controller, comparison: Comparison, take: Take | None = None) -> SweepScreen:
@@ -38,24 +38,24 @@ def screen_beside(controller: Controller, comparison: Comparison, take: Take | N
     Raises:
         PlanError: the selected policy cannot be replayed, or its settings mean nothing.
     """
-    from context_tui.tui.command_line import sweep_line
+    from context_tui.tui.command_line import format_sweep_command
     from context_tui.tui.screens.sweep.board import Board, board_of
     from context_tui.tui.screens.sweep.grids import parts_of
     from context_tui.tui.screens.sweep.screen import SweepScreen
 
-    board = board_of(comparison, controller.swept)
-    controller.swept = board.known
+    board = board_of(comparison, controller.sweep_results)
+    controller.sweep_results = board.known
 
     def command(board: Board) -> str:
         parts = parts_of(board.text, board.current.policy)
         grids = [(part.policy.name, part.texts) for part in parts]
-        return sweep_line(comparison.session, grids, board.current, comparison.how, board.by)
+        return format_sweep_command(comparison.session, grids, board.current, comparison.how, board.by)
 
     take = take or partial(_to_comparison, comparison)
     return SweepScreen(board, command=command, take=take, ascii=controller.options.ascii)
 
 
-def screen_over(made: Sweep, command: str, options: Options) -> SweepScreen:
+def screen_over(made: Sweep, command: str, options: InspectorOptions) -> SweepScreen:
     """The screen for a sweep over sessions, which *command* made; a setting leads to its sessions."""
     from context_tui.tui.screens.sweep.board import Board
     from context_tui.tui.screens.sweep.screen import SweepScreen
@@ -64,13 +64,13 @@ def screen_over(made: Sweep, command: str, options: Options) -> SweepScreen:
     return SweepScreen(board, command=lambda board: board.command, ascii=options.ascii)
 
 
-def _to_inspector(controller: Controller, setting: Setting) -> str:
+def _to_inspector(controller: Controller, setting: SweepSetting) -> str:
     params = params_with(controller.view.params, setting)
-    controller.take_over(setting.policy.name, params, None)
+    controller.adopt_settings(setting.policy.name, params, None)
     return f"Taken over: {setting.name}"
 
 
-def _to_comparison(comparison: Comparison, setting: Setting) -> str:
+def _to_comparison(comparison: Comparison, setting: SweepSetting) -> str:
     from context_tui.tui.screens.replay.comparison import Lane
 
     lane, policy = comparison.lane, setting.policy.name
@@ -82,11 +82,11 @@ def _to_comparison(comparison: Comparison, setting: Setting) -> str:
     return f"Taken over: {setting.name}"
 
 
-def params_with(params: Mapping[str, Mapping[str, Any]], setting: Setting) -> dict[str, Mapping[str, Any]]:
+def params_with(params: Mapping[str, Mapping[str, Any]], setting: SweepSetting) -> dict[str, Mapping[str, Any]]:
     """The settings of all policies, by policy what is not the default, with those of a setting among them."""
-    from context_tui.policies.parameters import differences
+    from context_tui.policies.parameters import find_changed_values
 
     policy = setting.policy
-    own = {policy.name, *(policy.runs(setting.params) if policy.nests else ())}
+    own = {policy.name, *(policy.nested_policies(setting.params) if policy.nested_field else ())}
     kept = {name: values for name, values in params.items() if name not in own}
-    return {**kept, **differences(policy, setting.params)}
+    return {**kept, **find_changed_values(policy, setting.params)}

@@ -12,12 +12,12 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from context_tui.errors import PlanError
-from context_tui.lab.sweep.frontier import Point, Standing
-from context_tui.lab.sweep.measure import How, Measured
-from context_tui.lab.sweep.results import Sweep, Whole
-from context_tui.lab.sweep.rows import Row
-from context_tui.lab.sweep.settings import Setting, setting
-from context_tui.policies.parameters import assignments, parameters_in
+from context_tui.lab.sweep.frontier import Dominance, ParetoPoint
+from context_tui.lab.sweep.measure import SessionSweep, SweepOptions
+from context_tui.lab.sweep.results import Sweep, Totals
+from context_tui.lab.sweep.rows import SweepRow
+from context_tui.lab.sweep.settings import SweepSetting, build_setting
+from context_tui.policies.parameters import format_assignments, list_parameters_in_context
 from context_tui.policies.registry import POLICIES
 from context_tui.session.session import Session
 from context_tui.session.window import ASSUMED_WINDOW, Window
@@ -34,28 +34,28 @@ class Known:
     """What was measured of a session, by the name of the setting; and what all that shares, once it is there."""
 
     session: Session
-    how: How
-    rows: dict[str, Row] = field(default_factory=dict)
-    there: Measured | None = None
+    how: SweepOptions
+    rows: dict[str, SweepRow] = field(default_factory=dict)
+    there: SessionSweep | None = None
 
 
 class Order(NamedTuple):
     """An order of the settings: its name, what it goes by, and whether the largest comes first."""
 
     name: str
-    key: Callable[[Whole], float]
+    key: Callable[[Totals], float]
     falling: bool
 
 
-def extra_cost(each: Whole) -> float:
+def extra_cost(each: Totals) -> float:
     """What a setting costs more than no policy; less than 0: it saves."""
     return each.cost.cost - each.cost.without if each.cost else 0.0
 
 
-def regret_of(each: Whole) -> int:
+def regret_of(each: Totals) -> int:
     """Tokens used later; where that was not looked for, all dropped ones."""
-    used = each.lost.tokens_used_later
-    return each.lost.tokens_dropped if used is None else used
+    used = each.drops.tokens_used_later
+    return each.drops.tokens_dropped if used is None else used
 
 
 ORDERS = (
@@ -73,8 +73,8 @@ GRID = "as given"
 class Findings:
     """What follows from a sweep, computed once."""
 
-    wholes: Mapping[str, Whole]
-    standing: Standing
+    wholes: Mapping[str, Totals]
+    standing: Dominance
 
     @cached_property
     def best(self) -> frozenset[str]:
@@ -89,7 +89,7 @@ class Findings:
     @cached_property
     def used(self) -> bool:
         """Whether it was looked for what was used later, of all settings."""
-        return all(each.lost.tokens_used_later is not None for each in self.wholes.values())
+        return all(each.drops.tokens_used_later is not None for each in self.wholes.values())
 
     @cached_property
     def digits(self) -> int:
@@ -120,12 +120,12 @@ class Board:
         self.window = known.session.window if known else others
         self.order, self.reverse, self.only_best = ORDERS[0].name, False, False
         self.cursor = made.current
-        self._made = {made.by: made}
-        self.by = made.by
+        self._made = {made.saving_unit: made}
+        self.by = made.saving_unit
         self._begin(made.settings)
 
-    def _begin(self, settings: Sequence[Setting]) -> None:
-        self.named: Mapping[str, Setting] = {each.name: each for each in settings}
+    def _begin(self, settings: Sequence[SweepSetting]) -> None:
+        self.named: Mapping[str, SweepSetting] = {each.name: each for each in settings}
         self.columns = columns_of(settings, self.current.policy.name if self.named else "")
         self._listed: tuple[Sweep, object, list[str], dict[str, int]] | None = None
         self._of: Findings | None = None
@@ -136,23 +136,23 @@ class Board:
     def made(self) -> Sweep:
         """The sweep as far as it is known, by tokens or by money."""
         if self.by not in self._made:
-            self._made[self.by] = replace(next(iter(self._made.values())), by=self.by)
+            self._made[self.by] = replace(next(iter(self._made.values())), saving_unit=self.by)
         return self._made[self.by]
 
     @property
-    def settings(self) -> Sequence[Setting]:
+    def settings(self) -> Sequence[SweepSetting]:
         """All settings."""
         return self.made.settings
 
     @property
-    def current(self) -> Setting:
+    def current(self) -> SweepSetting:
         """The setting that the others are held against."""
         return self.named[next(iter(self._made.values())).current]
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> Dominance:
         """How the settings that are known stand to each other."""
-        return self.made.standing
+        return self.made.dominance
 
     @property
     def is_live(self) -> bool:
@@ -160,16 +160,16 @@ class Board:
         return self.known is not None
 
     @property
-    def missing(self) -> list[Setting]:
+    def missing(self) -> list[SweepSetting]:
         """The settings that are not measured yet."""
         if self.known is None or self.trouble:
             return []
         return [each for each in self.settings if each.name not in self.known.rows]
 
     @property
-    def wholes(self) -> Mapping[str, Whole]:
+    def wholes(self) -> Mapping[str, Totals]:
         """What the settings that are known come to."""
-        return next(iter(self._made.values())).whole
+        return next(iter(self._made.values())).totals
 
     @property
     def done(self) -> int:
@@ -183,11 +183,11 @@ class Board:
             self._of = Findings(self.wholes, self.standing)
         return self._of
 
-    def whole(self, name: str) -> Whole | None:
+    def whole(self, name: str) -> Totals | None:
         """What a setting comes to; None until it is known."""
         return self.wholes.get(name)
 
-    def point(self, name: str) -> Point | None:
+    def point(self, name: str) -> ParetoPoint | None:
         """The same as a point of the plot; None also where it has no price and money is counted."""
         return self.standing.points.get(name)
 
@@ -244,7 +244,7 @@ class Board:
 
     # Commands
 
-    def take(self, rows: Iterable[Row], made: Sweep | None = None) -> None:
+    def take(self, rows: Iterable[SweepRow], made: Sweep | None = None) -> None:
         """Take what was measured; and where that was made meanwhile, the sweep of all that is known by then."""
         if self.known is None:
             return
@@ -253,7 +253,7 @@ class Board:
         made = (
             made if made is not None and made.settings is settings else known_of(settings, self.known.rows, self.made)
         )
-        self._made = {made.by: made}
+        self._made = {made.saving_unit: made}
 
     def regrid(self, text: str) -> None:
         """Sweep another grid; what is known of its settings stays known.
@@ -264,7 +264,7 @@ class Board:
         current = self.current
         settings = settings_of(parts_of(text, current.policy), current)
         self.text, self.trouble = text, ""
-        self._made = {self.by: Sweep(settings, [], current=current.name, by=self.by)}
+        self._made = {self.by: Sweep(settings, [], current=current.name, saving_unit=self.by)}
         self._begin(settings)
         self.take(())
         if self.cursor not in self.named:
@@ -310,13 +310,13 @@ class Board:
             self.go(0)
 
 
-def known_of(settings: Sequence[Setting], rows: Mapping[str, Row], like: Sweep) -> Sweep:
+def known_of(settings: Sequence[SweepSetting], rows: Mapping[str, SweepRow], like: Sweep) -> Sweep:
     """The sweep of what is known of these settings, with the current one and the measure of another."""
     found = [rows[each.name] for each in settings if each.name in rows]
-    return Sweep(settings, found, current=like.current, by=like.by)
+    return Sweep(settings, found, current=like.current, saving_unit=like.saving_unit)
 
 
-def columns_of(settings: Sequence[Setting], policy: str) -> dict[str, int]:
+def columns_of(settings: Sequence[SweepSetting], policy: str) -> dict[str, int]:
     """The parameters of *policy* with more than one value among the settings, each with the cells of its longest value.
 
     None where they are too many.
@@ -360,8 +360,8 @@ def board_of(comparison: Comparison, before: Known | None = None) -> Board:
     if not policy.phases:
         raise PlanError(f"{policy.name} is applied by hand: there is nothing to sweep; choose another policy")
     known = before if before and before.session is comparison.session and before.how == how else None
-    current = setting(policy, params)
-    controls = parameters_in(policy, params, comparison.whole, lane.view.runtime_state)
+    current = build_setting(policy, params)
+    controls = list_parameters_in_context(policy, params, comparison.whole, lane.view.runtime_state)
     text = proposal(policy, params, controls, len(comparison.session.facts.request_message))
     others = dict.fromkeys(
         " ".join([each.policy, *_quoted(each.values)]) for each in comparison.lanes if each.policy != policy.name
@@ -375,11 +375,11 @@ def board_of(comparison: Comparison, before: Known | None = None) -> Board:
     return board
 
 
-def how_of(comparison: Comparison) -> How:
+def how_of(comparison: Comparison) -> SweepOptions:
     """How the replays of a comparison are made."""
     how = comparison.how
-    return How(how.recorded, how.summary_tokens, how.delay, None, how.shares_prefix, reuse=how.reuse)
+    return SweepOptions(how.recorded, how.summary_tokens, how.delay, None, how.shares_prefix, reuse=how.reuse)
 
 
 def _quoted(values: Mapping[str, Any]) -> list[str]:
-    return [shlex.quote(each) for each in assignments(values)]
+    return [shlex.quote(each) for each in format_assignments(values)]

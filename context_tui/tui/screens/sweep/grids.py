@@ -12,11 +12,18 @@ from math import prod
 from typing import Any, NamedTuple
 
 from context_tui.errors import PlanError
-from context_tui.lab.sweep.settings import MOST_SETTINGS, Setting, grid, setting, together, values_of
+from context_tui.lab.sweep.settings import (
+    MAX_SETTINGS,
+    SweepSetting,
+    build_grid,
+    build_setting,
+    merge_grids,
+    parse_grid_values,
+)
 from context_tui.policies.base import Params, Policy
-from context_tui.policies.parameters import Parameter, assignments, params_for, value_of
-from context_tui.policies.registry import policy_named
-from context_tui.policies.scales import Number, Scale, scale_of
+from context_tui.policies.parameters import Parameter, build_params, format_assignments, get_value
+from context_tui.policies.registry import find_policy
+from context_tui.policies.scales import Number, Scale, build_scale
 
 PROPOSED, FEWEST = 240, 36
 """Settings that are proposed at most for a short session, and for a long one."""
@@ -58,7 +65,7 @@ def parts_of(text: str, policy: Policy) -> list[Part]:
         if "=" in word:
             found[-1].texts.append(word)
         else:
-            found.append(Part(policy_named(word), []))
+            found.append(Part(find_policy(word), []))
     return [each for each in found if each.texts or each is not found[0] or len(found) == 1]
 
 
@@ -68,20 +75,23 @@ def count_of(parts: Sequence[Part]) -> int:
     Raises:
         PlanError: a value is not allowed.
     """
-    return sum(prod(len(values) for values in values_of(*part).values()) for part in parts)
+    return sum(prod(len(values) for values in parse_grid_values(*part).values()) for part in parts)
 
 
-def settings_of(parts: Sequence[Part], current: Setting) -> list[Setting]:
+def settings_of(parts: Sequence[Part], current: SweepSetting) -> list[SweepSetting]:
     """All settings: the *current* one, and of each policy the defaults and the grid.
 
     Raises:
         PlanError: a name is unknown, a value is not allowed, or there are more than ``MOST_SETTINGS``.
     """
     count = count_of(parts)
-    if count > MOST_SETTINGS:
-        raise PlanError(f"{count:,} settings, at most {MOST_SETTINGS:,} are allowed; give fewer values")
-    grids = [[setting(part.policy, params_for(part.policy, {})), *grid(part.policy, part.texts)] for part in parts]
-    return together([[current], *grids])
+    if count > MAX_SETTINGS:
+        raise PlanError(f"{count:,} settings, at most {MAX_SETTINGS:,} are allowed; give fewer values")
+    grids = [
+        [build_setting(part.policy, build_params(part.policy, {})), *build_grid(part.policy, part.texts)]
+        for part in parts
+    ]
+    return merge_grids([[current], *grids])
 
 
 # What is proposed
@@ -94,28 +104,28 @@ def proposal(policy: Policy, params: Params, known: Sequence[Parameter], calls: 
     *calls*.
 
     Args:
-        known: the policy's parameters, in a context (:func:`context_tui.policies.parameters.parameters_in`).
+        known: the policy's parameters, in a context (:func:`context_tui.policies.parameters.list_parameters_in_context`).
     """
-    defaults = params_for(policy, {})
+    defaults = build_params(policy, {})
     chosen = _chosen(known, policy, params)
     switches = sum(each.kind == "switch" for each in chosen)
     most = max(min(PROPOSED, WORTH // max(calls, 1)), FEWEST)
     room = min(int((most / 2**switches) ** (1 / max(len(chosen) - switches, 1))), MOST_VALUES)
     found = []
     for each in chosen:
-        now = each.shown(value_of(policy, params, each.name))
+        now = each.get_effective_value(get_value(policy, params, each.name))
         values = [False, True] if each.kind == "switch" else _values(each, now, max(room, 2))
         found.append(f"{each.name}={_text(each, values)}")
     swept = {each.name for each in chosen}
     for each in known:
-        value = value_of(policy, params, each.name)
+        value = get_value(policy, params, each.name)
         if each.name not in swept and value != _default(policy, defaults, each):
-            found.append(shlex.quote(assignments({each.name: value})[0]))
+            found.append(shlex.quote(format_assignments({each.name: value})[0]))
     return " ".join(found)
 
 
 def _default(policy: Policy, defaults: Params, parameter: Parameter) -> Any:
-    return parameter.default if parameter.owner else value_of(policy, defaults, parameter.name)
+    return parameter.default if parameter.owner else get_value(policy, defaults, parameter.name)
 
 
 def _chosen(known: Sequence[Parameter], policy: Policy, params: Params) -> list[Parameter]:
@@ -130,8 +140,8 @@ def _chosen(known: Sequence[Parameter], policy: Policy, params: Params) -> list[
         and each.scale is not None
         and each.refers_to != "message"
         and not each.label.startswith("summary_")
-        and not (each.optional and value_of(policy, params, each.name) is None)
-        and not (each.of_window and value_of(policy, params, each.name) == each.high)
+        and not (each.optional and get_value(policy, params, each.name) is None)
+        and not (each.of_window and get_value(policy, params, each.name) == each.high)
     ]
     switches = [each for each in known if each.kind == "switch"]
     names = {each.name for each in [*numbers, *switches][:SWEPT]}
@@ -152,12 +162,12 @@ def _values(parameter: Parameter, now: Number, count: int) -> list[Number]:
 
 def _ladder(parameter: Parameter, centre: Number, count: int) -> tuple[list[Number], int]:
     """The values that are tried around one, ascending, and its place among them."""
-    scale = parameter.scale or scale_of(0, 1, None, 1, "")
+    scale = parameter.scale or build_scale(0, 1, None, 1, "")
     if parameter.ratio:
         found = _shares(float(centre))
     elif parameter.unit == "%":
         found = [round(centre) + step * round(100 * SHARE) for step in range(-9, 10)]
-    elif scale.rungs:
+    elif scale.round_values:
         found = _rungs(scale, centre, count)
     else:
         found = _counts(scale, round(centre))
@@ -174,15 +184,21 @@ def _shares(centre: float) -> list[Number]:
 def _rungs(scale: Scale, centre: Number, count: int) -> list[Number]:
     """Round numbers, every second one where only a few are wanted; around nothing, shares of what there is."""
     if not centre:
-        return [0, *(min(scale.rungs, key=lambda rung: abs(rung - scale.reach / part)) for part in (40, 20, 10, 5, 2))]
+        return [
+            0,
+            *(
+                min(scale.round_values, key=lambda rung: abs(rung - scale.track_end / part))
+                for part in (40, 20, 10, 5, 2)
+            ),
+        ]
     step = 1 if count >= MANY else 2
-    rungs = sorted({rung for rung in scale.rungs if rung <= max(scale.reach, centre)} | {centre})
+    rungs = sorted({rung for rung in scale.round_values if rung <= max(scale.track_end, centre)} | {centre})
     near = rungs[rungs.index(centre) % step :: step]
     return [rung for rung in near if centre / FAR <= rung <= centre * FAR]
 
 
 def _counts(scale: Scale, centre: int) -> list[Number]:
-    reach = max(round(scale.reach), centre)
+    reach = max(round(scale.track_end), centre)
     if centre <= FIRST:
         found = [*range(round(scale.low), FIRST + 1), 12, 16, 24, 32]
     else:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from textual.binding import Binding
 
-from context_tui.lab.replay.words import LIMITS
+from context_tui.lab.replay.words import REPLAY_LIMITS_TEXT
 
 NOTES = (
-    " ".join(LIMITS),
+    " ".join(REPLAY_LIMITS_TEXT),
     "Table and plot: * nothing beats the setting: none saves as much with as little that was used later; > the current "
     "one, · another beats it, ◆ the one under the cursor. A setting that is best here may be so by chance: try more "
     "sessions (context-tui sweep FOLDER).",

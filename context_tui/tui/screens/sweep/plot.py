@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from context_tui.lab.sweep.frontier import Point
+from context_tui.lab.sweep.frontier import ParetoPoint
 from context_tui.text.numbers import format_tokens
 from context_tui.tui.screens.sweep.table import BEATEN, BEST, CURRENT, HERE
 from context_tui.tui.widgets.canvas import Canvas
@@ -34,19 +34,19 @@ class Frame(NamedTuple):
     width: int
     height: int
 
-    def place(self, point: Point) -> tuple[float, float]:
+    def place(self, point: ParetoPoint) -> tuple[float, float]:
         """Where a point is, in cells from the upper left of the plot."""
         x = (point.regret - self.left) / (self.right - self.left) * (self.width - 1)
         y = (self.top - point.saved) / (self.top - self.bottom) * (self.height - 1)
         return x, y
 
-    def cell(self, point: Point) -> tuple[int, int]:
+    def cell(self, point: ParetoPoint) -> tuple[int, int]:
         """The cell of a point."""
         x, y = self.place(point)
         return round(x), round(y)
 
 
-def frame_of(points: Sequence[Point], width: int, height: int) -> Frame:
+def frame_of(points: Sequence[ParetoPoint], width: int, height: int) -> Frame:
     """The scale of these points in so many cells; nothing saved and nothing used later are always in it."""
     saved = [each.saved for each in points] or [0.0]
     top, bottom = max(0.0, *saved), min(0.0, *saved)
@@ -58,7 +58,7 @@ def frame_of(points: Sequence[Point], width: int, height: int) -> Frame:
 class Scatter:
     """The points of settings in a frame: of several in one cell, which counts is in ``cells``."""
 
-    points: Mapping[str, Point]
+    points: Mapping[str, ParetoPoint]
     frontier: Sequence[str]
     frame: Frame
     cells: Mapping[tuple[int, int], str]
@@ -76,7 +76,9 @@ class Scatter:
         return (column - x) ** 2 + (TALL * (row - y)) ** 2
 
 
-def scatter(points: Mapping[str, Point], frontier: Sequence[str], current: str, width: int, height: int) -> Scatter:
+def scatter(
+    points: Mapping[str, ParetoPoint], frontier: Sequence[str], current: str, width: int, height: int
+) -> Scatter:
     """The points in *width* and *height* cells, the scale and the axis below not among them."""
     frame = frame_of([*points.values()], width, height)
     cells: dict[tuple[int, int], str] = {}

@@ -19,12 +19,12 @@ from textual.widgets import Input, Static
 from textual.worker import Worker
 
 from context_tui.errors import PlanError
-from context_tui.lab.sweep.measure import Measured, rows_of
+from context_tui.lab.sweep.measure import SessionSweep, sweep_settings
 from context_tui.lab.sweep.results import Sweep
-from context_tui.lab.sweep.rows import Row
-from context_tui.lab.sweep.settings import Setting
+from context_tui.lab.sweep.rows import SweepRow
+from context_tui.lab.sweep.settings import SweepSetting
 from context_tui.text.sanitize import make_visible
-from context_tui.tui.saving import saved
+from context_tui.tui.saving import save_new_file
 from context_tui.tui.screens.help import HelpScreen
 from context_tui.tui.screens.replay.telling import limits
 from context_tui.tui.screens.sweep import plot, table, telling
@@ -33,7 +33,7 @@ from context_tui.tui.screens.sweep.drawn import ListView, PlotView
 from context_tui.tui.screens.sweep.keys import NOTES, keys
 from context_tui.tui.screens.sweep.sessions import SessionsScreen
 from context_tui.tui.screens.sweep.texts import TextScreen, parts, project_parts
-from context_tui.tui.threads import Job, defect, start_work
+from context_tui.tui.threads import ThreadJob, format_worker_error, start_work
 from context_tui.tui.widgets.draw import MUTED, Run, content
 from context_tui.tui.widgets.drawn import Drawn
 from context_tui.tui.widgets.footer import KeyFooter
@@ -43,7 +43,7 @@ EVERY, CALM = 0.1, 8
 
 Command = Callable[[], str]
 """What is to be done when the screen was closed: it returns what to say."""
-Take = Callable[[Setting], str]
+Take = Callable[[SweepSetting], str]
 """Takes a setting over, and returns what to say."""
 
 
@@ -54,7 +54,7 @@ class Rows(Message):
     ``run`` is the number of the work, ``ended`` says that it is done, ``why`` it is not.
     """
 
-    rows: Sequence[Row]
+    rows: Sequence[SweepRow]
     made: Sweep
     run: int
     ended: bool = False
@@ -194,26 +194,32 @@ class SweepScreen(Screen[Command | None]):
             start_work(self, "sweep", "sweep the settings", work)
 
     def _measure(
-        self, known: Known, rows: dict[str, Row], like: Sweep, wanted: Sequence[Setting], run: int, job: Job
+        self,
+        known: Known,
+        rows: dict[str, SweepRow],
+        like: Sweep,
+        wanted: Sequence[SweepSetting],
+        run: int,
+        job: ThreadJob,
     ) -> None:
         """Measure settings; what follows from all of them is computed here too, as there may be thousands."""
-        new = list[Row]()
+        new = list[SweepRow]()
 
         def hand_over(*, ended: bool = False, why: str = "") -> None:
             nonlocal new
             rows.update((row.setting, row) for row in new)
             made = known_of(like.settings, rows, like)
-            _ = made.whole, made.standing
+            _ = made.totals, made.dominance
             job.checkpoint()
             self.post_message(Rows(new, made, run, ended, why))
             new = []
 
         with self._turn:
             try:
-                there = known.there or Measured(known.session, _name_of(known), known.how)
+                there = known.there or SessionSweep(known.session, _name_of(known), known.how)
                 known.there = there
                 told, every = time.monotonic(), EVERY
-                for row in rows_of(there, wanted, job.checkpoint):
+                for row in sweep_settings(there, wanted, job.checkpoint):
                     new.append(row)
                     if (begun := time.monotonic()) - told > every:
                         hand_over()
@@ -234,7 +240,7 @@ class SweepScreen(Screen[Command | None]):
     @on(Worker.StateChanged)
     def _worker_failed(self, event: Worker.StateChanged) -> None:
         """A defect in a thread is told; what is known stays."""
-        if words := defect(event):
+        if words := format_worker_error(event):
             self.running, self.board.trouble = False, words
             self.draw()
 
@@ -391,7 +397,7 @@ class SweepScreen(Screen[Command | None]):
         name = (PurePath(known.session.info.path).stem if known else "") or "sessions"
         title, picture = make_visible(f"{name}: sweep"), self.app.export_screenshot
         try:
-            path = saved(picture(title=title), f"{name}-sweep", "svg")
+            path = save_new_file(picture(title=title), f"{name}-sweep", "svg")
         except OSError as error:
             self.say(f"The picture cannot be written: {error.strerror or error}", warn=True)
         else:

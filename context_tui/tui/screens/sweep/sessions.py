@@ -12,14 +12,14 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.screen import Screen
 
-from context_tui.lab.sweep.results import Whole, whole
-from context_tui.lab.sweep.rows import Row
-from context_tui.lab.sweep.settings import Setting
+from context_tui.lab.sweep.results import Totals, compute_totals
+from context_tui.lab.sweep.rows import SweepRow
+from context_tui.lab.sweep.settings import SweepSetting
 from context_tui.tui.screens.replay.telling import limits
 from context_tui.tui.screens.sweep.board import ORDERS, Board
 from context_tui.tui.screens.sweep.drawn import ListView
 from context_tui.tui.screens.sweep.table import Column, columns_of
-from context_tui.tui.text import plural
+from context_tui.tui.text import pluralize
 from context_tui.tui.widgets.draw import BOLD, HUE, MUTED, Run, pad, safe, short_path, spread
 from context_tui.tui.widgets.draw import on as on_ground
 from context_tui.tui.widgets.drawn import Drawn
@@ -29,14 +29,14 @@ NAME = 30
 """Cells for the name of a session before numbers are told in short."""
 
 
-def ordered(rows: Sequence[Row], order: str) -> list[tuple[Row, Whole]]:
+def ordered(rows: Sequence[SweepRow], order: str) -> list[tuple[SweepRow, Totals]]:
     """The sessions by what was used later in them, or by what was saved, the largest first; as a whole each."""
     chosen = next(each for each in ORDERS if each.name == order)
-    found = [(row, whole([row], row.cost.unit if row.cost else "")) for row in rows]
+    found = [(row, compute_totals([row], row.cost.unit if row.cost else "")) for row in rows]
     return sorted(found, key=lambda each: -chosen.key(each[1]))
 
 
-def lines(board: Board, found: Sequence[tuple[Row, Whole]], order: str, width: int) -> list[list[Run]]:
+def lines(board: Board, found: Sequence[tuple[SweepRow, Totals]], order: str, width: int) -> list[list[Run]]:
     """A head, and a line for each session."""
     columns = columns_of(board)
     full = width - sum(_cells(columns, found, True)) >= NAME
@@ -58,7 +58,7 @@ def lines(board: Board, found: Sequence[tuple[Row, Whole]], order: str, width: i
     return [pad(line, width) for line in made]
 
 
-def _cells(columns: Sequence[Column], found: Sequence[tuple[Row, Whole]], full: bool) -> list[int]:
+def _cells(columns: Sequence[Column], found: Sequence[tuple[SweepRow, Totals]], full: bool) -> list[int]:
     """How wide the columns are."""
     texts = [[column.told(column.value(each), full) for _, each in found] for column in columns]
     return [max(len(column.head) + 1, *map(len, own)) + 2 for column, own in zip(columns, texts, strict=True)]
@@ -85,9 +85,9 @@ class SessionsScreen(Screen[None]):
         """A session is to be opened, with a policy and its settings."""
 
         name: str
-        setting: Setting
+        setting: SweepSetting
 
-    def __init__(self, board: Board, setting: Setting, *, ascii: bool) -> None:
+    def __init__(self, board: Board, setting: SweepSetting, *, ascii: bool) -> None:
         super().__init__()
         self._board, self._setting, self._ascii = board, setting, ascii
         self._rows = [row for row in board.made.rows if row.setting == setting.name]
@@ -105,7 +105,7 @@ class SessionsScreen(Screen[None]):
     def _header(self, width: int, _: int) -> list[list[Run]]:
         parts: list[tuple[int, Run]] = [
             (8, (safe(self._setting.name), BOLD)),
-            (9, (f"on {plural(len(self.found), 'session')}", "")),
+            (9, (f"on {pluralize(len(self.found), 'session')}", "")),
         ]
         return [spread(parts, [(f"most {self.order} first", MUTED)], width)]
 

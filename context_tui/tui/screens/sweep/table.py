@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from context_tui.lab.sweep.results import Whole
+from context_tui.lab.sweep.results import Totals
 from context_tui.text.numbers import format_tokens
 from context_tui.tui.screens.sweep.board import Board, extra_cost, regret_of, value_text
 from context_tui.tui.widgets.draw import BOLD, GOOD, HUE, MUTED, WARN, Run, on, pad, safe, short
@@ -30,7 +30,7 @@ class Column(NamedTuple):
     head: str
     order: str
     rank: int
-    value: Callable[[Whole], float]
+    value: Callable[[Totals], float]
     told: Callable[[float, bool], str]
 
 
@@ -73,7 +73,7 @@ def columns_of(board: Board) -> list[Column]:
         "cost",
         8 if board.by == "money" else 5,
         extra_cost,
-        lambda value, full: money(value, made.unit, signed=True, digits=digits, full=full),
+        lambda value, full: money(value, made.cost_unit, signed=True, digits=digits, full=full),
     )
     return [
         Column("saved", "saved", 7 if board.by == "money" else 9, lambda each: each.saved, amount),
@@ -165,7 +165,7 @@ def _values(board: Board, room: int) -> list[tuple[str, int]]:
     return [(name, max(least, min(wide, most)) + 2) for name, least, wide in sizes]
 
 
-def _widths(columns: Sequence[Column], wholes: Sequence[Whole], full: bool) -> list[tuple[Column, int]]:
+def _widths(columns: Sequence[Column], wholes: Sequence[Totals], full: bool) -> list[tuple[Column, int]]:
     """The columns with the cells that their largest and smallest number need."""
     found = []
     for column in columns:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
-from context_tui.lab.sweep.results import Whole
-from context_tui.lab.sweep.settings import Setting
-from context_tui.policies.native import Native, as_text, native
-from context_tui.policies.parameters import differences
+from context_tui.lab.sweep.results import Totals
+from context_tui.lab.sweep.settings import SweepSetting
+from context_tui.policies.native import AgentSettings, build_agent_settings, format_agent_settings
+from context_tui.policies.parameters import find_changed_values
 from context_tui.policies.registry import POLICIES
 from context_tui.text.sanitize import make_visible
 from context_tui.tui.screens.sweep.board import GRID, Board, extra_cost, regret_of, value_text
@@ -22,7 +22,7 @@ from context_tui.tui.screens.sweep.table import (
     share,
     values_of,
 )
-from context_tui.tui.text import plural
+from context_tui.tui.text import pluralize
 from context_tui.tui.widgets.draw import (
     BAD,
     BOLD,
@@ -46,7 +46,7 @@ MEASURES = {"tokens": "in tokens", "money": "in money"}
 
 def saved_of(board: Board, amount_: float, *, full: bool = True) -> str:
     """What is saved, in what it is counted in."""
-    return amount(amount_, full) if board.by == "tokens" else money(amount_, board.made.unit)
+    return amount(amount_, full) if board.by == "tokens" else money(amount_, board.made.cost_unit)
 
 
 def header(board: Board, width: int) -> list[Run]:
@@ -56,9 +56,9 @@ def header(board: Board, width: int) -> list[Run]:
         info = known.session.info
         name, calls = make_visible(PurePath(info.path).name) or info.title or "session", ""
         row = next(iter(known.rows.values()), None)
-        calls = plural(row.calls, "call") if row else ""
+        calls = pluralize(row.calls, "call") if row else ""
     else:
-        name, calls = plural(len(board.made.by_session), "session"), ""
+        name, calls = pluralize(len(board.made.rows_by_session), "session"), ""
     policies = list(dict.fromkeys(each.policy.name for each in board.settings))
     what = policies[0] if len(policies) == 1 else f"{policies[0]} and {len(policies) - 1} more"
     parts: list[tuple[int, Run]] = [
@@ -80,7 +80,7 @@ def status(board: Board, wrong: str, running: bool, width: int) -> list[Run]:
     """One line below the grid: what is wrong with it, how far the sweep is, or what came out of it."""
     if wrong or board.trouble:
         return [(short_words(safe(wrong or board.trouble), width), BAD)]
-    count = plural(len(board.settings), "setting")
+    count = pluralize(len(board.settings), "setting")
     if board.missing:
         how = "esc stops" if running else "stopped; r goes on"
         return [(short_words(f"{board.done:,} of {count} measured, {how}", width), WARN)]
@@ -136,7 +136,7 @@ def words(board: Board, width: int) -> Iterator[list[Run]]:
         yield [("  ", ""), (short_words(safe(text), width - 2), MUTED)]
 
 
-def _title(board: Board, name: str, whole: Whole | None, width: int) -> list[Run]:
+def _title(board: Board, name: str, whole: Totals | None, width: int) -> list[Run]:
     signs = f"{CURRENT if name == board.made.current else ''}{BEST if name in board.of.best else ''} "
     told, style = _rank(board, name, whole)
     label, short_label = signs.lstrip() + safe(board.label(name)), signs.lstrip() + values_of(board, name)
@@ -146,7 +146,7 @@ def _title(board: Board, name: str, whole: Whole | None, width: int) -> list[Run
     return spread(parts, [], width)
 
 
-def _rank(board: Board, name: str, whole: Whole | None) -> tuple[list[str], str]:
+def _rank(board: Board, name: str, whole: Totals | None) -> tuple[list[str], str]:
     """What beats a setting and by what, in parts of which the first matters most; and the style of that."""
     beaten = board.standing.dominated_by.get(name)
     if whole is None:
@@ -164,12 +164,12 @@ def _rank(board: Board, name: str, whole: Whole | None) -> tuple[list[str], str]
     return ["it has no price"], MUTED
 
 
-def _against(board: Board, whole: Whole, width: int) -> list[Run]:
+def _against(board: Board, whole: Totals, width: int) -> list[Run]:
     """Its numbers, and before these, where there is no room for both, those against the current setting."""
     now, points, unit, digits = (
         board.whole(board.made.current),
         board.standing.points,
-        board.made.unit,
+        board.made.cost_unit,
         board.of.digits,
     )
     used, of = "used later" if board.of.used else "dropped", "" if unit == "USD" else f" in {unit}"
@@ -185,7 +185,7 @@ def _against(board: Board, whole: Whole, width: int) -> list[Run]:
             told.append(f"{money(extra_cost(whole) - extra_cost(now), unit, signed=True, digits=digits)} cost")
         told.append(f"{_signed(whole.firings - now.firings)} firings")
         here, there = points.get(whole.setting), points.get(now.setting)
-        better, worse = here and there and here.beats(there), here and there and there.beats(here)
+        better, worse = here and there and here.dominates(there), here and there and there.dominates(here)
         style = GOOD if better else BAD if worse else ""
         parts.append((9, ("against the current one " + ", ".join(told), style)))
     return spread(parts, [], width) if cells([run for _, run in parts]) + 2 <= width else _last(parts, width)
@@ -196,7 +196,7 @@ def _last(parts: Sequence[tuple[int, Run]], width: int) -> list[Run]:
     return [(short_words(f"  {text.strip()}", width), style)]
 
 
-def _differs(board: Board, setting: Setting, width: int) -> list[Run]:
+def _differs(board: Board, setting: SweepSetting, width: int) -> list[Run]:
     """What is set otherwise than now."""
     current = board.current
     if setting.policy.name != current.policy.name:
@@ -216,7 +216,7 @@ def _signed(number: float) -> str:
     return f"+{number:,.0f}" if number > 0 else f"−{-number:,.0f}" if number < 0 else "0"
 
 
-def changes(old: Setting, new: Setting) -> list[tuple[str, object, object]]:
+def changes(old: SweepSetting, new: SweepSetting) -> list[tuple[str, object, object]]:
     """The parameters that two settings of a policy do not share, with both values; ``POLICY.KEY`` those of others."""
     before, after = _set(old), _set(new)
     own, found = new.policy.name, []
@@ -228,21 +228,21 @@ def changes(old: Setting, new: Setting) -> list[tuple[str, object, object]]:
     return found
 
 
-def _set(setting: Setting) -> dict[tuple[str, str], object]:
+def _set(setting: SweepSetting) -> dict[tuple[str, str], object]:
     """What is not the default, by policy and name."""
-    each = differences(setting.policy, setting.params)
+    each = find_changed_values(setting.policy, setting.params)
     return {(policy, name): value_ for policy, values in each.items() for name, value_ in values.items()}
 
 
 # The agent's own configuration
 
 
-def native_of(board: Board, setting: Setting) -> Native | None:
+def native_of(board: Board, setting: SweepSetting) -> AgentSettings | None:
     """A setting as its agent is told it; None where nothing is known of that."""
-    return native(setting.policy.name, setting.params, board.window)
+    return build_agent_settings(setting.policy.name, setting.params, board.window)
 
 
-def native_lines(board: Board, setting: Setting) -> list[str]:
+def native_lines(board: Board, setting: SweepSetting) -> list[str]:
     """The same as lines: file, key, value and what is known of it; what cannot be set."""
     found = native_of(board, setting)
     if found is None:
@@ -250,21 +250,21 @@ def native_lines(board: Board, setting: Setting) -> list[str]:
     lines = []
     for each in found.settings:
         lines.append(f"{each.file}: {each.key} = {each.value}" + (f"  ({each.note})" if each.note else ""))
-    if found.fixed:
-        lines.append(f"constants in the agent, which nothing sets: {', '.join(found.fixed)}")
+    if found.constant_params:
+        lines.append(f"constants in the agent, which nothing sets: {', '.join(found.constant_params)}")
     return lines
 
 
-def native_text(board: Board, setting: Setting) -> str:
+def native_text(board: Board, setting: SweepSetting) -> str:
     """The same to be copied; empty where nothing can be set."""
     found = native_of(board, setting)
-    return as_text(found) if found and found.settings else ""
+    return format_agent_settings(found) if found and found.settings else ""
 
 
 def best_in_projects(board: Board) -> list[tuple[str, str, str]]:
     """Of each project its name, the setting that saves most at no more regret than the current one, and how much."""
     found = []
-    for name, each in board.made.projects.items():
+    for name, each in board.made.dominance_by_project.items():
         if each.best is not None:
             found.append((safe(name), safe(board.label(each.best)), saved_of(board, each.points[each.best].saved)))
     return found

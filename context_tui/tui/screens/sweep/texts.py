@@ -10,12 +10,12 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 from textual.widgets import Label
 
-from context_tui.lab.replay.words import LIMITS
-from context_tui.tui.parts import Part
+from context_tui.lab.replay.words import REPLAY_LIMITS_TEXT
+from context_tui.tui.parts import TextPart
 from context_tui.tui.screens.sweep.board import Board
 from context_tui.tui.screens.sweep.table import BEST, CURRENT, columns_of
 from context_tui.tui.screens.sweep.telling import best_in_projects, native_lines, status, words
-from context_tui.tui.text import plural
+from context_tui.tui.text import pluralize
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.reading_pane import ReadingPane
 
@@ -23,44 +23,46 @@ WIDE = 1_000
 """Cells for lines that are wrapped later."""
 
 
-def parts(board: Board) -> Iterator[Part]:
+def parts(board: Board) -> Iterator[TextPart]:
     """Everything in words: what came out, the setting under the cursor, all settings with their numbers."""
     if board.text:
-        yield Part(f"{board.current.policy.name} {board.text}\n", "muted")
-    yield Part("".join(text for text, _ in status(board, "", False, WIDE)).strip() + "\n")
-    yield Part(f"The setting under the cursor: {board.cursor}", "heading")
+        yield TextPart(f"{board.current.policy.name} {board.text}\n", "muted")
+    yield TextPart("".join(text for text, _ in status(board, "", False, WIDE)).strip() + "\n")
+    yield TextPart(f"The setting under the cursor: {board.cursor}", "heading")
     told = ("".join(text for text, _ in line).strip() for line in words(board, WIDE))
-    yield Part("\n".join(told) + "\n")
-    yield Part(f"{plural(len(board.listed), 'setting')} (* nothing beats it, > the current one), in tokens", "heading")
+    yield TextPart("\n".join(told) + "\n")
+    yield TextPart(
+        f"{pluralize(len(board.listed), 'setting')} (* nothing beats it, > the current one), in tokens", "heading"
+    )
     for name in board.listed:
         yield from _setting(board, name)
-    yield Part("")
+    yield TextPart("")
     setting = board.named[board.cursor]
-    yield Part(f"As the agent's own configuration: {board.cursor}", "heading")
-    yield Part("\n".join(native_lines(board, setting)) + "\n")
+    yield TextPart(f"As the agent's own configuration: {board.cursor}", "heading")
+    yield TextPart("\n".join(native_lines(board, setting)) + "\n")
     if not board.is_live:
         yield from project_parts(board)
-    yield Part(" ".join(LIMITS), "muted")
+    yield TextPart(" ".join(REPLAY_LIMITS_TEXT), "muted")
 
 
-def _setting(board: Board, name: str) -> Iterator[Part]:
+def _setting(board: Board, name: str) -> Iterator[TextPart]:
     """A setting with its numbers below it."""
     whole, beaten = board.wholes[name], board.standing.dominated_by.get(name)
     mark = (CURRENT if name == board.made.current else "") + (BEST if name in board.of.best else "")
-    yield Part(f"{mark:2} {board.label(name)}")
+    yield TextPart(f"{mark:2} {board.label(name)}")
     numbers = [f"{each.head} {each.told(each.value(whole), True)}" for each in columns_of(board)]
     numbers += [f"beaten by {board.label(beaten)}"] if beaten else []
-    yield Part("   " + ", ".join(numbers), "muted")
+    yield TextPart("   " + ", ".join(numbers), "muted")
 
 
-def project_parts(board: Board) -> Iterator[Part]:
+def project_parts(board: Board) -> Iterator[TextPart]:
     """The best setting of each project."""
-    yield Part("Best in each project: what saves most at no more regret than the current one", "heading")
+    yield TextPart("Best in each project: what saves most at no more regret than the current one", "heading")
     found = best_in_projects(board)
     for project, setting, saved in found:
-        yield Part(project)
-        yield Part(f"   {setting}: saves {saved}", "muted")
-    yield Part("" if found else "no project\n")
+        yield TextPart(project)
+        yield TextPart(f"   {setting}: saves {saved}", "muted")
+    yield TextPart("" if found else "no project\n")
 
 
 class TextScreen(ModalScreen[None]):
@@ -71,7 +73,7 @@ class TextScreen(ModalScreen[None]):
         Binding("escape,q,t,p", "dismiss", "close", key_display="esc", id="sweep-text-close", tooltip="Back"),
     ]
 
-    def __init__(self, title: str, shown: Iterable[Part]) -> None:
+    def __init__(self, title: str, shown: Iterable[TextPart]) -> None:
         super().__init__()
         self._title, self._shown = title, shown
 

@@ -318,9 +318,9 @@ def along() -> list[Row]:
     from context_tui.session.facts import Usage
     from context_tui.session.values import Role
     from context_tui.tui.screens.replay import telling
-    from context_tui.tui.screens.replay.charts import charts_of
+    from context_tui.tui.screens.replay.charts import draw_charts
     from context_tui.tui.screens.replay.comparison import Comparison
-    from context_tui.tui.screens.replay.measured import measure
+    from context_tui.tui.screens.replay.measured import run_replay
     from context_tui.tui.view import View
 
     opened, size = ct.from_messages(messages(2_000)), 10_000
@@ -332,20 +332,20 @@ def along() -> list[Row]:
     found = Row("", 0, 0, "")
     for name, key in (("defect-microcompact", "microcompact_ratio"), ("defect-compact", "compact_ratio")):
         comparison = Comparison(View(opened, policy=name))
-        comparison.prepared(Recording(opened))
-        assert comparison.recording is not None and comparison.calls == 1_000
+        comparison.set_recording(Recording(opened))
+        assert comparison.recording is not None and comparison.call_count == 1_000
         times, fired = [], set()
         for value in range(95, 55, -1):
             begun = time.process_time()
-            comparison.set(name, key, value / 100)
-            wanted = comparison.wanted()
+            comparison.set_param(name, key, value / 100)
+            wanted = comparison.choose_replay_task()
             assert wanted is not None
             state = wanted.lane.view.runtime_state
-            made = measure(comparison.recording, POLICIES[name], wanted.params, StudySettings(), state)
-            comparison.take(wanted, made)
-            charts_of(comparison, 0, 158, 30)
-            telling.call_line(comparison, 158)
-            telling.table(comparison, 96, 6)
+            made = run_replay(comparison.recording, POLICIES[name], wanted.params, StudySettings(), state)
+            comparison.update(wanted, made)
+            draw_charts(comparison, 0, 158, 30)
+            telling.format_call_line(comparison, 158)
+            telling.format_policy_table(comparison, 96, 6)
             times.append(time.process_time() - begun)
             fired.add(len(made.replay.firings))
         detail = f"the slowest: {name}, {min(fired)} to {max(fired)} firings"

@@ -101,7 +101,7 @@ def formats() -> str:
 
 def keys() -> str:
     """The inspector's keys, from its bindings; a key that the session has is not told again for what is in it."""
-    from context_tui.tui.screens.inspector_keys import keys as inspector_keys
+    from context_tui.tui.screens.inspector_keys import build_bindings as inspector_keys
     from context_tui.tui.widgets.setting_rows import SettingRows
     from context_tui.tui.widgets.timeline import Timeline
 

@@ -306,7 +306,7 @@ async def test_what_comes_while_a_plan_is_applied_waits(recording: Path) -> None
         copy = screen.view.session.__class__(
             screen.view.session.facts, screen.view.session.content, screen.view.session.info, 3, origin="manual"
         )
-        screen.do(screen.controller.show_applied_copy, plan, copy)
+        screen.run_command(screen.controller.show_applied_copy, plan, copy)
         append(recording, b"".join(line + b"\n" for line in lines[3:5]))
         await until(pilot, lambda: screen.controller._pending_snapshot is not None)
         assert screen.view.session.origin

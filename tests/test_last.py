@@ -79,7 +79,7 @@ async def test_the_inspector_begins_as_it_was_left_and_says_so() -> None:
     async with running.run_test(size=(160, 50)) as pilot:
         await settled(pilot)
         screen = inspector(running)
-        assert screen.view.policy == "agent-sdk-prune" and screen.chosen == CHOSEN
+        assert screen.view.policy == "agent-sdk-prune" and screen.saved_state == CHOSEN
         assert "as you left them: defect-microcompact.keep_recent_turns=1" in str(
             screen.query_one("#status", Static).content
         )
@@ -121,12 +121,12 @@ async def test_another_session_is_opened_with_what_is_chosen_by_now(tmp_path: Pa
     async with running.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         await pilot.press("3", "right")
-        chosen = inspector(running).chosen
+        chosen = inspector(running).saved_state
         assert chosen.policy == "koda-microcompact" and chosen.settings
         running._replace_session(other)
         await until(pilot, lambda: len(inspector(running).view.session) == 24)
-        assert inspector(running).chosen == chosen
+        assert inspector(running).saved_state == chosen
 
 
 def test_a_screen_that_is_still_being_opened_tells_what_it_was_opened_with() -> None:
-    assert InspectorScreen(session(), InspectorOptions(last_state=CHOSEN)).chosen == CHOSEN
+    assert InspectorScreen(session(), InspectorOptions(last_state=CHOSEN)).saved_state == CHOSEN

@@ -13,7 +13,7 @@ from context_tui.app.config import read_config
 from context_tui.policies.parameters import build_params, parse_assignments
 from context_tui.policies.registry import POLICIES
 from context_tui.summarizer.settings import resolve_endpoint
-from context_tui.tui.screens.inspector_keys import unknown_keys
+from context_tui.tui.screens.inspector_keys import format_unknown_keys
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text("utf-8")
@@ -84,7 +84,7 @@ def test_the_configuration_is_understood(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text(kept)
     config = read_config(path)
-    assert config.theme in ("context-light", "context-dark") and not unknown_keys(config.keys)
+    assert config.theme in ("context-light", "context-dark") and not format_unknown_keys(config.keys)
     for saved in config.settings.values():
         build_params(POLICIES[saved.policy], parse_assignments(saved.params))
     path.write_text(written)

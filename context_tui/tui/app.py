@@ -253,7 +253,7 @@ class ContextTuiApp(App[None]):
             from context_tui.tui.screens.inspector import InspectorScreen
 
             opened = [screen for screen in self.screen_stack if isinstance(screen, InspectorScreen)]
-            self.last_state = opened[0].chosen if opened else self.last_state
+            self.last_state = opened[0].saved_state if opened else self.last_state
         super().exit(result, return_code, message)
 
     def action_help_quit(self) -> None:
@@ -278,9 +278,9 @@ class ContextTuiApp(App[None]):
             self.open_picker(self.target)
 
     def _open_sweep(self, sweep: SweepToOpen) -> None:
-        from context_tui.tui.screens.sweep import screen_over
+        from context_tui.tui.screens.sweep import build_sessions_screen
 
-        self.push_screen(screen_over(sweep.sweep, sweep.command, self.options), lambda _: self.exit())
+        self.push_screen(build_sessions_screen(sweep.sweep, sweep.command, self.options), lambda _: self.exit())
 
     def on_sessions_screen_opened(self, event: SessionsScreen.Opened) -> None:
         """Open a session of a sweep in the inspector, with the setting that was chosen."""
@@ -328,16 +328,16 @@ class ContextTuiApp(App[None]):
         given = [what.info] if isinstance(what, Session) else [what] if isinstance(what, SessionInfo) else what
         known = None if inspector.controller.is_reading else build_overview(session)
         found = find_choices(given, session.info)
-        picker = PickerScreen(next(found), find=found, current=session.info, known=known)
+        picker = PickerScreen(next(found), find=found, current=session.info, overview=known)
         self.push_screen(picker, self._handle_other_picked)
 
     def _handle_other_picked(self, answer: object) -> None:
         from context_tui.library.discover import build_session_key
         from context_tui.tui.screens.inspector import InspectorScreen
-        from context_tui.tui.screens.picker import Left
+        from context_tui.tui.screens.picker import PickerExit
 
         inspector = next(screen for screen in reversed(self.screen_stack) if isinstance(screen, InspectorScreen))
-        if answer is Left.QUIT:
+        if answer is PickerExit.QUIT:
             inspector.action_leave()
         elif isinstance(answer, SessionInfo) and build_session_key(answer) != build_session_key(
             inspector.controller.recorded_session.info
@@ -350,12 +350,12 @@ class ContextTuiApp(App[None]):
 
         A result that would be lost is asked about first.
         """
-        from context_tui.tui.screens.dialogs import other_prompt
+        from context_tui.tui.screens.dialogs import build_replace_prompt
         from context_tui.tui.screens.inspector import InspectorScreen
         from context_tui.tui.view import clear_plan_cache
 
         inspector = next(screen for screen in reversed(self.screen_stack) if isinstance(screen, InspectorScreen))
-        if inspector.view.is_unexported and not await inspector.may_close(other_prompt()):
+        if inspector.view.is_unexported and not await inspector.confirm_close(build_replace_prompt()):
             return
         if self.screen is not inspector:
             return
@@ -368,7 +368,7 @@ class ContextTuiApp(App[None]):
 
     def _derive_options(self, inspector: InspectorScreen) -> InspectorOptions:
         """What was asked for and is chosen by now, without what is about one session: the point."""
-        return replace(self.options, at=None, demo=False, policy=None, settings={}, last_state=inspector.chosen)
+        return replace(self.options, at=None, demo=False, policy=None, settings={}, last_state=inspector.saved_state)
 
     def _find_caller_screen(self) -> Screen[Any] | None:
         """The screen to go back to: of a sub-agent the session which called it, of a session of a sweep the list."""
@@ -377,7 +377,7 @@ class ContextTuiApp(App[None]):
         below = self.screen_stack[-2] if len(self.screen_stack) > 1 else None
         return below if isinstance(below, InspectorScreen) or (below and self.sweep) else None
 
-    def on_inspector_screen_called(self, event: InspectorScreen.Called) -> None:
+    def on_inspector_screen_subagents_requested(self, event: InspectorScreen.SubagentsRequested) -> None:
         """Open a sub-agent on top of the session that called it; of several the one that is chosen."""
         from context_tui.library.discover import IN_THIS_FILE, SessionEntry
         from context_tui.library.summary import SUB_AGENT
@@ -399,7 +399,7 @@ class ContextTuiApp(App[None]):
             self.push_screen(InspectorScreen(answer, self._derive_options(below), self.drafts))
             self.notify(f"Sub-agent {make_visible(answer.id)}; esc goes back to its call", markup=False, timeout=6)
 
-    def on_inspector_screen_done(self) -> None:
+    def on_inspector_screen_back_requested(self) -> None:
         """From a sub-agent back to the call."""
         if self._find_caller_screen() is not None:
             self._replace_session(None)

@@ -36,7 +36,7 @@ from context_tui.tui.view import Location, View
 
 if TYPE_CHECKING:
     from context_tui.tui.screens.replay.comparison import Comparison
-    from context_tui.tui.screens.sweep.board import Known
+    from context_tui.tui.screens.sweep.board import SweepRowCache
 
 
 class CommandRefused(Exception):
@@ -87,7 +87,7 @@ class Controller:
         self._end_cursor: Location | None = None  # where the cursor was, at the end, when what grew began to be read
         self._seen_state: SeenState | None = None
         self.comparison: Comparison | None = None  # what the replay screen showed last
-        self.sweep_results: Known | None = None  # what the sweep screen measured last
+        self.sweep_results: SweepRowCache | None = None  # what the sweep screen measured last
 
     @property
     def recorded_session(self) -> Session:

@@ -13,7 +13,7 @@ from context_tui.tui.marks import VERDICT_LABELS, VERDICT_PHRASES, RowMarker
 from context_tui.tui.rows import WHOLE_MESSAGE, TimelineRows
 from context_tui.tui.text import pluralize
 from context_tui.tui.turns import ACTION_VERBS, find_overlaps, subtract_ranges
-from context_tui.tui.widgets.outcome import outcome_of
+from context_tui.tui.widgets.outcome import compute_outcome
 
 MAX_MARKED_ROWS = 2_000
 """Rows up to which each is asked whether it is kept as recent: what policies keep, they have no sums of."""
@@ -108,11 +108,11 @@ def _group_changed_blocks(marker: RowMarker, plan: Plan) -> dict[str, list[int]]
     stay: Iterable[int] = changes
     if plan.dropped_ranges:
         stay = (row for row in changes if not plan.find_action(marker.find_position(message[row])))
-    outcome = outcome_of(plan)
+    outcome = compute_outcome(plan)
     # A change may be made when it is asked for: not to ask is fast.
-    if len(outcome.results) == 1 and not outcome.others:
+    if len(outcome.changed_results) == 1 and not outcome.other_blocks:
         rows = list(stay)
-        return {VERDICT_BY_VERB[verb]: rows for verb in outcome.results if rows}
+        return {VERDICT_BY_VERB[verb]: rows for verb in outcome.changed_results if rows}
     found: dict[str, list[int]] = {}
     for row in stay:
         found.setdefault(ACTION_PAST_TENSE[changes[row].action], []).append(row)

@@ -19,7 +19,7 @@ from context_tui.session.facts import Usage
 from context_tui.session.markers import CLAUDE_CODE_SUMMARY, SDK_SUMMARY, SDK_SUMMARY_END
 from context_tui.session.values import BlockFlag, MessageFlag, RecordKind
 from context_tui.tui.marks import RowMarker
-from context_tui.tui.screens.apply.texts import title
+from context_tui.tui.screens.apply.texts import format_title
 from context_tui.tui.tally import format_mark_totals
 from context_tui.tui.text import format_block
 from tests.formats.growth import check_growth
@@ -236,7 +236,7 @@ def test_what_is_kept_behind_a_summary_counts_to_the_range(tmp_path: Path) -> No
     made = ct.plan(session, "defect-compact")
     head = made.summarised_message_numbers
     assert head[0] > min(head)
-    assert f"messages {min(head)} to {max(head)}" in title(made)
+    assert f"messages {min(head)} to {max(head)}" in format_title(made)
     tally = format_mark_totals(rows_of(session), RowMarker(made.context, made))["summarised"][0]
     assert f"#{min(head)} to #{max(head)}" in tally and str(len(head)) in tally
     [[stands]] = [message["content"] for message in session.to_messages() if message["content"][0]["type"] == "summary"]

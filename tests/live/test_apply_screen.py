@@ -38,7 +38,7 @@ def status(app: Shell[ApplyScreen]) -> str:
 
 
 def summary(app: Shell[ApplyScreen]) -> str:
-    return app.screen.query_one("#apply-summary", ReadingPane).shown
+    return app.screen.query_one("#apply-summary", ReadingPane).wrapped_text
 
 
 @pytest.mark.parametrize("kind", ["anthropic", "openai"])
@@ -67,7 +67,7 @@ async def test_cancelling_is_at_once(endless: LiveServer) -> None:
         assert time.monotonic() - began < 0.1
         await until(pilot, lambda: not app.workers._workers)
         assert "Stopped" in status(app)
-        assert app.first.shown is not None and app.first.shown.ending is DraftEnding.STOPPED
+        assert app.first.shown_draft is not None and app.first.shown_draft.ending is DraftEnding.STOPPED
 
 
 async def test_a_server_that_is_killed_is_a_failure_that_can_be_looked_at(start: StartServer) -> None:
@@ -80,7 +80,7 @@ async def test_a_server_that_is_killed_is_a_failure_that_can_be_looked_at(start:
         server.send(signal.SIGKILL)
         await until(pilot, lambda: app.first.phase is Phase.FAILED)
         assert "broke before" in status(app)
-        assert app.first.shown is not None and app.first.shown.cause == "the server closed the connection"
+        assert app.first.shown_draft is not None and app.first.shown_draft.cause == "the server closed the connection"
         assert len(summary(app)) > 20
         await pilot.press("enter")
         await until(pilot, lambda: "refused the connection" in status(app))

@@ -24,7 +24,7 @@ from context_tui.tui.drafts import Drafts
 from context_tui.tui.screens.apply import ApplyScreen
 from context_tui.tui.screens.apply import screen as module
 from context_tui.tui.screens.apply.screen import Phase
-from context_tui.tui.screens.apply.texts import check_lines, ended, progress, where
+from context_tui.tui.screens.apply.texts import format_checks, format_destination, format_draft_ending, format_progress
 from context_tui.tui.widgets.reading_pane import ReadingPane
 from tests.tui.fakes import ENVIRONMENT, GOOD, SECRET, Server, Shell, drawn, footer_fits, planned, until
 
@@ -40,7 +40,7 @@ def status(app: Shell[ApplyScreen]) -> str:
 
 
 def summary(app: Shell[ApplyScreen]) -> str:
-    return app.screen.query_one("#apply-summary", ReadingPane).shown
+    return app.screen.query_one("#apply-summary", ReadingPane).wrapped_text
 
 
 async def test_an_extract_is_made_at_once_and_sends_nothing() -> None:
@@ -124,7 +124,7 @@ async def test_secrets_are_counted_and_masked_unless_told_otherwise(masked: bool
 def test_the_proxy_is_told_before_anything_is_sent() -> None:
     _, made = planned()
     environ = {"ANTHROPIC_BASE_URL": "http://far.test", "HTTP_PROXY": "proxy.test:3128"}
-    assert "at far.test through the proxy proxy.test:3128" in where(
+    assert "at far.test through the proxy proxy.test:3128" in format_destination(
         choose_summarizer(made, "anthropic", environ=environ), None
     )
 
@@ -170,7 +170,7 @@ async def test_a_slow_first_token_is_said() -> None:
         await pilot.press("enter")
         title = app.screen.query_one("#apply-summary")
         await until(pilot, lambda: "waiting for the first token" in str(title.border_title))
-    assert progress("", 120, 3) == "3 s · thinking, 120 characters"
+    assert format_progress("", 120, 3) == "3 s · thinking, 120 characters"
 
 
 async def test_a_failure_says_why_and_can_be_retried() -> None:
@@ -208,7 +208,7 @@ async def test_a_reply_that_is_no_summary_is_a_failure(text: str, stop: str, sai
         await pilot.press("enter")
         await until(pilot, lambda: app.first.phase is Phase.FAILED)
         assert status(app).startswith("✗ ")
-        assert [ended(draft) for draft in app.first.drafts] == ([said] if said else [])
+        assert [format_draft_ending(draft) for draft in app.first.drafts] == ([said] if said else [])
         assert summary(app) == text or not text
 
 
@@ -383,7 +383,7 @@ def test_failed_checks_come_first_and_errors_before_warnings() -> None:
         SummaryCheck("b", False, "warning", "w"),
         SummaryCheck("c", False, "error", "[/]"),
     ]
-    assert check_lines(checks).plain.splitlines() == ["✗ c: [/]", "! b: w", "✓ a"]
+    assert format_checks(checks).plain.splitlines() == ["✗ c: [/]", "! b: w", "✓ a"]
 
 
 def ready(pilot: Pilot[Any]) -> Any:

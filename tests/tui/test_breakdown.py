@@ -16,9 +16,9 @@ from context_tui.tokens.estimators import bytes4
 from context_tui.tui.context_sizes import ContextSizes, compute_context_sizes
 from context_tui.tui.filters import build_part_filter
 from context_tui.tui.view import View
-from context_tui.tui.widgets.breakdown import BreakdownView, row_line
-from context_tui.tui.widgets.breakdown_rows import Row, offenders, rows_of
-from context_tui.tui.widgets.draw import cells
+from context_tui.tui.widgets.breakdown import BreakdownView, format_row_line
+from context_tui.tui.widgets.breakdown_rows import BreakdownRow, build_breakdown_rows, build_largest_block_rows
+from context_tui.tui.widgets.draw import count_cells
 from tests.tui import inspecting
 from tests.tui.fakes import drawn
 from tests.tui.tuning import Alone, sample
@@ -43,18 +43,18 @@ class Parts(Alone):
         self.view.show(CONTEXT, SIZES)
         self.view.focus()
 
-    @on(BreakdownView.Filter)
-    def filtered(self, event: BreakdownView.Filter) -> None:
+    @on(BreakdownView.FilterRequested)
+    def filtered(self, event: BreakdownView.FilterRequested) -> None:
         """Keep the filter."""
         self.got.append((event.kind, event.value))
 
-    @on(BreakdownView.Goto)
-    def went(self, event: BreakdownView.Goto) -> None:
+    @on(BreakdownView.MessageRequested)
+    def went(self, event: BreakdownView.MessageRequested) -> None:
         """Keep the place."""
         self.got.append(("goto", (event.message, event.block)))
 
 
-def section(rows: list[Row], heading: str) -> list[Row]:
+def section(rows: list[BreakdownRow], heading: str) -> list[BreakdownRow]:
     """The rows below a heading."""
     start = next(n for n, row in enumerate(rows) if row.text == heading) + 1
     end = next((n for n in range(start, len(rows)) if rows[n].note), len(rows))
@@ -62,7 +62,7 @@ def section(rows: list[Row], heading: str) -> list[Row]:
 
 
 def test_sections_hold_what_the_breakdown_found() -> None:
-    rows = rows_of(CONTEXT, SIZES)
+    rows = build_breakdown_rows(CONTEXT, SIZES)
     assert sum(row.tokens or 0 for row in section(rows, "by category")) == sum(PARTS.by_category.values())
     tools = section(rows, "results by tool")
     assert [(row.value, row.tokens) for row in tools] == [(each.tool, each.result_tokens) for each in PARTS.by_tool]
@@ -83,7 +83,7 @@ def test_sections_hold_what_the_breakdown_found() -> None:
     "heading", ["by category", "results by tool", "results by file", "largest blocks", "lines read again"]
 )
 def test_both_orders_hold_the_same_rows(heading: str) -> None:
-    by_size, by_file = (section(rows_of(CONTEXT, SIZES, order), heading) for order in (True, False))
+    by_size, by_file = (section(build_breakdown_rows(CONTEXT, SIZES, order), heading) for order in (True, False))
     assert {row.text for row in by_size} == {row.text for row in by_file}
     sizes = [row.tokens or 0 for row in by_size]
     assert sizes == sorted(sizes, reverse=True)
@@ -97,14 +97,14 @@ def test_the_largest_blocks_are_the_largest(sizes: list[list[int]], count: int) 
         {"role": "user", "content": [{"type": "text", "text": "x" * size} for size in blocks]} for blocks in sizes
     ]
     context = from_messages(messages).context_at()
-    rows = [row.tokens for _, row in offenders(context, 1, count)]
+    rows = [row.tokens for _, row in build_largest_block_rows(context, 1, count)]
     everything = sorted((bytes4(context.facts, row) for row in range(len(context.facts.kind))), reverse=True)
     assert sorted(rows, key=lambda tokens: -(tokens or 0)) == [tokens for tokens in everything[:count] if tokens]
 
 
 def test_an_empty_context_has_words() -> None:
     context = from_messages([]).context_at()
-    rows = rows_of(context, ContextSizes(compute_breakdown(context)))
+    rows = build_breakdown_rows(context, ContextSizes(compute_breakdown(context)))
     assert all(row.tokens is None and not row.kind for row in rows)
     assert {
         "no messages in this context",
@@ -115,9 +115,9 @@ def test_an_empty_context_has_words() -> None:
     } <= {row.text for row in rows}
 
 
-@given(st.sampled_from(rows_of(CONTEXT, SIZES)), st.integers(24, 200), st.booleans())
-def test_rows_have_the_width(row: Row, width: int, here: bool) -> None:
-    assert cells(row_line(row, width, here)) == width
+@given(st.sampled_from(build_breakdown_rows(CONTEXT, SIZES)), st.integers(24, 200), st.booleans())
+def test_rows_have_the_width(row: BreakdownRow, width: int, here: bool) -> None:
+    assert count_cells(format_row_line(row, width, here)) == width
 
 
 async def test_rows_filter_and_go() -> None:
@@ -205,20 +205,20 @@ async def test_every_theme_can_draw_it(theme: str) -> None:
 
 
 def test_a_large_block_keeps_the_name_of_its_file_or_its_command() -> None:
-    read = Row("Read", "message", "/home/dev/context-tui/context_tui/cli/plan.py", "#7", 900, 0.1, 1.0)
+    read = BreakdownRow("Read", "message", "/home/dev/context-tui/context_tui/cli/plan.py", "#7", 900, 0.1, 1.0)
     assert "Read …/context_tui/cli/plan.py " in line_text(read, 77) and "Read …/cli/plan.py " in line_text(read, 60)
-    run = Row("Bash", "message", "", "#9", 800, 0.1, 1.0)
+    run = BreakdownRow("Bash", "message", "", "#9", 800, 0.1, 1.0)
     assert "Bash pytest -q " in line_text(run, 60, call="Bash pytest -q")
 
 
-def line_text(row: Row, width: int, **more: Any) -> str:
+def line_text(row: BreakdownRow, width: int, **more: Any) -> str:
     """A row as it is drawn."""
-    return "".join(text for text, _ in row_line(row, width, False, **more))
+    return "".join(text for text, _ in format_row_line(row, width, False, **more))
 
 
 @pytest.mark.parametrize("width", [46, 57, 60, 77, 100])
 def test_every_column_has_its_name_above_it(width: int) -> None:
-    rows = rows_of(CONTEXT, SIZES)
+    rows = build_breakdown_rows(CONTEXT, SIZES)
     for head, first in (
         (row, next(each for each in rows[n:] if each.tokens)) for n, row in enumerate(rows) if row.note
     ):
@@ -232,10 +232,10 @@ def test_every_column_has_its_name_above_it(width: int) -> None:
 
 
 def test_what_is_not_in_the_file_is_said_in_plain_words() -> None:
-    said = next(row.text for row in rows_of(CONTEXT, SIZES) if row.text.startswith("not in the file:"))
+    said = next(row.text for row in build_breakdown_rows(CONTEXT, SIZES) if row.text.startswith("not in the file:"))
     assert "system prompt and tool definitions" in said and "the session file does not hold them" in said
     bare = from_messages([{"role": "user", "content": "hello"}]).context_at()
-    assert not any("not in the file" in row.text for row in rows_of(bare, ContextSizes(compute_breakdown(bare))))
+    assert not any("not in the file" in row.text for row in build_breakdown_rows(bare, ContextSizes(compute_breakdown(bare))))
 
 
 @pytest.mark.parametrize("width", [60, 80])

@@ -19,9 +19,15 @@ from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
 from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.screens.compactions.screen import CompactionsScreen
-from context_tui.tui.screens.compactions.sides import Sides, categories, header, rows, words
+from context_tui.tui.screens.compactions.sides import (
+    CompactionComparison,
+    format_categories,
+    format_header,
+    format_rows,
+    format_summary,
+)
 from context_tui.tui.text import MessageReader
-from context_tui.tui.widgets.draw import cells
+from context_tui.tui.widgets.draw import count_cells
 from tests.formats.recordings import Recording, call, result, text, usage
 from tests.test_recorded_compactions import RARE, compacted
 from tests.tui.fakes import drawn
@@ -29,10 +35,10 @@ from tests.tui.inspecting import inspector, settled
 from tests.tui.inspecting import session as conversation
 
 
-def sides(session: Session, number: int) -> Sides:
+def sides(session: Session, number: int) -> CompactionComparison:
     found = find_recorded_compactions(session)
-    made = Sides(found[number], number, len(found))
-    made.tell(find_reused_blocks(found[number], build_use_index(session)))
+    made = CompactionComparison(found[number], number, len(found))
+    made.set_reused_blocks(find_reused_blocks(found[number], build_use_index(session)))
     return made
 
 
@@ -47,11 +53,11 @@ def test_both_sides_are_one_list(tmp_path: Path) -> None:
     assert "".join(row.sign for row in full.rows) == "SSSSS==▸"
     assert [(row.before, row.after) for row in micro.rows][2] == (410, 8)
     assert full.message == 7 and micro.message == 2  # the summary; the first message with cleared content
-    assert told(rows(full, MessageReader(session).format_preview, 90, 40))[4].startswith("S      4 result  Bash make")
-    assert "reference #8" in told(rows(full, MessageReader(session).format_preview, 90, 40))[4]
-    assert told([header(full, 90)])[0].endswith("2 of 2") and "full compaction (auto)" in told([header(full, 90)])[0]
-    assert "2 blocks of that used later" in " ".join(told(words(full, 60)))
-    assert any(line.startswith("tool result") for line in told(categories(full, 56)))
+    assert told(format_rows(full, MessageReader(session).format_preview, 90, 40))[4].startswith("S      4 result  Bash make")
+    assert "reference #8" in told(format_rows(full, MessageReader(session).format_preview, 90, 40))[4]
+    assert told([format_header(full, 90)])[0].endswith("2 of 2") and "full compaction (auto)" in told([format_header(full, 90)])[0]
+    assert "2 blocks of that used later" in " ".join(told(format_summary(full, 60)))
+    assert any(line.startswith("tool result") for line in told(format_categories(full, 56)))
 
 
 def test_where_no_size_is_recorded_both_are_estimated(tmp_path: Path) -> None:
@@ -63,13 +69,13 @@ def test_where_no_size_is_recorded_both_are_estimated(tmp_path: Path) -> None:
     made.microcompact("t1")
     made.user("And now?")
     found = sides(made.open(tmp_path), 0)
-    assert found.found.believed_tokens_before == sum(count_tokens_by_category(found.found.context_before).values())
+    assert found.compaction.believed_tokens_before == sum(count_tokens_by_category(found.compaction.context_before).values())
     before, after = (
-        found.found.believed_tokens_before,
-        sum(count_tokens_by_category(found.found.context_after).values()),
+        found.compaction.believed_tokens_before,
+        sum(count_tokens_by_category(found.compaction.context_after).values()),
     )
     says = f"context {before:,} → {after:,} (estimated, as nothing is recorded here)"
-    assert 0 < after < before and told(words(found, 90))[0].startswith(says)
+    assert 0 < after < before and told(format_summary(found, 90))[0].startswith(says)
 
 
 def test_what_was_before_the_file_is_said_to_be_missing(tmp_path: Path) -> None:
@@ -77,7 +83,7 @@ def test_what_was_before_the_file_is_said_to_be_missing(tmp_path: Path) -> None:
     made.boundary(6_100)
     made.summary()
     made.assistant(text("I go on."), use=usage(3_000))
-    lines = told(words(sides(made.open(tmp_path), 0), 120))
+    lines = told(format_summary(sides(made.open(tmp_path), 0), 120))
     assert lines[0].startswith("context 6,100 by the file → 3,000 recorded")
     assert "not in the file" in " ".join(lines)
 
@@ -86,13 +92,13 @@ def test_what_was_before_the_file_is_said_to_be_missing(tmp_path: Path) -> None:
 def test_lines_fit(width: int, height: int, at: int) -> None:
     session = conversation(compacted=True)
     [found] = find_recorded_compactions(session)
-    made = Sides(found, 0, 1)
-    made.move(at)
-    lines = rows(made, MessageReader(session).format_preview, width, height)
+    made = CompactionComparison(found, 0, 1)
+    made.move_cursor(at)
+    lines = format_rows(made, MessageReader(session).format_preview, width, height)
     assert len(lines) == min(height, len(made.rows))
     fits = max(width, 60)
     assert all(
-        cells(line) <= fits for line in [*lines, *words(made, fits), *categories(made, fits), header(made, fits)]
+        count_cells(line) <= fits for line in [*lines, *format_summary(made, fits), *format_categories(made, fits), format_header(made, fits)]
     )
 
 
@@ -103,16 +109,16 @@ async def test_keys_go_from_one_to_the_next_and_to_the_inspector(tmp_path: Path)
         await pilot.press(*"Bpu")  # in one burst: keys wait for what they are about
         await settled(pilot)
         screen = running.screen
-        assert isinstance(screen, CompactionsScreen) and len(screen.all) == 2
+        assert isinstance(screen, CompactionsScreen) and len(screen.comparisons) == 2
         await pilot.press("n")
         await settled(pilot)
-        assert screen.shown == 1 and screen.sides.known
+        assert screen.current_number == 1 and screen.comparison.is_reuse_known
         for key, shown in (("left_parenthesis", 0), ("right_parenthesis", 1)):  # as in the inspector
             await pilot.press(key)
             await settled(pilot)
-            assert screen.shown == shown
+            assert screen.current_number == shown
         await pilot.press("u", "u")
-        assert screen.sides.message == 4
+        assert screen.comparison.message == 4
         text = drawn(running)
         assert RARE in text and "This session is being continued" in text and "used at #8" in text
         await pilot.press("enter")
@@ -163,6 +169,6 @@ def test_picture(snap_compare: Callable[..., bool], tmp_path: Path, size: tuple[
 def test_a_file_that_begins_compacted_says_that_what_went_is_not_in_it() -> None:
     session = from_messages([{"role": "user", "content": "a summary"}, {"role": "assistant", "content": "on"}])
     session.facts.add_compaction(Compaction(0, "full", pre_tokens=21_919))
-    text = " ".join(told(words(sides(session, 0), 90)))
+    text = " ".join(told(format_summary(sides(session, 0), 90)))
     assert "21,919 by the file" in text and "what was lost is unknown" in text
     assert "used later" not in text and "lost 0" not in text

@@ -10,7 +10,7 @@ import pytest
 import context_tui as ct
 from context_tui.tui.saving import save_new_file
 from context_tui.tui.screens.replay.comparison import Lane
-from context_tui.tui.screens.replay.configuration import ConfigurationScreen, text
+from context_tui.tui.screens.replay.configuration import ConfigurationScreen, format_configuration
 from context_tui.tui.screens.replay.screen import ReplayScreen
 from context_tui.tui.view import View
 from tests.tui.fakes import drawn
@@ -35,7 +35,7 @@ def lane(policy: str, **params: Any) -> Lane:
     ],
 )
 def test_what_is_told(policy: str, params: dict[str, Any], told: str) -> None:
-    found = text(lane(policy, **params))
+    found = format_configuration(lane(policy, **params))
     assert told in found
     settings = [line for line in found.splitlines() if line and not line.startswith("#")]
     assert all(" = " in line for line in settings), "everything else is a comment"
@@ -48,8 +48,8 @@ async def test_it_is_shown_copied_and_saved(tmp_path: Path, monkeypatch: pytest.
         screen = await along(pilot, "minus", "c", "s", "s", "y")
         await pilot.pause()
         assert isinstance(running.screen, ConfigurationScreen)
-        whole = text(screen.comparison.lane)
-        share = screen.comparison.lane.values["trigger_share"]
+        whole = format_configuration(screen.comparison.selected_lane)
+        share = screen.comparison.selected_lane.values["trigger_share"]
         assert share < 0.8 and f"GOOSE_AUTO_COMPACT_THRESHOLD = {share:g}" in drawn(running)
         assert running.clipboard == whole
         names = sorted(path.name for path in tmp_path.iterdir())

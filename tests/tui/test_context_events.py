@@ -16,7 +16,13 @@ from context_tui.tui.marks import RowMarker
 from context_tui.tui.rows import TimelineRows
 from context_tui.tui.view import Location, View
 from context_tui.tui.widgets.detail import Detail
-from context_tui.tui.widgets.recorded_line import EPOCH, FALL, line, recorded_of, request_at
+from context_tui.tui.widgets.recorded_line import (
+    DROP_GLYPH,
+    NEW_CONTEXT_GLYPH,
+    build_request_history,
+    draw_history,
+    find_message_at_cell,
+)
 from context_tui.tui.widgets.row_paint import paint_rule
 from context_tui.tui.widgets.timeline import Timeline
 from tests.tui.inspecting import CLEAR, DROP, app, eventful, opened, session, settled
@@ -112,15 +118,15 @@ def test_jumps_stop_at_clears_and_drops() -> None:
 
 
 def test_the_recorded_line_begins_anew_at_a_clear_and_marks_a_drop() -> None:
-    recorded = recorded_of(eventful())
-    assert [(gap.message, gap.glyph) for gap in recorded.gaps] == [(DROP, FALL), (CLEAR, EPOCH)]
-    drawn = "".join(text for text, _ in line(recorded, 60, 200_000, 80))
-    assert drawn.count(FALL) == drawn.count(EPOCH) == 1
-    assert request_at(recorded, 60, 80, drawn.index(FALL)) == DROP
-    assert request_at(recorded, 60, 80, drawn.index(EPOCH)) == CLEAR
+    recorded = build_request_history(eventful())
+    assert [(gap.message, gap.glyph) for gap in recorded.events] == [(DROP, DROP_GLYPH), (CLEAR, NEW_CONTEXT_GLYPH)]
+    drawn = "".join(text for text, _ in draw_history(recorded, 60, 200_000, 80))
+    assert drawn.count(DROP_GLYPH) == drawn.count(NEW_CONTEXT_GLYPH) == 1
+    assert find_message_at_cell(recorded, 60, 80, drawn.index(DROP_GLYPH)) == DROP
+    assert find_message_at_cell(recorded, 60, 80, drawn.index(NEW_CONTEXT_GLYPH)) == CLEAR
     for at in (DROP, CLEAR):  # the point is just before either
-        drawn = "".join(text for text, _ in line(recorded, 60, 200_000, at))
-        assert drawn[drawn.index("◆") + 1] in (FALL, EPOCH)
+        drawn = "".join(text for text, _ in draw_history(recorded, 60, 200_000, at))
+        assert drawn[drawn.index("◆") + 1] in (DROP_GLYPH, NEW_CONTEXT_GLYPH)
 
 
 def test_results_that_are_gone_say_how_that_is_known() -> None:
@@ -155,19 +161,19 @@ async def test_the_detail_says_what_happened_there_and_to_a_result() -> None:
         await opened(pilot)
         await settled(pilot)
         detail, timeline = running.screen.query_one(Detail), running.screen.query_one(Timeline)
-        timeline.select(Location(DROP))
+        timeline.select_location(Location(DROP))
         await settled(pilot)
-        said = " ".join(detail.shown.split())
+        said = " ".join(detail.wrapped_text.split())
         assert FALLS in said and "the results that went (inferred): in messages 2 to 14" in said
-        timeline.select(Location(made.facts.block_message[row], row))
+        timeline.select_location(Location(made.facts.block_message[row], row))
         await settled(pilot)
-        said = " ".join(detail.shown.split())
+        said = " ".join(detail.wrapped_text.split())
         assert said.startswith(
             ". replaced by a placeholder: already cleared, inferred from a drop of the recorded size"
         )
-        timeline.select(Location(CLEAR))
+        timeline.select_location(Location(CLEAR))
         await settled(pilot)
-        assert detail.shown.startswith("context cleared (/clear)")
+        assert detail.wrapped_text.startswith("context cleared (/clear)")
 
 
 def test_where_the_results_are_is_told_for_one_message_and_for_several() -> None:

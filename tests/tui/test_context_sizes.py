@@ -30,9 +30,9 @@ from context_tui.tui.context_sizes import (
 from context_tui.tui.screens.dialogs import InputPrompt
 from context_tui.tui.status import format_branches, format_notice
 from context_tui.tui.view import View
-from context_tui.tui.widgets.breakdown import BreakdownView, row_line
-from context_tui.tui.widgets.breakdown_rows import Row, rows_of
-from context_tui.tui.widgets.draw import cells
+from context_tui.tui.widgets.breakdown import BreakdownView, format_row_line
+from context_tui.tui.widgets.breakdown_rows import BreakdownRow, build_breakdown_rows
+from context_tui.tui.widgets.draw import count_cells
 from context_tui.tui.widgets.header import HeaderBar
 from tests.formats.recordings import Recording, text, usage
 from tests.tui.fakes import until
@@ -151,17 +151,17 @@ async def test_the_header_counts_left_branches() -> None:
         assert "1 rewound branch" in running.screen.query_one(HeaderBar).render().plain
 
 
-def text_of(row: Row, width: int) -> str:
+def text_of(row: BreakdownRow, width: int) -> str:
     """A row as it is drawn."""
-    runs = row_line(row, width, False)
-    assert cells(runs) == width
+    runs = format_row_line(row, width, False)
+    assert count_cells(runs) == width
     return "".join(text for text, _ in runs)
 
 
-def shown(**sizes: object) -> list[Row]:
+def shown(**sizes: object) -> list[BreakdownRow]:
     """The rows of the breakdown of the usual session, with other sizes."""
     view = View(session())
-    return rows_of(view.context, replace(compute_context_sizes(view), **sizes))  # type: ignore[arg-type]
+    return build_breakdown_rows(view.context, replace(compute_context_sizes(view), **sizes))  # type: ignore[arg-type]
 
 
 def test_what_recorded_sizes_suggest_stands_beside_the_estimate() -> None:
@@ -202,7 +202,7 @@ def test_only_paths_of_which_lines_were_read_again_are_listed() -> None:
     view = View(session())
     parts = compute_context_sizes(view).breakdown
     reads = [DuplicateRead("src/auth0.py", 6, 900, 700), DuplicateRead("src/auth1.py", 4, 800, 0)]
-    rows = rows_of(view.context, ContextSizes(replace(parts, duplicate_reads=reads, by_file=[])))
+    rows = build_breakdown_rows(view.context, ContextSizes(replace(parts, duplicate_reads=reads, by_file=[])))
     assert [(row.value, row.tokens) for row in rows if row.kind == "path"] == [("src/auth0.py", 700)]
 
 

@@ -65,7 +65,7 @@ async def test_finding_that_fails_ends_and_what_was_found_can_be_opened(tmp_path
 
 
 async def test_titles_that_cannot_be_read_are_told(tmp_path: Path) -> None:
-    app = Shell(PickerScreen([found(tmp_path, "one")], titles=fail, now=100.0))
+    app = Shell(PickerScreen([found(tmp_path, "one")], read_title=fail, now=100.0))
     async with app.run_test(size=(100, 24)) as pilot:
         await is_told(app, pilot, "Could not read the")
         await pilot.press("q")
@@ -87,7 +87,7 @@ async def test_a_defect_in_writing_a_summary_leaves_the_session_and_can_be_tried
 
 
 async def test_a_defect_in_reading_what_is_summarised_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(applying, "_prepared", fail)
+    monkeypatch.setattr(applying, "_prepare_plan_summary", fail)
     app = Shell(ApplyScreen(*planned(), kind="extract"))
     async with app.run_test(size=(100, 30)) as pilot:
         await is_told(app, pilot, "Could not read the messages")

@@ -148,7 +148,7 @@ class Shows(App[None]):
 
     def on_mount(self) -> None:
         self.detail = self.query_one(Detail)
-        self.detail.read(self.subject, Content("0  [/]title"), Content("est. 5"))
+        self.detail.show_document(self.subject, Content("0  [/]title"), Content("est. 5"))
         self.detail.focus()
 
 
@@ -171,7 +171,7 @@ async def test_the_place_stays_when_only_the_fate_changes() -> None:
         await pilot.pause()
         app.detail.scroll_to(y=100, animate=False)
         await pilot.pause()
-        app.detail.read(replace(subject, mark=RowMark("=", "protected", "kept: recent")), Content("0"), Content(""))
+        app.detail.show_document(replace(subject, mark=RowMark("=", "protected", "kept: recent")), Content("0"), Content(""))
         await pilot.pause()
         assert app.detail.scroll_offset.y == 100
 
@@ -181,7 +181,7 @@ async def test_what_was_found_is_shown(needle: str, shown: str) -> None:
     app = Shows(of({"type": "text", "text": "\n".join(f"line {n}" for n in range(300))}))
     async with app.run_test(size=(80, 20)) as pilot:
         await pilot.pause()
-        app.detail.seek(needle)
+        app.detail.set_search_text(needle)
         await pilot.pause()
         assert shown in drawn(app)
 
@@ -237,7 +237,7 @@ async def test_a_match_beyond_what_is_shown_is_opened_there(before: str, ends: s
     async with app.run_test(size=(80, 20)) as pilot:
         await pilot.pause()
         for needle in ("needle", "Needle"):
-            app.detail.seek(needle)
+            app.detail.set_search_text(needle)
             await pilot.pause()
             assert "TheNeedle" in seen(app.detail)
             assert sum(len(line.text) for line in app.detail._lines) < 60_000 or before == "edge", "not megabytes"
@@ -252,10 +252,10 @@ async def test_a_match_that_is_wrapped_is_marked_on_both_lines() -> None:
     async with app.run_test(size=(80, 20)) as pilot:
         await pilot.pause()
         for needle in ("needle", "y a longer text to"):
-            app.detail.seek(needle)
+            app.detail.set_search_text(needle)
             await pilot.pause()
-            lines = [number for number in range(len(app.detail._lines)) if app.detail._found_in(number)]
-            first, second = (app.detail._found_in(number) for number in lines)
+            lines = [number for number in range(len(app.detail._lines)) if app.detail._find_needle_spans(number)]
+            first, second = (app.detail._find_needle_spans(number) for number in lines)
             assert first[-1][1] == len(app.detail._lines[lines[0]].text) and min(second)[0] == 0
 
 
@@ -263,11 +263,11 @@ async def test_a_match_in_a_message_that_is_opened_later_is_shown() -> None:
     app = Shows(of({"type": "text", "text": "something else"}))
     async with app.run_test(size=(80, 20)) as pilot:
         await pilot.pause()
-        app.detail.seek("line 523456")
+        app.detail.set_search_text("line 523456")
         other = of({"type": "text", "text": "short"}, {"type": "text", "text": LONG})
-        app.detail.read(other, Content("1"), Content(""))
+        app.detail.show_document(other, Content("1"), Content(""))
         await pilot.pause()
-        assert "line 523456" in drawn(app) and "characters before this" in app.detail.shown
+        assert "line 523456" in drawn(app) and "characters before this" in app.detail.wrapped_text
         await pilot.press("x")
         await pilot.pause()
         assert "line 523456" in drawn(app), "more of it is shown, at the same place"
@@ -280,7 +280,7 @@ async def test_what_is_said_about_a_message_is_no_match() -> None:
     app = Shows(subject)
     async with app.run_test(size=(80, 20)) as pilot:
         await pilot.pause()
-        app.detail.seek("recorded")
+        app.detail.set_search_text("recorded")
         await pilot.pause()
         assert "recorded at last" in drawn(app)
 

@@ -14,9 +14,9 @@ from textual.widgets import Static, TextArea
 from context_tui.summarizer.reply import Summary, Usage
 from context_tui.tui.drafts import Draft, DraftEnding, Drafts, compute_plan_key, find_initial_draft
 from context_tui.tui.screens.apply import ApplyScreen
-from context_tui.tui.screens.apply.keys import KEYS
+from context_tui.tui.screens.apply.keys import APPLY_BINDINGS
 from context_tui.tui.screens.apply.screen import Phase
-from context_tui.tui.screens.apply.texts import draft_lines, ended
+from context_tui.tui.screens.apply.texts import format_draft_ending, format_drafts
 from context_tui.tui.screens.dialogs import ChoicePrompt
 from context_tui.tui.widgets.reading_pane import ReadingPane
 from tests.tui.fakes import ENVIRONMENT, GOOD, Server, Shell, drawn, footer_fits, planned, until
@@ -65,7 +65,7 @@ def status(app: Shell[ApplyScreen]) -> str:
 
 
 def summary(app: Shell[ApplyScreen]) -> str:
-    return app.first.query_one("#apply-summary", ReadingPane).given
+    return app.first.query_one("#apply-summary", ReadingPane).source_text
 
 
 def listed(app: Shell[ApplyScreen]) -> str:
@@ -129,7 +129,7 @@ async def test_stopping_before_anything_came_leaves_no_draft() -> None:
         await pilot.press("escape")
         assert not app.first.drafts
         assert app.first.phase is Phase.READY
-        said = app.first.query_one("#apply-summary", ReadingPane).shown.replace("\n", " ")
+        said = app.first.query_one("#apply-summary", ReadingPane).wrapped_text.replace("\n", " ")
         assert "the messages were sent to localhost:9. Press enter to send them again." in said
 
 
@@ -165,7 +165,7 @@ async def test_failing_again_in_one_burst_of_keys() -> None:
         assert len(server.bodies) == 2
         assert not app.first.drafts
         assert not app.answers
-        said = app.first.query_one("#apply-summary", ReadingPane).shown.replace("\n", " ")
+        said = app.first.query_one("#apply-summary", ReadingPane).wrapped_text.replace("\n", " ")
         assert "Press enter to send the messages to localhost:9 again." in said
 
 
@@ -275,12 +275,12 @@ async def test_keys_and_clicks_go_between_drafts() -> None:
         seen = []
         for key in ("d", "d", "d", "D"):
             await pilot.press(key)
-            assert app.first.shown is not None
-            seen.append((app.first.shown.number, app.first.kind))
-            assert summary(app) == app.first.shown.text
+            assert app.first.shown_draft is not None
+            seen.append((app.first.shown_draft.number, app.first.kind))
+            assert summary(app) == app.first.shown_draft.text
         assert seen == [(2, "anthropic"), (1, "extract"), (3, "anthropic"), (1, "extract")]
         await pilot.click("#apply-drafts", offset=(16, 1))
-        await until(pilot, lambda: app.first.shown and app.first.shown.number == 2)
+        await until(pilot, lambda: app.first.shown_draft and app.first.shown_draft.number == 2)
         for key in ("D", "a"):  # what is accepted is what the key before went to
             app.simulate_key(key)
         await until(pilot, lambda: app.answers)
@@ -309,7 +309,7 @@ async def test_a_draft_is_not_written_again_by_another_server_than_before() -> N
     again = Shell(screen(Server(), drafts, kind="extract", environ=environ))
     async with again.run_test() as pilot:
         await until(pilot, lambda: again.first.prepared)
-        assert again.first.shown is not None and again.first.shown.ending is DraftEnding.STOPPED
+        assert again.first.shown_draft is not None and again.first.shown_draft.ending is DraftEnding.STOPPED
         assert "asked at localhost:7" in drawn(again)
 
 
@@ -328,7 +328,7 @@ async def test_the_inspector_finds_the_drafts_of_a_plan_again() -> None:
             assert isinstance(opened, ApplyScreen)
             await until(pilot, partial(is_ready, opened))
             await pilot.press(*keys)
-            assert opened.shown is not None and opened.shown.text.startswith("WX")
+            assert opened.shown_draft is not None and opened.shown_draft.text.startswith("WX")
             assert "2 drafts  ● 2 finished" in drawn(running)
             assert running.drafts.list_drafts(compute_plan_key(opened.session, opened.plan)) == opened.drafts
             await pilot.press("escape")
@@ -342,13 +342,13 @@ async def test_what_is_edited_while_the_messages_are_read_is_not_lost() -> None:
     async with app.run_test() as pilot:
         app.first.prepared, app.first.phase = None, Phase.DONE
         await pilot.press("e", "X")
-        await app.first._read()
+        await app.first._prepare_summary()
         await pilot.press("Y", "escape")
-        assert app.first.shown is not None and app.first.shown.text == "XYwhole"
+        assert app.first.shown_draft is not None and app.first.shown_draft.text == "XYwhole"
 
 
 def test_each_key_has_words_for_the_palette() -> None:
-    assert all(key.description and key.tooltip for key in KEYS if key.id)
+    assert all(key.description and key.tooltip for key in APPLY_BINDINGS if key.id)
 
 
 @pytest.mark.parametrize("size", [(60, 20), (80, 24), (160, 50)])
@@ -418,7 +418,7 @@ def test_drafts_are_numbered_newest_first_and_each_once() -> None:
     edited = drafts.edit("p", second, "by hand")
     assert drafts.edit("p", edited, "by hand, twice").number == edited.number == 3
     assert [each.text for each in drafts.list_drafts("p")] == ["by hand, twice", "whole", "half"]
-    assert ended(first) == "cut off after est. 1 token: the server closed the connection"
+    assert format_draft_ending(first) == "cut off after est. 1 token: the server closed the connection"
 
 
 def test_a_models_draft_is_shown_first_and_an_extract_only_when_edited() -> None:
@@ -431,14 +431,14 @@ def test_a_models_draft_is_shown_first_and_an_extract_only_when_edited() -> None
 
 def test_the_list_shows_the_drafts_around_the_shown_one() -> None:
     all_of_them = [Draft(number, "anthropic", "m[/]\x1b", written("text"), "text") for number in range(9, 0, -1)]
-    lines = draft_lines(all_of_them, all_of_them[5], 3).plain.splitlines()
+    lines = format_drafts(all_of_them, all_of_them[5], 3).plain.splitlines()
     assert [line.strip() for line in lines] == [
         "9 drafts  ○ 5 finished, est. 1 token · m[/]␛",
         "● 4 finished, est. 1 token · m[/]␛",
         "○ 3 finished, est. 1 token · m[/]␛",
     ]
-    assert "●" not in draft_lines(all_of_them, None, 3).plain
-    assert not draft_lines([], None, 3).plain
+    assert "●" not in format_drafts(all_of_them, None, 3).plain
+    assert not format_drafts([], None, 3).plain
 
 
 async def test_quitting_asks_where_a_draft_would_be_lost() -> None:

@@ -19,15 +19,15 @@ from context_tui.tui.jumps import find_next_changed
 from context_tui.tui.listing import count_shown_tokens, list_rows
 from context_tui.tui.marks import CHANGED_VERDICTS, VERDICT_GLYPHS, RowMarker
 from context_tui.tui.rows import WHOLE_MESSAGE, TimelineRows
-from context_tui.tui.screens.filters import WIDTH, Choice, FilterScreen, draw_line, lines_of
+from context_tui.tui.screens.filters import LINE_WIDTH, FilterChoice, FilterScreen, build_filter_lines, draw_filter_line
 from context_tui.tui.screens.inspector import InspectorScreen
 from context_tui.tui.search import Search, SearchReport
 from context_tui.tui.view import AppliedPlan, Location, View
 from context_tui.tui.widgets.breakdown import BreakdownView
-from context_tui.tui.widgets.draw import cells
-from context_tui.tui.widgets.row_paint import Columns
+from context_tui.tui.widgets.draw import count_cells
+from context_tui.tui.widgets.row_paint import TimelineColumns
 from context_tui.tui.widgets.timeline import Timeline
-from context_tui.tui.widgets.timeline_frame import ColumnHeads, shown_text
+from context_tui.tui.widgets.timeline_frame import ColumnHeads, format_listed_variants
 from tests.tui.fakes import drawn, footer_fits, until
 from tests.tui.inspecting import app, conversation, inspector, session, settled
 from tests.tui.tuning import sample
@@ -65,7 +65,7 @@ VIEWS = [
     cleared_before(),
     View(session(), applied=AppliedPlan("manual", "done", {5: "cleared", 7: "truncated"})),
 ]
-CHOICES: list[Choice] = [
+CHOICES: list[FilterChoice] = [
     *(("category", kind) for kind in ROW_KINDS),
     *(("verdict", word) for word in (*VERDICT_GLYPHS, "kept")),
     *(("min_tokens", size) for size in SIZE_STEPS),
@@ -147,10 +147,10 @@ def test_a_part_of_the_context_is_listed_and_nothing_else() -> None:
 def test_choices_fit_their_lines_and_say_what_they_list() -> None:
     facts = sample(3, 3).facts
     now = RowFilter(path="/a/very/long/path" * 5 + "/end.py")
-    lines = list(lines_of(facts, now, ["cleared", "protected"], "defect-microcompact"))
+    lines = list(build_filter_lines(facts, now, ["cleared", "protected"], "defect-microcompact"))
     for each, chosen, count in product(lines, (True, False), (None, 0, 36_123)):
-        assert cells(draw_line(each, chosen, count)) == WIDTH
-    texts = ["".join(text for text, _ in draw_line(each, False, 7)) for each in lines]
+        assert count_cells(draw_filter_line(each, chosen, count)) == LINE_WIDTH
+    texts = ["".join(text for text, _ in draw_filter_line(each, False, 7)) for each in lines]
     assert any("- cleared" in text for text in texts) and any("= kept as recent" in text for text in texts)
     assert any("…" in text and "/end.py" in text for text in texts)
     assert "errors" in {each.text for each in lines} and "truncated" not in {each.text for each in lines}
@@ -162,11 +162,11 @@ def test_the_frame_says_how_many_of_how_many_at_any_width() -> None:
     from tests.tui.test_timeline import FRAME
 
     for width, focused in product((57, 74, 78, 90, 120), (True, False)):
-        told = shown_text(23, 1_337, focused)
-        strip = paint_column_heads(Columns.of(width, 99), get_kind_label("cleared"), FRAME, told=told)
+        told = format_listed_variants(23, 1_337, focused)
+        strip = paint_column_heads(TimelineColumns.fit(width, 99), get_kind_label("cleared"), FRAME, listed_variants=told)
         assert strip.cell_length == width and "cleared: 23 of 1,337" in strip.text and "#" in strip.text
         assert ("esc" in strip.text) == focused
-        long = paint_column_heads(Columns.of(width, 99), "x" * 200, FRAME, told=told)
+        long = paint_column_heads(TimelineColumns.fit(width, 99), "x" * 200, FRAME, listed_variants=told)
         assert "xx…: 23 of 1,337" in long.text and ("esc" in long.text) == focused
 
 
@@ -216,7 +216,7 @@ async def test_nothing_of_the_dialog_is_cut_off(size: tuple[int, int]) -> None:
 
 
 async def test_counts_of_a_long_session_come_after_the_dialog(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("context_tui.tui.screens.filters.AT_ONCE", 0.0)
+    monkeypatch.setattr("context_tui.tui.screens.filters.INITIAL_COUNT_S", 0.0)
     running = app(sample(300, 4))
     async with running.run_test(size=WIDE) as pilot:
         await settled(pilot)
@@ -248,7 +248,7 @@ async def test_a_choice_of_no_row_is_told_of_and_not_taken() -> None:
 def shown(screen: InspectorScreen) -> tuple[str, tuple[int, int] | None]:
     """What the frame says."""
     heads = screen.query_one(ColumnHeads)
-    return heads.title, heads.shown
+    return heads.title, heads.listed_counts
 
 
 def told(running: App[Any]) -> str:
@@ -259,7 +259,7 @@ def told(running: App[Any]) -> str:
 async def filtered(pilot: Any, screen: InspectorScreen, **conditions: Any) -> None:
     """Set conditions, and wait."""
     for kind, value in conditions.items():
-        screen.do(screen.controller.toggle_filter, kind, value)
+        screen.run_command(screen.controller.toggle_filter, kind, value)
     await settled(pilot)
 
 
@@ -283,7 +283,7 @@ async def test_rows_do_not_vanish_in_silence_with_another_policy() -> None:
         await settled(pilot)
         assert shown(screen) == ("cleared", (6, 66)) and screen.location == place
         await pilot.press("escape")
-        assert screen.query_one(Timeline).count == len(screen.controller.rows) and screen.location == place
+        assert screen.query_one(Timeline).listed_count == len(screen.controller.rows) and screen.location == place
 
 
 async def test_a_filter_of_no_row_can_be_taken_off_where_it_was() -> None:
@@ -293,7 +293,7 @@ async def test_a_filter_of_no_row_can_be_taken_off_where_it_was() -> None:
         screen = inspector(running)
         screen.go_to(Location(16))
         await filtered(pilot, screen, verdict="truncated")
-        assert screen.query_one(Timeline).count == 0 and screen.location == Location(16)
+        assert screen.query_one(Timeline).listed_count == 0 and screen.location == Location(16)
         await pilot.press("down", "escape")
         await settled(pilot)
         assert screen.location == Location(16)
@@ -309,7 +309,7 @@ async def test_folds_come_back_when_a_filter_is_taken_off() -> None:
         assert shown(screen) == ("Bash", (36, 66)), "rows of folded turns too"
         await pilot.click(ColumnHeads, offset=(40, 0))
         await settled(pilot)
-        assert shown(screen) == ("timeline", None) and screen.query_one(Timeline).count == 6
+        assert shown(screen) == ("timeline", None) and screen.query_one(Timeline).listed_count == 6
 
 
 async def test_a_search_goes_through_what_is_listed_and_says_what_is_not() -> None:

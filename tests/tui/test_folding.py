@@ -43,17 +43,17 @@ async def test_a_turn_is_folded_to_its_head_and_opened_again() -> None:
     async with running.run_test(size=WIDE) as pilot:
         await settled(pilot)
         screen = inspector(running)
-        screen.do(screen.controller.select_location, Location(12))
-        every = timeline(screen).count
+        screen.run_command(screen.controller.select_location, Location(12))
+        every = timeline(screen).listed_count
         await pilot.press("z")
-        assert screen.location == Location(8, TURN_HEAD) and timeline(screen).count == every - 11
+        assert screen.location == Location(8, TURN_HEAD) and timeline(screen).listed_count == every - 11
         await settled(pilot)
         (head,) = [line for line in left(pilot) if "turn 2" in line]
         words = ("▸ turn 2  Step 1: rota", "clears 2 of 6", "8 messages", "10 %", "2,768", "▇▇▇▇▇▇▇▇")
         assert head.startswith(" - ") and all(word in head for word in words), head
-        assert "turn 2: messages 8 to 15, est. 2,768 tokens" in " ".join(screen.query_one(Detail).shown.split())
+        assert "turn 2: messages 8 to 15, est. 2,768 tokens" in " ".join(screen.query_one(Detail).wrapped_text.split())
         await pilot.press("z")
-        assert screen.location == Location(8, TURN_HEAD) and timeline(screen).count == every
+        assert screen.location == Location(8, TURN_HEAD) and timeline(screen).listed_count == every
         await settled(pilot)
         assert any("▾ turn 2 · 8 messages · 10 % of the context ──" in line for line in left(pilot))
 
@@ -63,17 +63,17 @@ async def test_a_folded_session_is_its_table_of_contents() -> None:
     async with running.run_test(size=WIDE) as pilot:
         await settled(pilot)
         screen = inspector(running)
-        screen.do(screen.controller.select_location, Location(12))
+        screen.run_command(screen.controller.select_location, Location(12))
         await pilot.press("Z")
         await settled(pilot)
-        assert timeline(screen).count == 6 and screen.location == Location(8, TURN_HEAD)
+        assert timeline(screen).listed_count == 6 and screen.location == Location(8, TURN_HEAD)
         assert [line.split()[-9:-7] for line in left(pilot)[:6]] and "▸ z opens" in drawn(running)
         await pilot.press("down", "z")
-        assert screen.location == Location(16, TURN_HEAD) and timeline(screen).count > 6
+        assert screen.location == Location(16, TURN_HEAD) and timeline(screen).listed_count > 6
         await pilot.press("Z")
-        assert timeline(screen).count == 6, "what was opened is folded with the rest"
+        assert timeline(screen).listed_count == 6, "what was opened is folded with the rest"
         await pilot.press("Z")
-        assert timeline(screen).count == len(screen.controller.rows) and screen.location == Location(16, TURN_HEAD)
+        assert timeline(screen).listed_count == len(screen.controller.rows) and screen.location == Location(16, TURN_HEAD)
 
 
 async def test_enter_and_the_mouse_open_a_head() -> None:
@@ -82,15 +82,15 @@ async def test_enter_and_the_mouse_open_a_head() -> None:
         await settled(pilot)
         screen = inspector(running)
         await pilot.press("Z", "home", "enter")
-        assert screen.location == Location(0, TURN_HEAD) and timeline(screen).count == 6 + 11
+        assert screen.location == Location(0, TURN_HEAD) and timeline(screen).listed_count == 6 + 11
         await pilot.press("enter")
-        assert timeline(screen).count == 6
+        assert timeline(screen).listed_count == 6
         await pilot.click(Timeline, offset=(20, 1), times=2)
         await pilot.pause()
-        assert screen.location == Location(8, TURN_HEAD) and timeline(screen).count == 6 + 11
+        assert screen.location == Location(8, TURN_HEAD) and timeline(screen).listed_count == 6 + 11
         await pilot.click(Timeline, offset=(3, 1))
         await pilot.pause()
-        assert timeline(screen).count == 6, "a click on its sign is enough"
+        assert timeline(screen).listed_count == 6, "a click on its sign is enough"
         await pilot.press("space")
         assert isinstance(screen.focused, Detail), "it is read as any row"
 
@@ -104,12 +104,12 @@ async def test_whatever_lands_in_a_folded_turn_opens_it() -> None:
         screen.query_one(Input).value = "# 2-1"
         await until(pilot, lambda: screen.controller.search.is_finished)
         screen.action_fold_all()
-        assert timeline(screen).count == 6
+        assert timeline(screen).listed_count == 6
         screen.action_match(1)
-        assert screen.location.message == 20 and timeline(screen).count == 6 + 11
+        assert screen.location.message == 20 and timeline(screen).listed_count == 6 + 11
         screen.action_fold_all()
         screen.action_turn(-1)
-        assert screen.location == Location(8, TURN_HEAD) and timeline(screen).count == 6, "heads are in sight"
+        assert screen.location == Location(8, TURN_HEAD) and timeline(screen).listed_count == 6, "heads are in sight"
         await pilot.press("escape", "t")
         await pilot.press(*"33", "enter")
         await until(pilot, lambda: screen.location == Location(33))
@@ -121,7 +121,7 @@ async def test_whatever_lands_in_a_folded_turn_opens_it() -> None:
         screen.action_jump(1)
         here = screen.location
         assert here.message == min(screen.view.point, 47) and here.block != TURN_HEAD
-        assert timeline(screen).line_of(here) == timeline(screen).cursor
+        assert timeline(screen).find_line(here) == timeline(screen).cursor
 
 
 async def test_folds_are_part_of_the_view() -> None:
@@ -130,22 +130,22 @@ async def test_folds_are_part_of_the_view() -> None:
         await settled(pilot)
         screen = inspector(running)
         await pilot.press("Z", "o")
-        assert timeline(screen).count == len(screen.controller.rows) - 6, "sorted rows are not folded"
+        assert timeline(screen).listed_count == len(screen.controller.rows) - 6, "sorted rows are not folded"
         await pilot.press("z")
         assert "no turns to fold" in next(iter(running._notifications)).message
         await pilot.press("o")
-        assert timeline(screen).count == 6
-        screen.do(screen.controller.toggle_filter, "tool", "Bash")
-        assert timeline(screen).count == 36
+        assert timeline(screen).listed_count == 6
+        screen.run_command(screen.controller.toggle_filter, "tool", "Bash")
+        assert timeline(screen).listed_count == 36
         await pilot.press("escape")
-        assert timeline(screen).count == 6
+        assert timeline(screen).listed_count == 6
         await screen.run_action("apply")
         await until(pilot, lambda: screen.view.session.origin)
-        assert timeline(screen).count == 6
+        assert timeline(screen).listed_count == 6
         screen.action_fold_all()
-        assert timeline(screen).count > 6
+        assert timeline(screen).listed_count > 6
         screen.action_undo()
-        assert timeline(screen).count == 6
+        assert timeline(screen).listed_count == 6
 
 
 async def test_the_map_shows_what_the_lines_in_sight_stand_for() -> None:
@@ -153,12 +153,12 @@ async def test_the_map_shows_what_the_lines_in_sight_stand_for() -> None:
     async with running.run_test(size=WIDE) as pilot:
         await settled(pilot)
         screen = inspector(running)
-        assert timeline(screen).share_in_sight[0] > 0.9
+        assert timeline(screen).visible_share[0] > 0.9
         await pilot.press("Z", "home")
-        assert timeline(screen).share_in_sight[0] == 0
+        assert timeline(screen).visible_share[0] == 0
         await settled(pilot)
-        last = timeline(screen).share_in_sight[1]
-        assert last == pytest.approx(timeline(screen)._in_sight().stop / 40, abs=0.01)
+        last = timeline(screen).visible_share[1]
+        assert last == pytest.approx(timeline(screen)._get_visible_lines().stop / 40, abs=0.01)
         await pilot.mouse_down("#minimap", offset=(0, screen.query_one(Minimap).size.height - 1))
         await pilot.mouse_up("#minimap", offset=(0, screen.query_one(Minimap).size.height - 1))
         assert screen.location.message > 300
@@ -186,7 +186,7 @@ async def test_what_would_go_is_told_where_none_of_it_is_in_sight() -> None:
     async with running.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         screen = inspector(running)
-        assert "cleared" not in timeline(screen).looks_in_sight()
+        assert "cleared" not in timeline(screen).find_visible_styles()
         number = len(screen.view.plan.changes)  # type: ignore[union-attr]
         assert f"- would be cleared: {number} results, #4 to #134" in drawn(running)
         await screen.run_action("apply")
@@ -203,15 +203,15 @@ async def test_turns_that_are_still_being_read_are_folded_too(slow: Slow) -> Non
         slow.gate.release()
         await until(pilot, lambda: len(screen.view.session) == 5)
         await pilot.press("Z")
-        assert timeline(screen).count == 1
+        assert timeline(screen).listed_count == 1
         for length in (10, 15, 20):
             slow.gate.release()
             await until(pilot, lambda length=length: len(screen.view.session) == length)  # type: ignore[misc]
-            assert timeline(screen).count == 1 + (length - 1) // 8
+            assert timeline(screen).listed_count == 1 + (length - 1) // 8
         slow.free = True
         await until(pilot, lambda: not screen.controller.is_reading)
         await settled(pilot)
-        assert timeline(screen).count == 20 and screen.location == Location(0, TURN_HEAD), (
+        assert timeline(screen).listed_count == 20 and screen.location == Location(0, TURN_HEAD), (
             "the cursor was not left alone"
         )
 

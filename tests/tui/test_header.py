@@ -19,23 +19,29 @@ from context_tui.tokens.accounting import BelievedSize, compute_not_in_file
 from context_tui.tokens.breakdown import compute_breakdown
 from context_tui.tui.counts import ContextCounts, count_context, find_turn_starts, format_context_counts
 from context_tui.tui.glyphs import ASCII_GLYPHS
-from context_tui.tui.widgets.composition import FREE, LOOKS, REST, parts_line, parts_of
-from context_tui.tui.widgets.draw import cells
-from context_tui.tui.widgets.gauge import Level, gauge, numbers
+from context_tui.tui.widgets.composition import (
+    CATEGORY_STYLES,
+    FREE_PATTERN,
+    REST_PATTERN,
+    build_context_parts,
+    format_parts_line,
+)
+from context_tui.tui.widgets.draw import count_cells
+from context_tui.tui.widgets.gauge import WindowLevel, draw_gauge, format_level_variants
 from context_tui.tui.widgets.header import HeaderBar
 from context_tui.tui.widgets.recorded_line import (
-    EPOCH,
-    FALL,
-    Column,
-    Gap,
-    Recorded,
-    columns,
-    crossings,
-    legends,
-    line,
-    over_words,
-    recorded_of,
-    request_at,
+    DROP_GLYPH,
+    NEW_CONTEXT_GLYPH,
+    HistoryColumn,
+    HistoryEvent,
+    RequestHistory,
+    build_history_columns,
+    build_request_history,
+    draw_history,
+    find_message_at_cell,
+    find_window_crossings,
+    format_legend_variants,
+    format_window_crossings,
 )
 from tests.tui.fakes import until
 from tests.tui.inspecting import app as inspector_of
@@ -73,142 +79,142 @@ class Header(Alone):
         parts = compute_breakdown(context, compute_not_in_file(context)).by_category
         self.header.show(self.session, context, parts)
 
-    @on(HeaderBar.Jumped)
-    def jumped(self, event: HeaderBar.Jumped) -> None:
+    @on(HeaderBar.RequestClicked)
+    def jumped(self, event: HeaderBar.RequestClicked) -> None:
         """Keep where it goes."""
         self.jumps.append(event.message)
 
 
 @st.composite
-def recordings(draw: st.DrawFn) -> Recorded:
+def recordings(draw: st.DrawFn) -> RequestHistory:
     """Requests with some epochs."""
     tokens = draw(st.lists(st.integers(0, 200_000), max_size=300))
     rows = draw(st.sets(st.integers(1, max(len(tokens) - 1, 1)), max_size=6)) if len(tokens) > 1 else set()
-    gaps = [Gap(row, 2 * row, draw(st.sampled_from((EPOCH, FALL)))) for row in sorted(rows)]
-    return Recorded(tokens, range(0, 2 * len(tokens), 2), gaps)
+    gaps = [HistoryEvent(row, 2 * row, draw(st.sampled_from((NEW_CONTEXT_GLYPH, DROP_GLYPH)))) for row in sorted(rows)]
+    return RequestHistory(tokens, range(0, 2 * len(tokens), 2), gaps)
 
 
 @given(recordings(), st.integers(1, 120))
-def test_columns_cover_every_request_once_and_keep_the_peak(recorded: Recorded, width: int) -> None:
-    found = columns(recorded, width)
-    drawn = [column for column in found if isinstance(column, Column)]
+def test_columns_cover_every_request_once_and_keep_the_peak(recorded: RequestHistory, width: int) -> None:
+    found = build_history_columns(recorded, width)
+    drawn = [column for column in found if isinstance(column, HistoryColumn)]
     assert len(found) <= width
     assert [row for column in drawn for row in range(column.first, column.end)] == list(range(len(recorded.tokens)))
     assert max((column.tokens for column in drawn), default=0) == max(recorded.tokens, default=0)
 
 
 @given(recordings(), st.integers(2, 120), st.integers(0, 600))
-def test_the_line_fits_and_marks_the_point(recorded: Recorded, width: int, at: int) -> None:
-    drawn = "".join(text for text, _ in line(recorded, width, 200_000, at))
+def test_the_line_fits_and_marks_the_point(recorded: RequestHistory, width: int, at: int) -> None:
+    drawn = "".join(text for text, _ in draw_history(recorded, width, 200_000, at))
     assert len(drawn) <= width
     assert drawn.count("◆") == (1 if any(message >= at for message in recorded.messages) else 0)
     for cell in range(width):
-        message = request_at(recorded, width, at, cell)
+        message = find_message_at_cell(recorded, width, at, cell)
         assert (message is None) == (cell >= len(drawn) or drawn[cell] == "◆")
 
 
 def test_dips_survive_downsampling() -> None:
-    recorded = Recorded([1_000, 100_000] * 200, range(400), ())
-    values = [column.tokens for column in columns(recorded, 20) if isinstance(column, Column)]
+    recorded = RequestHistory([1_000, 100_000] * 200, range(400), ())
+    values = [column.tokens for column in build_history_columns(recorded, 20) if isinstance(column, HistoryColumn)]
     assert min(values) == 1_000 and max(values) == 100_000
 
 
 def test_thresholds_are_told_by_where_they_were_crossed() -> None:
-    grown = Recorded([10, 70, 50, 90], [1, 3, 5, 7], ())
-    assert crossings(grown, 100, 9) == {60: (7, True), 70: (7, True), 85: (7, True)}
-    assert over_words(grown, 100, 9, False) == "over 60 % since #7"
-    assert crossings(grown, 100, 6) == {60: (3, False), 70: (3, False)}
-    assert over_words(grown, 100, 6, True) == "first over 60 % of the window at #3, first over 70 % at #3"
-    assert crossings(grown, 100, 2) == {} and over_words(grown, 100, 2, True) == "not yet over 60 %"
-    assert over_words(grown, 200, 9, True) == "never over 60 %"
+    grown = RequestHistory([10, 70, 50, 90], [1, 3, 5, 7], ())
+    assert find_window_crossings(grown, 100, 9) == {60: (7, True), 70: (7, True), 85: (7, True)}
+    assert format_window_crossings(grown, 100, 9, False) == "over 60 % since #7"
+    assert find_window_crossings(grown, 100, 6) == {60: (3, False), 70: (3, False)}
+    assert format_window_crossings(grown, 100, 6, True) == "first over 60 % of the window at #3, first over 70 % at #3"
+    assert find_window_crossings(grown, 100, 2) == {} and format_window_crossings(grown, 100, 2, True) == "not yet over 60 %"
+    assert format_window_crossings(grown, 200, 9, True) == "never over 60 %"
 
 
 def test_what_the_signs_of_the_line_are_is_said_where_they_occur() -> None:
-    first, *_ = legends(Recorded([10, 70], [1, 3], [Gap(1, 2, FALL)]), 100, 3)
+    first, *_ = format_legend_variants(RequestHistory([10, 70], [1, 3], [HistoryEvent(1, 2, DROP_GLYPH)]), 100, 3)
     said = "".join(text for text, _ in first[1])
     assert said.endswith("▾ drop   ◆ here") and "new context" not in said
 
 
 def test_epochs_come_from_the_recorded_compactions() -> None:
-    recorded = recorded_of(SESSION)
-    (gap,) = recorded.gaps
-    assert gap.message == SESSION.facts.compactions[0].message and gap.glyph == EPOCH
+    recorded = build_request_history(SESSION)
+    (gap,) = recorded.events
+    assert gap.message == SESSION.facts.compactions[0].message and gap.glyph == NEW_CONTEXT_GLYPH
     assert recorded.messages[gap.request - 1] < gap.message <= recorded.messages[gap.request]
 
 
-PARTS = st.dictionaries(st.sampled_from(sorted(LOOKS)), st.integers(0, 100_000))
+PARTS = st.dictionaries(st.sampled_from(sorted(CATEGORY_STYLES)), st.integers(0, 100_000))
 SIZES = st.builds(BelievedSize, st.none() | st.integers(0, 300_000), st.integers(0, 300_000))
 
 
 @given(PARTS, st.integers(0, 900_000))
 def test_the_parts_add_up_to_the_size(by_category: dict[str, int], size: int) -> None:
-    assert sum(part.tokens for part in parts_of(by_category, size)) == size
+    assert sum(part.tokens for part in build_context_parts(by_category, size)) == size
 
 
 def test_no_two_parts_of_the_bar_have_the_same_pattern_not_even_in_ascii() -> None:
-    patterns = [part.pattern for part in parts_of(dict.fromkeys(LOOKS, 1), 1_000)] + [FREE, REST]
+    patterns = [part.pattern for part in build_context_parts(dict.fromkeys(CATEGORY_STYLES, 1), 1_000)] + [FREE_PATTERN, REST_PATTERN]
     assert len(patterns) == len(set(patterns)) == len({each.translate(ASCII_GLYPHS) for each in patterns}) == 12
 
 
 @given(PARTS, SIZES, st.integers(1, 120), st.sampled_from([8_000, 200_000, 10_000_000]))
 def test_the_gauge_has_its_width(by_category: dict[str, int], size: BelievedSize, width: int, window: int) -> None:
-    level = Level(size, Window(window, "file"))
-    assert cells(gauge(level, parts_of(by_category, size.tokens), width)) == width
-    assert cells(gauge(level, None, width)) == width
+    level = WindowLevel(size, Window(window, "file"))
+    assert count_cells(draw_gauge(level, build_context_parts(by_category, size.tokens), width)) == width
+    assert count_cells(draw_gauge(level, None, width)) == width
 
 
 def test_the_gauge_is_to_scale_or_says_that_it_is_not() -> None:
-    parts = parts_of({"tool_result": 30_000, "user": 10_000}, 40_000)
-    half = "".join(text for text, _ in gauge(Level(BelievedSize(40_000, 0), Window(80_000, "file")), parts, 40))
+    parts = build_context_parts({"tool_result": 30_000, "user": 10_000}, 40_000)
+    half = "".join(text for text, _ in draw_gauge(WindowLevel(BelievedSize(40_000, 0), Window(80_000, "file")), parts, 40))
     assert half.count("█") == 5 and half[:20].endswith("▒") and half[20:] == "···· 40.0k free ····"
-    little = "".join(text for text, _ in gauge(Level(BelievedSize(40_000, 0), Window(1_000_000, "file")), parts, 80))
+    little = "".join(text for text, _ in draw_gauge(WindowLevel(BelievedSize(40_000, 0), Window(1_000_000, "file")), parts, 80))
     assert little.startswith("████ user ████▒") and little.endswith("▒ 960k free, not to scale")
-    narrow = "".join(text for text, _ in gauge(Level(BelievedSize(40_000, 0), Window(1_000_000, "file")), parts, 40))
+    narrow = "".join(text for text, _ in draw_gauge(WindowLevel(BelievedSize(40_000, 0), Window(1_000_000, "file")), parts, 40))
     assert narrow.count("▒") + narrow.count("█") == 2 and "scale" not in narrow
 
 
 @given(PARTS, st.integers(0, 900_000), st.integers(20, 200))
 def test_what_there_is_no_room_to_name_is_told_as_the_rest(by_category: dict[str, int], size: int, width: int) -> None:
-    parts = parts_of(by_category, size)
-    told = "".join(text for text, _ in parts_line(parts, 1_000, width))
+    parts = build_context_parts(by_category, size)
+    told = "".join(text for text, _ in format_parts_line(parts, 1_000, width))
     for part in parts:
-        assert part.words in told or "unknown" in told or "rest " in told
+        assert part.label in told or "unknown" in told or "rest " in told
 
 
 def test_the_parts_are_named_with_their_tokens() -> None:
-    parts = parts_of({"not_in_file": 5_000, "system": 1_000, "tool_result": 36_000, "user": 400}, 45_000)
-    said = ["".join(text for text, _ in parts_line(parts, 7_100, width)) for width in (130, 80, 40)]
+    parts = build_context_parts({"not_in_file": 5_000, "system": 1_000, "tool_result": 36_000, "user": 400}, 45_000)
+    said = ["".join(text for text, _ in format_parts_line(parts, 7_100, width)) for width in (130, 80, 40)]
     wide = ("system+tools 6.0k", "user 400", "results 36.0k", "unknown 2.6k", "free 7.1k")
     assert said[0].startswith("estimated parts:") and all(words in said[0] for words in wide)
     assert said[1] == "est. ║system+tools 6.0k █user 400 ▒results 36.0k ?unknown 2.6k ·free 7.1k"
     assert said[2] == "est. ▒results 36.0k …rest 9.0k"
-    over = "".join(text for text, _ in parts_line(parts_of({"image": 9_000}, 8_000), 0, 80))
+    over = "".join(text for text, _ in format_parts_line(build_context_parts({"image": 9_000}, 8_000), 0, 80))
     assert "images 9.0k" in over and "overestimated −1.0k" in over
 
 
-def words_of(level: Level) -> list[str]:
+def words_of(level: WindowLevel) -> list[str]:
     """What is said of a level, in fewer and fewer words."""
-    return ["".join(text for text, _ in runs) for runs in numbers(level)]
+    return ["".join(text for text, _ in runs) for runs in format_level_variants(level)]
 
 
 def test_every_number_says_what_it_is() -> None:
     window = Window(200_000, "file")
-    assert words_of(Level(BelievedSize(131_204, 320), window, 41)) == [
+    assert words_of(WindowLevel(BelievedSize(131_204, 320), window, 41)) == [
         "Now ~131,524 of 200,000 tokens (66 %): 131,204 recorded at #41 + est. 320 since",
         "Now ~131,524 of 200,000 tokens (66 %): 131,204 recorded + est. 320",
         "Now ~131,524 of 200,000 tokens (66 %)",
         "Now ~131,524 of 200,000 (66 %)",
     ]
-    assert words_of(Level(BelievedSize(131_204, 0), window, 41))[0] == (
+    assert words_of(WindowLevel(BelievedSize(131_204, 0), window, 41))[0] == (
         "Now 131,204 of 200,000 tokens (66 %), recorded at #41"
     )
-    unknown = words_of(Level(BelievedSize(None, 118_900), window))
+    unknown = words_of(WindowLevel(BelievedSize(None, 118_900), window))
     assert unknown[0] == "Now ~118,900 of 200,000 tokens (59 %), all estimated: no size recorded here"
     assert all("est" in words for words in unknown)
 
 
 def test_more_than_the_window_is_said() -> None:
-    assert all("over" in words for words in words_of(Level(BelievedSize(150_000, 0), Window(128_000, "given"))))
+    assert all("over" in words for words in words_of(WindowLevel(BelievedSize(150_000, 0), Window(128_000, "given"))))
 
 
 @pytest.mark.parametrize("height", [1, 2, 3, 4])
@@ -218,7 +224,7 @@ async def test_the_lines_fit_and_go_by_what_matters_least(width: int, height: in
     app = Header(at=at, height=height)
     async with app.run_test(size=(width, 6)):
         lines = app.header.render().plain.split("\n")
-        assert len(lines) == max(height, 2) and all(cells([(each, "")]) <= width - 2 for each in lines)
+        assert len(lines) == max(height, 2) and all(count_cells([(each, "")]) <= width - 2 for each in lines)
         if width >= 40:
             assert ("at the end" if at is None else f"before #{at}") in lines[0]
             assert ("Recorded" in lines[1]) == (height == 4)

@@ -25,7 +25,7 @@ from context_tui.tui.screens.dialogs import ChoicePrompt, InputPrompt
 from context_tui.tui.screens.filters import FilterScreen
 from context_tui.tui.screens.help import HelpScreen
 from context_tui.tui.screens.inspector import InspectorScreen
-from context_tui.tui.screens.inspector_keys import keys
+from context_tui.tui.screens.inspector_keys import build_bindings
 from context_tui.tui.view import Location
 from context_tui.tui.widgets.breakdown import BreakdownView
 from context_tui.tui.widgets.detail import Detail
@@ -98,12 +98,12 @@ async def test_as_of_goes_to_the_selected_message_and_back() -> None:
     async with running.run_test(size=WIDE) as pilot:
         await settled(pilot)
         screen = inspector(running)
-        screen.query_one(Timeline).select(Location(24))
+        screen.query_one(Timeline).select_location(Location(24))
         screen.action_as_of()
         assert screen.view.point == 24
         await settled(pilot)
         assert "Planned before #24" in notice(screen) and "before #24" in drawn(running)
-        screen.query_one(Timeline).select(Location(30))
+        screen.query_one(Timeline).select_location(Location(30))
         await pilot.press("full_stop")
         assert screen.view.at is None, "at another message too it goes back, as it says"
         await pilot.press("full_stop")
@@ -121,13 +121,13 @@ async def test_what_was_applied_is_told_until_a_policy_is_chosen() -> None:
         assert plan is not None
         row = max(plan.changes)
         here = Location(plan.context.facts.block_message[row], row)
-        screen.query_one(Timeline).select(here)
+        screen.query_one(Timeline).select_location(here)
         await pilot.press("a")
         await until(pilot, lambda: screen.view.session.origin)
         await settled(pilot)
         assert screen.location == here and screen.controller.marker.find_mark(*here).verdict == "cleared"
-        assert "- cleared when the plan was applied" in screen.query_one(Detail).shown
-        assert "would be" not in screen.query_one(Detail).shown
+        assert "- cleared when the plan was applied" in screen.query_one(Detail).wrapped_text
+        assert "would be" not in screen.query_one(Detail).wrapped_text
         request = compute_next_request(plan)
         told = (
             f"Applied defect-microcompact: next request ~{request.tokens_before:,} → ~{request.tokens_after:,} tokens"
@@ -216,8 +216,8 @@ async def test_one_key_sorts_wherever_the_focus_is_and_another_shows_more() -> N
         await pilot.press("space", "o")
         assert screen.view.by_size and isinstance(screen.focused, Detail)
         await pilot.press("o", "x", "end")
-        assert not screen.view.by_size and "press x" not in detail.shown
-        assert detail.shown.count("x") == MAX_SHOWN_CHARS + 1
+        assert not screen.view.by_size and "press x" not in detail.wrapped_text
+        assert detail.wrapped_text.count("x") == MAX_SHOWN_CHARS + 1
 
 
 async def test_enter_goes_from_a_call_to_its_result_and_back() -> None:
@@ -226,12 +226,12 @@ async def test_enter_goes_from_a_call_to_its_result_and_back() -> None:
         await settled(pilot)
         screen = inspector(running)
         timeline = screen.query_one(Timeline)
-        timeline.select(Location(1))
+        timeline.select_location(Location(1))
         await pilot.press("enter")
         assert screen.location.message == 2 and screen.location.block >= 0
         await pilot.press("enter")
         assert screen.location == Location(1)
-        timeline.select(Location(0))
+        timeline.select_location(Location(0))
         await pilot.press("enter")
         assert isinstance(screen.focused, Detail), "a message without a call is opened"
 
@@ -333,10 +333,10 @@ async def test_marks_by_hand() -> None:
         timeline = screen.query_one(Timeline)
         screen.action_mark()
         assert screen.view.policy != "manual", "the last message is no result"
-        timeline.select(Location(2, next(iter(screen.view.session.facts.blocks_of(2)))))
+        timeline.select_location(Location(2, next(iter(screen.view.session.facts.blocks_of(2)))))
         screen.action_mark()
         assert screen.view.get_settings("manual") == {"clear": ((2, 0),)}
-        timeline.select(Location(24))
+        timeline.select_location(Location(24))
         screen.action_cut()
         assert screen.view.plan is not None and screen.view.plan.boundary == 24
 
@@ -395,10 +395,10 @@ async def test_a_search_is_about_the_session_that_is_shown() -> None:
         await until(pilot, lambda: screen.location == Location(40))
         before = screen.view.session
         after = from_messages(conversation(6)[32:])
-        screen.do(screen.controller.change_view, screen.view.with_session(after))
+        screen.run_command(screen.controller.change_view, screen.view.with_session(after))
         await until(pilot, lambda: screen.controller.search.is_finished)
         assert screen.controller.search.locations == [Location(8), Location(15)]
-        screen.do(screen.controller.change_view, screen.view.with_session(before))
+        screen.run_command(screen.controller.change_view, screen.view.with_session(before))
         await until(pilot, lambda: screen.controller.search.is_finished)
         assert screen.controller.search.locations == [Location(40), Location(47)]
 
@@ -413,11 +413,11 @@ async def test_filters_are_chosen_and_taken_away() -> None:
         running.screen.dismiss(("verdict", "cleared"))
         await settled(pilot)
         timeline = screen.query_one(Timeline)
-        assert timeline.count == 6 and "cleared" in screen.query_one(ColumnHeads).title
+        assert timeline.listed_count == 6 and "cleared" in screen.query_one(ColumnHeads).title
         screen.action_sort()
-        assert timeline.count == 6
+        assert timeline.listed_count == 6
         await pilot.press("escape")
-        assert timeline.count == len(screen.controller.rows)
+        assert timeline.listed_count == len(screen.controller.rows)
 
 
 async def test_the_breakdown_filters_the_timeline() -> None:
@@ -428,9 +428,9 @@ async def test_the_breakdown_filters_the_timeline() -> None:
         screen.action_breakdown()
         await settled(pilot)
         assert screen.query_one(ContentSwitcher).current == "breakdown"
-        screen.query_one(BreakdownView).post_message(BreakdownView.Filter("tool", "Bash"))
+        screen.query_one(BreakdownView).post_message(BreakdownView.FilterRequested("tool", "Bash"))
         await settled(pilot)
-        assert screen.view.filter.tool == "Bash" and screen.query_one(Timeline).count == 36
+        assert screen.view.filter.tool == "Bash" and screen.query_one(Timeline).listed_count == 36
         screen.action_back()
         assert screen.query_one(ContentSwitcher).current == "detail"
 
@@ -466,15 +466,15 @@ async def test_what_was_believed_is_counted_once_while_the_cursor_moves(monkeypa
             return detail.location == Location(message)
 
         for message in (43, 45, 3):
-            screen.query_one(Timeline).select(Location(message))
+            screen.query_one(Timeline).select_location(Location(message))
             await until(pilot, partial(shows, message))
-            assert "each runtime takes the context" not in detail.shown
+            assert "each runtime takes the context" not in detail.wrapped_text
         go.set()
-        await until(pilot, lambda: "each runtime takes the context" in detail.shown)
+        await until(pilot, lambda: "each runtime takes the context" in detail.wrapped_text)
         assert begun == [screen.view.session]
-        screen.query_one(Timeline).select(Location(5))
+        screen.query_one(Timeline).select_location(Location(5))
         await until(pilot, partial(shows, 5))
-        assert "each runtime takes the context" in detail.shown
+        assert "each runtime takes the context" in detail.wrapped_text
     assert len(begun) == 1
 
 
@@ -485,7 +485,7 @@ async def test_copies_are_the_logical_text(monkeypatch: pytest.MonkeyPatch) -> N
     async with running.run_test(size=WIDE) as pilot:
         await settled(pilot)
         screen = inspector(running)
-        screen.query_one(Timeline).select(Location(0))
+        screen.query_one(Timeline).select_location(Location(0))
         screen.action_copy()
         screen.query_one(ParameterPanel).rows.focus()
         await pilot.pause()
@@ -511,7 +511,7 @@ async def test_help_and_the_palette_know_every_key() -> None:
         await settled(pilot)
         screen = inspector(running)
         offered = {command.title for command in running.get_system_commands(screen)}
-        for key in keys(LISTED_POLICIES):
+        for key in build_bindings(LISTED_POLICIES):
             assert isinstance(key, Binding)
             assert f"{key.description[0].upper()}{key.description[1:]}: {key.tooltip}" in offered
         await pilot.press("question_mark")
@@ -537,7 +537,7 @@ def test_every_binding_has_an_id_a_description_and_a_tooltip() -> None:
     for owner in (Timeline, Detail, SearchBar, FilterScreen):
         for binding in owner.BINDINGS:
             assert binding.id and binding.description and binding.tooltip, binding  # type: ignore[union-attr]
-    bindings = keys(LISTED_POLICIES)
+    bindings = build_bindings(LISTED_POLICIES)
     assert len({binding.id for binding in bindings}) == len(bindings)
     for binding in bindings:
         assert binding.id and binding.description and binding.tooltip, binding
@@ -603,7 +603,7 @@ async def test_a_detail_that_was_hidden_is_there_when_it_is_shown() -> None:
     running = app()
     async with running.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        inspector(running).query_one(Timeline).select(Location(1))
+        inspector(running).query_one(Timeline).select_location(Location(1))
         await settled(pilot)
         await pilot.press("space")
         await pilot.pause()

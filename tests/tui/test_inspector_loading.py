@@ -67,7 +67,7 @@ async def test_rows_come_before_the_end(slow: Slow) -> None:
         slow.gate.release()
         await until(pilot, lambda: len(screen.view.session) == 5)
         timeline = screen.query_one(Timeline)
-        assert timeline.count == len(screen.controller.rows) > 0 and screen.controller.is_reading
+        assert timeline.listed_count == len(screen.controller.rows) > 0 and screen.controller.is_reading
         await pilot.pause()
         share = re.search(r"Reading: +(\d+ %)", drawn(running))
         assert share and f"{share[1]} read" in drawn(running).splitlines()[0], "the header says the same"
@@ -105,8 +105,8 @@ async def test_what_is_chosen_while_reading_stays(slow: Slow) -> None:
         await until(pilot, lambda: len(screen.view.session) == 5)
         await pilot.press("1", "left")
         settings = screen.view.get_settings("defect-microcompact")
-        screen.do(screen.controller.change_view, screen.view.with_window(64_000))
-        screen.do(screen.controller.toggle_filter, "tool", "Bash")
+        screen.run_command(screen.controller.change_view, screen.view.with_window(64_000))
+        screen.run_command(screen.controller.toggle_filter, "tool", "Bash")
         slow.gate.release()
         await until(pilot, lambda: len(screen.view.session) == 10)
         assert "Bash" in screen.query_one(ColumnHeads).title, "it is told what is listed"

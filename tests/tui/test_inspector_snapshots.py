@@ -37,7 +37,7 @@ def after(*actions: str, location: Location | None = None, key: str = "") -> Ste
         await settled(pilot)
         screen = inspector(running(pilot))
         if location is not None:
-            screen.query_one(Timeline).select(location)
+            screen.query_one(Timeline).select_location(location)
         for action in actions:
             await screen.run_action(action)
             await settled(pilot)

@@ -25,11 +25,11 @@ from context_tui.tui.computed import find_first_effect
 from context_tui.tui.filters import NO_FILTER, RowFilter
 from context_tui.tui.jumps import JumpPoint, find_jump_points, find_next_jump, find_peak
 from context_tui.tui.marks import RowMarker
-from context_tui.tui.screens.dialogs import window_tokens
+from context_tui.tui.screens.dialogs import parse_window_tokens
 from context_tui.tui.status import fit_notice, format_key_hint, format_notice
 from context_tui.tui.threads import Cancelled
 from context_tui.tui.view import FIRST_LOCATION, AppliedPlan, Location, View
-from context_tui.tui.widgets.scoreboard import score_rows
+from context_tui.tui.widgets.scoreboard import build_score_rows
 from tests.formats.recordings import Recording, call, result
 from tests.tui.inspecting import conversation, file_of, session
 
@@ -190,15 +190,15 @@ def test_a_chain_on_screen_is_what_runs_here_and_its_command_says_so(capsys: pyt
     plan, micro = view.plan, view.get_plan("defect-microcompact")
     assert plan and micro and [step.policy for step in plan.steps] == ["defect-microcompact"]
     assert plan.edits == micro.edits and not plan.needs_summary
-    rows = {row.policy: row for row in score_rows(view.get_plan, view.get_plan_error)}
+    rows = {row.policy: row for row in build_score_rows(view.get_plan, view.get_plan_error)}
     assert rows["chain"].request == rows["defect-microcompact"].request
-    assert rows["chain"].would == "only defect-microcompact: clears 23 of 105 results"
+    assert rows["chain"].effect == "only defect-microcompact: clears 23 of 105 results"
     assert format_plan_command(view).endswith("-P chain --firing-only")
     report = planned_by(format_plan_command(view), capsys)
     assert report["tokens"]["after"] == plan.tokens_after and Trigger(**report["trigger"]) == plan.trigger
     early = view.with_point(20)
     assert early.plan and len(early.plan.steps) == 2 and "--firing-only" not in format_plan_command(early)
-    (row,) = [row for row in score_rows(early.get_plan, early.get_plan_error) if row.policy == "chain"]
+    (row,) = [row for row in build_score_rows(early.get_plan, early.get_plan_error) if row.policy == "chain"]
     assert row.runs is False and row.limit == "at 39.3k"
 
 
@@ -232,8 +232,8 @@ def test_settings_that_allow_no_plan_say_why() -> None:
     assert format_notice(view, []) == view.plan_error
     other = view.with_policy("chain")
     assert other.plan_error == "" and other.get_plan_error("manual") == view.plan_error
-    (row,) = [row for row in score_rows(other.get_plan, other.get_plan_error) if row.trouble]
-    assert (row.policy, row.trouble) == ("manual", view.plan_error)
+    (row,) = [row for row in build_score_rows(other.get_plan, other.get_plan_error) if row.plan_error]
+    assert (row.policy, row.plan_error) == ("manual", view.plan_error)
 
 
 def test_a_filter_condition_set_again_is_taken_away() -> None:
@@ -276,7 +276,7 @@ def test_where_it_first_changes_something_is_a_point_too() -> None:
 
 @pytest.mark.parametrize(("text", "tokens"), [("200k", 200_000), ("1m", 1_000_000), ("8,192", 8_192), ("", None)])
 def test_windows_are_written_as_people_write_them(text: str, tokens: int | None) -> None:
-    assert window_tokens(text) == tokens
+    assert parse_window_tokens(text) == tokens
 
 
 def test_odd_states_have_words() -> None:

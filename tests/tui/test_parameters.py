@@ -34,7 +34,7 @@ def show(panel: ParameterPanel, policy: str, first: int | None = None, **values:
         made = plan(SESSION, policy, force=True, **values)
     except PlanError as error:
         trouble = str(error)
-    panel.show(policy, params, context, state, made, first=first, trouble=trouble)
+    panel.show(policy, params, context, state, made, first=first, plan_error=trouble)
     points = panel.curve_values(panel.selected)
     if points:
         panel.show_curve(
@@ -165,16 +165,16 @@ async def test_the_mouse_sets_steps_and_drags() -> None:
     app = Tuner(MICRO)
     async with app.run_test(size=(120, 8)) as pilot:
         columns = app.panel.rows.columns
-        await pilot.click(app.panel.rows, offset=(columns.track_at + columns.track - 2, 1))
+        await pilot.click(app.panel.rows, offset=(columns.track_start + columns.track - 2, 1))
         assert app.panel.selected == "min_clear_tokens"
-        assert app.changed[-1][1] == app.panel.rows.controls[1].scale.track_end  # type: ignore[union-attr]
-        await pilot.mouse_down(app.panel.rows, offset=(columns.track_at + 1, 0))
-        await pilot.hover(app.panel.rows, offset=(columns.track_at + 9, 0))
-        await pilot.mouse_up(app.panel.rows, offset=(columns.track_at + 9, 0))
+        assert app.changed[-1][1] == app.panel.rows.parameters[1].scale.track_end  # type: ignore[union-attr]
+        await pilot.mouse_down(app.panel.rows, offset=(columns.track_start + 1, 0))
+        await pilot.hover(app.panel.rows, offset=(columns.track_start + 9, 0))
+        await pilot.mouse_up(app.panel.rows, offset=(columns.track_start + 9, 0))
         dragged = [value for name, value in app.changed if name == "keep_recent_turns"]
         assert dragged[0] == 1 and dragged[-1] > 3
         count = len(app.changed)
-        await pilot.hover(app.panel.rows, offset=(columns.track_at + 2, 0))
+        await pilot.hover(app.panel.rows, offset=(columns.track_start + 2, 0))
         assert len(app.changed) == count
 
 
@@ -251,7 +251,7 @@ async def test_no_name_is_cut_in_80_columns() -> None:
     for policy in LISTED_POLICIES:
         app = Tuner(policy)
         async with app.run_test(size=(80, 14)) as pilot:
-            for control in app.panel.rows.controls:
+            for control in app.panel.rows.parameters:
                 assert f"▸ {control.label} " in app.panel.rows.render().plain.replace("▸▾", "▸ ").replace("▸▴", "▸ ")
                 await pilot.press("down")
 
@@ -263,7 +263,7 @@ async def test_no_name_is_cut_in_80_columns() -> None:
 async def test_nothing_is_cut(policy: str, size: tuple[int, int]) -> None:
     app = Tuner(policy)
     async with app.run_test(size=size) as pilot:
-        for _ in app.panel.rows.controls:
+        for _ in app.panel.rows.parameters:
             for widget in (app.panel.rows, app.panel.outcome, app.panel.curve):
                 assert "…" not in widget.render().plain, widget.render().plain
             await pilot.press("down")
@@ -291,7 +291,7 @@ async def test_no_plan_says_why() -> None:
         context = SESSION.context_at()
         state = build_runtime_state(context, SESSION.window, len(SESSION))
         params = build_params(LISTED_POLICIES[MICRO], {})
-        app.panel.show(MICRO, params, context, state, None, trouble="chain: no policies are named")
+        app.panel.show(MICRO, params, context, state, None, plan_error="chain: no policies are named")
         assert text_of(app) == "no plan: chain: no policies are named"
 
 
@@ -299,7 +299,7 @@ async def test_curve_values_hold_the_current_one_and_are_at_most_sixty() -> None
     for policy in LISTED_POLICIES:
         app = Tuner(policy)
         async with app.run_test(size=(120, 8)):
-            for control in app.panel.rows.controls:
+            for control in app.panel.rows.parameters:
                 values = app.panel.curve_values(control.name)
                 assert len(values) <= 60
                 shown = control.get_effective_value(app.panel.rows.values[control.name])
@@ -311,7 +311,7 @@ async def test_an_answer_for_another_setting_is_ignored() -> None:
     app = Tuner(MICRO)
     async with app.run_test(size=(120, 8)):
         app.panel.show_curve("min_clear_tokens", [1, 2], [3, 4])
-        assert app.panel.curve.name_shown == "keep_recent_turns"
+        assert app.panel.curve.setting_name == "keep_recent_turns"
 
 
 @pytest.mark.parametrize(

@@ -20,21 +20,32 @@ from context_tui.session.markers import KODA_COMPACTABLE
 from context_tui.tokens.accounting import BelievedSize
 from context_tui.tokens.context_index import index_context
 from context_tui.tui.view import View
-from context_tui.tui.widgets.curve import curve_lines, heights
-from context_tui.tui.widgets.draw import Run, bar, cells, clip, flow, pad, short, short_path, short_words, spread
-from context_tui.tui.widgets.outcome import (
-    Outcome,
-    Paragraph,
-    difference_forms,
-    does,
-    outcome_of,
-    result_forms,
-    trigger_forms,
+from context_tui.tui.widgets.curve import compute_bar_heights, draw_curve
+from context_tui.tui.widgets.draw import (
+    Run,
+    clip_runs,
+    count_cells,
+    format_bar,
+    justify_runs,
+    pad_runs,
+    shorten,
+    shorten_at_word,
+    shorten_path,
+    wrap_parts,
 )
-from context_tui.tui.widgets.parameters import fitted
-from context_tui.tui.widgets.setting_lists import items
-from context_tui.tui.widgets.setting_paint import below, columns_for, row
-from context_tui.tui.widgets.sliders import knob_at, track, value_at
+from context_tui.tui.widgets.outcome import (
+    Paragraph,
+    PlanOutcome,
+    compute_outcome,
+    format_difference_variants,
+    format_effect,
+    format_result_variants,
+    format_trigger_variants,
+)
+from context_tui.tui.widgets.parameters import fit_paragraphs
+from context_tui.tui.widgets.setting_lists import format_entries
+from context_tui.tui.widgets.setting_paint import build_setting_details, fit_setting_columns, format_setting_row
+from context_tui.tui.widgets.sliders import draw_track, find_knob_cell, find_value_at_cell
 from tests.tui.inspecting import session
 from tests.tui.tuning import sample
 
@@ -71,20 +82,20 @@ def test_steps_move_and_come_to_an_end(given: tuple[Scale, int | None], data: st
 def test_a_track_has_its_width_and_one_knob(given: tuple[Scale, int | None], data: st.DataObject, width: int) -> None:
     scale, default = given
     value = data.draw(st.integers(int(scale.low), int(scale.high)))
-    drawn = "".join(text for text, _ in track(scale, value, default, width, ""))
+    drawn = "".join(text for text, _ in draw_track(scale, value, default, width, ""))
     assert len(drawn) == width and drawn.count("●") == min(width, 1)
     if width >= 3:
-        assert drawn[knob_at(scale, value, width)] == "●"
+        assert drawn[find_knob_cell(scale, value, width)] == "●"
 
 
 @given(scales(), st.integers(3, 60), st.data())
 def test_a_click_sets_what_is_under_it(given: tuple[Scale, int | None], width: int, data: st.DataObject) -> None:
     scale, _ = given
     cell = data.draw(st.integers(-3, width + 3))
-    value = value_at(scale, cell, width)
+    value = find_value_at_cell(scale, cell, width)
     assert scale.low <= value <= scale.high
     if not scale.log and 1 <= cell < width - 1 and scale.track_end - scale.low >= width:
-        assert abs(knob_at(scale, value, width) - cell) <= 1
+        assert abs(find_knob_cell(scale, value, width) - cell) <= 1
 
 
 @given(scales(), st.integers(2, 60))
@@ -210,24 +221,24 @@ RUNS = st.lists(st.tuples(st.text(st.sampled_from("ab 漢字é…→"), max_size
 
 @given(RUNS, st.integers(0, 40))
 def test_lines_have_the_width_that_was_asked_for(runs: list[Run], width: int) -> None:
-    assert cells(clip(runs, width)) <= width
-    assert cells(pad(runs, width)) == width
-    assert cells(spread([(n, run) for n, run in enumerate(runs)], [("end", "")], width)) <= width
+    assert count_cells(clip_runs(runs, width)) <= width
+    assert count_cells(pad_runs(runs, width)) == width
+    assert count_cells(justify_runs([(n, run) for n, run in enumerate(runs)], [("end", "")], width)) <= width
     text = "".join(text for text, _ in runs)
-    assert cells([(short(text, width), "")]) <= width and cells([(short_path(text, width), "")]) <= width
+    assert count_cells([(shorten(text, width), "")]) <= width and count_cells([(shorten_path(text, width), "")]) <= width
 
 
 @given(st.lists(RUNS, max_size=4), st.integers(4, 40))
 def test_flowing_text_keeps_its_words(parts: list[list[Run]], width: int) -> None:
-    lines = flow(parts, width)
-    assert all(cells(line) <= width for line in lines)
-    lines = flow([[("ab", ""), (" cd ef ", ""), ("gh", "")]], width)
+    lines = wrap_parts(parts, width)
+    assert all(count_cells(line) <= width for line in lines)
+    lines = wrap_parts([[("ab", ""), (" cd ef ", ""), ("gh", "")]], width)
     assert "\n".join("".join(text for text, _ in line) for line in lines).split() == ["ab", "cd", "ef", "gh"]
 
 
 @given(st.floats(0, 1), st.integers(0, 30))
 def test_a_bar_shows_what_is_there(share: float, width: int) -> None:
-    full, rest = bar(share, width)
+    full, rest = format_bar(share, width)
     assert len(full) + len(rest) == width and (bool(full) == (share > 0) or not width)
 
 
@@ -249,8 +260,8 @@ def test_every_setting_of_every_policy_has_a_control(policy: str) -> None:
         value = values[control.name]
         assert value == control.default or policy == "chain"
         for width in (20, 40, 90):
-            drawn = row(control, value, columns_for(controls, values, width), width, True, None)
-            assert cells(drawn) == width
+            drawn = format_setting_row(control, value, fit_setting_columns(controls, values, width), width, True, None)
+            assert count_cells(drawn) == width
 
 
 def test_what_is_not_set_shows_what_is_derived() -> None:
@@ -283,33 +294,33 @@ def test_tools_are_listed_with_their_tokens_largest_first() -> None:
     )
     tools = next(control for control in controls if control.kind == "list")
     assert [int(entry.note.replace(",", "")) for entry in tools.entries] == [15_367, 6_943, 4_981, 2_355, 1_270]
-    lines, spots = items(tools, tools.default, 30, 2)
-    assert all(cells(line) <= 30 for line in lines) and len(spots) == 5
+    lines, spots = format_entries(tools, tools.default, 30, 2)
+    assert all(count_cells(line) <= 30 for line in lines) and len(spots) == 5
     assert [spot.line for spot in spots] == sorted(spot.line for spot in spots)
 
 
-def outcome(results: int = 14, cut: int = 0, after: int = 79_876, fires: bool = True) -> Outcome:
+def outcome(results: int = 14, cut: int = 0, after: int = 79_876, fires: bool = True) -> PlanOutcome:
     """The outcome of the picture."""
     request = NextRequest(BelievedSize(118_000, 900), 118_900 - after, summary_pending=bool(cut))
-    return Outcome({"clears": results} if results else {}, 61, cut, 100, request, fires)
+    return PlanOutcome({"clears": results} if results else {}, 61, cut, 100, request, fires)
 
 
 @pytest.mark.parametrize("policy", ["defect-microcompact", "koda-microcompact", "defect-compact", "chain"])
 def test_a_curve_is_of_next_requests(policy: str) -> None:
-    made = outcome_of(plan(sample(), policy, force=True))
-    assert made.requests([made.left]) == [made.request.tokens_after], (
+    made = compute_outcome(plan(sample(), policy, force=True))
+    assert made.compute_request_sizes([made.tokens_after]) == [made.request.tokens_after], (
         "at the setting of the plan it is what the plan says"
     )
-    assert made.requests([made.total, 0]) == [made.request.tokens_before, 0]
-    assert made.requests([made.left, made.left + 100, made.total]) == sorted(
-        made.requests([made.total, made.left, made.left + 100])
+    assert made.compute_request_sizes([made.tokens_before, 0]) == [made.request.tokens_before, 0]
+    assert made.compute_request_sizes([made.tokens_after, made.tokens_after + 100, made.tokens_before]) == sorted(
+        made.compute_request_sizes([made.tokens_before, made.tokens_after, made.tokens_after + 100])
     )
 
 
 def test_each_thing_that_is_done_to_results_is_counted() -> None:
     made = plan(sample(), "chain", policies=("defect-microcompact", "agent-sdk-prune"))
     assert {edit.action for edit in made.edits} == {"clear", "truncate"}
-    assert does(outcome_of(made)) == "clears 9 and truncates 5 of 29 results"
+    assert format_effect(compute_outcome(made)) == "clears 9 and truncates 5 of 29 results"
 
 
 def text(parts: Paragraph) -> str:
@@ -319,18 +330,18 @@ def text(parts: Paragraph) -> str:
 
 def test_the_result_reads_as_in_the_picture() -> None:
     words = "clears 14 of 61 results   next request ~118,900 → ~79,876   (−39,024, −33 %)"
-    assert text(result_forms(outcome())[0]) == words
+    assert text(format_result_variants(outcome())[0]) == words
     shorter = "clears 14 of 61 results   next request ~118,900 → ~79,876 (−33 %)"
-    assert text(result_forms(outcome())[1]) == shorter
-    assert text(result_forms(outcome())[2]) == "clears 14 of 61 results   next ~119k → ~79.9k (−33 %)"
+    assert text(format_result_variants(outcome())[1]) == shorter
+    assert text(format_result_variants(outcome())[2]) == "clears 14 of 61 results   next ~119k → ~79.9k (−33 %)"
     summarised = "summarises 88 of 100 messages   next request ~118,900 → ~79,876 + summary"
-    assert summarised in text(result_forms(outcome(0, 88))[0])
-    recorded = Outcome({"clears": 1}, 1, 0, 2, NextRequest(BelievedSize(5_000, 0), -40), True)
-    assert text(result_forms(recorded)[0]) == "clears 1 of 1 result   next request 5,000 → ~5,040   (+40, +1 %)"
-    assert text(result_forms(outcome(0))[0]) == "changes nothing: no reason given"
+    assert summarised in text(format_result_variants(outcome(0, 88))[0])
+    recorded = PlanOutcome({"clears": 1}, 1, 0, 2, NextRequest(BelievedSize(5_000, 0), -40), True)
+    assert text(format_result_variants(recorded)[0]) == "clears 1 of 1 result   next request 5,000 → ~5,040   (+40, +1 %)"
+    assert text(format_result_variants(outcome(0))[0]) == "changes nothing: no reason given"
     why = replace(outcome(0), reason="nothing to clear: only 2 turns")
-    assert text(result_forms(why)[0]) == "nothing to clear: only 2 turns"
-    by_hand = text(result_forms(replace(why, reason="nothing is marked"), by_hand=True)[0])
+    assert text(format_result_variants(why)[0]) == "nothing to clear: only 2 turns"
+    by_hand = text(format_result_variants(replace(why, reason="nothing is marked"), by_hand=True)[0])
     assert by_hand == "nothing is marked   next request ~118,900, as it is"
 
 
@@ -357,8 +368,8 @@ def test_the_result_reads_as_in_the_picture() -> None:
     ],
     ids=["tokens", "none", "switch", "trigger", "list", "marks", "order"],
 )
-def test_the_difference_is_named(change: tuple[str, Any, Any], old: Outcome, new: Outcome, words: str) -> None:
-    whole, short_form = difference_forms([change], old, new)
+def test_the_difference_is_named(change: tuple[str, Any, Any], old: PlanOutcome, new: PlanOutcome, words: str) -> None:
+    whole, short_form = format_difference_variants([change], old, new)
     assert words in text(whole) and change[0] in text(whole)
     assert change[0] not in text(short_form)
 
@@ -366,27 +377,27 @@ def test_the_difference_is_named(change: tuple[str, Any, Any], old: Outcome, new
 def test_the_trigger_says_where_it_would_have_fired() -> None:
     made = plan(sample(), "defect-microcompact")
     begun = "would not run now; first at #1,204, press }"
-    source, why, numbers, verdict, least = map(text, trigger_forms(made, 1_204))
+    source, why, numbers, verdict, least = map(text, format_trigger_variants(made, 1_204))
     assert source.startswith(f"{begun}: thinks it has ") and source.endswith(" since then)")
     assert why.startswith(f"{begun}: thinks it has ") and why.endswith(" = 120,000")
     assert numbers.startswith(f"{begun}: has ") and numbers.endswith(", limit 120k") and verdict == begun
     assert (
-        least == "runs first at #1,204, press }" and text(trigger_forms(made, -1)[-1]) == "never runs in this session"
+        least == "runs first at #1,204, press }" and text(format_trigger_variants(made, -1)[-1]) == "never runs in this session"
     )
-    assert "; never in this session: " in text(trigger_forms(made, -1)[0])
-    assert "message" not in text(trigger_forms(made, None)[0])
-    assert outcome_of(made).fires is False
+    assert "; never in this session: " in text(format_trigger_variants(made, -1)[0])
+    assert "message" not in text(format_trigger_variants(made, None)[0])
+    assert compute_outcome(made).fires is False
     idle = plan(sample(), "koda-microcompact")
     assert idle.trigger.source and idle.trigger.value is None, "a source is that of a value"
-    assert text(trigger_forms(idle, None)[0]) == "would run now: the end of the recording counts as idle"
+    assert text(format_trigger_variants(idle, None)[0]) == "would run now: the end of the recording counts as idle"
 
 
 @given(st.lists(st.integers(0, 200_000), min_size=1, max_size=60), st.integers(0, 100), st.integers(0, 6), st.data())
 def test_a_curve_fits_and_marks_the_value(tokens: list[int], width: int, height: int, data: st.DataObject) -> None:
     values = list(range(len(tokens)))
     current = data.draw(st.sampled_from(values))
-    lines = curve_lines("x", values, tokens, current, width, height)
-    assert len(lines) <= height and all(cells(line) <= width for line in lines)
+    lines = draw_curve("x", values, tokens, current, width, height)
+    assert len(lines) <= height and all(count_cells(line) <= width for line in lines)
     if len(set(tokens)) > 1 and height >= 2 and width >= 40:
         assert len(lines) == height and f"▲ {current}" in "".join(text for text, _ in lines[-1])
 
@@ -395,7 +406,7 @@ def test_at_its_end_a_slider_says_that_nothing_changes_any_more() -> None:
     turns = Parameter("turns", "number", "turns that are kept", "turns", 3, scale=build_scale(1, 1_000, 3, 10, "turns"))
 
     def told(value: int, width: int, room: int = 9) -> str:
-        return text([run for line in below(turns, value, 0, "", width, room).fixed for run in [line]])
+        return text([run for line in build_setting_details(turns, value, 0, "", width, room).fixed_lines for run in [line]])
 
     assert told(9, 99) == "turns that are kept (1 to 1,000 turns, default 3)"
     assert told(10, 99) == "turns that are kept (beyond 10 nothing changes; = types more)"
@@ -408,8 +419,8 @@ def test_a_list_has_no_range() -> None:
 
 
 def test_small_differences_are_flat_and_large_ones_are_to_scale() -> None:
-    assert set(heights([10_000, 9_900, 9_801], 1)) == {8}
-    assert heights([10_000, 5_000, 1], 1) == [8, 4, 1]
+    assert set(compute_bar_heights([10_000, 9_900, 9_801], 1)) == {8}
+    assert compute_bar_heights([10_000, 5_000, 1], 1) == [8, 4, 1]
 
 
 def test_text_gives_way_to_what_is_before_it_and_is_cut_with_an_ellipsis() -> None:
@@ -417,7 +428,7 @@ def test_text_gives_way_to_what_is_before_it_and_is_cut_with_an_ellipsis() -> No
     first: list[list[list[Run]]] = [[[("result", "")]]]
 
     def words(width: int, room: int) -> list[str]:
-        return ["".join(text for text, _ in line).rstrip() for line in fitted([first, [long, short_one]], width, room)]
+        return ["".join(text for text, _ in line).rstrip() for line in fit_paragraphs([first, [long, short_one]], width, room)]
 
     assert words(40, 2) == ["result", "would fire: because (of that)"]
     assert words(20, 2) == ["result", "would fire: because"]
@@ -425,10 +436,10 @@ def test_text_gives_way_to_what_is_before_it_and_is_cut_with_an_ellipsis() -> No
     assert words(40, 1) == ["result"]
     two: list[Paragraph] = [[[("a result", "")], [("of two lines", "")]], [[("a result", "")]]]
     said = [two, [long, short_one]]
-    assert len(fitted(said, 14, 9)) == 5 and len(fitted(said, 14, 4)) == 4, "the last one is shortened first"
-    assert len(fitted(said, 14, 3)) == 3, "then those before it"
-    assert len(fitted(said, 14, 9, below=4)) == 5 and len(fitted(said, 14, 6, below=3)) == 3
-    assert len(fitted(said, 14, 5, below=3)) == 3, "a curve loses its title before what is said is cut"
+    assert len(fit_paragraphs(said, 14, 9)) == 5 and len(fit_paragraphs(said, 14, 4)) == 4, "the last one is shortened first"
+    assert len(fit_paragraphs(said, 14, 3)) == 3, "then those before it"
+    assert len(fit_paragraphs(said, 14, 9, below=4)) == 5 and len(fit_paragraphs(said, 14, 6, below=3)) == 3
+    assert len(fit_paragraphs(said, 14, 5, below=3)) == 3, "a curve loses its title before what is said is cut"
 
 
 @given(
@@ -438,18 +449,18 @@ def test_text_gives_way_to_what_is_before_it_and_is_cut_with_an_ellipsis() -> No
 )
 def test_what_is_said_fits(paragraphs: list[list[Paragraph]], width: int, room: int) -> None:
     for free in (0, 3):
-        lines = fitted(paragraphs, width, room, free)
-        assert len(lines) <= room and all(cells(line) <= width for line in lines)
+        lines = fit_paragraphs(paragraphs, width, room, free)
+        assert len(lines) <= room and all(count_cells(line) <= width for line in lines)
 
 
 def test_words_are_left_out_whole() -> None:
-    assert short_words("clear big results of all turns", 20) == "clear big results…"
-    assert short_words("clear big results", 17) == "clear big results" and short_words("microcompact", 6) == "micro…"
+    assert shorten_at_word("clear big results of all turns", 20) == "clear big results…"
+    assert shorten_at_word("clear big results", 17) == "clear big results" and shorten_at_word("microcompact", 6) == "micro…"
 
 
 def test_a_curve_has_a_title_and_its_axes_a_unit() -> None:
     def drawn(width: int, height: int, *tokens: int) -> list[str]:
-        curve = curve_lines("chain.keep", [1, 2, 3, 4], tokens, 2, width, height, "turns")
+        curve = draw_curve("chain.keep", [1, 2, 3, 4], tokens, 2, width, height, "turns")
         return ["".join(text for text, _ in line).rstrip() for line in curve]
 
     assert drawn(60, 4, 900, 800, 700, 600) == [
@@ -458,7 +469,7 @@ def test_a_curve_has_a_title_and_its_axes_a_unit() -> None:
         "  0 " + "█" * 24,
         "    1        ▲ 2     4 turns",
     ]
-    at_the_end = curve_lines("keep", [1, 2], [9, 5], 2, 60, 4, "turns")[-1]
+    at_the_end = draw_curve("keep", [1, 2], [9, 5], 2, 60, 4, "turns")[-1]
     assert "".join(text for text, _ in at_the_end).split() == ["1", "▲", "2", "turns"]
     assert drawn(30, 3, 900, 800, 700, 600)[0] == "next request by keep, tokens"
     assert "next request" not in drawn(30, 2, 900, 800, 700, 600)[0], "no title in two lines"
@@ -468,6 +479,6 @@ def test_a_curve_has_a_title_and_its_axes_a_unit() -> None:
 def test_a_chain_tells_in_few_words_which_step_runs_and_on_what() -> None:
     made = View(session(12).with_window(20_000), policy="chain").plan
     assert made is not None
-    told = [text(form) for form in trigger_forms(made, None)]
+    told = [text(form) for form in format_trigger_variants(made, None)]
     assert any(re.search(r"defect-microcompact, has [\d.]+k, limit 12\.0k", words) for words in told), told
     assert sorted(map(len, told), reverse=True) == [*map(len, told)], "shorter and shorter"

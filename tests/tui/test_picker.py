@@ -19,8 +19,8 @@ from context_tui.library.discover import OTHER_PROJECTS, SAMPLES, THIS_PROJECT, 
 from context_tui.session.session import SessionInfo
 from context_tui.text.numbers import format_age, format_bytes
 from context_tui.tui.picking import SessionItem, SessionListing
-from context_tui.tui.screens.picker import Left, PickerScreen
-from context_tui.tui.screens.picker_list import Columns, PickerList, shorten
+from context_tui.tui.screens.picker import PickerExit, PickerScreen
+from context_tui.tui.screens.picker_list import PickerColumns, PickerList, shorten_middle
 from tests.tui.fakes import NASTY, Shell, drawn, footer_fits, until
 
 NOW = 1_800_000_000.0
@@ -118,7 +118,7 @@ async def test_escape_clears_the_filter_before_it_leaves() -> None:
         assert not app.answers
         await pilot.press("escape")
         await until(pilot, lambda: app.answers)
-    assert app.answers == [Left.BACK]
+    assert app.answers == [PickerExit.BACK]
 
 
 async def test_q_leaves() -> None:
@@ -126,7 +126,7 @@ async def test_q_leaves() -> None:
     async with app.run_test() as pilot:
         await pilot.press("q")
         await until(pilot, lambda: app.answers)
-    assert app.answers == [Left.QUIT]
+    assert app.answers == [PickerExit.QUIT]
 
 
 async def test_a_double_click_opens() -> None:
@@ -320,11 +320,11 @@ async def test_the_column_heads_stand_over_their_columns(width: int, tmp_path: P
 
 
 def test_names_keep_both_ends() -> None:
-    assert shorten("checkout-api-retries-of-tuesday", 16) == "checkout…tuesday"
-    assert shorten("short", 16) == "short"
-    assert cell_len(shorten("会議の議事録をまとめるセッション", 11)) <= 11
-    assert shorten("会議の議事録をまとめるセッション", 11).endswith("ン")
-    assert [shorten("abcdef", width) for width in (0, 1, 2, 3)] == ["", "a", "ab", "a…f"]
+    assert shorten_middle("checkout-api-retries-of-tuesday", 16) == "checkout…tuesday"
+    assert shorten_middle("short", 16) == "short"
+    assert cell_len(shorten_middle("会議の議事録をまとめるセッション", 11)) <= 11
+    assert shorten_middle("会議の議事録をまとめるセッション", 11).endswith("ン")
+    assert [shorten_middle("abcdef", width) for width in (0, 1, 2, 3)] == ["", "a", "ab", "a…f"]
 
 
 def test_many_sessions_are_listed_and_filtered_at_once() -> None:
@@ -354,4 +354,4 @@ def test_children_that_match_are_listed_below_their_session() -> None:
 
 
 def test_where_there_is_room_no_agent_is_cut() -> None:
-    assert Columns.of(160, 30).agent > max(map(len, FORMATS)) and Columns.of(160, 30).title > 10
+    assert PickerColumns.fit(160, 30).agent > max(map(len, FORMATS)) and PickerColumns.fit(160, 30).title > 10

@@ -141,7 +141,7 @@ async def test_more_is_looked_for_while_what_was_found_is_listed() -> None:
         gate.wait(20)
         yield first
 
-    app = Shell(PickerScreen([], find=find(), titles=lambda info: "", now=10))
+    app = Shell(PickerScreen([], find=find(), read_title=lambda info: "", now=10))
     async with app.run_test(size=(120, 24)) as pilot:
         await until(pilot, lambda: "1 session, looking for more" in drawn(app))
         assert app.first.is_finding
@@ -173,11 +173,11 @@ async def test_what_is_in_sight_is_read_first_and_what_was_scrolled_past_no_more
         return SessionOverview("claude-code", 7)
 
     monkeypatch.setattr(OverviewReader, "read_overview", look)
-    app = Shell(PickerScreen(many, titles=lambda info: "", now=2_000))
+    app = Shell(PickerScreen(many, read_title=lambda info: "", now=2_000))
     async with app.run_test(size=(120, 24)) as pilot:
         await until(pilot, lambda: read == ["s000"])
         await pilot.press(*["pagedown"] * 5)
-        seen = [item.entry.name for item in app.first.rows.in_sight()]
+        seen = [item.entry.name for item in app.first.rows.get_visible_sessions()]
         await until(pilot, lambda: read[-1] == seen[0])
         go.set()
         await until(pilot, lambda: seen[-1] in read)

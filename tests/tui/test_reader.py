@@ -205,12 +205,12 @@ async def test_v_shows_what_was_written_and_back() -> None:
     async with running.run_test(size=(80, 20)) as pilot:
         detail = running.detail
         await rendering(pilot, detail)
-        assert "First rotate the token, then read (https://a.b)." in detail.shown and "• one" in detail.shown
+        assert "First rotate the token, then read (https://a.b)." in detail.wrapped_text and "• one" in detail.wrapped_text
         detail.toggle_raw()
-        assert detail.shown == "\n".join(part.text for part in build_document(subject, PLAIN_TEXT))
+        assert detail.wrapped_text == "\n".join(part.text for part in build_document(subject, PLAIN_TEXT))
         assert "**rotate**" in drawn(running) and "as written" in str(detail.border_title)
         detail.toggle_raw()
-        assert "**rotate**" not in detail.shown and "as written" not in str(detail.border_title)
+        assert "**rotate**" not in detail.wrapped_text and "as written" not in str(detail.border_title)
 
 
 async def test_v_counts_while_a_large_message_is_being_read() -> None:
@@ -218,12 +218,12 @@ async def test_v_counts_while_a_large_message_is_being_read() -> None:
     async with running.run_test(size=(80, 20)) as pilot:
         detail = running.detail
         await rendering(pilot, detail)
-        detail.wait(Content("7"), "reading the message…")
+        detail.show_loading(Content("7"), "reading the message…")
         detail.toggle_raw()
         await pilot.pause()
-        assert detail.shown == "reading the message…"
-        detail.read(of({"type": "text", "text": WRITTEN}), Content("7"), Content(""))
-        assert "**rotate**" in detail.shown
+        assert detail.wrapped_text == "reading the message…"
+        detail.show_document(of({"type": "text", "text": WRITTEN}), Content("7"), Content(""))
+        assert "**rotate**" in detail.wrapped_text
 
 
 async def test_what_is_on_top_stays_when_it_is_shown_as_it_was_written() -> None:
@@ -254,12 +254,12 @@ async def test_the_place_stays_when_the_plan_changes_the_pane_is_resized_or_the_
         detail.scroll_to(y=100, animate=False)
         await pilot.pause()
         assert text_in_sight(detail)[0].startswith("line 100 ")
-        detail.read(replace(subject, runtime_sizes_note="now known"), Content("0"), Content(""))
+        detail.show_document(replace(subject, runtime_sizes_note="now known"), Content("0"), Content(""))
         await pilot.pause()
         assert detail.scroll_offset.y == 100
         old = subject.session
         grown = Session(old.facts, old.content, old.info, old.length)
-        detail.read(replace(subject, session=grown), Content("0"), Content(""))
+        detail.show_document(replace(subject, session=grown), Content("0"), Content(""))
         await pilot.pause()
         assert detail.scroll_offset.y == 100
         before = text_in_sight(detail)[0]
@@ -279,7 +279,7 @@ async def test_code_is_highlighted_after_it_was_painted() -> None:
         await until(pilot, lambda: any(part.spans for part in detail._parts))
         (line,) = (line for line in detail._lines if line.style == "fence")
         assert line.spans == (StyleSpan(0, 6, "keyword"),)
-        styles = {segment.text: segment.style for segment in detail._segments(line)}
+        styles = {segment.text: segment.style for segment in detail._build_segments(line)}
         assert styles["import"] != styles[" os"]
 
 
@@ -290,7 +290,7 @@ async def test_code_whose_highlighting_was_broken_off_is_highlighted_later() -> 
         await rendering(pilot, detail)
         await until(pilot, lambda: detail._highlights._spans_by_code)
         detail._highlights._spans_by_code.clear()
-        detail.post_message(Detail.Highlighted([]))  # of something else
+        detail.post_message(Detail.CodeHighlighted([]))  # of something else
         await until(
             pilot, lambda: detail._highlights._spans_by_code and any(part.spans for part in detail._parts), seconds=5
         )
@@ -330,20 +330,20 @@ async def test_a_match_is_shown_where_it_is_rendered_or_else_as_it_was_written(n
     async with running.run_test(size=(80, 20)) as pilot:
         detail = running.detail
         await rendering(pilot, detail)
-        detail.seek(needle)
+        detail.set_search_text(needle)
         await pilot.pause()
         assert detail.is_raw == raw
         top = detail.scroll_offset.y
         marked = [
             detail._lines[n].drawn_text[first:last]
             for n in range(top, top + detail.size.height)
-            for first, last in detail._found_in(n)
+            for first, last in detail._find_needle_spans(n)
         ]
         assert marked == [needle]
         if raw:
             detail.toggle_raw()
             assert not detail.is_raw, "v shows it rendered all the same"
-        detail.read(of({"type": "text", "text": WRITTEN.replace("token", "key")}), Content("1"), Content(""))
+        detail.show_document(of({"type": "text", "text": WRITTEN.replace("token", "key")}), Content("1"), Content(""))
         assert detail.is_raw == raw, "another message is looked at anew"
 
 
@@ -351,9 +351,9 @@ async def test_a_match_that_is_not_in_a_message_leaves_it_rendered() -> None:
     running = Shows(of({"type": "text", "text": WRITTEN}))
     async with running.run_test(size=(80, 20)) as pilot:
         await rendering(pilot, running.detail)
-        running.detail.seek("nowhere")
+        running.detail.set_search_text("nowhere")
         await pilot.pause()
-        assert not running.detail.is_raw and "• one" in running.detail.shown
+        assert not running.detail.is_raw and "• one" in running.detail.wrapped_text
 
 
 # Before and after
@@ -383,7 +383,7 @@ async def test_before_and_after_stand_side_by_side_where_there_is_room() -> None
         assert all(len(line) == 130 for line in drawn(running).split("\n"))
         await pilot.resize_terminal(80, 20)
         await pilot.pause()
-        shown = detail.shown
+        shown = detail.wrapped_text
         assert shown.index("after, est. 21 tokens") < shown.index("before") < shown.index("import jwt")
         detail.toggle_raw()
         await pilot.resize_terminal(130, 20)
@@ -544,9 +544,9 @@ async def test_what_is_selected_is_drawn_selected_and_gone_with_another_message(
         detail = running.detail
         await rendering(pilot, detail)
         await select(pilot, place(detail, "words"), place(detail, "words", end=True))
-        (first, last, _) = next(iter(detail.marked(0)))
-        assert detail._lines[0].drawn_text[first:last] == "words" and not list(detail.marked(1))
-        detail.read(of({"type": "text", "text": "other"}), Content("1"), Content(""))
+        (first, last, _) = next(iter(detail.find_overlays(0)))
+        assert detail._lines[0].drawn_text[first:last] == "words" and not list(detail.find_overlays(1))
+        detail.show_document(of({"type": "text", "text": "other"}), Content("1"), Content(""))
         assert running.screen.get_selected_text() is None
 
 
@@ -583,7 +583,7 @@ async def test_on_a_small_terminal_what_is_read_has_all_of_it(size: tuple[int, i
     async with running.run_test(size=size) as pilot:
         await settled(pilot)
         screen = inspector(running)
-        screen.query_one(Timeline).select(Location(7))
+        screen.query_one(Timeline).select_location(Location(7))
         await pilot.press("enter")
         await settled(pilot)
         assert screen.query_one("#side").region.height == size[1] - 1, "all but the keys"
@@ -611,7 +611,7 @@ async def test_v_works_from_the_timeline_and_in_a_burst() -> None:
         assert detail.is_raw and "**rotate**" in drawn(running)
         await pilot.press("up", "v", "v", "down", "v", "up", "space", "v", "v", "escape")
         await settled(pilot)
-        assert not detail.is_raw and detail.location == screen.location and "First rotate" in detail.shown
+        assert not detail.is_raw and detail.location == screen.location and "First rotate" in detail.wrapped_text
 
 
 # In a terminal, and as pictures
@@ -642,7 +642,7 @@ def test_what_is_dragged_over_is_sent_to_the_clipboard(tmp_path: Path) -> None:
 def reading(key: str, location: Location) -> Any:
     async def steps(pilot: Pilot[Any]) -> None:
         await settled(pilot)
-        inspector(pilot.app).query_one(Timeline).select(location)
+        inspector(pilot.app).query_one(Timeline).select_location(location)
         await settled(pilot)
         await pilot.press(key)
         await settled(pilot)

@@ -21,10 +21,10 @@ from context_tui.session.session import Session
 from context_tui.tui.command_line import format_replay_command
 from context_tui.tui.context_events import ContextEvent
 from context_tui.tui.screens.replay import telling
-from context_tui.tui.screens.replay.charts import charts_of
-from context_tui.tui.screens.replay.comparison import MOST, Comparison, Wanted
-from context_tui.tui.screens.replay.firings import parts
-from context_tui.tui.screens.replay.measured import Measured, measure, shared, studied
+from context_tui.tui.screens.replay.charts import draw_charts
+from context_tui.tui.screens.replay.comparison import MAX_POLICIES, Comparison, ReplayTask
+from context_tui.tui.screens.replay.firings import build_firing_parts
+from context_tui.tui.screens.replay.measured import LaneResult, add_study, build_recording_index, run_replay
 from context_tui.tui.view import View
 from tests.formats import recordings
 from tests.formats.recordings import usage
@@ -39,11 +39,11 @@ def recorded(**asked: Any) -> Session:
     return sample(**asked).with_window(WINDOW)
 
 
-def computed(wanted: Wanted, recording: Recording) -> Measured | str:
+def computed(wanted: ReplayTask, recording: Recording) -> LaneResult | str:
     """What the thread computes."""
-    policy, setting = POLICIES[wanted.setting.policy], wanted.setting
+    policy, setting = POLICIES[wanted.key.policy], wanted.key
     try:
-        return measure(recording, policy, wanted.params, setting.how, wanted.lane.view.runtime_state)
+        return run_replay(recording, policy, wanted.params, setting.settings, wanted.lane.view.runtime_state)
     except PlanError as error:
         return str(error)
 
@@ -51,12 +51,12 @@ def computed(wanted: Wanted, recording: Recording) -> Measured | str:
 def finish(comparison: Comparison) -> list[str]:
     """Compute all that is wanted; returns the policies in the order of that."""
     if comparison.recording is None:
-        comparison.prepared(Recording(comparison.session))
+        comparison.set_recording(Recording(comparison.session))
     done = list[str]()
     assert comparison.recording is not None
-    while (wanted := comparison.wanted()) is not None:
-        done.append(wanted.setting.policy)
-        comparison.take(wanted, computed(wanted, comparison.recording))
+    while (wanted := comparison.choose_replay_task()) is not None:
+        done.append(wanted.key.policy)
+        comparison.update(wanted, computed(wanted, comparison.recording))
     return done
 
 
@@ -65,8 +65,8 @@ def compared(*policies: str, session: Session | None = None, **params: Any) -> C
     first, *others = policies or ("defect-microcompact",)
     made = Comparison(View(session or recorded(), policy=first, params={first: params}))
     for name in others:
-        made.add(name)
-    made.select(0)
+        made.add_policy(name)
+    made.select_lane(0)
     finish(made)
     return made
 
@@ -80,37 +80,37 @@ def text(lines: Sequence[Sequence[tuple[str, str]]]) -> list[str]:
 
 def test_the_selected_policy_is_computed_first_and_each_once() -> None:
     made = Comparison(View(recorded(), policy="defect-microcompact"))
-    made.add("defect-compact")
-    made.add("defect-compact")
-    made.select(1)
+    made.add_policy("defect-compact")
+    made.add_policy("defect-compact")
+    made.select_lane(1)
     assert finish(made) == ["defect-compact", "defect-microcompact"], "two with the same settings share one replay"
-    assert made.lanes[1].made is made.lanes[2].made
+    assert made.lanes[1].result is made.lanes[2].result
     assert finish(made) == []
 
 
 def test_the_same_numbers_as_by_the_python_api() -> None:
     made = compared("defect-microcompact", "defect-compact", keep_recent_turns=2)
-    made.toggle_recorded()
+    made.toggle_recorded_compactions()
     finish(made)
     session = recorded()
     for lane, params in zip(made.lanes, ({"keep_recent_turns": 2}, {}), strict=True):
         again = replay(session, lane.policy, recorded="ignore", **params)
-        assert lane.made is not None and lane.replay is not None
+        assert lane.result is not None and lane.replay is not None
         assert list(lane.replay.sizes) == list(again.sizes)
-        assert lane.made.totals == again.totals
+        assert lane.result.totals == again.totals
         assert [firing.message for firing in lane.replay.firings] == [firing.message for firing in again.firings]
 
 
 def test_what_was_computed_for_the_last_value_is_shown_until_the_next_is_there() -> None:
     made = compared()
-    made.set("defect-microcompact", "microcompact_ratio", 0.5)
-    late = made.wanted()
+    made.set_param("defect-microcompact", "microcompact_ratio", 0.5)
+    late = made.choose_replay_task()
     before = made.replay
-    made.set("defect-microcompact", "microcompact_ratio", 0.4)
+    made.set_param("defect-microcompact", "microcompact_ratio", 0.4)
     assert late is not None and made.replay is before
     assert made.recording is not None
-    assert made.take(late, computed(late, made.recording)), "it moves while the value is dragged"
-    assert made.replay is not before and made.wanted() is not None
+    assert made.update(late, computed(late, made.recording)), "it moves while the value is dragged"
+    assert made.replay is not before and made.choose_replay_task() is not None
     finish(made)
     assert made.replay is not None and made.replay.params.microcompact_ratio == 0.4
 
@@ -118,37 +118,37 @@ def test_what_was_computed_for_the_last_value_is_shown_until_the_next_is_there()
 @pytest.mark.parametrize("change", ["policy", "recorded", "removed"])
 def test_what_is_of_something_else_is_not_shown(change: str) -> None:
     made = compared("defect-microcompact", "defect-compact")
-    made.set("defect-microcompact", "microcompact_ratio", 0.5)
-    late = made.wanted()
+    made.set_param("defect-microcompact", "microcompact_ratio", 0.5)
+    late = made.choose_replay_task()
     assert late is not None and made.recording is not None
     if change == "policy":
-        made.choose("koda-microcompact")
+        made.choose_policy("koda-microcompact")
     elif change == "recorded":
-        made.toggle_recorded()
+        made.toggle_recorded_compactions()
     else:
-        made.remove()
-    assert not made.take(late, computed(late, made.recording))
+        made.remove_selected()
+    assert not made.update(late, computed(late, made.recording))
 
 
 def test_a_policy_that_cannot_be_replayed_says_why() -> None:
     made = compared("manual")
-    assert made.replay is None and "by hand" in made.lane.trouble
-    why, remedy = telling.nothing(made)
+    assert made.replay is None and "by hand" in made.selected_lane.error
+    why, remedy = telling.explain_missing_chart(made)
     assert "by hand" in why and "digit" in remedy
-    assert any("by hand" in line for line in text(telling.table(made, 80, 4)))
-    made.choose("chain")
-    made.set("chain", "policies", ("nonesuch",))
+    assert any("by hand" in line for line in text(telling.format_policy_table(made, 80, 4)))
+    made.choose_policy("chain")
+    made.set_param("chain", "policies", ("nonesuch",))
     finish(made)
-    assert "nonesuch" in made.lane.trouble
+    assert "nonesuch" in made.selected_lane.error
 
 
 def test_without_a_call_there_is_nothing_to_replay() -> None:
     made = compared(session=ct.from_messages([{"role": "user", "content": "Hello"}]))
-    assert "nothing to replay" in telling.nothing(made)[0]
-    assert made.point is None
-    assert charts_of(made, 0, 80, 20).lines == []
-    made.to_firing(1)
-    made.move(5)
+    assert "nothing to replay" in telling.explain_missing_chart(made)[0]
+    assert made.inspector_point is None
+    assert draw_charts(made, 0, 80, 20).lines == []
+    made.move_to_firing(1)
+    made.move_cursor(5)
     assert made.call == 0
 
 
@@ -159,28 +159,28 @@ def test_the_cursor_goes_from_firing_to_firing_around_the_ends() -> None:
     made = compared(microcompact_ratio=0.3, keep_recent_turns=1)
     found = made.firing_calls
     assert len(found) >= 3
-    made.go(0)
-    seen = [made.to_firing(1) and made.call for _ in range(len(found) + 1)]
+    made.move_to_call(0)
+    seen = [made.move_to_firing(1) and made.call for _ in range(len(found) + 1)]
     assert seen == [*found, found[0]]
-    assert made.to_firing(-1) and made.call == found[-1]
-    made.go(10**9)
-    assert made.call == made.calls - 1
-    made.move(-(10**9))
+    assert made.move_to_firing(-1) and made.call == found[-1]
+    made.move_to_call(10**9)
+    assert made.call == made.call_count - 1
+    made.move_cursor(-(10**9))
     assert made.call == 0
     never = compared("agent-sdk-prune")
-    assert not never.to_firing(1) and never.call == 0
-    assert "never fires" in text(telling.around_lines(never, 80))[0]
+    assert not never.move_to_firing(1) and never.call == 0
+    assert "never fires" in text(telling.format_nearest_firings(never, 80))[0]
 
 
 def test_the_point_in_the_inspector_is_where_the_firing_was_decided() -> None:
     made = compared("defect-compact")
-    assert made.to_firing(1)
-    [firing] = made.firings_at(made.call)
-    assert made.point == firing.decided
-    planned = ct.plan(made.session, "defect-compact", at=made.point)
+    assert made.move_to_firing(1)
+    [firing] = made.get_firings(made.call)
+    assert made.inspector_point == firing.decided
+    planned = ct.plan(made.session, "defect-compact", at=made.inspector_point)
     assert planned.has_changes and planned.boundary == firing.plan.boundary
-    made.move(1)
-    assert made.recording is not None and made.point == made.recording.calls[made.call].message
+    made.move_cursor(1)
+    assert made.recording is not None and made.inspector_point == made.recording.calls[made.call].message
 
 
 # Words
@@ -189,98 +189,98 @@ def test_the_point_in_the_inspector_is_where_the_firing_was_decided() -> None:
 def test_a_call_is_told_in_words() -> None:
     made = compared()
     assert made.recording is not None and made.replay is not None
-    made.to_firing(1)
-    [line] = text([telling.call_line(made, 120)])
+    made.move_to_firing(1)
+    [line] = text([telling.format_call_line(made, 120)])
     at, under = made.recording.calls[made.call].message, made.replay.sizes[made.call]
-    assert line.startswith(f"call {made.call + 1} of {made.calls}, #{at}  recorded {made.recording.sizes[made.call]:,}")
+    assert line.startswith(f"call {made.call + 1} of {made.call_count}, #{at}  recorded {made.recording.sizes[made.call]:,}")
     assert f"under the policy {under:,}" in line and "−" in line and " %)" in line
-    [firing] = made.firings_at(made.call)
-    first, why, *largest = text(list(telling.firing_lines(made, firing, 120, lambda message, row: "Read a file")))
+    [firing] = made.get_firings(made.call)
+    first, why, *largest = text(list(telling.format_firing_lines(made, firing, 120, lambda message, row: "Read a file")))
     assert first.startswith(f"▲ firing 1 of {len(made.replay.firings)} before #{firing.message}")
     assert f"{firing.before:,} → {firing.after:,}" in first and f"{firing.cleared} cleared" in first
     assert firing.reason in why
-    assert len(largest) == min(firing.cleared, telling.LARGEST) and "cleared Read a file" in largest[0]
+    assert len(largest) == min(firing.cleared, telling.MAX_ITEM_LINES) and "cleared Read a file" in largest[0]
 
 
 def test_the_largest_of_what_a_firing_took_come_first() -> None:
     made = compared("defect-compact")
     assert made.replay is not None
-    items = telling.largest(made.replay.firings[0], 100)
+    items = telling.find_largest_items(made.replay.firings[0], 100)
     assert [item.tokens for item in items] == sorted((item.tokens for item in items), reverse=True)
     assert len(items) == made.replay.firings[0].summarised
-    assert {item.done for item in items} == {"summarised"}
+    assert {item.outcome for item in items} == {"summarised"}
 
 
 def test_recorded_compactions_are_told_and_whether_they_happen() -> None:
     made = compared()
-    [(call, _)] = made.events.items()
-    made.go(call)
-    assert any(line.startswith("│ full compaction") for line in text(list(telling.event_lines(made, 100))))
-    assert "1 recorded compaction kept" in text([telling.header(made, 1.0, 120)])[0]
+    [(call, _)] = made.context_events.items()
+    made.move_to_call(call)
+    assert any(line.startswith("│ full compaction") for line in text(list(telling.format_event_lines(made, 100))))
+    assert "1 recorded compaction kept" in text([telling.format_header(made, 1.0, 120)])[0]
     assert made.replay is not None
     kept = list(made.replay.baseline)
-    made.toggle_recorded()
+    made.toggle_recorded_compactions()
     finish(made)
-    assert all("(undone)" in line for line in text(list(telling.event_lines(made, 100))))
-    assert "1 recorded compaction undone" in text([telling.header(made, 1.0, 120)])[0]
+    assert all("(undone)" in line for line in text(list(telling.format_event_lines(made, 100))))
+    assert "1 recorded compaction undone" in text([telling.format_header(made, 1.0, 120)])[0]
     assert max(made.replay.baseline) > max(kept)
-    assert charts_of(made, 0, 80, 20).traced, "what was recorded is drawn besides"
-    assert "without a policy" in text([telling.call_line(made, 160)])[0]
-    assert "recorded compactions undone" in text(telling.table(made, 100, 4))[-1]
+    assert draw_charts(made, 0, 80, 20).has_trace, "what was recorded is drawn besides"
+    assert "without a policy" in text([telling.format_call_line(made, 160)])[0]
+    assert "recorded compactions undone" in text(telling.format_policy_table(made, 100, 4))[-1]
 
 
 def test_sizes_that_nobody_recorded_are_called_estimated() -> None:
     made = compared(session=ct.from_messages(conversation()))
     assert made.is_estimated
-    assert "estimated" in text([telling.header(made, 1.0, 120)])[0]
-    assert "estimated" in text([telling.call_line(made, 120)])[0]
-    assert "recorded " not in text([telling.call_line(made, 120)])[0]
+    assert "estimated" in text([telling.format_header(made, 1.0, 120)])[0]
+    assert "estimated" in text([telling.format_call_line(made, 120)])[0]
+    assert "recorded " not in text([telling.format_call_line(made, 120)])[0]
     some = compared(session=recorded())
-    assert "all sizes recorded" in text([telling.header(some, 1.0, 140)])[0]
+    assert "all sizes recorded" in text([telling.format_header(some, 1.0, 140)])[0]
 
 
 def test_the_table_has_the_numbers_of_each_and_of_none() -> None:
     made = compared("defect-microcompact", "agent-sdk-prune")
-    assert made.lane.made is not None and made.replay is not None
-    head, first, second, last = text(telling.table(made, 120, 4))
-    sums = made.lane.made.totals
+    assert made.selected_lane.result is not None and made.replay is not None
+    head, first, second, last = text(telling.format_policy_table(made, 120, 4))
+    sums = made.selected_lane.result.totals
     assert head.split() == ["policy", "firings", "peak", "sent", "saved", "cost", "regrets", "over"]
     count = str(len(made.replay.firings))
     assert first.split()[:5] == ["▸", "defect-microcompact", count, f"{sums.peak:,}", f"{sums.sent:,}"]
     assert second.split() == ["agent-sdk-prune", "0", *last.split()[3:5], "0", "%", "…", "…", last.split()[-1]]
     assert last.split()[:3] == ["as", "recorded", "–"]
-    small = text(telling.table(made, 58, 4))
+    small = text(telling.format_policy_table(made, 58, 4))
     assert all(len(line) <= 58 for line in small) and "defect-microcomp" in small[1]
     assert small[0].split() == ["policy", "firings", "sent", "saved", "cost", "regrets"], "what the chart shows goes"
 
 
 def test_prices_and_regrets_follow_the_replays() -> None:
     made = compared("defect-microcompact", "defect-microcompact", "defect-compact")
-    assert made.recording is not None and made.unstudied() is None, "not before what they share is known"
-    made.shared = shared(made.recording)
+    assert made.recording is not None and made.choose_study_task() is None, "not before what they share is known"
+    made.recording_index = build_recording_index(made.recording)
     order = list[str]()
-    while (wanted := made.unstudied()) is not None:
-        assert wanted.made is not None
-        order.append(wanted.setting.policy)
-        assert made.take(wanted, studied(wanted.made, made.shared, wanted.setting.how))
+    while (wanted := made.choose_study_task()) is not None:
+        assert wanted.result is not None
+        order.append(wanted.key.policy)
+        assert made.update(wanted, add_study(wanted.result, made.recording_index, wanted.key.settings))
     assert order == ["defect-microcompact", "defect-compact"], "two with the same settings share one"
-    assert made.lane.made is not None and made.lane.made.study is not None
-    study, lab = made.lane.made.study, Lab(made.session)
-    again = lab.run_study(POLICIES["defect-microcompact"], made.lane.params)
+    assert made.selected_lane.result is not None and made.selected_lane.result.study is not None
+    study, lab = made.selected_lane.result.study, Lab(made.session)
+    again = lab.run_study(POLICIES["defect-microcompact"], made.selected_lane.params)
     assert study.price.cost == pytest.approx(again.price.cost)
     assert (study.regret.used_later, study.regret.dropped) == (again.regret.used_later, again.regret.dropped)
-    row = text(telling.table(made, 140, 5))[1]
+    row = text(telling.format_policy_table(made, 140, 5))[1]
     assert f"${study.price.cost:,.2f}" in row and f"{study.regret.used_later:,} of {study.regret.dropped:,}" in row
-    whole = "\n".join(part.text for part in parts(made))
+    whole = "\n".join(part.text for part in build_firing_parts(made))
     assert "without the policy" in whole and "regrets: " in whole
-    assert made.to_firing(1)
-    [firing] = made.firings_at(made.call)
-    lines = text(list(telling.firing_lines(made, firing, 120, lambda message, row: "Read a file")))
+    assert made.move_to_firing(1)
+    [firing] = made.get_firings(made.call)
+    lines = text(list(telling.format_firing_lines(made, firing, 120, lambda message, row: "Read a file")))
     assert any(line.startswith("  price") and " regret" in line for line in lines)
-    late = Wanted(made.lane, made.setting_of(made.lane), made.lane.params, made.lane.made)
-    made.set("defect-microcompact", "microcompact_ratio", 0.4)
+    late = ReplayTask(made.selected_lane, made.build_key(made.selected_lane), made.selected_lane.params, made.selected_lane.result)
+    made.set_param("defect-microcompact", "microcompact_ratio", 0.4)
     finish(made)
-    assert not made.take(late, studied(late.made, made.shared, late.setting.how)) if late.made else False, (
+    assert not made.update(late, add_study(late.result, made.recording_index, late.key.settings)) if late.result else False, (
         "of an earlier replay"
     )
 
@@ -301,15 +301,15 @@ def test_a_regret_is_told_with_its_evidence() -> None:
     ]
     made = compared(session=ct.from_messages(talk).with_window(10_000), keep_recent_turns=1)
     assert made.recording is not None
-    made.shared = shared(made.recording)
-    wanted = made.unstudied()
-    assert wanted is not None and wanted.made is not None
-    made.take(wanted, studied(wanted.made, made.shared, wanted.setting.how))
+    made.recording_index = build_recording_index(made.recording)
+    wanted = made.choose_study_task()
+    assert wanted is not None and wanted.result is not None
+    made.update(wanted, add_study(wanted.result, made.recording_index, wanted.key.settings))
     assert made.replay is not None
     told = [
         line
         for firing in made.replay.firings
-        for line in text(list(telling.firing_lines(made, firing, 100, lambda message, row: "")))
+        for line in text(list(telling.format_firing_lines(made, firing, 100, lambda message, row: "")))
     ]
     assert any("used later #2" in line and "(re-fetch)" in line for line in told), told
 
@@ -317,31 +317,31 @@ def test_a_regret_is_told_with_its_evidence() -> None:
 def test_the_selected_policy_is_in_sight_in_a_small_table() -> None:
     made = compared("defect-microcompact", "defect-compact", "koda-microcompact", "agent-sdk-prune")
     for number, lane in enumerate(made.lanes):
-        made.select(number)
-        lines = text(telling.table(made, 80, 4))
+        made.select_lane(number)
+        lines = text(telling.format_policy_table(made, 80, 4))
         assert len(lines) == 4 and any(line.startswith("▸") and lane.policy in line for line in lines)
         assert "2 more" in lines[-1]
 
 
 def test_settings_stand_beside_the_name_and_session_text_is_safe() -> None:
     made = compared(keep_recent_turns=7)
-    assert "defect-microcompact keep_recent_turns=7" in text(telling.table(made, 120, 3))[1]
+    assert "defect-microcompact keep_recent_turns=7" in text(telling.format_policy_table(made, 120, 3))[1]
     nasty = replace(made.session.info, path="/tmp/\x1b[31m[/]x.jsonl")
     made.session = replace(made.session, info=nasty)
-    assert "\x1b" not in text([telling.header(made, 1.0, 120)])[0]
+    assert "\x1b" not in text([telling.format_header(made, 1.0, 120)])[0]
 
 
 def test_the_list_of_firings_has_them_all() -> None:
     made = compared("defect-microcompact", "manual")
     assert made.replay is not None
-    whole = "\n".join(part.text for part in parts(made))
+    whole = "\n".join(part.text for part in build_firing_parts(made))
     assert whole.count("  before #") == len(made.replay.firings) > 0
     assert "by hand" in whole and "does not show what an agent" in whole
 
 
 @pytest.mark.parametrize("width", [20, 58, 78, 118, 198])
 def test_limits_are_told_at_any_width(width: int) -> None:
-    words = telling.limits(width)
+    words = telling.format_limits(width)
     assert words and len(words) <= width
 
 
@@ -350,42 +350,42 @@ def test_limits_are_told_at_any_width(width: int) -> None:
 
 def test_adding_and_removing() -> None:
     made = compared(keep_recent_turns=5)
-    made.add("defect-microcompact")
-    assert made.selected == 1 and made.lane.values == {"keep_recent_turns": 5}, "the same again: its settings"
-    made.set("defect-microcompact", "keep_recent_turns", 1)
+    made.add_policy("defect-microcompact")
+    assert made.selected_number == 1 and made.selected_lane.values == {"keep_recent_turns": 5}, "the same again: its settings"
+    made.set_param("defect-microcompact", "keep_recent_turns", 1)
     assert [lane.values for lane in made.lanes] == [{"keep_recent_turns": 5}, {"keep_recent_turns": 1}]
-    assert made.remove() and made.selected == 0
-    assert not made.remove(), "one stays"
-    while len(made.lanes) < MOST:
-        assert made.add("koda-microcompact")
-    assert not made.add("koda-microcompact") and len(made.lanes) == MOST
+    assert made.remove_selected() and made.selected_number == 0
+    assert not made.remove_selected(), "one stays"
+    while len(made.lanes) < MAX_POLICIES:
+        assert made.add_policy("koda-microcompact")
+    assert not made.add_policy("koda-microcompact") and len(made.lanes) == MAX_POLICIES
 
 
 def test_going_there_again_finds_what_was_compared() -> None:
     made = compared("defect-microcompact", "defect-compact")
-    made.select(1)
+    made.select_lane(1)
     view = View(made.session, policy="defect-compact", at=40)
     again = Comparison(view, made)
     assert [lane.policy for lane in again.lanes] == ["defect-microcompact", "defect-compact"]
-    assert again.selected == 1 and again.recording is made.recording and again.wanted() is None
+    assert again.selected_number == 1 and again.recording is made.recording and again.choose_replay_task() is None
     other = Comparison(replace(view, policy="koda-microcompact"), again)
     assert [lane.policy for lane in other.lanes] == ["defect-microcompact", "koda-microcompact"], "what was selected"
-    assert [wanted.setting.policy] == ["koda-microcompact"] if (wanted := other.wanted()) else False
+    assert [wanted.key.policy] == ["koda-microcompact"] if (wanted := other.choose_replay_task()) else False
     larger = Comparison(replace(view, session=view.session.with_window(100_000)), other)
-    assert larger.recording is None and all(lane.made is None for lane in larger.lanes), "another window, other replays"
+    assert larger.recording is None and all(lane.result is None for lane in larger.lanes), "another window, other replays"
     assert [lane.view.session for lane in larger.lanes] == [larger.session] * 2
 
 
 def test_the_settings_that_go_back_are_those_that_were_compared() -> None:
     made = compared("defect-microcompact", "defect-compact", keep_recent_turns=5)
-    made.add("defect-microcompact")
-    made.set("defect-microcompact", "keep_recent_turns", 1)
-    made.select(2)
-    made.set("defect-compact", "compact_ratio", 0.9)
-    made.select(0)
-    assert made.params == {"defect-microcompact": {"keep_recent_turns": 5}, "defect-compact": {"compact_ratio": 0.9}}
-    made.select(1)
-    assert made.params["defect-microcompact"] == {"keep_recent_turns": 1}, "of two the selected one's"
+    made.add_policy("defect-microcompact")
+    made.set_param("defect-microcompact", "keep_recent_turns", 1)
+    made.select_lane(2)
+    made.set_param("defect-compact", "compact_ratio", 0.9)
+    made.select_lane(0)
+    assert made.policy_params == {"defect-microcompact": {"keep_recent_turns": 5}, "defect-compact": {"compact_ratio": 0.9}}
+    made.select_lane(1)
+    assert made.policy_params["defect-microcompact"] == {"keep_recent_turns": 1}, "of two the selected one's"
 
 
 def test_the_command_replays_the_same() -> None:
@@ -398,7 +398,7 @@ def test_the_command_replays_the_same() -> None:
 
 def test_settings_are_offered_for_the_whole_recording() -> None:
     made = compared()
-    assert len(made.whole) == len(made.session) > len(made.lane.view.context)
+    assert len(made.full_context) == len(made.session) > len(made.selected_lane.view.context)
 
 
 def test_a_policy_that_never_fires_says_what_came_first() -> None:
@@ -406,10 +406,10 @@ def test_a_policy_that_never_fires_says_what_came_first() -> None:
         compared("agent-sdk-prune"),
         compared("agent-sdk-prune", session=ct.from_messages(conversation())),
     )
-    assert telling.compactions(with_compaction) == 1 and telling.compactions(without) == 0
-    words = telling.never(without)
+    assert telling.count_compactions(with_compaction) == 1 and telling.count_compactions(without) == 0
+    words = telling.format_never_fires(without)
     assert words == "agent-sdk-prune never fires; no recorded usage, which is all that it looks at"
-    first = telling.never(with_compaction)
+    first = telling.format_never_fires(with_compaction)
     assert first.startswith("agent-sdk-prune never fires; ")
     assert first.endswith(", where recorded compactions come first: r undoes them")
 
@@ -420,12 +420,12 @@ def test_a_policy_that_counts_less_than_there_is_says_so(tmp_path: Path) -> None
     made.user("Go on.")
     made.assistant(recordings.text("I go on."), use=usage(7, read=100_000))
     unlooked = compared("agent-sdk-prune", session=made.open(tmp_path))
-    assert telling.never(unlooked) == "agent-sdk-prune never fires; its runtime never looks"
+    assert telling.format_never_fires(unlooked) == "agent-sdk-prune never fires; its runtime never looks"
     made.assistant(recordings.call("t1"), use=usage(7, read=150_000))
     made.results(recordings.result("t1", "long"))
     made.assistant(recordings.text("I go on."), use=usage(7, read=150_000))
     begun = compared("agent-sdk-prune", session=made.open(tmp_path))
-    assert "never fires; nearest before #4: recorded input tokens 7, not above " in telling.never(begun)
+    assert "never fires; nearest before #4: recorded input tokens 7, not above " in telling.format_never_fires(begun)
 
 
 def test_a_policy_that_would_fire_behind_the_last_call_says_so(tmp_path: Path) -> None:
@@ -436,7 +436,7 @@ def test_a_policy_that_would_fire_behind_the_last_call_says_so(tmp_path: Path) -
     for size in (8, 150_000):
         made.assistant(recordings.text("I go on."), use=usage(size))
         made.user("Go on.")
-    told = telling.never(compared("agent-sdk-prune", session=made.open(tmp_path)))
+    told = telling.format_never_fires(compared("agent-sdk-prune", session=made.open(tmp_path)))
     assert re.fullmatch(r"agent-sdk-prune never fires; nearest before #\d+: .*; it would behind the last call", told)
 
 
@@ -448,12 +448,12 @@ def test_a_compaction_that_the_file_begins_with_is_no_reason(tmp_path: Path) -> 
         made.assistant(recordings.text("I go on."), use=usage(3_000))
         made.user("Go on.")
     begun = compared("agent-sdk-prune", session=made.open(tmp_path))
-    assert telling.compactions(begun) == 1
-    assert "compactions come first" not in telling.never(begun)
+    assert telling.count_compactions(begun) == 1
+    assert "compactions come first" not in telling.format_never_fires(begun)
 
 
 def test_a_drop_is_no_compaction() -> None:
     made = compared("agent-sdk-prune")
     drop = ContextEvent(3, Drop(3, 900, 900))
-    made._events = {1: [drop]}
-    assert telling.compactions(made) == 0 and "compaction" not in text([telling.header(made, 1.0, 120)])[0]
+    made._context_events = {1: [drop]}
+    assert telling.count_compactions(made) == 0 and "compaction" not in text([telling.format_header(made, 1.0, 120)])[0]

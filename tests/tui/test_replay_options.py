@@ -15,7 +15,7 @@ from context_tui.lab.study import StudySettings
 from context_tui.tui.command_line import format_replay_command
 from context_tui.tui.screens.replay import options
 from context_tui.tui.screens.replay.comparison import Comparison
-from context_tui.tui.screens.replay.measured import shared, studied
+from context_tui.tui.screens.replay.measured import add_study, build_recording_index
 from context_tui.tui.view import View
 from context_tui.tui.widgets.setting_rows import SettingRows
 from tests.tui.test_replay_comparison import finish
@@ -26,29 +26,29 @@ OTHER = StudySettings("ignore", 700, 5, True, "anywhere")
 
 
 def names(settings: StudySettings) -> dict[str, object]:
-    return {name.rpartition(".")[2]: value for name, value in options.values(settings).items()}
+    return {name.rpartition(".")[2]: value for name, value in options.get_common_values(settings).items()}
 
 
 def test_each_has_a_row_and_gets_back_what_is_set() -> None:
     recording = Recording(ct.open_session(SAMPLE))
-    rows = options.controls(StudySettings(), recording, compacted=True)
+    rows = options.build_common_controls(StudySettings(), recording, has_compactions=True)
     labels = ["keep_recorded", "delay", "summary_tokens", "shares_prefix", "cache_anywhere"]
     assert [row.label for row in rows] == labels
-    assert {row.name for row in rows} == options.values(StudySettings()).keys()
-    assert {row.owner for row in rows} == {options.OWNER}
-    assert all(row.default == options.values(StudySettings())[row.name] for row in rows), "backspace is the default"
+    assert {row.name for row in rows} == options.get_common_values(StudySettings()).keys()
+    assert {row.owner for row in rows} == {options.COMMON_OWNER}
+    assert all(row.default == options.get_common_values(StudySettings())[row.name] for row in rows), "backspace is the default"
     assert next(row for row in rows if row.label == "summary_tokens").implied_value == recording.summary_tokens
     made = StudySettings()
     for row, value in zip(rows, (False, 5, 700, True, True), strict=True):
-        changed = options.with_value(made, row.name, value)
+        changed = options.replace_common_value(made, row.name, value)
         assert changed is not None
         made = changed
     assert made == OTHER
-    assert options.with_value(made, "keep_recent_turns", 3) is None, "a setting of the policy"
+    assert options.replace_common_value(made, "keep_recent_turns", 3) is None, "a setting of the policy"
 
 
 def test_what_cannot_be_undone_has_no_row() -> None:
-    assert "keep_recorded" not in [row.label for row in options.controls(StudySettings(), None, compacted=False)]
+    assert "keep_recorded" not in [row.label for row in options.build_common_controls(StudySettings(), None, has_compactions=False)]
 
 
 @pytest.mark.parametrize(
@@ -57,13 +57,13 @@ def test_what_cannot_be_undone_has_no_row() -> None:
 def test_the_same_numbers_as_by_the_copied_command(how: StudySettings, capsys: pytest.CaptureFixture[str]) -> None:
     session = ct.open_session(SAMPLE, window=30_000)
     made = Comparison(View(session, policy="defect", params={"defect": {"compact_ratio": 0.9}}))
-    made.how = how
+    made.settings = how
     finish(made)
-    assert made.recording is not None and made.lane.made is not None
-    study = studied(made.lane.made, shared(made.recording), how).study
+    assert made.recording is not None and made.selected_lane.result is not None
+    study = add_study(made.selected_lane.result, build_recording_index(made.recording), how).study
     assert study is not None and study.replay.firings
 
-    line = shlex.split(format_replay_command([made.lane.view], how))
+    line = shlex.split(format_replay_command([made.selected_lane.view], how))
     assert main([*line[1:], "--json"]) == 0
     told = json.loads(capsys.readouterr().out)["policies"][0]
     assert told["context"] == list(study.replay.sizes)
@@ -79,17 +79,17 @@ async def test_they_are_set_as_parameters_are() -> None:
     async with running.run_test(size=(120, 50)) as pilot:
         screen = await along(pilot)
         rows = screen.query_one(SettingRows)
-        numbers = {control.label: number for number, control in enumerate(rows.controls)}
-        rows.choose(numbers["delay"])
+        numbers = {control.label: number for number, control in enumerate(rows.parameters)}
+        rows.choose_row(numbers["delay"])
         await pilot.press("plus", "plus", "minus", "plus")
-        rows.choose(numbers["summary_tokens"])
+        rows.choose_row(numbers["summary_tokens"])
         await pilot.press("equals_sign", *"700", "enter", "shift+tab", "r")
         await known(pilot)
-        assert screen.comparison.how == StudySettings("ignore", 700, 4)
-        assert screen.comparison.lane.values == {}, "nothing of the policy"
-        assert rows.values[f"{options.OWNER}.keep_recorded"] is False
+        assert screen.comparison.settings == StudySettings("ignore", 700, 4)
+        assert screen.comparison.selected_lane.values == {}, "nothing of the policy"
+        assert rows.values[f"{options.COMMON_OWNER}.keep_recorded"] is False
         await pilot.press("y")
         await pilot.pause()
         assert "--recorded ignore --summary-tokens 700 --delay 4" in running.clipboard
         await pilot.press("tab", "backspace")
-        assert screen.comparison.how == StudySettings("ignore", None, 4)
+        assert screen.comparison.settings == StudySettings("ignore", None, 4)

@@ -50,9 +50,9 @@ async def known(pilot: Pilot[Any], *, worth: bool = False) -> ReplayScreen:
     """Wait until all replays are there, and on request prices and regrets."""
     screen = replaying(pilot)
     comparison = screen.comparison
-    await until(pilot, lambda: comparison.recording is not None and comparison.wanted() is None)
+    await until(pilot, lambda: comparison.recording is not None and comparison.choose_replay_task() is None)
     if worth:
-        await until(pilot, lambda: comparison.shared is not None and comparison.unstudied() is None)
+        await until(pilot, lambda: comparison.recording_index is not None and comparison.choose_study_task() is None)
     await pilot.pause()
     return screen
 
@@ -91,7 +91,7 @@ async def test_the_settings_go_back_with_escape_and_stay_with_q() -> None:
         await settled(pilot)
         view = inspector(running).view
         assert view.get_settings("defect-microcompact") == {"keep_recent_turns": 1} and view.at is None
-        assert screen.comparison.lane.values == {"keep_recent_turns": 1}
+        assert screen.comparison.selected_lane.values == {"keep_recent_turns": 1}
 
 
 async def test_another_policy_goes_back_too_and_is_found_again() -> None:
@@ -105,12 +105,12 @@ async def test_another_policy_goes_back_too_and_is_found_again() -> None:
         await until(pilot, lambda: running.screen is screen)
         await known(pilot)
         assert [lane.policy for lane in screen.comparison.lanes] == ["defect-microcompact", "defect-compact"]
-        assert screen.comparison.selected == 1 and screen.query_one(TableView).size.height == 4
+        assert screen.comparison.selected_number == 1 and screen.query_one(TableView).size.height == 4
         await pilot.press("right_square_bracket", "enter")
         await until(pilot, lambda: isinstance(running.screen, InspectorScreen))
         assert inspector(running).view.policy == "defect-compact"
         again = await along(pilot)
-        assert again.comparison.selected == 1 and len(again.comparison.lanes) == 2
+        assert again.comparison.selected_number == 1 and len(again.comparison.lanes) == 2
         assert again.comparison.call == screen.comparison.call, "the cursor is at the point of the inspector"
         await pilot.press("d")
         assert [lane.policy for lane in again.comparison.lanes] == ["defect-microcompact"]
@@ -125,7 +125,7 @@ async def test_a_copy_is_not_replayed() -> None:
         screen = inspector(running)
         plan = screen.view.plan
         assert plan is not None
-        screen.do(screen.controller.show_applied_copy, plan, ct.apply(screen.view.session, plan))
+        screen.run_command(screen.controller.show_applied_copy, plan, ct.apply(screen.view.session, plan))
         await pilot.press("l")
         await pilot.pause()
         assert running.screen is screen
@@ -143,26 +143,26 @@ async def test_a_step_of_a_setting_moves_the_sawtooth_from_anywhere() -> None:
         await pilot.press("minus")
         await known(pilot)
         assert screen.comparison.replay is not before
-        assert screen.comparison.lane.values == {"keep_recent_turns": 2}
+        assert screen.comparison.selected_lane.values == {"keep_recent_turns": 2}
         await pilot.press("tab", "down", "down", "left", "left")
         await known(pilot)
-        assert screen.comparison.lane.values.keys() == {"keep_recent_turns", "microcompact_ratio"}
+        assert screen.comparison.selected_lane.values.keys() == {"keep_recent_turns", "microcompact_ratio"}
         shown = screen.comparison.replay
-        assert shown is not None and shown.params == screen.comparison.lane.params
+        assert shown is not None and shown.params == screen.comparison.selected_lane.params
         await pilot.press("equals_sign", *"0.3", "enter", "shift+tab", "home")
         await known(pilot)
-        assert screen.comparison.lane.values["microcompact_ratio"] == 0.3 and screen.comparison.call == 0
+        assert screen.comparison.selected_lane.values["microcompact_ratio"] == 0.3 and screen.comparison.call == 0
 
 
 async def test_many_steps_at_once_end_with_the_replay_of_the_last() -> None:
     running = alone()
     async with running.run_test(size=(100, 32)) as pilot:
         screen = await along(pilot)
-        screen.query_one(SettingRows).choose(2)
+        screen.query_one(SettingRows).choose_row(2)
         await pilot.press(*["minus"] * 25)
         await known(pilot)
         made = screen.comparison.replay
-        assert made is not None and made.params == screen.comparison.lane.params
+        assert made is not None and made.params == screen.comparison.selected_lane.params
         assert made.params.microcompact_ratio < 0.5
 
 
@@ -170,14 +170,14 @@ async def test_a_digit_replaces_the_policy_and_arrows_select_one() -> None:
     running = alone()
     async with running.run_test(size=(100, 40)) as pilot:
         screen = await along(pilot, "2")
-        assert screen.comparison.lane.policy == "defect-compact"
-        screen.comparison.add("koda-microcompact")
+        assert screen.comparison.selected_lane.policy == "defect-compact"
+        screen.comparison.add_policy("koda-microcompact")
         screen.draw()
         await known(pilot)
         await pilot.press("up", "end")
-        assert screen.comparison.selected == 0 and screen.comparison.call == screen.comparison.calls - 1
+        assert screen.comparison.selected_number == 0 and screen.comparison.call == screen.comparison.call_count - 1
         await pilot.press("down")
-        assert screen.comparison.lane.policy == "koda-microcompact"
+        assert screen.comparison.selected_lane.policy == "koda-microcompact"
         assert "settings of koda-microcompact" in drawn(running)
 
 
@@ -197,30 +197,30 @@ async def test_the_mouse_points_at_calls_and_policies() -> None:
     running = alone()
     async with running.run_test(size=(100, 44)) as pilot:
         screen = await along(pilot)
-        screen.comparison.add("defect-compact")
+        screen.comparison.add_policy("defect-compact")
         screen.draw()
         await known(pilot)
         charts = screen.query_one(ChartsView)
-        first = charts.drawn.places[0]
+        first = charts.charts.places[0]
         await pilot.click(ChartsView, offset=(charts.gutter.left + 7 + 40, charts.gutter.top + first.top + 2))
         await pilot.pause()
-        assert screen.comparison.call == charts.drawn.call_at(47) != 0
-        assert screen.comparison.selected == first.number == 0
+        assert screen.comparison.call == charts.charts.find_call(47) != 0
+        assert screen.comparison.selected_number == first.number == 0
         await pilot.click(TableView, offset=(5, 2))
         await pilot.pause()
-        assert screen.comparison.selected == 1
+        assert screen.comparison.selected_number == 1
 
 
 async def test_zooming_shows_fewer_calls_around_the_cursor() -> None:
     running = alone()
     async with running.run_test(size=(100, 32)) as pilot:
         screen = await along(pilot, "home", "z", "z")
-        scale = screen.query_one(ChartsView).drawn.scale
-        assert scale is not None and scale.end - scale.first == screen.comparison.calls // 4 and scale.first == 0
+        scale = screen.query_one(ChartsView).charts.scale
+        assert scale is not None and scale.end_call - scale.first_call == screen.comparison.call_count // 4 and scale.first_call == 0
         await pilot.press("Z", "Z", "Z")
         await pilot.pause()
-        scale = screen.query_one(ChartsView).drawn.scale
-        assert scale is not None and scale.end - scale.first == screen.comparison.calls
+        scale = screen.query_one(ChartsView).charts.scale
+        assert scale is not None and scale.end_call - scale.first_call == screen.comparison.call_count
 
 
 async def test_the_list_the_help_and_the_command() -> None:
@@ -257,7 +257,7 @@ async def test_prices_and_regrets_come_after_the_replays() -> None:
         screen = await along(pilot, "right_square_bracket", worth=True)
         await pilot.pause()
         text = drawn(running)
-        assert screen.comparison.lane.made is not None and screen.comparison.lane.made.study is not None
+        assert screen.comparison.selected_lane.result is not None and screen.comparison.selected_lane.result.study is not None
         assert "price" in text and "regret" in text and "…" not in text.partition("policy")[2].partition("recorded")[0]
 
 
@@ -342,7 +342,7 @@ async def test_the_agents_own_policy_is_held_against_what_it_did(width: int, tol
     async with running.run_test(size=(width, 32)) as pilot:
         screen = await along(pilot, worth=True)
         assert told in drawn(running).splitlines()[0]
-        compacted = next(call for call, events in screen.comparison.events.items() if events[0].begins_context)
+        compacted = next(call for call, events in screen.comparison.context_events.items() if events[0].begins_context)
         screen.action_go(compacted)
         await pilot.pause()
         assert "back-test claude-code-auto: it fires 33 calls earlier" in drawn(running)
@@ -355,7 +355,7 @@ def steps(*keys: str, others: tuple[str, ...] = ()) -> Callable[[Pilot[Any]], Aw
     async def run(pilot: Pilot[Any]) -> None:
         screen = await along(pilot)
         for name in others:
-            screen.comparison.add(name)
+            screen.comparison.add_policy(name)
         screen.draw()
         await known(pilot)
         await pilot.press(*keys)

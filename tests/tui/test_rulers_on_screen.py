@@ -17,14 +17,14 @@ from context_tui.tui.controller import Controller
 from context_tui.tui.numbers import format_token_column, format_token_unit
 from context_tui.tui.options import InspectorOptions
 from context_tui.tui.rows import TURN_HEAD, WHOLE_MESSAGE, TimelineRows
-from context_tui.tui.screens.calibration import CalibrationScreen, calibration_parts
+from context_tui.tui.screens.calibration import CalibrationScreen, build_calibration_parts
 from context_tui.tui.turns import TurnSummaries
 from context_tui.tui.view import Location, View
 from context_tui.tui.widgets.breakdown import BreakdownView
-from context_tui.tui.widgets.breakdown_rows import offenders, rows_of
+from context_tui.tui.widgets.breakdown_rows import build_breakdown_rows, build_largest_block_rows
 from context_tui.tui.widgets.header import HeaderBar
 from context_tui.tui.widgets.reading_pane import ReadingPane
-from context_tui.tui.widgets.scoreboard import Scoreboard, score_rows
+from context_tui.tui.widgets.scoreboard import Scoreboard, build_score_rows
 from context_tui.tui.widgets.timeline import Timeline
 from context_tui.tui.widgets.timeline_frame import ColumnHeads
 from tests.formats.providers import RATES, Provider
@@ -111,7 +111,7 @@ def test_every_number_is_by_the_ruler_and_what_the_policy_goes_by_is_not(tmp_pat
         and f"cal. {turn.tokens:,} tokens" in turn.format_summary()
     )
     assert estimated.tokens < turn.tokens and f"est. {estimated.tokens:,} tokens" in estimated.format_summary()
-    row, before = (score_rows(view.get_plan, sizes=each)[3] for each in (sizes, None))
+    row, before = (build_score_rows(view.get_plan, token_table=each)[3] for each in (sizes, None))
     assert row.request is not None and before.request is not None and row.runs == before.runs
     assert row.request.removed_tokens == pytest.approx(before.request.removed_tokens * RATES["tool_result"], rel=0.03)
     assert view.plan is own.view.plan or view.plan.tokens_after == own.view.plan.tokens_after  # type: ignore[union-attr]
@@ -120,10 +120,10 @@ def test_every_number_is_by_the_ruler_and_what_the_policy_goes_by_is_not(tmp_pat
 def test_the_parts_are_by_the_ruler(tmp_path: Path) -> None:
     controller, sizes = ruled(recording(tmp_path))
     parts = compute_context_sizes(controller.view, token_table=sizes)
-    rows = rows_of(controller.view.context, parts)
+    rows = build_breakdown_rows(controller.view.context, parts)
     assert {row.note for row in rows if row.note} == {"cal. tokens", "cal. repeated"}
     assert any(row.text == f"sizes by {sizes.description}; R takes another ruler" for row in rows)
-    largest = [row.tokens for _, row in offenders(controller.view.context, 1_000, sizes=sizes)]
+    largest = [row.tokens for _, row in build_largest_block_rows(controller.view.context, 1_000, token_table=sizes)]
     assert largest == sorted((s for s in sizes.blocks), reverse=True)[: len(largest)]
 
 
@@ -176,7 +176,7 @@ async def test_r_takes_the_next_ruler(tmp_path: Path) -> None:
             await pilot.press("R")
             await settled(pilot)
             assert screen.query_one(ColumnHeads).unit == unit
-            assert screen.query_one(Scoreboard).by == by
+            assert screen.query_one(Scoreboard).measure_label == by
             assert unit in drawn(screen.query_one(ColumnHeads))
             title = str(screen.query_one(BreakdownView).border_title)
             assert (unit if unit == "o200k" else unit.split()[0]) in title
@@ -217,8 +217,8 @@ async def test_the_calibration_is_a_view(tmp_path: Path) -> None:
 
 
 def test_where_there_is_no_calibration_the_reason_is_told() -> None:
-    told = [part.text for part in calibration_parts(build_calibrated_table(session(usage=False).facts))]
+    told = [part.text for part in build_calibration_parts(build_calibrated_table(session(usage=False).facts))]
     assert told[0] == "not calibrated: no request recorded a size; typical factors are used"
-    few = [part.text for part in calibration_parts(build_calibrated_table(session(1).facts))]
+    few = [part.text for part in build_calibration_parts(build_calibrated_table(session(1).facts))]
     assert "12 are needed; typical factors are used" in few[1]
     assert View(session()).measure is TokenMeasure.OWN and Location(0)

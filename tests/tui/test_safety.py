@@ -75,7 +75,7 @@ async def test_every_widget_draws_hostile_text_as_text(monkeypatch: pytest.Monke
         assert "[red]warm[/red]" in drawn(running), "markup stands there as it was written"
         rows = screen.controller.rows
         for row in range(4, 11):
-            screen.query_one(Timeline).select(Location(rows.message[row], max(rows.block[row], -1)))
+            screen.query_one(Timeline).select_location(Location(rows.message[row], max(rows.block[row], -1)))
             await pilot.pause(0.1)
             safe(running)
         for policy in LISTED_POLICIES:
@@ -85,7 +85,7 @@ async def test_every_widget_draws_hostile_text_as_text(monkeypatch: pytest.Monke
         screen.action_breakdown()
         await settled(pilot)
         safe(running)
-        screen.query_one(BreakdownView).post_message(BreakdownView.Filter("tool", HOSTILE))
+        screen.query_one(BreakdownView).post_message(BreakdownView.FilterRequested("tool", HOSTILE))
         await settled(pilot)
         safe(running)
         screen.action_unfilter()

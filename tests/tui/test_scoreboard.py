@@ -13,17 +13,17 @@ from context_tui.compaction.plan import Plan
 from context_tui.policies.planning import plan
 from context_tui.policies.registry import LISTED_POLICIES, POLICIES, PRESETS
 from context_tui.tokens.accounting import BelievedSize
-from context_tui.tui.screens.inspector_keys import digits, keys
-from context_tui.tui.widgets.draw import cells
+from context_tui.tui.screens.inspector_keys import build_bindings, format_policy_digits
+from context_tui.tui.widgets.draw import count_cells
 from context_tui.tui.widgets.scoreboard import (
     Scoreboard,
     ScoreRow,
-    columns_for,
-    heading,
-    policy_title,
-    score_line,
-    score_row,
-    score_rows,
+    build_score_row,
+    build_score_rows,
+    fit_score_columns,
+    format_policy_title,
+    format_score_heading,
+    format_score_line,
 )
 from tests.tui.fakes import drawn
 from tests.tui.inspecting import app, inspector, settled
@@ -45,50 +45,50 @@ class Scores(Alone):
     def on_mount(self) -> None:
         """Show it, ready for keys."""
         super().on_mount()
-        self.board.show(score_rows(PLANS.get), self.current)
+        self.board.show(build_score_rows(PLANS.get), self.current)
         self.board.focus()
 
 
 def test_a_line_for_every_policy_from_its_plan() -> None:
-    rows = {row.policy: row for row in score_rows(PLANS.get)}
+    rows = {row.policy: row for row in build_score_rows(PLANS.get)}
     assert list(rows) == list(LISTED_POLICIES)
     micro = rows["defect-microcompact"]
     made = PLANS["defect-microcompact"]
     assert made and micro.request == compute_next_request(made) and not micro.request.summary_pending
-    assert micro.would == "if forced: clears 9 of 29 results" and micro.runs is False
+    assert micro.effect == "if forced: clears 9 of 29 results" and micro.runs is False
     compact, manual = rows["defect-compact"], rows["manual"]
-    assert compact.request and compact.request.summary_pending and manual.run_words == "by hand" and not manual.changes
+    assert compact.request and compact.request.summary_pending and manual.run_label == "by hand" and not manual.changes
 
 
 def test_what_does_not_run_says_its_limit() -> None:
-    words = {row.policy: row.run_words for row in score_rows(PLANS.get)}
+    words = {row.policy: row.run_label for row in build_score_rows(PLANS.get)}
     assert words["defect-microcompact"] == "no (at 120k)" and words["agent-sdk-prune"] == "no (at 112k)"
     assert words["koda-microcompact"] == "yes" and words["manual"] == "by hand"
     idle = plan(SESSION, "koda-microcompact", at=len(SESSION) - 8, idle_seconds=5, force=True)
-    assert score_row(idle).run_words == "no (at 300 s)"
+    assert build_score_row(idle).run_label == "no (at 300 s)"
 
 
 def chain_at(window: int) -> ScoreRow:
     """The row of a chain in a window of so many tokens."""
-    return score_row(plan(SESSION, "chain", window=window, force=True, firing_only=True))
+    return build_score_row(plan(SESSION, "chain", window=window, force=True, firing_only=True))
 
 
 def test_a_chain_says_which_of_its_policies_run_here_and_what_they_leave() -> None:
     (none, one) = chain_at(500_000), chain_at(70_000)
-    assert none.runs is False and none.would.startswith("if forced: clears 9 of 29 results, summarises ")
-    assert one.runs and one.would == "only defect-microcompact: clears 9 of 29 results"
+    assert none.runs is False and none.effect.startswith("if forced: clears 9 of 29 results, summarises ")
+    assert one.runs and one.effect == "only defect-microcompact: clears 9 of 29 results"
     micro = plan(SESSION, "defect-microcompact")
     assert one.request == compute_next_request(micro), "what the one that runs leaves"
     all_run = chain_at(15_000)
-    assert all_run.runs and all_run.would.startswith("clears 9 of 29 results, summarises ")
-    told = score_row(plan(SESSION, "chain", window=70_000))
-    assert "; if forced: summarises " in told.would, "planned all the same"
+    assert all_run.runs and all_run.effect.startswith("clears 9 of 29 results, summarises ")
+    told = build_score_row(plan(SESSION, "chain", window=70_000))
+    assert "; if forced: summarises " in told.effect, "planned all the same"
 
 
 def drawn_at(width: int, *rows: ScoreRow) -> list[str]:
     """The lines of the board in so many cells."""
-    columns = columns_for(rows, width)
-    lines = [heading(columns, width), *(score_line(n, row, False, columns, width) for n, row in enumerate(rows, 1))]
+    columns = fit_score_columns(rows, width)
+    lines = [format_score_heading(columns, width), *(format_score_line(n, row, False, columns, width) for n, row in enumerate(rows, 1))]
     return ["".join(text for text, _ in line).rstrip() for line in lines]
 
 
@@ -126,9 +126,9 @@ def test_the_columns_are_named_and_where_it_is_narrow_the_next_request_stays() -
 
 def test_bars_have_a_head_and_words_are_left_out_whole() -> None:
     rows = [ScoreRow("a-policy", True, "", "clears 9 of 29 results", True, NextRequest(BelievedSize(9_000, 0), 3_000))]
-    head, line, *_ = drawn_at(120, *rows, ScoreRow("chain", trouble="chain: no policies are named"))
+    head, line, *_ = drawn_at(120, *rows, ScoreRow("chain", plan_error="chain: no policies are named"))
     assert head.endswith("  what is left") and line.index("━") == head.index("what is left")
-    assert drawn_at(30, ScoreRow("chain", trouble="chain: no policies are named"))[1] == " 1 chain   no policies are…"
+    assert drawn_at(30, ScoreRow("chain", plan_error="chain: no policies are named"))[1] == " 1 chain   no policies are…"
 
 
 @pytest.mark.parametrize(
@@ -148,8 +148,8 @@ def test_bars_have_a_head_and_words_are_left_out_whole() -> None:
     ],
 )
 def test_a_policy_says_whose_rule_it_is_and_what_that_does(name: str, width: int, title: str) -> None:
-    assert policy_title(name, width) == title
-    assert all(len(policy_title(each, cells)) <= cells for each in LISTED_POLICIES for cells in range(20, 130))
+    assert format_policy_title(name, width) == title
+    assert all(len(format_policy_title(each, cells)) <= cells for each in LISTED_POLICIES for cells in range(20, 130))
 
 
 ROWS = st.builds(
@@ -173,9 +173,9 @@ ROWS = st.builds(
 
 @given(st.lists(ROWS, min_size=1, max_size=7), st.integers(36, 200))
 def test_lines_have_the_width(rows: list[ScoreRow], width: int) -> None:
-    columns = columns_for(rows, width)
-    assert cells(heading(columns, width)) == width
-    assert all(cells(score_line(n, row, n == 2, columns, width)) == width for n, row in enumerate(rows))
+    columns = fit_score_columns(rows, width)
+    assert count_cells(format_score_heading(columns, width)) == width
+    assert all(count_cells(format_score_line(n, row, n == 2, columns, width)) == width for n, row in enumerate(rows))
 
 
 @pytest.mark.parametrize(
@@ -248,13 +248,13 @@ def test_a_chosen_preset_has_a_row_of_its_own_and_no_other_is_planned() -> None:
         asked.append(policy)
         return plan(SESSION, policy, force=True)
 
-    rows = score_rows(plan_of, chosen="codex")
-    assert [row.policy for row in rows] == asked == [*LISTED_POLICIES, "codex"] and rows[-1].would.startswith(
+    rows = build_score_rows(plan_of, current="codex")
+    assert [row.policy for row in rows] == asked == [*LISTED_POLICIES, "codex"] and rows[-1].effect.startswith(
         "if forced"
     )
-    assert [row.policy for row in score_rows(plan_of, chosen="chain")] == [*LISTED_POLICIES]
-    assert policy_title("codex", 90).startswith(f"{len(LISTED_POLICIES) + 1} codex   Codex: ")
-    limits = {row.policy: row.limit for row in score_rows(plan_of, chosen="openhands-condenser")}
+    assert [row.policy for row in build_score_rows(plan_of, current="chain")] == [*LISTED_POLICIES]
+    assert format_policy_title("codex", 90).startswith(f"{len(LISTED_POLICIES) + 1} codex   Codex: ")
+    limits = {row.policy: row.limit for row in build_score_rows(plan_of, current="openhands-condenser")}
     assert limits["openhands-condenser"] == "at 80 messages"
 
 
@@ -275,11 +275,11 @@ async def test_a_preset_is_chosen_in_the_palette() -> None:
 
 def test_only_nine_policies_have_a_digit(twelve: list[str]) -> None:
     rows = [ScoreRow(name) for name in twelve]
-    columns = columns_for(rows, 80)
-    lines = ["".join(text for text, _ in score_line(n, row, False, columns, 80)) for n, row in enumerate(rows, 1)]
+    columns = fit_score_columns(rows, 80)
+    lines = ["".join(text for text, _ in format_score_line(n, row, False, columns, 80)) for n, row in enumerate(rows, 1)]
     assert [line[:3] for line in lines] == [*(f" {digit} " for digit in range(1, 10)), *["   "] * 3]
-    bound = [binding.key for binding in keys(LISTED_POLICIES) if (binding.id or "").startswith("policy-")]
-    assert bound == list("123456789") and digits(12) == "1–9" and digits(7) == "1–7"
+    bound = [binding.key for binding in build_bindings(LISTED_POLICIES) if (binding.id or "").startswith("policy-")]
+    assert bound == list("123456789") and format_policy_digits(12) == "1–9" and format_policy_digits(7) == "1–7"
 
 
 async def test_policies_beyond_the_ninth_are_reached_by_arrows_and_the_palette(twelve: list[str]) -> None:

@@ -24,14 +24,14 @@ from context_tui.tui.screens.dialogs import (
     Answer,
     ChoicePrompt,
     InputPrompt,
-    message_number,
-    quit_prompt,
-    unchanged_prompt,
+    build_quit_prompt,
+    build_unchanged_prompt,
+    parse_message_number,
 )
 from context_tui.tui.screens.export import ExportScreen
-from context_tui.tui.screens.full_screens import FULL_SCREENS, screen_of
+from context_tui.tui.screens.full_screens import FULL_SCREENS, build_full_screen
 from context_tui.tui.screens.help import HelpScreen
-from context_tui.tui.screens.inspector_keys import keys
+from context_tui.tui.screens.inspector_keys import build_bindings
 from context_tui.tui.screens.picker import PickerScreen
 from context_tui.tui.screens.picker_list import PickerList
 from context_tui.tui.screens.problems import ProblemsScreen
@@ -44,7 +44,7 @@ from tests.tui.fakes import NASTY, Shell, drawn, footer_fits, until
 
 def at_least_ten(text: str) -> None:
     """A check with both kinds of errors."""
-    if message_number(text, 100) < 10:
+    if parse_message_number(text, 100) < 10:
         raise PlanError("at least 10")
 
 
@@ -67,8 +67,8 @@ async def test_a_value_is_taken_when_it_will_do() -> None:
 )
 def test_what_is_no_message_is_said_in_our_words(text: str, wrong: str) -> None:
     with pytest.raises(ValueError, match=f"^{wrong}$"):
-        message_number(text, 30)
-    assert message_number("1,234", 2_000) == 1_234
+        parse_message_number(text, 30)
+    assert parse_message_number("1,234", 2_000) == 1_234
 
 
 async def test_escape_gives_no_value() -> None:
@@ -85,7 +85,7 @@ async def test_escape_gives_no_value() -> None:
     [("q", "quit"), ("s", "stay"), ("enter", "export"), ("right enter", "quit"), ("escape", None)],
 )
 async def test_leaving_with_an_unexported_result_is_asked(keys: str, answer: str | None) -> None:
-    app = Shell(quit_prompt())
+    app = Shell(build_quit_prompt())
     async with app.run_test(size=(60, 20)) as pilot:
         await pilot.press(*keys.split())
         await until(pilot, lambda: app.answers)
@@ -97,7 +97,7 @@ async def test_leaving_with_an_unexported_result_is_asked(keys: str, answer: str
     [("a", "apply"), ("e", "export"), ("enter", "apply"), ("right enter", "export"), ("escape", None)],
 )
 async def test_an_export_with_nothing_applied_is_asked(keys: str, answer: str | None) -> None:
-    app = Shell(unchanged_prompt(True))
+    app = Shell(build_unchanged_prompt(True))
     async with app.run_test(size=(60, 20)) as pilot:
         assert all(button.region.right < 57 for button in app.screen.query(Button))
         assert "Apply the plan first, or export the session" in drawn(app) and "esc cancel" in drawn(app)
@@ -114,7 +114,7 @@ async def test_answers_stay_in_sight_under_a_long_question() -> None:
 
 
 async def test_a_plan_that_changes_nothing_is_not_offered() -> None:
-    app = Shell(unchanged_prompt(False))
+    app = Shell(build_unchanged_prompt(False))
     async with app.run_test(size=(60, 20)) as pilot:
         assert "apply first" not in drawn(app)
         await pilot.press("a", "e")
@@ -150,7 +150,7 @@ async def test_problems_are_listed_with_place_reason_and_text(broken: Session) -
         assert not {c for c in shown.replace("\n", "") if unicodedata.category(c) in ("Cc", "Cf", "Cs")}
         assert footer_fits(app)
         await pilot.press("n", "n")
-        assert "more characters" in app.screen.query_one(ReadingPane).shown
+        assert "more characters" in app.screen.query_one(ReadingPane).wrapped_text
         await pilot.press("p", "p", "escape")
         await until(pilot, lambda: app.answers)
 
@@ -164,13 +164,13 @@ async def test_a_file_that_is_gone_still_lists_its_problems(broken: Session, mon
 
 def test_a_full_screen_view_is_made_of_the_controller_or_says_why_not(broken: Session) -> None:
     with pytest.raises(CommandRefused, match="No problems: every record could be read"):
-        screen_of("problems", Controller(ct.from_messages([]), InspectorOptions()))
+        build_full_screen("problems", Controller(ct.from_messages([]), InspectorOptions()))
     with pytest.raises(CommandRefused, match="holds no compaction"):
-        screen_of("compactions", Controller(broken, InspectorOptions()))
+        build_full_screen("compactions", Controller(broken, InspectorOptions()))
     for each in FULL_SCREENS:
         if each.name != "compactions":
-            assert isinstance(screen_of(each.name, Controller(broken, InspectorOptions())), Screen)
-        assert each.name in {binding.id for binding in keys(LISTED_POLICIES)}
+            assert isinstance(build_full_screen(each.name, Controller(broken, InspectorOptions())), Screen)
+        assert each.name in {binding.id for binding in build_bindings(LISTED_POLICIES)}
 
 
 async def test_help_lists_every_key_once_and_fits() -> None:
@@ -178,7 +178,7 @@ async def test_help_lists_every_key_once_and_fits() -> None:
     app = Shell(HelpScreen([picker, PickerList(SessionListing([]), 0)], notes=["A note [/]."]))
     async with app.run_test(size=(60, 40)):
         pane = app.screen.query_one(ReadingPane)
-        lines = pane.shown.splitlines()
+        lines = pane.wrapped_text.splitlines()
         assert max(map(len, lines)) <= 58
         assert "A note [/]." in lines
         assert [line for line in lines if line and not line.startswith(" ")] == [
@@ -226,7 +226,7 @@ async def test_long_text_is_wrapped_only_as_far_as_needed() -> None:
 
 def test_snapshot_quit(snap_compare: Any) -> None:
     """A small dialog in the middle; export is chosen; each answer has its key."""
-    assert snap_compare(Shell(quit_prompt()), terminal_size=(60, 14))
+    assert snap_compare(Shell(build_quit_prompt()), terminal_size=(60, 14))
 
 
 def test_snapshot_help(snap_compare: Any) -> None:
@@ -257,7 +257,7 @@ async def test_the_footer_has_the_keys_that_fit_and_none_by_half() -> None:
         await inspecting.settled(pilot)
         for width in (60, 80, 96, 97, 160, 70):
             await pilot.resize_terminal(width, 30)
-            await until(pilot, lambda width=width: running.screen.query_one(KeyFooter)._fitted == width)  # type: ignore[misc]
+            await until(pilot, lambda width=width: running.screen.query_one(KeyFooter)._fitted_width == width)  # type: ignore[misc]
             await pilot.pause()
             line = drawn(running).splitlines()[-1].rstrip()
             assert line.startswith("↑↓ row ? help tab pane 1–7 policy ←→ value a apply")

@@ -20,12 +20,12 @@ from context_tui.policies.parameters import build_params, get_value, list_parame
 from context_tui.policies.registry import POLICIES
 from context_tui.session.session import Session
 from context_tui.tui.screens.replay.comparison import Comparison
-from context_tui.tui.screens.sweep import params_with, table, telling
-from context_tui.tui.screens.sweep.board import Board, Known, board_of
-from context_tui.tui.screens.sweep.grids import PROPOSED, count_of, parts_of, proposal, settings_of
-from context_tui.tui.screens.sweep.plot import GUTTER, frame_of, plot, scatter
+from context_tui.tui.screens.sweep import merge_params, table, telling
+from context_tui.tui.screens.sweep.board import SweepBoard, SweepRowCache, build_board
+from context_tui.tui.screens.sweep.grids import MAX_PROPOSED, build_settings, count_settings, parse_grid, propose_grid
+from context_tui.tui.screens.sweep.plot import GUTTER, build_frame, build_scatter, draw_plot
 from context_tui.tui.view import View
-from context_tui.tui.widgets.draw import cells
+from context_tui.tui.widgets.draw import count_cells
 from tests.tui.tuning import sample
 
 MICRO = POLICIES["defect-microcompact"]
@@ -52,13 +52,13 @@ def text_of(runs: Any) -> str:
 def test_what_is_proposed_is_allowed_and_bounded(name: str, calls: int, session: Session) -> None:
     view, policy = View(session, policy=name), POLICIES[name]
     params = of(policy)
-    text = proposal(policy, params, list_parameters_in_context(policy, params, view.context, view.runtime_state), calls)
-    parts = parts_of(text, policy)
-    settings = settings_of(parts, build_setting(policy, params))
+    text = propose_grid(policy, params, list_parameters_in_context(policy, params, view.context, view.runtime_state), calls)
+    parts = parse_grid(text, policy)
+    settings = build_settings(parts, build_setting(policy, params))
     assert settings[0] == build_setting(policy, params), "the current one is the first"
-    assert len(settings) <= (PROPOSED if not calls else 100) + 2
+    assert len(settings) <= (MAX_PROPOSED if not calls else 100) + 2
     assert len(settings) > 5 or name == "none"
-    for each in parts[0].texts:
+    for each in parts[0].value_texts:
         assert len(each.partition("=")[2].split(",")) <= 12
 
 
@@ -66,9 +66,9 @@ def test_what_is_proposed_is_allowed_and_bounded(name: str, calls: int, session:
 def test_a_proposal_is_around_the_present_setting(turns: int, tokens: int, ratio: float) -> None:
     params = of(MICRO, keep_recent_turns=turns, min_clear_tokens=tokens, microcompact_ratio=round(ratio, 4))
     view = View(SAMPLE)
-    text = proposal(MICRO, params, list_parameters_in_context(MICRO, params, view.context, view.runtime_state))
-    assert params in [each.params for each in build_grid(MICRO, parts_of(text, MICRO)[0].texts)], text
-    assert count_of(parts_of(text, MICRO)) <= PROPOSED
+    text = propose_grid(MICRO, params, list_parameters_in_context(MICRO, params, view.context, view.runtime_state))
+    assert params in [each.params for each in build_grid(MICRO, parse_grid(text, MICRO)[0].value_texts)], text
+    assert count_settings(parse_grid(text, MICRO)) <= MAX_PROPOSED
 
 
 SAMPLE = sample().with_window(60_000)
@@ -78,8 +78,8 @@ def test_what_is_set_besides_stays_set(session: Session) -> None:
     policy = POLICIES["koda-microcompact"]
     params = of(policy, compactable_tools=("Read", "my tool"), keep_recent=9)
     view = View(session, policy=policy.name)
-    text = proposal(policy, params, list_parameters_in_context(policy, params, view.context, view.runtime_state))
-    found = settings_of(parts_of(text, policy), build_setting(policy, params))
+    text = propose_grid(policy, params, list_parameters_in_context(policy, params, view.context, view.runtime_state))
+    found = build_settings(parse_grid(text, policy), build_setting(policy, params))
     defaults = of(policy)
     assert {get_value(policy, each.params, "compactable_tools") for each in found if each.params != defaults} == {
         ("Read", "my tool")
@@ -99,13 +99,13 @@ def test_what_is_set_besides_stays_set(session: Session) -> None:
 )
 def test_a_line_that_means_nothing_is_told_in_one_line(text: str, words: str) -> None:
     with pytest.raises(PlanError, match=words) as error:
-        settings_of(parts_of(text, MICRO), build_setting(MICRO, of(MICRO)))
+        build_settings(parse_grid(text, MICRO), build_setting(MICRO, of(MICRO)))
     assert "\n" not in str(error.value)
 
 
 def test_a_name_begins_the_grid_of_another_policy() -> None:
-    parts = parts_of("keep_recent_turns=1..2 defect-compact compact_ratio=0.7,0.8", MICRO)
-    names = [each.name for each in settings_of(parts, build_setting(MICRO, of(MICRO)))]
+    parts = parse_grid("keep_recent_turns=1..2 defect-compact compact_ratio=0.7,0.8", MICRO)
+    names = [each.name for each in build_settings(parts, build_setting(MICRO, of(MICRO)))]
     assert names == [
         "defect-microcompact",
         "defect-microcompact keep_recent_turns=1",
@@ -119,13 +119,13 @@ def test_a_name_begins_the_grid_of_another_policy() -> None:
 # The board
 
 
-def board(session: Session, grid_: str = "", **values: Any) -> Board:
+def board(session: Session, grid_: str = "", **values: Any) -> SweepBoard:
     """All settings of a grid, measured."""
     comparison = Comparison(View(session, params={"defect-microcompact": values}))
-    made = board_of(comparison)
+    made = build_board(comparison)
     if grid_:
-        made.regrid(grid_)
-    made.take(sweep_session(session, made.missing, SweepOptions(), name=session.info.path))
+        made.set_grid(grid_)
+    made.update(sweep_session(session, made.missing_settings, SweepOptions(), name=session.info.path))
     return made
 
 
@@ -133,19 +133,19 @@ def test_the_rows_are_those_of_the_python_interface(session: Session) -> None:
     values = {"keep_recent_turns": "1..4", "min_clear_tokens": "100,512,2000"}
     made = board(session, " ".join(f"{key}={text}" for key, text in values.items()))
     there = sweep([session], {"defect-microcompact": values})
-    assert [build_row_report(row) for row in made.made.sorted_rows] == [
+    assert [build_row_report(row) for row in made.sweep.sorted_rows] == [
         build_row_report(row) for row in there.sorted_rows
     ]
-    assert made.standing.frontier == there.dominance.frontier and made.standing.best == there.dominance.best
+    assert made.dominance.frontier == there.dominance.frontier and made.dominance.best == there.dominance.best
 
 
 def test_another_grid_keeps_what_is_known(session: Session) -> None:
     made = board(session, "keep_recent_turns=1..3")
-    known = made.known
+    known = made.row_cache
     assert known is not None
-    made.regrid("keep_recent_turns=2..5")
-    assert [each.name for each in made.missing] == [f"defect-microcompact keep_recent_turns={n}" for n in (4, 5)]
-    assert made.done == 2 and len(known.rows) == 3, "the default and 2 turns are listed, 1 turn is kept"
+    made.set_grid("keep_recent_turns=2..5")
+    assert [each.name for each in made.missing_settings] == [f"defect-microcompact keep_recent_turns={n}" for n in (4, 5)]
+    assert made.done_count == 2 and len(known.rows) == 3, "the default and 2 turns are listed, 1 turn is kept"
 
 
 def row(name: SweepSetting, saved: int, regret: int, *, cost: float | None = None, session: str = "s") -> SweepRow:
@@ -169,13 +169,13 @@ def row(name: SweepSetting, saved: int, regret: int, *, cost: float | None = Non
     )
 
 
-def made_up(*points: tuple[int, int, float | None]) -> Board:
+def made_up(*points: tuple[int, int, float | None]) -> SweepBoard:
     """A board of settings that save so many tokens, regret so many, and save so much money; the default is current."""
     settings = [build_setting(MICRO, of(MICRO, keep_recent_turns=3 + number)) for number in range(len(points))]
     rows = [row(each, saved, regret, cost=cost) for each, (saved, regret, cost) in zip(settings, points, strict=True)]
-    known = Known(SAMPLE, SweepOptions(), {each.setting: each for each in rows})
-    made = Board(Sweep(settings, [], current=settings[0].name), known, text="keep_recent_turns=3..9")
-    made.take(())
+    known = SweepRowCache(SAMPLE, SweepOptions(), {each.setting: each for each in rows})
+    made = SweepBoard(Sweep(settings, [], current=settings[0].name), known, grid_text="keep_recent_turns=3..9")
+    made.update(())
     return made
 
 
@@ -183,37 +183,37 @@ def test_orders_and_the_cursor_that_stays_on_its_setting() -> None:
     made = made_up((10, 5, 3.0), (30, 9, 1.0), (20, 2, 2.0))
 
     def turns() -> list[int]:
-        return [get_value(MICRO, made.named[name].params, "keep_recent_turns") for name in made.listed]
+        return [get_value(MICRO, made.settings_by_name[name].params, "keep_recent_turns") for name in made.listed_names]
 
-    assert turns() == [4, 5, 3] and made.cursor == made.made.current and made.at == 2
-    made.sort(1)
-    assert made.order == "used later" and turns() == [5, 3, 4] and made.at == 1
-    made.sort_by("used later")
+    assert turns() == [4, 5, 3] and made.cursor == made.sweep.current and made.cursor_index == 2
+    made.cycle_order(1)
+    assert made.order == "used later" and turns() == [5, 3, 4] and made.cursor_index == 1
+    made.set_order("used later")
     assert turns() == [4, 3, 5]
-    assert made.toggle_money() and made.by == "money"
-    made.sort_by("saved")
+    assert made.toggle_saving_unit() and made.saving_unit == "money"
+    made.set_order("saved")
     assert turns() == [3, 5, 4], "what saves most money first"
-    made.sort(-1)
+    made.cycle_order(-1)
     assert made.order == "as given" and turns() == [3, 4, 5]
-    made.toggle_best()
+    made.toggle_only_best()
     assert turns() == [3, 5], "4 is beaten in money and regret"
-    made.go(99)
-    assert made.at == 1
-    made.point_at(next(name for name in made.named if name.endswith("=4")))
-    assert len(made.listed) == 3, "what is pointed at is listed"
+    made.move_to_index(99)
+    assert made.cursor_index == 1
+    made.move_to_setting(next(name for name in made.settings_by_name if name.endswith("=4")))
+    assert len(made.listed_names) == 3, "what is pointed at is listed"
 
 
 def test_money_needs_prices() -> None:
     made = made_up((10, 5, None), (30, 9, None))
-    assert not made.toggle_money() and made.by == "tokens"
+    assert not made.toggle_saving_unit() and made.saving_unit == "tokens"
 
 
 def test_a_setting_replaces_those_of_its_policies_only() -> None:
     before = {"defect-microcompact": {"keep_recent_turns": 5}, "koda-microcompact": {"keep_recent": 2}}
-    assert params_with(before, build_setting(MICRO, of(MICRO))) == {"koda-microcompact": {"keep_recent": 2}}
+    assert merge_params(before, build_setting(MICRO, of(MICRO))) == {"koda-microcompact": {"keep_recent": 2}}
     chain = POLICIES["chain"]
     one = of(chain, options={"defect-microcompact": {"min_clear_tokens": 7}})
-    assert params_with(before, build_setting(chain, one)) == {
+    assert merge_params(before, build_setting(chain, one)) == {
         "koda-microcompact": {"keep_recent": 2},
         "defect-microcompact": {"min_clear_tokens": 7},
     }
@@ -226,9 +226,9 @@ def test_a_setting_replaces_those_of_its_policies_only() -> None:
 def test_lines_are_as_wide_as_the_table(width: int, full: bool) -> None:
     big = 40_000_000 if full else 10
     made = made_up((10, 5, 3.0), (big, 9, -1_000.0), (-20, 2, 0.01))
-    layout = table.layout(made, width)
-    lines = [table.head(made, layout, width), *(table.line(made, layout, name, width) for name in made.listed)]
-    assert {cells(line) for line in lines} == {width}
+    layout = table.compute_layout(made, width)
+    lines = [table.format_head(made, layout, width), *(table.format_setting_line(made, layout, name, width) for name in made.listed_names)]
+    assert {count_cells(line) for line in lines} == {width}
     assert "saved" in text_of(lines[0]) and "used later" in text_of(lines[0])
     numbers = [text_of(line) for line in lines[1:]]
     assert all("…" not in line for line in numbers), numbers
@@ -236,12 +236,12 @@ def test_lines_are_as_wide_as_the_table(width: int, full: bool) -> None:
 
 def test_the_signs_the_numbers_and_what_beats_a_setting() -> None:
     made = made_up((10, 5, 3.0), (30, 9, 1.0), (20, 2, 2.0))
-    layout = table.layout(made, 160)
-    first, second, third = (text_of(table.line(made, layout, name, 160)) for name in made.listed)
+    layout = table.compute_layout(made, 160)
+    first, second, third = (text_of(table.format_setting_line(made, layout, name, 160)) for name in made.listed_names)
     assert first.startswith(" * 4") and second.startswith(" * 5") and third.startswith(">  3")
     assert "3.0 %" in first and "−$1.00" in first and "50,030" in first
     assert third.rstrip().endswith("5"), "5 turns beat 3"
-    assert layout.order_at(4) == "as given" and "used later" in {layout.order_at(x) for x in range(160)}
+    assert layout.find_order(4) == "as given" and "used later" in {layout.find_order(x) for x in range(160)}
 
 
 # The plot
@@ -259,16 +259,16 @@ def test_every_point_is_in_the_frame_and_the_best_are_on_the_upper_left(
     points: dict[str, ParetoPoint], width: int, height: int
 ) -> None:
     found = compute_dominance(points)
-    made = scatter(points, found.frontier, next(iter(points)), width, height)
+    made = build_scatter(points, found.frontier, next(iter(points)), width, height)
     for point in points.values():
-        x, y = made.frame.cell(point)
+        x, y = made.frame.compute_cell(point)
         assert 0 <= x < width and 0 <= y < height
     cursor = min(points)
-    lines = plot(made, next(iter(points)), cursor, str)
-    assert len(lines) == height + 1 and {cells(line) for line in lines} == {GUTTER + width}
-    column, line = made.frame.cell(points[cursor])
+    lines = draw_plot(made, next(iter(points)), cursor, str)
+    assert len(lines) == height + 1 and {count_cells(line) for line in lines} == {GUTTER + width}
+    column, line = made.frame.compute_cell(points[cursor])
     assert text_of(lines[line])[GUTTER + column] == "◆"
-    here = [made.frame.cell(points[name]) for name in found.frontier]
+    here = [made.frame.compute_cell(points[name]) for name in found.frontier]
     assert here == sorted(here, key=lambda cell: (cell[0], -cell[1])), "from the lower left to the upper right"
 
 
@@ -276,17 +276,17 @@ def test_every_point_is_in_the_frame_and_the_best_are_on_the_upper_left(
 def test_the_nearest_point_to_its_own_cell_is_one_of_that_cell(
     points: dict[str, ParetoPoint], data: st.DataObject
 ) -> None:
-    made = scatter(points, compute_dominance(points).frontier, "", 60, 20)
+    made = build_scatter(points, compute_dominance(points).frontier, "", 60, 20)
     name = data.draw(st.sampled_from(sorted(points)))
-    cell = made.frame.cell(points[name])
-    found = made.nearest(*cell)
-    assert found is not None and made.frame.cell(points[found]) == cell
+    cell = made.frame.compute_cell(points[name])
+    found = made.find_nearest(*cell)
+    assert found is not None and made.frame.compute_cell(points[found]) == cell
 
 
 def test_signs_and_steps() -> None:
     points = {"now": ParetoPoint(10, 5), "a": ParetoPoint(10, 0), "b": ParetoPoint(20, 10), "bad": ParetoPoint(0, 10)}
-    made = scatter(points, compute_dominance(points, "now").frontier, "now", 11, 5)
-    lines = [text_of(line)[GUTTER:] for line in plot(made, "now", "bad", str)]
+    made = build_scatter(points, compute_dominance(points, "now").frontier, "now", 11, 5)
+    lines = [text_of(line)[GUTTER:] for line in draw_plot(made, "now", "bad", str)]
     assert lines == [
         "          *",
         "          │",
@@ -298,23 +298,23 @@ def test_signs_and_steps() -> None:
 
 
 def test_a_frame_of_nothing_and_of_one_point() -> None:
-    assert frame_of([], 10, 5).cell(ParetoPoint(0, 0)) == (0, 4)
-    assert frame_of([ParetoPoint(0, 0)], 10, 5).cell(ParetoPoint(0, 0)) == (0, 4)
-    assert frame_of([ParetoPoint(-5, 3)], 10, 5).cell(ParetoPoint(-5, 3)) == (9, 4)
+    assert build_frame([], 10, 5).compute_cell(ParetoPoint(0, 0)) == (0, 4)
+    assert build_frame([ParetoPoint(0, 0)], 10, 5).compute_cell(ParetoPoint(0, 0)) == (0, 4)
+    assert build_frame([ParetoPoint(-5, 3)], 10, 5).compute_cell(ParetoPoint(-5, 3)) == (9, 4)
 
 
 # What is said
 
 
-def said(made: Board, width: int = 160) -> str:
-    return "\n".join(text_of(line) for line in telling.words(made, width))
+def said(made: SweepBoard, width: int = 160) -> str:
+    return "\n".join(text_of(line) for line in telling.format_setting(made, width))
 
 
 def test_the_setting_under_the_cursor_is_explained() -> None:
     made = made_up((10, 5, 3.0), (30, 9, 1.0), (20, 2, 2.0))
     assert "beaten by 5" in said(made) and "saves 10 more and has 3 less used later" in said(made)
     assert "the current setting" in said(made)
-    made.go(1)
+    made.move_to_index(1)
     text = said(made)
     assert "nothing beats it" in text and "+10 saved, −3 used later, +$1.00 cost" in text
     assert "keep_recent_turns 3 → 5" in text
@@ -325,36 +325,36 @@ def test_the_setting_under_the_cursor_is_explained() -> None:
 def test_what_is_said_fits(width: int) -> None:
     made = made_up((10, 5, 3.0), (30_000_000, 9, 1.0), (20, 2, 2.0))
     for number in range(3):
-        made.go(number)
+        made.move_to_index(number)
         for line in (
-            *telling.words(made, width),
-            telling.header(made, width),
-            telling.status(made, "", False, width),
-            telling.status(made, "wrong " * 60, False, width),
-            telling.legend(made, width),
+            *telling.format_setting(made, width),
+            telling.format_header(made, width),
+            telling.format_status(made, "", False, width),
+            telling.format_status(made, "wrong " * 60, False, width),
+            telling.format_legend(made, width),
         ):
-            assert cells(line) <= width, text_of(line)
+            assert count_cells(line) <= width, text_of(line)
 
 
 def test_the_configuration_is_copied_with_its_file_and_notes() -> None:
     made = made_up((10, 5, 3.0))
     auto = POLICIES["claude-code-auto"]
-    text = telling.native_text(made, build_setting(auto, of(auto, trigger_reserve=50_000)))
+    text = telling.format_native_text(made, build_setting(auto, of(auto, trigger_reserve=50_000)))
     assert "# ~/.claude/settings.json" in text and "\nautoCompactWindow = " in text and "reported to ignore it" in text
     micro = POLICIES["claude-code-micro"]
-    assert telling.native_text(made, build_setting(micro, of(micro))) == ""
-    assert isinstance(telling.native_of(made, build_setting(micro, of(micro))), AgentSettings)
+    assert telling.format_native_text(made, build_setting(micro, of(micro))) == ""
+    assert isinstance(telling.get_native(made, build_setting(micro, of(micro))), AgentSettings)
 
 
 def test_projects_and_sessions_of_a_sweep_over_many() -> None:
     settings = build_grid(MICRO, ["keep_recent_turns=2..3"])
     two, three = settings
     rows = [row(two, 10, 0, session="a"), row(two, 50, 7, session="b"), row(three, 5, 0, session="a")]
-    made = Board(Sweep(settings, [*rows, row(three, 5, 9, session="b")], current=three.name), command="x")
-    assert not made.is_live and not made.missing and made.listed[0] == two.name
-    assert telling.best_in_projects(made) == [("p", "keep_recent_turns=2", "60")]
-    from context_tui.tui.screens.sweep.sessions import lines, ordered
+    made = SweepBoard(Sweep(settings, [*rows, row(three, 5, 9, session="b")], current=three.name), command="x")
+    assert not made.is_live and not made.missing_settings and made.listed_names[0] == two.name
+    assert telling.find_best_by_project(made) == [("p", "keep_recent_turns=2", "60")]
+    from context_tui.tui.screens.sweep.sessions import format_session_lines, sort_sessions
 
-    found = ordered([each for each in rows if each.setting == two.name], "used later")
+    found = sort_sessions([each for each in rows if each.setting == two.name], "used later")
     assert [each.session for each, _ in found] == ["b", "a"]
-    assert {cells(line) for line in lines(made, found, "used later", 90)} == {90}
+    assert {count_cells(line) for line in format_session_lines(made, found, "used later", 90)} == {90}

@@ -26,7 +26,7 @@ from context_tui.tui.options import InspectorOptions
 from context_tui.tui.screens.help import HelpScreen
 from context_tui.tui.screens.inspector import InspectorScreen
 from context_tui.tui.screens.replay.screen import ReplayScreen
-from context_tui.tui.screens.sweep import grids, screen, screen_of
+from context_tui.tui.screens.sweep import build_screen, grids, screen
 from context_tui.tui.screens.sweep.drawn import ListView, PlotView
 from context_tui.tui.screens.sweep.plot import GUTTER
 from context_tui.tui.screens.sweep.screen import SweepScreen
@@ -46,15 +46,15 @@ Snap = Callable[..., bool]
 @pytest.fixture(autouse=True)
 def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Propose few settings: they are not what is tested here."""
-    monkeypatch.setattr(grids, "PROPOSED", 64 if "snapshot" in request.node.name else 12)
-    monkeypatch.setattr(grids, "FEWEST", 6)
+    monkeypatch.setattr(grids, "MAX_PROPOSED", 64 if "snapshot" in request.node.name else 12)
+    monkeypatch.setattr(grids, "MIN_PROPOSED", 6)
 
 
 def alone(session: Session | None = None, *, light: bool = False, **asked: Any) -> Shell[SweepScreen]:
     """The screen without the inspector."""
     controller = Controller(session or sample(), InspectorOptions(window=asked.pop("window", WINDOW), **asked))
     controller.open_session(controller.view.session)
-    return Shell(screen_of(controller), light=light)
+    return Shell(build_screen(controller), light=light)
 
 
 def app(session: Session | None = None, **asked: Any) -> ContextTuiApp:
@@ -71,8 +71,8 @@ async def known(pilot: Pilot[Any]) -> SweepScreen:
     """Wait until every setting is measured."""
     await until(pilot, lambda: any(isinstance(each, SweepScreen) for each in pilot.app.screen_stack))
     found = sweeping(pilot)
-    await until(pilot, lambda: not found.running)
-    assert not found.board.missing and not found.board.trouble, found.board.trouble
+    await until(pilot, lambda: not found.is_measuring)
+    assert not found.board.missing_settings and not found.board.error, found.board.error
     await pilot.pause()
     return found
 
@@ -107,8 +107,8 @@ class Gate:
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
-    monkeypatch.setattr(screen, "EVERY", 0.0)
-    monkeypatch.setattr(screen, "CALM", 0)
+    monkeypatch.setattr(screen, "UPDATE_INTERVAL_S", 0.0)
+    monkeypatch.setattr(screen, "UPDATE_COST_FACTOR", 0)
     return Gate(monkeypatch)
 
 
@@ -128,38 +128,38 @@ async def test_the_rows_are_those_of_the_command(tmp_path: Path, capsys: pytest.
     assert command[:3] == ["context-tui", "sweep", str(path)] and "--current" not in command
     assert main([*command[1:], "--json", "--jobs", "1"]) == 0
     report = json.loads(capsys.readouterr().out)
-    here = [build_row_report(row) for row in found.board.made.sorted_rows]
+    here = [build_row_report(row) for row in found.board.sweep.sorted_rows]
     assert len(here) == 12
     for row in (*here, *report["rows"]):
         row.pop("project")  # a command takes the folder of the file for one
     assert report["rows"] == json.loads(json.dumps(here))
-    assert report["frontier"] == found.board.standing.frontier and report["best"] == found.board.standing.best
+    assert report["frontier"] == found.board.dominance.frontier and report["best"] == found.board.dominance.best
 
 
 async def test_keys_in_a_burst_are_done_while_it_is_measured(gate: Gate) -> None:
     running = alone()
     async with running.run_test(size=(120, 36)) as pilot:
         found = sweeping(pilot)
-        await until(pilot, lambda: found.board.done >= 2)
+        await until(pilot, lambda: found.board.done_count >= 2)
         assert "esc stops" in drawn(running)
         await pilot.press("o", "j", "k", "end", "m", "m", "f", "f", "t")
         assert isinstance(running.screen, TextScreen)
         await pilot.press("escape", "question_mark")
         assert isinstance(running.screen, HelpScreen)
         await pilot.press("escape")
-        assert found.running and found.board.order == "used later"
+        assert found.is_measuring and found.board.order == "used later"
         gate.open.set()
         await known(pilot)
-        assert "esc stops" not in drawn(running) and found.board.done == len(found.board.settings)
+        assert "esc stops" not in drawn(running) and found.board.done_count == len(found.board.settings)
 
 
 async def test_escape_stops_and_then_leaves_and_r_goes_on(gate: Gate) -> None:
     running = alone()
     async with running.run_test(size=(120, 36)) as pilot:
         found = sweeping(pilot)
-        await until(pilot, lambda: found.board.done >= 2)
+        await until(pilot, lambda: found.board.done_count >= 2)
         await pilot.press("escape")
-        assert not found.running and "stopped; r goes on" in drawn(running) and not running.answers
+        assert not found.is_measuring and "stopped; r goes on" in drawn(running) and not running.answers
         asked = len(gate.asked)
         gate.open.set()
         await pilot.press("r")
@@ -174,7 +174,7 @@ async def test_another_grid_begins_anew_and_keeps_rows(gate: Gate) -> None:
     running = alone()
     async with running.run_test(size=(120, 36)) as pilot:
         found = sweeping(pilot)
-        await until(pilot, lambda: found.board.done >= 2)
+        await until(pilot, lambda: found.board.done_count >= 2)
         gate.open.set()
         await typed(pilot, "keep_recent_turns=1..3")
         asked = len(gate.asked)
@@ -190,7 +190,7 @@ async def test_what_is_wrong_with_a_grid_stands_below_it() -> None:
     running = alone()
     async with running.run_test(size=(100, 32)) as pilot:
         found = await known(pilot)
-        before = found.board.text
+        before = found.board.grid_text
         await pilot.press("e", *" keep=1", "enter")
         await pilot.pause()
         line = drawn(running).split("\n")[2]
@@ -198,7 +198,7 @@ async def test_what_is_wrong_with_a_grid_stands_below_it() -> None:
         await pilot.press("backspace")
         assert "unknown parameter" not in drawn(running)
         await pilot.press("escape")
-        assert found.query_one(Input).value == before == found.board.text
+        assert found.query_one(Input).value == before == found.board.grid_text
         assert found.query_one(ListView).has_focus and not running.answers
 
 
@@ -207,7 +207,7 @@ async def test_a_defect_in_the_thread_is_told_without_its_text(gate: Gate) -> No
     running = alone()
     async with running.run_test(size=(100, 32)) as pilot:
         found = sweeping(pilot)
-        await until(pilot, lambda: found.board.trouble)
+        await until(pilot, lambda: found.board.error)
         await pilot.pause()
         text = drawn(running)
         assert "RuntimeError; please report it" in text and "secret text" not in text
@@ -227,10 +227,10 @@ async def test_the_mouse_points_at_settings_in_both_and_sorts() -> None:
         await pilot.press("home")
         await pilot.click(ListView, offset=(8, table.gutter.top + 3))
         await pilot.pause()
-        assert board.at == 2
-        best = board.standing.frontier[-1]
-        assert found._scatter is not None
-        x, y = found._scatter[2].frame.cell(board.standing.points[best])
+        assert board.cursor_index == 2
+        best = board.dominance.frontier[-1]
+        assert found._scatter_cache is not None
+        x, y = found._scatter_cache[2].frame.compute_cell(board.dominance.points[best])
         await pilot.click(PlotView, offset=(plot.gutter.left + GUTTER + x, plot.gutter.top + y))
         await pilot.pause()
         assert board.cursor == best and "◆" in drawn(running)
@@ -250,7 +250,7 @@ async def test_the_cursor_is_always_in_sight() -> None:
         for keys in (["home"], ["end"], ["pageup"] * 3, ["k"] * 9, ["o"], ["i"], ["greater_than_sign"], ["asterisk"]):
             await pilot.press(*keys)
             await pilot.pause()
-            place, room = found.board.at - found._first, found.query_one(ListView).room
+            place, room = found.board.cursor_index - found._first_row, found.query_one(ListView).visible_rows
             assert 0 <= place < room, keys
         found.post_message(ListView.Scrolled(-3))
         found.query_one(ListView).post_message(ListView.Scrolled(3))
@@ -263,12 +263,12 @@ async def test_money_and_only_the_best() -> None:
         await known(pilot)
         found = await typed(pilot, GRID)
         await pilot.press("m")
-        assert found.board.by == "money" and "in money" in drawn(running)
+        assert found.board.saving_unit == "money" and "in money" in drawn(running)
         assert "▲cost" in found.query_one(ListView).render().plain
         await pilot.press("f")
-        assert set(found.board.listed) == {*found.board.standing.frontier, found.board.made.current}
+        assert set(found.board.listed_names) == {*found.board.dominance.frontier, found.board.sweep.current}
         await pilot.press("m", "f")
-        assert len(found.board.listed) == 12
+        assert len(found.board.listed_names) == 12
 
 
 # The way there and back
@@ -287,10 +287,10 @@ async def test_from_the_replay_screen_and_back_with_a_setting() -> None:
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(running.screen, ReplayScreen))
         replay = running.screen
-        assert isinstance(replay, ReplayScreen) and replay.comparison.lane.values == {"keep_recent_turns": 1}
+        assert isinstance(replay, ReplayScreen) and replay.comparison.selected_lane.values == {"keep_recent_turns": 1}
         await pilot.press("s")
         again = await known(pilot)
-        assert again.board.made.current == chosen, "the current setting is the one that was taken over"
+        assert again.board.sweep.current == chosen, "the current setting is the one that was taken over"
         await pilot.press("escape", "escape")
         await until(pilot, lambda: isinstance(running.screen, InspectorScreen))
         assert inspector(running).view.get_settings("defect-microcompact") == {"keep_recent_turns": 1}
@@ -305,7 +305,7 @@ async def test_from_the_inspector_and_back_with_another_policy() -> None:
         await known(pilot)
         await typed(pilot, "defect-compact compact_ratio=0.4,0.5")
         found = sweeping(pilot)
-        found.board.point_at("defect-compact compact_ratio=0.4")
+        found.board.move_to_setting("defect-compact compact_ratio=0.4")
         await pilot.press("y", "enter")
         await until(pilot, lambda: isinstance(running.screen, InspectorScreen))
         view = inspector(running).view
@@ -341,7 +341,7 @@ async def test_pictures_text_and_the_configuration(tmp_path: Path, monkeypatch: 
         assert running.clipboard == f"# defect's configuration, [turn]\nmicrocompact_ratio = 0.6\n{fixed}"
         await pilot.press("t")
         text = drawn(running)
-        whole = found.board.wholes[found.board.cursor]
+        whole = found.board.totals[found.board.cursor]
         assert isinstance(running.screen, TextScreen) and f"saves {whole.saved:,}" in text
         assert "nothing sets" in text
 
@@ -375,11 +375,11 @@ async def test_from_a_setting_to_its_sessions_into_one_and_back(swept: SweepToOp
         await pilot.press("escape", "enter")
         await until(pilot, lambda: isinstance(running.screen, SessionsScreen))
         listed = running.screen
-        assert isinstance(listed, SessionsScreen) and len(listed.found) == 2
+        assert isinstance(listed, SessionsScreen) and len(listed.session_rows) == 2
         await pilot.press("down", "o", "enter")
         await settled(pilot)
         opened = inspector(running)
-        assert opened.view.session.info.path == listed.found[listed.at][0].session
+        assert opened.view.session.info.path == listed.session_rows[listed.cursor_index][0].session
         assert opened.view.get_settings("defect-microcompact") == {"keep_recent_turns": 1}
         await pilot.press("escape")
         await until(pilot, lambda: running.screen is listed)

@@ -13,7 +13,7 @@ from context_tui.tui.marks import RowMarker
 from context_tui.tui.rows import WHOLE_MESSAGE
 from context_tui.tui.tally import JUMP_KEYS, MAX_MARKED_ROWS, format_mark_totals
 from context_tui.tui.view import View
-from context_tui.tui.widgets.timeline_frame import legend_words
+from context_tui.tui.widgets.timeline_frame import fit_legend
 from tests.test_plans import Tidy, recording
 from tests.tui.inspecting import session
 from tests.tui.test_timeline_rows import rows_of
@@ -88,7 +88,7 @@ def test_a_narrow_legend_says_less_of_what_comes_last() -> None:
     cleared = ("would be cleared: 23 results, #2 to #126 (< > go there)", "would be cleared: 23 results", "cleared 23")
     marks = {"cleared": cleared, "protected": ("kept as recent: 46 rows", "kept 46")}
     shown = ("cleared", "protected", "map", "open", "bar")
-    said = [[words for _, words in legend_words(shown, marks, width)] for width in (200, 95, 60, 40, 12)]
+    said = [[words for _, words in fit_legend(shown, marks, width)] for width in (200, 95, 60, 40, 12)]
     assert said[0][:3] == [
         cleared[0],
         marks["protected"][0],

@@ -9,9 +9,9 @@ import pytest
 from context_tui.policies.parameters import list_parameters_in_context
 from context_tui.policies.registry import POLICIES
 from context_tui.tui.screens.replay.drawn import ChartsView
-from context_tui.tui.screens.replay.measured import thresholds
-from context_tui.tui.screens.replay.plot import Scale, line_of, size_at
-from context_tui.tui.screens.replay.pulling import Pulling
+from context_tui.tui.screens.replay.measured import compute_thresholds
+from context_tui.tui.screens.replay.plot import ChartScale, compute_line, compute_size_at_line
+from context_tui.tui.screens.replay.pulling import ThresholdDrag
 from context_tui.tui.screens.replay.screen import ReplayScreen
 from context_tui.tui.view import View
 from tests.tui.fakes import drawn
@@ -19,12 +19,12 @@ from tests.tui.test_replay_screen import alone, along, known
 from tests.tui.tuning import sample
 
 
-def pulling(name: str, **values: Any) -> tuple[Pulling, tuple[int, ...], View]:
+def pulling(name: str, **values: Any) -> tuple[ThresholdDrag, tuple[int, ...], View]:
     view = View(sample().with_window(200_000), policy=name, params={name: values})
     policy, params = POLICIES[name], view.policy_params
     controls = list_parameters_in_context(policy, params, view.context, view.runtime_state)
-    made = Pulling(policy, view.get_settings(name), controls, view.runtime_state)
-    return made, thresholds(policy, params, view.runtime_state), view
+    made = ThresholdDrag(policy, view.get_settings(name), controls, view.runtime_state)
+    return made, compute_thresholds(policy, params, view.runtime_state), view
 
 
 SETS = {
@@ -43,42 +43,42 @@ SETS = {
 @pytest.mark.parametrize("name", SETS)
 def test_the_parameter_of_each_line_and_the_value_nearest_to_a_size(name: str) -> None:
     made, sizes, view = pulling(name)
-    handles = [made.handle(size) for size in sizes]
+    handles = [made.find_handle(size) for size in sizes]
     assert [handle.control.name if handle else "" for handle in handles] == SETS[name]
     for handle in filter(None, handles):
         for wanted in (60_000, 100_400, 130_000):
-            value = made.value_at(handle, wanted)
+            value = made.compute_value(handle, wanted)
             after = view.with_param(name, handle.control.name, value)
-            moved = thresholds(POLICIES[name], after.policy_params, after.runtime_state)
+            moved = compute_thresholds(POLICIES[name], after.policy_params, after.runtime_state)
             assert min(abs(size - wanted) for size in moved) <= 2_000, (name, wanted, value, moved)
 
 
 def test_a_line_stays_within_the_bounds_of_its_parameter() -> None:
     made, (size,), _ = pulling("defect-microcompact")
-    handle = made.handle(size)
+    handle = made.find_handle(size)
     assert handle is not None and handle.control.scale is not None
-    assert made.value_at(handle, 0) == handle.control.scale.low
-    assert made.value_at(handle, 10**9) == handle.control.scale.high
-    assert made.value_at(handle, size) == 0.6, "where it is, it stays"
+    assert made.compute_value(handle, 0) == handle.control.scale.low
+    assert made.compute_value(handle, 10**9) == handle.control.scale.high
+    assert made.compute_value(handle, size) == 0.6, "where it is, it stays"
 
 
 @pytest.mark.parametrize("name", ["none", "koda-microcompact", "swe-agent-last-n"])
 def test_what_has_no_line_has_no_handle(name: str) -> None:
     made, sizes, _ = pulling(name)
-    assert sizes == () and made.handle(50_000) is None
+    assert sizes == () and made.find_handle(50_000) is None
 
 
 def test_every_policy_has_a_handle_for_each_of_its_lines() -> None:
     for name, policy in POLICIES.items():
         if policy.phases:
             made, sizes, _ = pulling(name)
-            assert all(made.handle(size) for size in sizes), name
+            assert all(made.find_handle(size) for size in sizes), name
 
 
 def test_the_size_of_a_line_is_on_that_line() -> None:
-    scale = Scale(0, 10, 10, 200_000)
-    assert [line_of(size_at(y, scale, 30), scale, 30) for y in range(30)] == list(range(30))
-    assert size_at(-5, scale, 30) == 200_000 and size_at(99, scale, 30) == 0
+    scale = ChartScale(0, 10, 10, 200_000)
+    assert [compute_line(compute_size_at_line(y, scale, 30), scale, 30) for y in range(30)] == list(range(30))
+    assert compute_size_at_line(-5, scale, 30) == 200_000 and compute_size_at_line(99, scale, 30) == 0
 
 
 async def test_a_threshold_is_dragged_up_and_down_and_the_cursor_elsewhere() -> None:
@@ -86,7 +86,7 @@ async def test_a_threshold_is_dragged_up_and_down_and_the_cursor_elsewhere() -> 
     async with running.run_test(size=(100, 40)) as pilot:
         screen = await along(pilot)
         charts = screen.query_one(ChartsView)
-        (line,), cursor = charts.drawn.thresholds, screen.comparison.call
+        (line,), cursor = charts.charts.thresholds, screen.comparison.call
         assert "36.0k↕" in drawn(running), "it can be pulled"
 
         def at(x: int, y: int) -> tuple[int, int]:
@@ -96,49 +96,49 @@ async def test_a_threshold_is_dragged_up_and_down_and_the_cursor_elsewhere() -> 
         for y in range(line.y + 1, line.y + 5):
             await pilot.hover(ChartsView, offset=at(41, y))
         await known(pilot)
-        values = screen.comparison.lane.values
+        values = screen.comparison.selected_lane.values
         assert values.keys() == {"microcompact_ratio"} and values["microcompact_ratio"] < 0.5
-        assert [each.y for each in charts.drawn.thresholds] == [line.y + 4], "it is where the mouse is"
+        assert [each.y for each in charts.charts.thresholds] == [line.y + 4], "it is where the mouse is"
         made = screen.comparison.replay
         assert made is not None and made.params.microcompact_ratio == values["microcompact_ratio"]
         assert screen.comparison.call == cursor, "the cursor stays"
         await pilot.mouse_up(ChartsView, offset=at(41, line.y + 4))
         await pilot.hover(ChartsView, offset=at(41, line.y))
-        assert screen.comparison.lane.values == values, "it was let go"
+        assert screen.comparison.selected_lane.values == values, "it was let go"
 
         await pilot.mouse_down(ChartsView, offset=at(20, 1))
         await pilot.hover(ChartsView, offset=at(30, 1))
         await pilot.mouse_up(ChartsView, offset=at(30, 1))
         await pilot.pause()
-        assert screen.comparison.call == charts.drawn.call_at(37) and screen.comparison.lane.values == values
-        (line,) = charts.drawn.thresholds
+        assert screen.comparison.call == charts.charts.find_call(37) and screen.comparison.selected_lane.values == values
+        (line,) = charts.charts.thresholds
         await pilot.mouse_down(ChartsView, offset=at(50, line.y))
         await pilot.hover(ChartsView, offset=at(60, line.y))
         await pilot.mouse_up(ChartsView, offset=at(60, line.y))
         await pilot.pause()
-        assert screen.comparison.call == charts.drawn.call_at(67), "along the line the cursor is dragged"
+        assert screen.comparison.call == charts.charts.find_call(67), "along the line the cursor is dragged"
         await pilot.click(ChartsView, offset=at(10, line.y))
         await pilot.pause()
-        assert screen.comparison.call == charts.drawn.call_at(17) and screen.comparison.lane.values == values
+        assert screen.comparison.call == charts.charts.find_call(17) and screen.comparison.selected_lane.values == values
 
 
 async def test_a_line_of_another_policy_selects_that() -> None:
     running = alone()
     async with running.run_test(size=(100, 50)) as pilot:
         screen: ReplayScreen = await along(pilot)
-        screen.comparison.add("anthropic-compact")
-        screen.comparison.set("anthropic-compact", "trigger_tokens", 40_000)
-        screen.comparison.select(0)
+        screen.comparison.add_policy("anthropic-compact")
+        screen.comparison.set_param("anthropic-compact", "trigger_tokens", 40_000)
+        screen.comparison.select_lane(0)
         screen.draw()
         await known(pilot)
         charts = screen.query_one(ChartsView)
         await pilot.pause(0.1)
-        line = next(each for each in charts.drawn.thresholds if each.number == 1)
+        line = next(each for each in charts.charts.thresholds if each.number == 1)
         x, y = charts.gutter.left + 40, charts.gutter.top + line.y
         await pilot.mouse_down(ChartsView, offset=(x, y))
         await pilot.hover(ChartsView, offset=(x, y + 1))
         await pilot.mouse_up(ChartsView, offset=(x, y + 1))
         await known(pilot)
-        assert screen.comparison.selected == 1
-        assert 1_000 <= screen.comparison.lane.values["trigger_tokens"] < 40_000
+        assert screen.comparison.selected_number == 1
+        assert 1_000 <= screen.comparison.selected_lane.values["trigger_tokens"] < 40_000
         assert screen.comparison.lanes[0].values == {}

@@ -18,7 +18,7 @@ from context_tui.tui.marks import RowMarker
 from context_tui.tui.rows import TURN_HEAD, TimelineRows
 from context_tui.tui.text import MessageReader
 from context_tui.tui.view import Location, View
-from context_tui.tui.widgets.row_paint import Columns, paint_column_heads
+from context_tui.tui.widgets.row_paint import TimelineColumns, paint_column_heads
 from context_tui.tui.widgets.timeline import Timeline
 from tests.tui.fakes import drawn
 from tests.tui.inspecting import app, inspector, session, settled
@@ -84,13 +84,13 @@ async def test_only_what_is_in_sight_is_drawn_and_read() -> None:
     async with shown.run_test(size=(100, 20)) as pilot:
         await pilot.pause()
         assert len(shown.rows) > 7_000
-        paint = shown.timeline._paint
+        paint = shown.timeline._paint_row
 
         def counting(reader: MessageReader, row: int, width: int, here: bool) -> Strip:
             drawn_rows.append(row)
             return paint(reader, row, width, here)
 
-        shown.timeline._paint = counting  # type: ignore[method-assign]
+        shown.timeline._paint_row = counting  # type: ignore[method-assign]
         shown.timeline.action_go(-1)
         await pilot.pause()
         assert 20 <= len(drawn_rows) <= 45, "a screenful, wherever the cursor goes"
@@ -108,7 +108,7 @@ async def test_moving_keeps_the_cursor_on_a_row_and_tells() -> None:
         await pilot.press("down", "j", "k", "pagedown")
         assert shown.timeline.cursor == 1 + 19
         shown.timeline.action_go(-1)
-        assert shown.timeline.cursor == shown.timeline.count - 1
+        assert shown.timeline.cursor == shown.timeline.listed_count - 1
         await pilot.press("home")
         await pilot.pause()
         moved = [message for message in shown.messages if isinstance(message, Timeline.Moved)]
@@ -120,7 +120,7 @@ async def test_end_does_not_animate() -> None:
     async with shown.run_test(size=(100, 20)) as pilot:
         await pilot.pause()
         shown.timeline.action_go(-1)
-        assert shown.timeline.scroll_offset.y == shown.timeline.count - 20
+        assert shown.timeline.scroll_offset.y == shown.timeline.listed_count - 20
 
 
 async def test_a_click_selects_and_a_second_one_opens() -> None:
@@ -138,9 +138,9 @@ async def test_a_list_of_rows_is_shown_in_its_order() -> None:
     shown = Shows(View(session()), array("l", [7, 2, 5]))
     async with shown.run_test(size=(100, 20)) as pilot:
         await pilot.pause()
-        assert shown.timeline.count == 3
-        locations = [shown.timeline.location_at(line) for line in range(3)]
-        assert [shown.timeline.line_of(location) for location in locations] == [0, 1, 2]
+        assert shown.timeline.listed_count == 3
+        locations = [shown.timeline.get_location_at(line) for line in range(3)]
+        assert [shown.timeline.find_line(location) for location in locations] == [0, 1, 2]
 
 
 @pytest.mark.parametrize("chosen", ["sorted", "filtered"])
@@ -155,7 +155,7 @@ async def test_the_cursor_comes_back_to_a_row_that_was_not_listed(chosen: str) -
             if chosen == "sorted":
                 await pilot.press("o")
             else:
-                screen.do(screen.controller.toggle_filter, "category", "tool_result")
+                screen.run_command(screen.controller.toggle_filter, "category", "tool_result")
             await settled(pilot)
 
         await pilot.press("left_square_bracket", "left_square_bracket")
@@ -206,9 +206,9 @@ async def test_lines_are_as_wide_as_there_is_room(folds: TurnFolds) -> None:
         for width in (20, 30, 47, 58, 63, 64, 70, 78, 94, 120):
             await pilot.resize_terminal(width, 20)
             await pilot.pause(0.1)
-            strips = [shown.timeline.render_line(line) for line in range(shown.timeline.count)]
+            strips = [shown.timeline.render_line(line) for line in range(shown.timeline.listed_count)]
             assert {strip.cell_length for strip in strips} == {width}
-            heads = paint_column_heads(Columns.of(width, 99), "timeline: largest first, results", FRAME)
+            heads = paint_column_heads(TimelineColumns.fit(width, 99), "timeline: largest first, results", FRAME)
             assert heads.cell_length == width
             if width >= 60:
                 assert "turn 1" in strips[0].text and "2,768 " in strips[0].text

@@ -23,8 +23,8 @@ from context_tui.tui.rows import TURN_HEAD, TimelineRows
 from context_tui.tui.search import Search, SearchReport, find_matches
 from context_tui.tui.text import MessageReader, format_call, format_row_kind, has_unknown_size
 from context_tui.tui.view import Location, View
-from context_tui.tui.widgets.minimap import stretches
-from context_tui.tui.widgets.outcome import does, outcome_of
+from context_tui.tui.widgets.minimap import build_map_segments
+from context_tui.tui.widgets.outcome import compute_outcome, format_effect
 from tests.test_plans import Tidy, recording
 from tests.tui.inspecting import conversation, session
 
@@ -138,10 +138,10 @@ def test_filters_list_what_meets_every_condition() -> None:
 def test_the_map_holds_all_tokens_and_the_fates() -> None:
     view = View(session())
     rows = rows_of(view.session)
-    map_lines = stretches(rows, view.plan, 0, view.point, 10)
+    map_lines = build_map_segments(rows, view.plan, 0, view.point, 10)
     assert sum(line.tokens for line in map_lines) == rows.sums[-1]
-    assert {line.fate for line in map_lines} == {"cleared", "kept"}
-    assert len(stretches(rows_of(session(1, 0)), None, 0, 2, 30)) == 3
+    assert {line.verdict for line in map_lines} == {"cleared", "kept"}
+    assert len(build_map_segments(rows_of(session(1, 0)), None, 0, 2, 30)) == 3
 
 
 def test_previews_of_what_nobody_said_or_can_read() -> None:
@@ -242,7 +242,7 @@ def test_marks_say_what_becomes_of_any_block(tmp_path: Path) -> None:
     assert marker.find_mark(1).reason == "its thinking, 56 tokens become nothing"
     assert marker.find_mark(2, facts.call_result[0])[:2] == ("-", "cleared")
     assert marker.find_mark(5).reason == "one of messages 4 to 7"
-    assert {line.fate for line in stretches(rows, plan, 0, len(made), 20)} == {
+    assert {line.verdict for line in build_map_segments(rows, plan, 0, len(made), 20)} == {
         "cleared",
         "dropped",
         "kept",
@@ -263,7 +263,7 @@ def test_marks_say_what_becomes_of_any_block(tmp_path: Path) -> None:
     assert "D part of it would be dropped: its thinking, 56 tokens become nothing" in [
         part.text for part in build_document(subject)
     ]
-    assert does(outcome_of(plan)) == (
+    assert format_effect(compute_outcome(plan)) == (
         "clears 5 of 5 results, changes 10 other blocks, drops 8 of 20 messages, adds 2 messages"
     )
     middle = replace(

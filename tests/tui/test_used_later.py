@@ -17,7 +17,7 @@ from context_tui.tui.screens.inspector import InspectorScreen
 from context_tui.tui.screens.replay import used_later
 from context_tui.tui.screens.replay.comparison import Comparison
 from context_tui.tui.screens.replay.firings import FiringsScreen
-from context_tui.tui.screens.replay.measured import shared, studied
+from context_tui.tui.screens.replay.measured import add_study, build_recording_index
 from context_tui.tui.screens.replay.regrets import CaseList, RegretsScreen
 from context_tui.tui.screens.replay.screen import ReplayScreen
 from context_tui.tui.widgets.detail import Detail
@@ -65,11 +65,11 @@ def talk(filler: int = 0) -> Session:
 
 
 def study_of(made: Comparison) -> Study:
-    assert made.recording is not None and made.lane.made is not None
-    made.shared = shared(made.recording)
-    made.lane.made = studied(made.lane.made, made.shared, made.how)
-    assert made.lane.made.study is not None
-    return made.lane.made.study
+    assert made.recording is not None and made.selected_lane.result is not None
+    made.recording_index = build_recording_index(made.recording)
+    made.selected_lane.result = add_study(made.selected_lane.result, made.recording_index, made.settings)
+    assert made.selected_lane.result.study is not None
+    return made.selected_lane.result.study
 
 
 @pytest.fixture(scope="module")
@@ -85,30 +85,30 @@ def words(lines: list[list[Run]]) -> list[str]:
 
 
 def test_all_cases_and_those_of_one_firing(study: Study) -> None:
-    found = used_later.shown(study)
+    found = used_later.select_cases(study)
     assert {case.tier for case in found.cases} == set(TIERS) and len(found.cases) == 3
-    assert sorted(found.numbers) == list(range(len(study.regret.cases)))
+    assert sorted(found.case_numbers) == list(range(len(study.regret.cases)))
     for call in {firing.call for firing in study.replay.firings}:
-        here = used_later.shown(study, call)
-        assert {found.study.replay.firings[here.firing_of[n]].call for n in here.numbers} <= {call}
-    each = [used_later.shown(study, firing.call).numbers for firing in study.replay.firings]
-    assert sorted(number for numbers in each for number in numbers) == sorted(found.numbers)
+        here = used_later.select_cases(study, call)
+        assert {found.study.replay.firings[here.firing_numbers[n]].call for n in here.case_numbers} <= {call}
+    each = [used_later.select_cases(study, firing.call).case_numbers for firing in study.replay.firings]
+    assert sorted(number for numbers in each for number in numbers) == sorted(found.case_numbers)
 
 
 def test_both_sides_hold_the_evidence(study: Study) -> None:
-    found, facts = used_later.shown(study), study.replay.session.facts
+    found, facts = used_later.select_cases(study), study.replay.session.facts
     content = study.replay.session.content
     for at, case in enumerate(found.cases):
-        dropped, used = used_later.dropped_side(found, at), used_later.used_side(found, at)
+        dropped, used = used_later.find_dropped_side(found, at), used_later.find_used_side(found, at)
         assert dropped.location == (case.message, case.row) and used.location == (case.later, -1)
-        assert used.at == case.later and dropped.at == found.firing(at)[1].decided == case.dropped
+        assert used.point == case.later and dropped.point == found.get_firing(at)[1].decided == case.dropped
         blocks = [content.blocks(side.location.message) for side in (dropped, used)]
         rows = [list(facts.blocks_of(side.location.message)) for side in (dropped, used)]
         left, right = (here[own.index(side.row)] for here, own, side in zip(blocks, rows, (dropped, used), strict=True))
-        assert used_later.evidence_in(case, left, used=False) == case.needle in str(left["content"])
+        assert used_later.choose_needle(case, left, used=False) == case.needle in str(left["content"])
         wanted = "src/token.py" if case.tier == "re-fetch" else case.needle
-        assert used_later.evidence_in(case, right, used=True) == wanted
-        assert used_later.evidence_in(case, {}, used=True) == "", "a message that cannot be read any more"
+        assert used_later.choose_needle(case, right, used=True) == wanted
+        assert used_later.choose_needle(case, {}, used=True) == "", "a message that cannot be read any more"
 
 
 @pytest.mark.parametrize(
@@ -126,30 +126,30 @@ def test_both_sides_hold_the_evidence(study: Study) -> None:
 def test_a_call_is_known_by_what_it_asks_for(study: Study, arguments: object, wanted: str) -> None:
     case = next(case for case in study.regret.cases if case.tier == "re-fetch")
     block = {"type": "tool_use", "name": "Any", "input": arguments}
-    assert used_later.evidence_in(case, block, used=True) == wanted
+    assert used_later.choose_needle(case, block, used=True) == wanted
 
 
 def test_the_bound_stands_beside_what_was_dropped(study: Study) -> None:
-    found, replay = used_later.shown(study), study.replay
+    found, replay = used_later.select_cases(study), study.replay
     last = len(replay.calls) - 1
-    told = words([used_later.bound_words(found, last, 200)])[0]
+    told = words([used_later.format_regret_bound(found, last, 200)])[0]
     assert f"at #{replay.calls[last].message}, at most {study.bound.everything.droppable[last]:,} tokens" in told
     assert f"had dropped {study.regret.tokens_dropped:,}, {study.regret.tokens_used_later:,} of them" in told
     first = replay.firings[0].call
     assert study.bound.everything.dropped[first - 1] == 0 < study.bound.everything.dropped[first]
-    assert used_later.bound_words(found, last + 1, 200) == [], "there is no such call"
+    assert used_later.format_regret_bound(found, last + 1, 200) == [], "there is no such call"
     for width in (200, 100, 60):
-        assert len(words([used_later.bound_words(found, last, width)])[0]) <= width
+        assert len(words([used_later.format_regret_bound(found, last, width)])[0]) <= width
 
 
 def test_the_list_fits_with_the_selected_case_in_sight(study: Study) -> None:
-    found = used_later.shown(study)
+    found = used_later.select_cases(study)
     for selected in range(3):
-        lines = words(used_later.table(found, selected, 80, 2))
+        lines = words(used_later.format_case_table(found, selected, 80, 2))
         assert len(lines) == 2 and lines[1].startswith(f"▸ {found.cases[selected].tier}")
         assert all(len(line) <= 80 for line in lines)
-    assert len(used_later.table(found, 0, 80, 9)) == 4
-    told = words(used_later.evidence(found, 0, 120))
+    assert len(used_later.format_case_table(found, 0, 80, 9)) == 4
+    told = words(used_later.format_evidence(found, 0, 120))
     assert found.cases[0].tier in told[0] and "later" in told[0] and found.cases[0].evidence[:20] in told[1]
 
 
@@ -177,7 +177,7 @@ async def opened(pilot: Pilot[Any], *keys: str) -> RegretsScreen:
     await until(pilot, lambda: isinstance(pilot.app.screen, RegretsScreen))
     screen = pilot.app.screen
     assert isinstance(screen, RegretsScreen)
-    await until(pilot, lambda: screen.found is not None)
+    await until(pilot, lambda: screen.case_selection is not None)
     await pilot.pause(0.1)
     return screen
 
@@ -198,20 +198,20 @@ async def test_each_case_is_shown_at_its_evidence_on_both_sides() -> None:
         screen = await opened(pilot, "u")
         tiers = []
         for _ in range(3):
-            assert screen.found is not None
-            case = screen.found.cases[screen.at]
+            assert screen.case_selection is not None
+            case = screen.case_selection.cases[screen.case_index]
             tiers.append(case.tier)
             left, right = (screen.query_one(f"#regrets-{side}", Detail) for side in ("dropped", "used"))
             await scrolled(pilot, left, case.needle)
             await scrolled(pilot, right, "src/token.py" if case.tier == "re-fetch" else case.needle.split()[0])
             assert left.needle == case.needle and right.needle
-            assert list(left.marked(next(n for n, line in enumerate(left._lines) if case.needle in line.drawn_text)))
+            assert list(left.find_overlays(next(n for n, line in enumerate(left._lines) if case.needle in line.drawn_text)))
             text = drawn(running)
             assert (
                 f"{case.tokens:,} tokens" in text and f"dropped at #{case.dropped}" in text and "used later: #" in text
             )
             await pilot.press("n")
-        assert sorted(tiers) == sorted(TIERS) and screen.at == 2, "n stops at the last"
+        assert sorted(tiers) == sorted(TIERS) and screen.case_index == 2, "n stops at the last"
         await pilot.press("escape")
         assert isinstance(running.screen, ReplayScreen)
 
@@ -225,7 +225,7 @@ async def test_keys_in_one_burst_before_anything_is_known() -> None:
         await settled(pilot)
         view = inspector(running).view
         study = study_of(compared(session=talk(), keep_recent_turns=1))
-        case = used_later.shown(study).cases[2]
+        case = used_later.select_cases(study).cases[2]
         assert view.at == case.later and view.cursor.message == case.later
 
 
@@ -233,8 +233,8 @@ async def test_enter_goes_to_the_dropped_block_as_of_the_firing() -> None:
     running = app()
     async with running.run_test(size=(80, 24)) as pilot:
         screen = await opened(pilot, "u")
-        assert screen.found is not None
-        side = used_later.dropped_side(screen.found, 0)
+        assert screen.case_selection is not None
+        side = used_later.find_dropped_side(screen.case_selection, 0)
         assert screen.query_one("#regrets-dropped").display and not screen.query_one("#regrets-used").display
         await pilot.press("tab", "tab")
         await pilot.pause()
@@ -242,7 +242,7 @@ async def test_enter_goes_to_the_dropped_block_as_of_the_firing() -> None:
         await pilot.press("tab", "enter")
         await until(pilot, lambda: isinstance(running.screen, InspectorScreen))
         view = inspector(running).view
-        assert (view.at, view.cursor) == (side.at, side.location)
+        assert (view.at, view.cursor) == (side.point, side.location)
         assert view.plan is not None and side.row in view.plan.changes, "the plan there clears it"
 
 
@@ -250,21 +250,21 @@ async def test_from_a_firing_its_cases_from_the_list_all() -> None:
     running = shell(microcompact_ratio=0.3)
     async with running.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot, "right_square_bracket", "u")
-        assert screen.found is not None
-        here, call = list(screen.found.numbers), screen.call
-        everything = used_later.shown(screen.found.study)
-        expected = used_later.shown(screen.found.study, screen.comparison.call).numbers
-        assert here == (list(expected) or list(everything.numbers))
+        assert screen.case_selection is not None
+        here, call = list(screen.case_selection.case_numbers), screen.call
+        everything = used_later.select_cases(screen.case_selection.study)
+        expected = used_later.select_cases(screen.case_selection.study, screen.comparison.call).case_numbers
+        assert here == (list(expected) or list(everything.case_numbers))
         assert (call is None) == (not expected)
         await pilot.press("escape", "t", "u")
         await until(pilot, lambda: isinstance(running.screen, RegretsScreen))
         again = running.screen
         assert isinstance(again, RegretsScreen)
-        await until(pilot, lambda: again.found is not None)
-        assert again.found is not None and list(again.found.numbers) == list(everything.numbers)
+        await until(pilot, lambda: again.case_selection is not None)
+        assert again.case_selection is not None and list(again.case_selection.case_numbers) == list(everything.case_numbers)
         await pilot.press("f")
-        assert again.call == everything.firing(0)[1].call
-        assert list(again.found.numbers) == list(used_later.shown(again.found.study, again.call).numbers)
+        assert again.call == everything.get_firing(0)[1].call
+        assert list(again.case_selection.case_numbers) == list(used_later.select_cases(again.case_selection.study, again.call).case_numbers)
         await pilot.press("escape")
         assert isinstance(running.screen, FiringsScreen)
         await pilot.press("u", "enter")
@@ -275,9 +275,9 @@ async def test_evidence_far_into_a_long_block_is_found_and_nothing_unsafe_is_dra
     running = shell(talk(600_000))
     async with running.run_test(size=(150, 40)) as pilot:
         screen = await opened(pilot, "u")
-        assert screen.found is not None
-        at = next(n for n, case in enumerate(screen.found.cases) if case.tier == "edit")
-        screen._go(at)
+        assert screen.case_selection is not None
+        at = next(n for n, case in enumerate(screen.case_selection.cases) if case.tier == "edit")
+        screen._select_case(at)
         left = screen.query_one("#regrets-dropped", Detail)
         await until(pilot, lambda: any(EDITED in line for line in in_sight(left)))
         assert sum(len(line.drawn_text) for line in left._lines) < 300_000, "a part of it is laid out"
@@ -288,7 +288,7 @@ async def test_where_nothing_was_used_later_it_says_so() -> None:
     running = alone(talk(), window=10_000_000)
     async with running.run_test(size=(80, 24)) as pilot:
         screen = await opened(pilot, "u", "n", "enter", "f", "tab")
-        assert isinstance(running.screen, RegretsScreen) and screen.found is not None
+        assert isinstance(running.screen, RegretsScreen) and screen.case_selection is not None
         assert "drops nothing" in drawn(running) and not screen.query_one("#regrets-sides").display
 
 
@@ -308,7 +308,7 @@ async def test_every_size_has_its_parts_and_the_mouse_selects_a_case() -> None:
             listed = screen.query_one(CaseList)
             await pilot.click(CaseList, offset=(10, listed.gutter.top + 3))
             await pilot.click(CaseList, offset=(10, listed.gutter.top))
-            assert screen.at == 2, "the third case, and the head is none"
+            assert screen.case_index == 2, "the third case, and the head is none"
             await pilot.press("p", "p")
 
 

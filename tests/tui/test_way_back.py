@@ -139,7 +139,7 @@ async def test_a_result_that_was_not_exported_is_asked_about_first(folder: Path)
     async with app.run_test(size=(120, 36)) as pilot:
         await settled(pilot)
         screen = inspector(app)
-        screen.do(screen.controller.change_view, copied(screen))
+        screen.run_command(screen.controller.change_view, copied(screen))
         picker = await back(pilot)
         await pilot.press("slash", *"other.jsonl", "enter")
         await until(pilot, lambda: isinstance(app.screen, ChoicePrompt))

@@ -44,7 +44,7 @@ class SweepRow:
     Attributes:
         session: its path, with ``#ID`` where the file holds several.
         project: the folder that the agent worked in, else that of the file.
-        setting: the name of the setting (:class:`context_tui.lab.sweep.settings.Setting`).
+        setting: the name of the setting (:class:`context_tui.lab.sweep.settings.ReplayKey`).
         policy, params: the same as data.
         calls: calls to the model, ``firings`` what the policy did.
         sent, saved, peak, overflows: the totals of the replay; ``without`` what is sent without a policy.

@@ -26,19 +26,19 @@ from context_tui.tui.threads import ThreadJob, format_worker_error, start_work
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.reading_pane import ReadingPane
 
-NAME = 30
+NAME_WIDTH = 30
 """Cells of the names of numbers."""
-UNKNOWN = "unknown: less was recorded than the file measures"
-ABOUT = (
+UNKNOWN_NOTE = "unknown: less was recorded than the file measures"
+ABOUT_NOTE = (
     "Factors are recorded tokens per estimated token (bytes / 4), fitted on how much the recorded size grew from one "
     "request to the next, never across a compaction, a rewind or a change of model. The error is that of sizes "
     "predicted for the second half of a model's requests by factors from the first half. R measures every view by them."
 )
 
 
-def calibration_parts(sizes: TokenTable) -> Iterator[TextPart]:
+def build_calibration_parts(token_table: TokenTable) -> Iterator[TextPart]:
     """Each model with its factors and errors, as text."""
-    for each in sizes.calibrations:
+    for each in token_table.calibrations:
         yield TextPart(
             f"{make_visible(each.model) or 'model unknown'}: {pluralize(each.requests, 'request')} with a size",
             "heading",
@@ -47,38 +47,38 @@ def calibration_parts(sizes: TokenTable) -> Iterator[TextPart]:
             yield TextPart(f"calibrated by {pluralize(each.factors.intervals, 'step')} from one request to the next")
         else:
             yield TextPart(f"not calibrated: {each.reason}; {each.fallback} are used")
-        yield from _errors(each)
-        yield from _factors(each.factors)
-        hidden = sizes.not_in_file.get(each.model)
-        what = UNKNOWN if hidden is None else f"{hidden:,} tokens: the median of recorded − calibrated"
-        yield _row("not in the file", what)
+        yield from _build_error_parts(each)
+        yield from _build_factor_parts(each.factors)
+        hidden = token_table.not_in_file.get(each.model)
+        what = UNKNOWN_NOTE if hidden is None else f"{hidden:,} tokens: the median of recorded − calibrated"
+        yield _build_row_part("not in the file", what)
         yield TextPart("")
-    if not sizes.calibrations:
+    if not token_table.calibrations:
         yield TextPart("not calibrated: no request recorded a size; typical factors are used")
-        yield from _factors(PRIOR)
+        yield from _build_factor_parts(PRIOR)
         yield TextPart("")
-    yield TextPart(ABOUT, "muted")
+    yield TextPart(ABOUT_NOTE, "muted")
 
 
-def _row(name: str, value: str) -> TextPart:
-    return TextPart(f"  {name.ljust(NAME)}{value}")
+def _build_row_part(name: str, value: str) -> TextPart:
+    return TextPart(f"  {name.ljust(NAME_WIDTH)}{value}")
 
 
-def _errors(each: Calibration) -> Iterator[TextPart]:
-    for name, errors in (("error", each.error), ("error of bytes / 4", each.error_bytes4)):
+def _build_error_parts(calibration: Calibration) -> Iterator[TextPart]:
+    for name, errors in (("error", calibration.error), ("error of bytes / 4", calibration.error_bytes4)):
         if errors is not None:
-            yield _row(name, _error(errors))
+            yield _build_row_part(name, _format_error_stats(errors))
 
 
-def _error(errors: ErrorStats) -> str:
-    return f"{_percent(errors.median)} in the median, {_percent(errors.p95)} at the 95th percentile"
+def _format_error_stats(errors: ErrorStats) -> str:
+    return f"{_format_error_share(errors.median)} in the median, {_format_error_share(errors.p95)} at the 95th percentile"
 
 
-def _percent(share: float) -> str:
+def _format_error_share(share: float) -> str:
     return f"{share:.1%}".replace("%", " %")
 
 
-def _factors(factors: Factors) -> Iterator[TextPart]:
+def _build_factor_parts(factors: Factors) -> Iterator[TextPart]:
     for name, value in (
         ("text", factors.text),
         ("shown thinking", factors.thinking),
@@ -86,14 +86,14 @@ def _factors(factors: Factors) -> Iterator[TextPart]:
         ("calls", factors.call),
         ("results", factors.result),
     ):
-        yield _row(name, f"× {value:.2f}")
-    yield _row("frame of a request", f"{factors.request_overhead:,.0f} tokens")
+        yield _build_row_part(name, f"× {value:.2f}")
+    yield _build_row_part("frame of a request", f"{factors.request_overhead:,.0f} tokens")
     image = (
         f"none seen; {TYPICAL_IMAGE_TOKENS:,} are taken" if factors.image is None else f"{factors.image:,.0f} tokens"
     )
-    yield _row("an image", image)
+    yield _build_row_part("an image", image)
     if factors.unrecorded >= 1:
-        yield _row("put in without a record", f"{factors.unrecorded:,.0f} tokens for each request, on average")
+        yield _build_row_part("put in without a record", f"{factors.unrecorded:,.0f} tokens for each request, on average")
 
 
 class CalibrationScreen(ModalScreen[None]):
@@ -105,14 +105,14 @@ class CalibrationScreen(ModalScreen[None]):
     ]
 
     @dataclass
-    class Known(Message):
+    class CalibrationsComputed(Message):
         """They are known."""
 
-        sizes: TokenTable
+        token_table: TokenTable
 
-    def __init__(self, session: Session, sizes: TokenTable | None = None) -> None:
+    def __init__(self, session: Session, token_table: TokenTable | None = None) -> None:
         super().__init__()
-        self.session, self.sizes = session, sizes
+        self.session, self.token_table = session, token_table
 
     def compose(self) -> ComposeResult:
         """A heading, and the text."""
@@ -123,26 +123,26 @@ class CalibrationScreen(ModalScreen[None]):
 
     def on_mount(self) -> None:
         """Show them, or find them first."""
-        if self.sizes is not None:
-            self.query_one(ReadingPane).show(calibration_parts(self.sizes))
+        if self.token_table is not None:
+            self.query_one(ReadingPane).show(build_calibration_parts(self.token_table))
             return
 
         def work(job: ThreadJob) -> None:
-            self.post_message(self.Known(build_calibrated_table(self.session.facts, job.checkpoint)))
+            self.post_message(self.CalibrationsComputed(build_calibrated_table(self.session.facts, job.checkpoint)))
 
         start_work(self, "calibration", "calibrate the session", work)
 
     @on(Worker.StateChanged)
-    def _worker_failed(self, event: Worker.StateChanged) -> None:
+    def _handle_worker_state(self, event: Worker.StateChanged) -> None:
         if words := format_worker_error(event):
             self.query_one(ReadingPane).show([TextPart(words)])
 
-    @on(Known)
-    def _show(self, event: Known) -> None:
-        self.query_one(ReadingPane).show(calibration_parts(event.sizes))
+    @on(CalibrationsComputed)
+    def _show(self, event: CalibrationsComputed) -> None:
+        self.query_one(ReadingPane).show(build_calibration_parts(event.token_table))
 
 
-def screen_of(controller: Controller) -> CalibrationScreen:
+def build_screen(controller: Controller) -> CalibrationScreen:
     """The calibrations of the session on screen, as far as it was read.
 
     Raises:

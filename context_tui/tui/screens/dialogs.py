@@ -19,7 +19,7 @@ from context_tui.policies.scales import parse_number
 from context_tui.session.window import Window
 from context_tui.text.sanitize import make_visible, sanitize_line
 from context_tui.tui.text import pluralize
-from context_tui.tui.widgets.gauge import window_size
+from context_tui.tui.widgets.gauge import format_window_size
 
 
 class InputPrompt(ModalScreen[str | None]):
@@ -48,20 +48,20 @@ class InputPrompt(ModalScreen[str | None]):
             yield Label("enter accept   esc cancel", id="prompt-keys", markup=False)
 
     @on(Input.Changed)
-    def look(self) -> None:
+    def validate_input(self) -> None:
         """Say what is wrong while typing; an untouched question is not wrong yet."""
         value = self.query_one(Input).value
-        self._show_hint(self._wrong(value) if value and value != self._value else "")
+        self._show_hint(self._find_error(value) if value and value != self._value else "")
 
     @on(Input.Submitted)
     def accept(self, event: Input.Submitted) -> None:
         """Close with the value if it will do."""
-        if wrong := self._wrong(event.value):
+        if wrong := self._find_error(event.value):
             self._show_hint(wrong)
         else:
             self.dismiss(event.value)
 
-    def _wrong(self, value: str) -> str:
+    def _find_error(self, value: str) -> str:
         try:
             if self._check is not None:
                 self._check(value)
@@ -69,10 +69,10 @@ class InputPrompt(ModalScreen[str | None]):
             return str(error)
         return ""
 
-    def _show_hint(self, wrong: str) -> None:
+    def _show_hint(self, error: str) -> None:
         hint = self.query_one("#prompt-hint", Label)
-        hint.update(sanitize_line(wrong or self._hint))
-        hint.set_class(bool(wrong), "wrong")
+        hint.update(sanitize_line(error or self._hint))
+        hint.set_class(bool(error), "wrong")
 
 
 class Answer(NamedTuple):
@@ -118,12 +118,12 @@ class ChoicePrompt(ModalScreen[str | None]):
         self.dismiss(name)
 
     @on(Button.Pressed)
-    def pressed(self, event: Button.Pressed) -> None:
+    def handle_button(self, event: Button.Pressed) -> None:
         """Give the answer on the button."""
         self.dismiss(event.button.name)
 
 
-def quit_prompt(unexported: bool = True, drafts: int = 0) -> ChoicePrompt:
+def build_quit_prompt(unexported: bool = True, drafts: int = 0) -> ChoicePrompt:
     """Asked once when quitting would discard something: ``export``, ``quit``, or None to stay.
 
     Args:
@@ -144,7 +144,7 @@ def quit_prompt(unexported: bool = True, drafts: int = 0) -> ChoicePrompt:
     return ChoicePrompt("Quit?", f"{' '.join(lost)} Quitting discards {'it' if not drafts else 'this'}.", answers)
 
 
-def unchanged_prompt(plan_changes: bool) -> ChoicePrompt:
+def build_unchanged_prompt(plan_changes: bool) -> ChoicePrompt:
     """Asked before a session is exported to which nothing was applied: ``apply``, ``export``, or None for neither."""
     export = Answer("e", "export", "export unchanged")
     if plan_changes:
@@ -153,13 +153,13 @@ def unchanged_prompt(plan_changes: bool) -> ChoicePrompt:
     return ChoicePrompt("Nothing is applied", "The plan changes nothing here. Export the session unchanged?", [export])
 
 
-def other_prompt() -> ChoicePrompt:
-    """Asked before another session takes the place of a result that was not exported; answered as ``quit_prompt``."""
+def build_replace_prompt() -> ChoicePrompt:
+    """Asked before another session takes the place of a result that was not exported; answered as ``build_quit_prompt``."""
     answers = [Answer("e", "export", "export"), Answer("o", "quit", "open anyway"), Answer("s", "stay", "stay")]
     return ChoicePrompt("Open another session?", "The compacted session is not exported; it would be lost.", answers)
 
 
-SOURCES = {
+WINDOW_SOURCE_LABELS = {
     "given": "set by you",
     "file": "from the file",
     "model": "by the model",
@@ -169,14 +169,14 @@ SOURCES = {
 """Where the size of a window is from."""
 
 
-def window_prompt(window: Window) -> InputPrompt:
-    """Asks for the size of the window; ``window_tokens`` reads the answer."""
-    now = f"Now {window_size(window)}, {SOURCES[window.source]}"
+def build_window_prompt(window: Window) -> InputPrompt:
+    """Asks for the size of the window; ``parse_window_tokens`` reads the answer."""
+    now = f"Now {format_window_size(window)}, {WINDOW_SOURCE_LABELS[window.source]}"
     hint = f"{now}; enter a size such as 200k or 1m, or nothing for the size in the file"
-    return InputPrompt("Context window in tokens", hint, str(window.tokens), check=window_tokens)
+    return InputPrompt("Context window in tokens", hint, str(window.tokens), check=parse_window_tokens)
 
 
-def window_tokens(text: str) -> int | None:
+def parse_window_tokens(text: str) -> int | None:
     """A number of tokens as people write it; None for nothing.
 
     Raises:
@@ -186,18 +186,18 @@ def window_tokens(text: str) -> int | None:
     return None if number is None else int(number)
 
 
-def name_prompt(policy: str, taken: Sequence[str]) -> InputPrompt:
+def build_name_prompt(policy: str, used_names: Sequence[str]) -> InputPrompt:
     """Asks for a name under which settings of a policy are saved, which is none of those that are *taken*."""
     hint = "letters, digits, points and dashes; what was saved under the name before is replaced"
-    return InputPrompt(f"Save the settings of {policy} as", hint, check=lambda name: validate_name(name, taken))
+    return InputPrompt(f"Save the settings of {policy} as", hint, check=lambda name: validate_name(name, used_names))
 
 
-def message_prompt(last: int) -> InputPrompt:
-    """Asks for a message up to *last*; ``message_number`` reads the answer."""
-    return InputPrompt("Go to message", f"Enter 0 to {last:,}", check=lambda text: message_number(text, last))
+def build_message_prompt(last: int) -> InputPrompt:
+    """Asks for a message up to *last*; ``parse_message_number`` reads the answer."""
+    return InputPrompt("Go to message", f"Enter 0 to {last:,}", check=lambda text: parse_message_number(text, last))
 
 
-def message_number(text: str, last: int) -> int:
+def parse_message_number(text: str, last: int) -> int:
     """The number of a message as people write it.
 
     Raises:

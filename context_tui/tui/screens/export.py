@@ -34,10 +34,10 @@ from context_tui.text.sanitize import make_visible, sanitize_line
 from context_tui.tui.screens.dialogs import Answer, ChoicePrompt
 from context_tui.tui.text import pluralize
 from context_tui.tui.threads import format_worker_error, run_in_thread
-from context_tui.tui.widgets.draw import choice_strip
+from context_tui.tui.widgets.draw import build_choice_strip
 from context_tui.tui.widgets.footer import KeyFooter
 
-FEW_LOSSES = 2
+MAX_NAMED_LOSSES = 2
 """Losses that are named before writing."""
 DEFAULT_FORMAT = "anthropic"
 """For sessions whose own format cannot be written."""
@@ -77,73 +77,73 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         own = session.info.format
         self.format = own if own in self.formats else DEFAULT_FORMAT
         self.result: ExportResult | None = None
-        self._suggested = str(path or suggest_path(session, self.format))
+        self._suggested_path = str(path or suggest_path(session, self.format))
         self._writing = False
         self._leftovers: list[Path] = []
-        self._lost: dict[str, str] = {}  # by format, what it cannot hold
+        self._loss_texts: dict[str, str] = {}  # by format, what it cannot hold
         # Held, as what is found in a thread may come while the screen is being taken down.
-        self._choice = Static("", id="export-formats", markup=False)
+        self._formats_label = Static("", id="export-formats", markup=False)
         self._status = Static("", id="export-status", markup=False)
-        self._left = Static("", id="export-leftovers", markup=False)
+        self._leftovers_label = Static("", id="export-leftovers", markup=False)
 
     def compose(self) -> ComposeResult:
         """The formats, the path, and a line for what happened."""
         with VerticalScroll(id="export", can_focus=False):
             done = f"the copy with {self.session.origin}" if self.session.origin else "the session, nothing"
             yield Label(sanitize_line(f"Export {done} applied"), id="export-title", markup=False)
-            yield self._choice
+            yield self._formats_label
             yield Label("File:", id="export-file", markup=False)
-            path = Input(self._suggested, id="export-path", select_on_focus=False, compact=True)
-            path.highlighter = Visible(path)
+            path = Input(self._suggested_path, id="export-path", select_on_focus=False, compact=True)
+            path.highlighter = FileNameHighlighter(path)
             yield path
             yield self._status
-            yield self._left
+            yield self._leftovers_label
         yield KeyFooter()
 
     def on_mount(self) -> None:
         """Show the formats, and begin at the path."""
         self._show_formats()
         self.query_one(Input).focus()
-        self._look_for_leftovers(Path(self._suggested).parent)
+        self._find_leftovers(Path(self._suggested_path).parent)
 
     def on_resize(self) -> None:
         """Lay the formats out anew, once their width is known."""
         self.call_after_refresh(self._show_formats)
-        self.call_after_refresh(self._show_name)
+        self.call_after_refresh(self._scroll_to_file_name)
 
-    def _show_name(self) -> None:
+    def _scroll_to_file_name(self) -> None:
         """Scroll the path to its end, where the name of the file is, while nobody has touched it."""
         path = self.query_one(Input)
-        if path.value == self._suggested and path.cursor_at_end:
+        if path.value == self._suggested_path and path.cursor_at_end:
             path.action_home()
             path.action_end()
 
     def _show_formats(self) -> None:
         about = Content.styled(f"\n{describe_format(self.format)}", "$foreground 60%")
-        strip = choice_strip({name: name for name in self.formats}, self.format, self._choice.content_size.width)
-        self._choice.update(strip + about + Content(f"\n\n{self._what()}"))
-        if self.result is None and self.format not in self._lost and not is_copied(self.session, self.format):
-            self._look_for_losses(self.format)
+        strip = build_choice_strip({name: name for name in self.formats}, self.format, self._formats_label.content_size.width)
+        self._formats_label.update(strip + about + Content(f"\n\n{self._describe_session()}"))
+        if self.result is None and self.format not in self._loss_texts and not is_copied(self.session, self.format):
+            self._find_losses(self.format)
 
-    def _what(self) -> str:
+    def _describe_session(self) -> str:
         """What is going to be written, in words."""
         if is_copied(self.session, self.format):
             return "The session's own format: every record stays as it was recorded."
         count = pluralize(len(self.session.context_at()), "message")
         kept = f"{count}, what is in the context now" if self.session.origin else f"{count}, the context at the end"
-        return f"{kept}. {self._lost.get(self.format, f'Looking for what {self.format} cannot hold…')}"
+        return f"{kept}. {self._loss_texts.get(self.format, f'Looking for what {self.format} cannot hold…')}"
 
     @work(group="losses", description="find what it cannot hold", exclusive=True, exit_on_error=False)
-    async def _look_for_losses(self, name: str) -> None:
+    async def _find_losses(self, name: str) -> None:
         """Say what a format cannot hold, before it is written; all of that is listed behind it."""
         try:
             found = (await run_in_thread(lambda job: try_export(self.session, name))).losses
         except (Error, OSError, ValueError) as error:
-            self._lost[name] = f"It cannot be written: {error}"
+            self._loss_texts[name] = f"It cannot be written: {error}"
         else:
-            more = f"; {len(found) - FEW_LOSSES:,} more" if len(found) > FEW_LOSSES else ""
-            listed = "; ".join(sanitize_line(each) for each in found[:FEW_LOSSES])
-            self._lost[name] = f"Notes: {listed}{more}." if found else f"{name} holds all of it."
+            more = f"; {len(found) - MAX_NAMED_LOSSES:,} more" if len(found) > MAX_NAMED_LOSSES else ""
+            listed = "; ".join(sanitize_line(each) for each in found[:MAX_NAMED_LOSSES])
+            self._loss_texts[name] = f"Notes: {listed}{more}." if found else f"{name} holds all of it."
         if self.result is None:
             self._show_formats()
 
@@ -168,11 +168,11 @@ class ExportScreen(ModalScreen[ExportResult | None]):
             return
         self.format = name
         path = self.query_one(Input)
-        if path.value == self._suggested:
-            self._suggested = str(suggest_path(self.session, name))
-            path.value = self._suggested
+        if path.value == self._suggested_path:
+            self._suggested_path = str(suggest_path(self.session, name))
+            path.value = self._suggested_path
             path.action_end()
-            self.call_after_refresh(self._show_name)
+            self.call_after_refresh(self._scroll_to_file_name)
         self._show_formats()
         self._set_status("")
 
@@ -184,7 +184,7 @@ class ExportScreen(ModalScreen[ExportResult | None]):
     def _write(self, force: bool) -> None:
         name = self.query_one(Input).value.strip()
         if not name:
-            self._set_status("✗ no file name; type one", wrong=True)
+            self._set_status("✗ no file name; type one", is_error=True)
             return
         self._writing = True
         self._set_status("Writing…")
@@ -192,27 +192,27 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         self.run_worker(writing, group="export", description="write the file", exit_on_error=False)
 
     @on(Worker.StateChanged)
-    def _worker_failed(self, event: Worker.StateChanged) -> None:
+    def _handle_worker_state(self, event: Worker.StateChanged) -> None:
         if words := format_worker_error(event):
-            self._set_status(f"✗ {words}", wrong=True)
+            self._set_status(f"✗ {words}", is_error=True)
 
     async def _export(self, path: Path, force: bool) -> None:
         session, name = self.session, self.format
         try:
             self.result = await run_in_thread(lambda job: export(session, path, name, force=force))
         except OutputExists:
-            question = ChoicePrompt("Replace the file?", f"{path} already exists.", _REPLACE)
-            self.app.push_screen(question, self._replaced)
+            question = ChoicePrompt("Replace the file?", f"{path} already exists.", _REPLACE_ANSWERS)
+            self.app.push_screen(question, self._handle_replace_answer)
             self._set_status("")
         except (Error, OSError, ValueError) as error:
-            self._set_status(f"✗ {error}", wrong=True)
+            self._set_status(f"✗ {error}", is_error=True)
         else:
             self._show_result(self.result)
         finally:
             self._writing = False
             self.refresh_bindings()
 
-    def _replaced(self, answer: str | None) -> None:
+    def _handle_replace_answer(self, answer: str | None) -> None:
         if answer == "replace":
             self._write(force=True)
         else:
@@ -232,28 +232,28 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         scroll.can_focus = True  # what does not fit is read by its keys
         scroll.focus()
         self.call_after_refresh(scroll.scroll_home, animate=False)  # behind what was asked for while writing
-        self._look_for_leftovers(result.path.parent)
+        self._find_leftovers(result.path.parent)
 
-    def _set_status(self, text: str, wrong: bool = False) -> None:
+    def _set_status(self, text: str, is_error: bool = False) -> None:
         self._status.update(make_visible(text))
-        self._status.set_class(wrong, "wrong")
+        self._status.set_class(is_error, "wrong")
         self.call_after_refresh(self._status.scroll_visible, animate=False)
 
     @work(group="leftovers", description="look for folders that were left", exclusive=True, exit_on_error=False)
-    async def _look_for_leftovers(self, folder: Path) -> None:
+    async def _find_leftovers(self, folder: Path) -> None:
         """Say what killed runs left in a folder."""
         self._leftovers = await run_in_thread(lambda job: find_leftovers(folder))
         what = pluralize(len(self._leftovers), "folder")
         words = f"! {what} left by killed runs, each with a copy of a session; press ctrl+r to remove"
-        self._left.update("\n  ".join([words, *(make_visible(each.name) for each in self._leftovers)]))
-        self._left.display = bool(self._leftovers)
+        self._leftovers_label.update("\n  ".join([words, *(make_visible(each.name) for each in self._leftovers)]))
+        self._leftovers_label.display = bool(self._leftovers)
         self.refresh_bindings()
 
     def action_remove_leftovers(self) -> None:
         """Remove them, but for those that have come to life or changed since."""
         gone = sum(map(remove_leftover, self._leftovers))
         self.notify(f"Removed {gone:,} of {pluralize(len(self._leftovers), 'folder')}", markup=False)
-        self._look_for_leftovers(self._leftovers[0].parent)
+        self._find_leftovers(self._leftovers[0].parent)
 
     def action_copy(self) -> None:
         """Copy the command."""
@@ -265,7 +265,7 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         self.dismiss(self.result)
 
 
-class Visible(Highlighter):
+class FileNameHighlighter(Highlighter):
     """Draws the name of a file as it is, character for character, with nothing hidden in it."""
 
     def __init__(self, path: Input) -> None:
@@ -279,4 +279,4 @@ class Visible(Highlighter):
         """Nothing: the text is another one."""
 
 
-_REPLACE = [Answer("k", "keep", "keep"), Answer("r", "replace", "replace")]
+_REPLACE_ANSWERS = [Answer("k", "keep", "keep"), Answer("r", "replace", "replace")]

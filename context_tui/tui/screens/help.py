@@ -35,39 +35,39 @@ class HelpScreen(ModalScreen[None]):
 
     def __init__(self, nodes: Sequence[DOMNode], *, notes: Sequence[str] = ()) -> None:
         super().__init__()
-        self._listed, self._notes = list(nodes), notes
+        self._listed_nodes, self._notes = list(nodes), notes
 
     def compose(self) -> ComposeResult:
         """A title and the groups."""
         yield Label("Keys", id="help-title", markup=False)
-        yield ReadingPane(self._parts(), id="help-keys")
+        yield ReadingPane(self._build_parts(), id="help-keys")
         yield KeyFooter()
 
-    def _parts(self) -> Iterator[TextPart]:
+    def _build_parts(self) -> Iterator[TextPart]:
         for note in self._notes:
             yield TextPart(note + "\n", "muted")
         width = min(max(self.app.size.width - 8, 40), 92) - KEYS_WIDTH
         listed: set[tuple[str, str]] = set()
         general: list[str] = []  # what Textual binds on every screen, told once
-        for node in [*self._listed, self.app]:
+        for node in [*self._listed_nodes, self.app]:
             lines: list[str] = []
-            for binding, keys in _grouped(node):
+            for binding, keys in _group_bindings(node):
                 if (key := (keys[0], binding.action)) not in listed:
                     listed.add(key)
                     own = bool(binding.id) and node is not self.app
-                    (lines if own else general).extend(_lines(self._display(keys), binding, width))
+                    (lines if own else general).extend(_format_binding_lines(self._format_keys(keys), binding, width))
             if lines:
-                yield TextPart(_group_title(node), "heading")
+                yield TextPart(_format_group_title(node), "heading")
                 yield TextPart("\n".join(lines) + "\n")
         yield TextPart("Everywhere", "heading")
         yield TextPart("\n".join(general))
 
-    def _display(self, keys: Sequence[str]) -> str:
+    def _format_keys(self, keys: Sequence[str]) -> str:
         """The keys as people write them; the footer's shorthand for several bindings would mislead here."""
         return ", ".join(dict.fromkeys(self.app.get_key_display(Binding(key, "")) for key in keys))
 
 
-def _grouped(node: DOMNode) -> Iterable[tuple[Binding, list[str]]]:
+def _group_bindings(node: DOMNode) -> Iterable[tuple[Binding, list[str]]]:
     """Each described binding of a node once, with all its keys."""
     found: dict[tuple[str, str], tuple[Binding, list[str]]] = {}
     for key, bindings in node._bindings.key_to_bindings.items():
@@ -78,11 +78,11 @@ def _grouped(node: DOMNode) -> Iterable[tuple[Binding, list[str]]]:
     return found.values()
 
 
-def _group_title(node: DOMNode) -> str:
+def _format_group_title(node: DOMNode) -> str:
     return node.BINDING_GROUP_TITLE or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__.removesuffix("Screen"))
 
 
-def _lines(keys: str, binding: Binding, width: int) -> list[str]:
+def _format_binding_lines(keys: str, binding: Binding, width: int) -> list[str]:
     """The keys, and beside or below them what they do."""
     about = binding.tooltip or binding.description
     first, *more = textwrap.wrap(about[:1].upper() + about[1:], width) or [""]

@@ -43,18 +43,24 @@ from context_tui.tui.request_info import describe_request
 from context_tui.tui.rows import TURN_HEAD, WHOLE_MESSAGE
 from context_tui.tui.screens.dialogs import (
     ChoicePrompt,
-    message_number,
-    message_prompt,
-    name_prompt,
-    quit_prompt,
-    unchanged_prompt,
-    window_prompt,
-    window_tokens,
+    build_message_prompt,
+    build_name_prompt,
+    build_quit_prompt,
+    build_unchanged_prompt,
+    build_window_prompt,
+    parse_message_number,
+    parse_window_tokens,
 )
-from context_tui.tui.screens.filters import Choice, FilterScreen, lines_of
-from context_tui.tui.screens.full_screens import screen_of
+from context_tui.tui.screens.filters import FilterChoice, FilterScreen, build_filter_lines
+from context_tui.tui.screens.full_screens import build_full_screen
 from context_tui.tui.screens.help import HelpScreen
-from context_tui.tui.screens.inspector_keys import NOTES, digits, keys, policy_about, unknown_keys
+from context_tui.tui.screens.inspector_keys import (
+    HELP_NOTES,
+    build_bindings,
+    format_policy_digits,
+    format_policy_tooltip,
+    format_unknown_keys,
+)
 from context_tui.tui.tally import format_mark_totals
 from context_tui.tui.text import format_line, format_row_kind, pluralize
 from context_tui.tui.threads import format_worker_error
@@ -64,9 +70,9 @@ from context_tui.tui.widgets.breakdown import BreakdownView
 from context_tui.tui.widgets.detail import Detail
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.header import HeaderBar
-from context_tui.tui.widgets.minimap import Minimap, stretches
+from context_tui.tui.widgets.minimap import Minimap, build_map_segments
 from context_tui.tui.widgets.parameters import ParameterPanel
-from context_tui.tui.widgets.scoreboard import DIGITS, Scoreboard, policy_title, score_rows
+from context_tui.tui.widgets.scoreboard import MAX_POLICY_DIGIT, Scoreboard, build_score_rows, format_policy_title
 from context_tui.tui.widgets.search_bar import SearchBar
 from context_tui.tui.widgets.status_line import StatusLine
 from context_tui.tui.widgets.timeline import Timeline
@@ -88,9 +94,9 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-SOON, STAYS = 0.04, 0.08
+REST_DELAY_S, DETAIL_DELAY_S = 0.04, 0.08
 """Seconds after the last change, and the last move, until the rest is drawn: a held key moves only the timeline."""
-NEWS = 12
+NEWS_TIMEOUT_S = 12
 """Seconds for which it is said what happened in a followed session."""
 
 
@@ -103,23 +109,23 @@ class InspectorScreen(Screen[None]):
     VERTICAL_BREAKPOINTS = [(0, "-low"), (24, "-middling"), (32, "-high"), (42, "-tall")]
 
     @dataclass
-    class Called(Message):
+    class SubagentsRequested(Message):
         """The sub-agents that a message called are to be shown."""
 
         infos: list[SessionInfo]
         screen: InspectorScreen
 
-    class Done(Message):
+    class BackRequested(Message):
         """There is nothing left to close here."""
 
-    def __init__(self, what: Session | SessionInfo, options: InspectorOptions, drafts: Drafts | None = None) -> None:
+    def __init__(self, target: Session | SessionInfo, options: InspectorOptions, drafts: Drafts | None = None) -> None:
         super().__init__()
-        self._bindings = BindingsMap.merge([BindingsMap(keys(LISTED_POLICIES)), self._bindings])
-        self.controller, self.options = Controller(what, options), options
+        self._bindings = BindingsMap.merge([BindingsMap(build_bindings(LISTED_POLICIES)), self._bindings])
+        self.controller, self.options = Controller(target, options), options
         self.drafts = Drafts() if drafts is None else drafts
         self.jobs = InspectorWorkers(self, self.controller.analysis)
-        self._notified = False
-        self._searched = 0  # the number of the search that was started last
+        self._has_notification = False
+        self._search_number = 0  # the number of the search that was started last
         self._header: object = None
         self._follow_first = self.options.follow
         self._title = ""
@@ -133,7 +139,7 @@ class InspectorScreen(Screen[None]):
         return self.controller.view
 
     @property
-    def chosen(self) -> InspectorState:
+    def saved_state(self) -> InspectorState:
         """What is kept for the next time, also while the screen is being opened."""
         side = self.query(ContentSwitcher)
         breakdown = side.first().current == "breakdown" if side else self.options.last_state.breakdown
@@ -164,7 +170,7 @@ class InspectorScreen(Screen[None]):
     def on_mount(self) -> None:
         """Show the session, or start to read it."""
         self.set_class(self.options.last_state.breakdown, "-parts")
-        if wrong := unknown_keys(self.options.keys):
+        if wrong := format_unknown_keys(self.options.keys):
             self.show_notification(wrong, warn=True)
         loading = self.controller.loader
         if loading is None:
@@ -184,7 +190,7 @@ class InspectorScreen(Screen[None]):
             self._focus_before = self.focused  # what is hidden loses it
         self.set_class(tiny, "-tiny")
         if not tiny:
-            self.call_after_refresh(self._keep_focus)
+            self.call_after_refresh(self._restore_focus)
         if self.query_one(ParameterPanel).policy:
             self.call_after_refresh(self._draw_title)
         if len(self.view.session) and not self.controller.is_reading:
@@ -195,7 +201,7 @@ class InspectorScreen(Screen[None]):
         if self.app.screen.is_modal:
             self.dismiss_notification()
 
-    def _keep_focus(self) -> None:
+    def _restore_focus(self) -> None:
         """What had the focus before has it; the timeline where there is no room for that."""
         wanted, self._focus_before = self._focus_before or self.focused, None
         self.set_focus(wanted if wanted in self.focus_chain else self.query_one(Timeline))
@@ -204,9 +210,9 @@ class InspectorScreen(Screen[None]):
     def location(self) -> Location:
         """What is selected; where nothing is listed, what was before."""
         timeline = self.query_one(Timeline)
-        return timeline.location if timeline.count else self.view.cursor
+        return timeline.location if timeline.listed_count else self.view.cursor
 
-    def do(self, command: Callable[..., Result], *arguments: Any) -> Result | None:
+    def run_command(self, command: Callable[..., Result], *arguments: Any) -> Result | None:
         """Carry out a command on what is on screen, and show what came of it; one that is refused says why.
 
         Returns:
@@ -222,7 +228,7 @@ class InspectorScreen(Screen[None]):
         if controller.revision != revision:
             self.draw()
         elif self.view.cursor != timeline.location:
-            timeline.select(self.view.cursor)
+            timeline.select_location(self.view.cursor)
         return result
 
     # Reading
@@ -242,12 +248,12 @@ class InspectorScreen(Screen[None]):
         if read.is_end:
             self.draw()
             if controller.is_following:
-                self._tell_news(fired)
+                self._show_news(fired)
             elif self._follow_first:
                 self._follow_first = False
                 self.action_follow()
             return
-        timeline.grow(controller.rows, controller.reader, controller.listed_rows)
+        timeline.update_rows(controller.rows, controller.reader, controller.listed_rows)
         self._draw_frame()
         self.set_status(status.format_reading(read.session, read.progress))
         self.query_one(HeaderBar).show_progress(read.progress, len(read.session))
@@ -255,22 +261,22 @@ class InspectorScreen(Screen[None]):
             self.draw_detail()
 
     @on(Worker.StateChanged)
-    def _worker_failed(self, event: Worker.StateChanged) -> None:
+    def _handle_worker_state(self, event: Worker.StateChanged) -> None:
         """A defect in a thread is told; the rest goes on."""
         if words := format_worker_error(event):
             self.show_notification(words, warn=True)
 
-    def _tell_news(self, fired: bool) -> None:
+    def _show_news(self, has_fired: bool) -> None:
         """Say what happened in the followed session, and that the trigger of the policy fires where it did not."""
         view, happened = self.view, self.controller.collect_news()
-        if view.plan and view.plan.trigger.fires and not fired and not view.applied:
+        if view.plan and view.plan.trigger.fires and not has_fired and not view.applied:
             happened.append(f"{view.policy} fires now: {view.plan.trigger.reason}")
         for text in happened:  # it stays while more is read
-            self.notify(make_visible(text), markup=False, timeout=NEWS)
+            self.notify(make_visible(text), markup=False, timeout=NEWS_TIMEOUT_S)
 
     def action_follow(self) -> None:
         """Follow the session as it is written, or do so no longer."""
-        loading = self.do(self.controller.toggle_following)
+        loading = self.run_command(self.controller.toggle_following)
         if loading is not None:
             self.jobs.follow(loading)
             self.show_notification("Following the session as it is written; F ends that")
@@ -281,7 +287,7 @@ class InspectorScreen(Screen[None]):
 
     def action_read_on(self) -> None:
         """Go on with reading where it was stopped."""
-        if loading := self.do(self.controller.resume_reading):
+        if loading := self.run_command(self.controller.resume_reading):
             self.set_status(status.format_reading(self.view.session, self.controller.progress))
             self._draw_timeline()  # without the marks of what it was planned for
             self.jobs.read_session(loading)
@@ -291,13 +297,13 @@ class InspectorScreen(Screen[None]):
     def draw(self) -> None:
         """Draw the view: the timeline and the panel at once, the rest as soon as nothing more urgent comes."""
         self.dismiss_notification()
-        if self.controller.search.number != self._searched:
+        if self.controller.search.number != self._search_number:
             self._start_search()
         self._draw_timeline()
         self._draw_panel()
-        self._rest_timer = self._restart(self._rest_timer, SOON, self._draw_rest)
+        self._rest_timer = self._restart_timer(self._rest_timer, REST_DELAY_S, self._draw_rest)
 
-    def _restart(self, timer: Timer | None, seconds: float, draw: Callable[[], None]) -> Timer:
+    def _restart_timer(self, timer: Timer | None, seconds: float, draw: Callable[[], None]) -> Timer:
         """Draw once nothing has asked for it again for so many seconds."""
         if timer is not None:
             timer.stop()
@@ -335,16 +341,16 @@ class InspectorScreen(Screen[None]):
             view.runtime_state,
             view.plan,
             first=first,
-            trouble=view.plan_error,
+            plan_error=view.plan_error,
             applied=view.applied.summary if view.applied else "",
-            sizes=self.controller.token_table,
+            token_table=self.controller.token_table,
         )
         self._draw_title()
 
     def _draw_title(self) -> None:
         """Say which policy it is, in the width there is."""
         view, width = self.view, self.size.width - 4
-        title = f"applied: {view.policy}" if view.applied else policy_title(view.policy, width)
+        title = f"applied: {view.policy}" if view.applied else format_policy_title(view.policy, width)
         if title != self._title:
             self._title = title
             self.query_one("#tuning").border_title = Content(title)
@@ -353,25 +359,25 @@ class InspectorScreen(Screen[None]):
         view, rows, plan = self.view, self.controller.rows, self.view.plan
         self.draw_detail()
         sizes = self.controller.token_table
-        scores = score_rows(view.get_plan, view.get_plan_error, sizes, view.policy)
+        scores = build_score_rows(view.get_plan, view.get_plan_error, sizes, view.policy)
         self.query_one(Scoreboard).show(scores, "" if view.applied else view.policy, sizes.name if sizes else "")
         first = min(view.context.order, default=0)
-        self.query_one(Minimap).show(lambda lines: stretches(rows, plan, first, view.point, lines))
+        self.query_one(Minimap).show(lambda lines: build_map_segments(rows, plan, first, view.point, lines))
         self.query_one(Legend).show_totals(format_mark_totals(rows, self.controller.marker))
-        self._mark_in_sight()
+        self._show_visible_range()
         self.jobs.compute_context_sizes(view, self.controller.estimated_rows)
         self.jobs.find_firings(view)
-        self._ask_for_curve()
+        self._request_curve()
         self._draw_sizes()
 
     @on(Timeline.Scrolled)
-    def _mark_in_sight(self) -> None:
+    def _show_visible_range(self) -> None:
         """Show on the map what is in sight, and explain its marks."""
         timeline = self.query_one(Timeline)
-        self.query_one(Minimap).show_window(*timeline.share_in_sight)
-        self.query_one(Legend).show(timeline.looks_in_sight(), format_token_column(self.controller.token_table))
+        self.query_one(Minimap).show_window(*timeline.visible_share)
+        self.query_one(Legend).show(timeline.find_visible_styles(), format_token_column(self.controller.token_table))
 
-    def _ask_for_curve(self) -> None:
+    def _request_curve(self) -> None:
         panel = self.query_one(ParameterPanel)
         values = panel.curve_values(panel.selected) if panel.selected and not self.view.applied else []
         if values:
@@ -387,7 +393,7 @@ class InspectorScreen(Screen[None]):
             self._header = header
             parts = sizes.breakdown.by_category if sizes else None
             self.query_one(HeaderBar).show(
-                view.session, view.context, parts, progress=progress, sizes=ruler, following=controller.is_following
+                view.session, view.context, parts, progress=progress, token_table=ruler, following=controller.is_following
             )
         if sizes is not None:
             self.query_one(BreakdownView).show(view.context, sizes, view.filter, controller.reader)
@@ -398,7 +404,7 @@ class InspectorScreen(Screen[None]):
         )
         text = status.format_notice(view, controller.jump_points, fit, width, progress, lines)
         kept = "" if self.options.policy or self.options.settings else format_settings(view.params)
-        hint = status.format_key_hint(digits(len(LISTED_POLICIES)), demo=self.options.demo, settings=kept, width=width)
+        hint = status.format_key_hint(format_policy_digits(len(LISTED_POLICIES)), demo=self.options.demo, settings=kept, width=width)
         hint = hint if controller.is_fresh and not text and not self.has_class("-low") else ""
         self.set_status(text or hint, hint=bool(hint))
 
@@ -409,13 +415,13 @@ class InspectorScreen(Screen[None]):
         marker = None if self.controller.is_reading else self.controller.marker
         location = here._replace(block=max(here.block, WHOLE_MESSAGE))
         if not len(self.view.session):
-            detail.wait(Content("nothing selected"), "")
+            detail.show_loading(Content("nothing selected"), "")
             return
         word = format_row_kind(facts, location.message, location.block)
         name = f"result of {reader.format_preview(*location)}" if location.block >= 0 else word
         title = Content(f"{location.message}  {name}")
         if reader.is_huge(location.message) and not reader.is_cached(location.message):
-            detail.wait(title, "reading the message…")
+            detail.show_loading(title, "reading the message…")
             self.jobs.read_blocks(reader, location)
             return
         row = rows.find_row(*location)
@@ -429,12 +435,12 @@ class InspectorScreen(Screen[None]):
             turns = TurnSummaries(rows, marker)
             happened = (*happened, turns.get_summary(rows.find_turn_of_message(here.message)).format_summary())
         blocks = reader.read_blocks(location.message)
-        belief = self._belief(location) if location.block < 0 else ""
+        belief = self._format_runtime_sizes(location) if location.block < 0 else ""
         subject = DocumentSource(self.view.session, location, blocks, mark, self.view.plan, note, belief, happened)
         subject = replace(subject, token_table=rows.token_table)
-        detail.read(subject, title, Content(f"{format_token_unit(rows.token_table)} {pluralize(tokens, 'token')}"))
+        detail.show_document(subject, title, Content(f"{format_token_unit(rows.token_table)} {pluralize(tokens, 'token')}"))
 
-    def _belief(self, location: Location) -> str:
+    def _format_runtime_sizes(self, location: Location) -> str:
         """What the runtimes believed before a message; empty until that is known."""
         sizes = self.controller.analysis.get_runtime_sizes(self.view.session, location.message)
         if sizes is None and not self.controller.is_reading:
@@ -448,19 +454,19 @@ class InspectorScreen(Screen[None]):
     def show_notification(self, text: str, *, warn: bool = False) -> None:
         """Notify in passing, in place of what was there before; nothing in it is taken for markup."""
         self.dismiss_notification()
-        self._notified = True
+        self._has_notification = True
         self.notify(make_visible(text), severity="warning" if warn else "information", markup=False, timeout=4)
 
     def dismiss_notification(self) -> None:
         """Take back the notification: it was about a view that is not on screen any more."""
-        if self._notified:
-            self._notified = False
+        if self._has_notification:
+            self._has_notification = False
             self.app.clear_notifications()
 
     # What was computed
 
     @on(FiringsComputed)
-    def _show_fires(self) -> None:
+    def _show_firings(self) -> None:
         self._draw_panel()
 
     @on(ContextSizesComputed)
@@ -470,9 +476,9 @@ class InspectorScreen(Screen[None]):
             self._draw_sizes()
 
     @on(MeasureComputed)
-    def _show_ruler(self, event: MeasureComputed) -> None:
+    def _show_measure(self, event: MeasureComputed) -> None:
         if event.view.session is self.view.session and event.view.measure is self.view.measure:
-            said = self.do(self.controller.finish_measuring, event.error)
+            said = self.run_command(self.controller.finish_measuring, event.error)
             if said:
                 self.show_notification(said, warn=bool(event.error))
 
@@ -482,7 +488,7 @@ class InspectorScreen(Screen[None]):
             self.query_one(ParameterPanel).show_curve(event.name, event.values, event.tokens_after)
 
     @on(RuntimeSizesComputed)
-    def _show_belief(self, event: RuntimeSizesComputed) -> None:
+    def _show_runtime_sizes(self, event: RuntimeSizesComputed) -> None:
         if event.session is self.view.session:
             self.draw_detail()
 
@@ -494,21 +500,21 @@ class InspectorScreen(Screen[None]):
     # The timeline, the map, the detail
 
     @on(Timeline.Moved)
-    def _moved(self, event: Timeline.Moved) -> None:
+    def _handle_moved(self, event: Timeline.Moved) -> None:
         self.controller.has_moved_cursor = self.controller.has_moved_cursor or self.query_one(Timeline).has_focus
         self.jobs.last_input_at = time.monotonic()
         self.controller.search.pending_step = 0
         self.controller.move_cursor(event.location)
-        self._detail_timer = self._restart(self._detail_timer, STAYS, self.draw_detail)
+        self._detail_timer = self._restart_timer(self._detail_timer, DETAIL_DELAY_S, self.draw_detail)
 
     @on(Timeline.Entered)
     @on(Detail.Entered)
-    def _entered(self, event: Timeline.Entered | Detail.Entered) -> None:
+    def _handle_entered(self, event: Timeline.Entered | Detail.Entered) -> None:
         """From a call to its sub-agent, or to its result and back; heads of turns fold or open; other rows are read."""
         if event.location.block == TURN_HEAD:
             self.action_fold()
             return
-        if event.location.block < 0 and self._open_sub_agents(event.location.message):
+        if event.location.block < 0 and self._open_subagents(event.location.message):
             return
         other = self.view.find_counterpart(event.location)
         if other is not None:
@@ -516,7 +522,7 @@ class InspectorScreen(Screen[None]):
         elif isinstance(event, Timeline.Entered):
             self.open_detail()
 
-    def _open_sub_agents(self, message: int) -> bool:
+    def _open_subagents(self, message: int) -> bool:
         """Open the sub-agents that a message called; whether it is known which they are, and they are here."""
         if message >= len(self.view.session):
             return False
@@ -526,7 +532,7 @@ class InspectorScreen(Screen[None]):
             self.show_notification(str(error), warn=True)
             return False
         if infos:
-            self.post_message(self.Called(infos, self))
+            self.post_message(self.SubagentsRequested(infos, self))
         return bool(infos)
 
     @on(Timeline.Opened)
@@ -544,33 +550,33 @@ class InspectorScreen(Screen[None]):
         self.query_one(Timeline).focus()
 
     @on(Minimap.Clicked)
-    def _map_clicked(self, event: Minimap.Clicked) -> None:
-        self.query_one(Timeline).go_to_share(event.share)
+    def _handle_map_click(self, event: Minimap.Clicked) -> None:
+        self.query_one(Timeline).select_share(event.share)
 
-    @on(HeaderBar.Jumped)
-    def _header_clicked(self, event: HeaderBar.Jumped) -> None:
-        self.do(self.controller.plan_before, event.message)
+    @on(HeaderBar.RequestClicked)
+    def _handle_header_click(self, event: HeaderBar.RequestClicked) -> None:
+        self.run_command(self.controller.plan_before, event.message)
 
     def go_to(self, location: Location) -> None:
         """Select a location, and say so where rows are listed for it that were not."""
-        if said := self.do(self.controller.select_location, location):
+        if said := self.run_command(self.controller.select_location, location):
             self.show_notification(said)
 
     def action_turn(self, step: int) -> None:
         """Go to the head of another turn."""
-        self.do(self.controller.move_to_turn, step)
+        self.run_command(self.controller.move_to_turn, step)
 
     def action_fold(self) -> None:
         """Fold the turn of the selected row to its head, or open it."""
-        self._show_turn(self.do(self.controller.toggle_fold))
+        self._show_turn(self.run_command(self.controller.toggle_fold))
 
     def action_fold_all(self) -> None:
         """Fold all turns to their heads; open all where all are."""
-        self._show_turn(self.do(self.controller.toggle_all_folds))
+        self._show_turn(self.run_command(self.controller.toggle_all_folds))
 
     def _show_turn(self, rows: range | None) -> None:
         if rows:
-            self.query_one(Timeline).show_rows(rows)
+            self.query_one(Timeline).scroll_to_rows(rows)
 
     @work
     async def action_go_to(self) -> None:
@@ -579,9 +585,9 @@ class InspectorScreen(Screen[None]):
         if last < 0:
             self.show_notification("No messages in this session")
             return
-        answer = await self.app.push_screen_wait(message_prompt(last))
+        answer = await self.app.push_screen_wait(build_message_prompt(last))
         if answer:
-            self.go_to(Location(message_number(answer, last)))
+            self.go_to(Location(parse_message_number(answer, last)))
 
     def action_pane(self, step: int) -> None:
         """Go to another pane."""
@@ -594,61 +600,61 @@ class InspectorScreen(Screen[None]):
 
     def action_as_of(self) -> None:
         """Plan before the selected message, or at the end again."""
-        self.do(self.controller.toggle_point)
+        self.run_command(self.controller.toggle_point)
 
     def action_jump(self, step: int) -> None:
         """Plan as of the next or previous point of interest."""
-        self.do(self.controller.move_to_jump_point, step)
+        self.run_command(self.controller.move_to_jump_point, step)
 
     def action_compaction(self, step: int) -> None:
         """Plan as of the next or previous recorded compaction."""
-        self.do(self.controller.move_to_compaction, step)
+        self.run_command(self.controller.move_to_compaction, step)
 
     def action_changed(self, step: int) -> None:
         """Go to the next or previous row that the plan changes, or that was changed when it was applied."""
-        self.do(self.controller.move_to_changed, step)
+        self.run_command(self.controller.move_to_changed, step)
 
     # Policies and their settings
 
     def action_policy(self, name: str) -> None:
         """Choose a policy."""
-        self.do(self.controller.choose_policy, name)
+        self.run_command(self.controller.choose_policy, name)
 
     def action_next_policy(self) -> None:
         """Choose the policy after the chosen one, around the end."""
         names = LISTED_POLICIES.list_names_with(self.view.policy)
-        self.do(self.controller.choose_policy, names[(names.index(self.view.policy) + 1) % len(names)])
+        self.run_command(self.controller.choose_policy, names[(names.index(self.view.policy) + 1) % len(names)])
 
     def commands(self) -> Iterable[SystemCommand]:
         """The policies that no digit chooses and the sweep, for the command palette."""
         sweep = "Sweep: Sweep settings of the policy along the run: which of them nothing beats"
         yield SystemCommand(sweep, "No key", partial(self.action_full_screen, "sweep"))
-        for name in (*islice(LISTED_POLICIES, DIGITS, None), *PRESETS):
+        for name in (*islice(LISTED_POLICIES, MAX_POLICY_DIGIT, None), *PRESETS):
             policy = POLICIES[name]
             choose = partial(self.action_policy, name)
-            yield SystemCommand(f"Policy: {name}: {policy_about(name, policy)}", "No key", choose)
+            yield SystemCommand(f"Policy: {name}: {format_policy_tooltip(name, policy)}", "No key", choose)
 
     def change_setting(self, policy: str, name: str, value: Any) -> None:
         """Give a setting of a policy another value."""
-        self.do(self.controller.set_param, policy, name, value)
+        self.run_command(self.controller.set_param, policy, name, value)
 
     @on(ParameterPanel.Selected)
-    def _setting_selected(self) -> None:
-        self._ask_for_curve()
+    def _handle_setting_selected(self) -> None:
+        self._request_curve()
 
     def action_value(self, step: int) -> None:
         """Change the selected setting by steps."""
-        if self._settings_in_sight():
+        if self._require_visible_settings():
             self.query_one(ParameterPanel).rows.action_step(step)
 
     def action_type(self) -> None:
         """Type a value for the selected setting."""
-        if self._settings_in_sight():
+        if self._require_visible_settings():
             rows = self.query_one(ParameterPanel).rows
             rows.focus()
             rows.action_type()
 
-    def _settings_in_sight(self) -> bool:
+    def _require_visible_settings(self) -> bool:
         """Whether the settings are on screen; says so where they are not."""
         shown = self.query_one("#tuning").display
         if not shown:
@@ -660,7 +666,7 @@ class InspectorScreen(Screen[None]):
         """Save the settings of the policy under a name that ``-P`` takes."""
         policy = self.view.policy
         saved = SavedSettings(policy, tuple(format_assignments(self.view.get_settings(policy))))
-        name = await self.app.push_screen_wait(name_prompt(policy, list(POLICIES)))
+        name = await self.app.push_screen_wait(build_name_prompt(policy, list(POLICIES)))
         if name is None:
             return
         name = name.strip()
@@ -673,22 +679,22 @@ class InspectorScreen(Screen[None]):
 
     def action_ruler(self) -> None:
         """Measure sizes by the next ruler."""
-        self.do(self.controller.cycle_measure)
+        self.run_command(self.controller.cycle_measure)
 
     @work
     async def action_window(self) -> None:
         """Ask for the size of the window."""
-        answer = await self.app.push_screen_wait(window_prompt(self.view.window))
+        answer = await self.app.push_screen_wait(build_window_prompt(self.view.window))
         if answer is not None:
-            self.do(self.controller.set_window, window_tokens(answer))
+            self.run_command(self.controller.set_window, parse_window_tokens(answer))
 
     def action_mark(self) -> None:
         """Mark the selected result to be cleared by hand, or no longer."""
-        self.do(self.controller.toggle_mark)
+        self.run_command(self.controller.toggle_mark)
 
     def action_cut(self) -> None:
         """Mark a cut before the selected message, or take it away."""
-        self.do(self.controller.toggle_cut)
+        self.run_command(self.controller.toggle_cut)
 
     # What is listed, and where it went
 
@@ -696,21 +702,21 @@ class InspectorScreen(Screen[None]):
         """Choose what is listed."""
         view, rows, marker = self.view, self.controller.rows, self.controller.build_filter_marker()
         verdicts = find_possible_verdicts(marker, len(rows.first))
-        lines = list(lines_of(view.session.facts, view.filter, verdicts, view.policy, applied=bool(view.applied)))
+        lines = list(build_filter_lines(view.session.facts, view.filter, verdicts, view.policy, applied=bool(view.applied)))
         counts = FilterCounts(rows, marker, view.filter.path)
-        self.app.push_screen(FilterScreen(lines, counts, view.filter, ascii=self.options.ascii), self._filtered)
+        self.app.push_screen(FilterScreen(lines, counts, view.filter, ascii=self.options.ascii), self._apply_filter)
 
-    def _filtered(self, choice: Choice | None) -> None:
+    def _apply_filter(self, choice: FilterChoice | None) -> None:
         if choice is not None:
-            self.do(self.controller.toggle_filter, *choice)
+            self.run_command(self.controller.toggle_filter, *choice)
 
     def action_sort(self) -> None:
         """Largest first, or in the order of the file."""
-        self.do(self.controller.toggle_sort)
+        self.run_command(self.controller.toggle_sort)
 
     def action_unfilter(self) -> None:
         """List everything again."""
-        self.do(self.controller.clear_filter)
+        self.run_command(self.controller.clear_filter)
 
     def action_breakdown(self) -> None:
         """Show where the context went, or the message again."""
@@ -728,24 +734,24 @@ class InspectorScreen(Screen[None]):
         self.query_one(ContentSwitcher).current = name
         self.set_class(name == "breakdown", "-parts")
 
-    @on(BreakdownView.Filter)
-    def _breakdown_filter(self, event: BreakdownView.Filter) -> None:
-        self.do(self.controller.toggle_part_filter, event.kind, event.value)
-        self._uncover_timeline()
+    @on(BreakdownView.FilterRequested)
+    def _handle_breakdown_filter(self, event: BreakdownView.FilterRequested) -> None:
+        self.run_command(self.controller.toggle_part_filter, event.kind, event.value)
+        self._close_covering_breakdown()
 
-    @on(BreakdownView.Goto)
-    def _breakdown_goto(self, event: BreakdownView.Goto) -> None:
+    @on(BreakdownView.MessageRequested)
+    def _handle_breakdown_message(self, event: BreakdownView.MessageRequested) -> None:
         self.go_to(Location(event.message, event.block))
-        self._uncover_timeline()
+        self._close_covering_breakdown()
 
-    def _uncover_timeline(self) -> None:
+    def _close_covering_breakdown(self) -> None:
         """Close the breakdown where the timeline is hidden behind it."""
         if self.has_class("-narrow"):
             self._show_side("detail")
             self.close_detail()
 
     @on(ColumnHeads.Cleared)
-    def _filter_cleared(self) -> None:
+    def _handle_filter_cleared(self) -> None:
         self.action_unfilter()
 
     # Searching
@@ -754,16 +760,16 @@ class InspectorScreen(Screen[None]):
         """Ask for a text."""
         self.query_one(SearchBar).open()
 
-    @on(SearchBar.Asked)
-    def _search_begun(self, event: SearchBar.Asked) -> None:
-        self.query_one(Detail).seek("")
+    @on(SearchBar.QueryChanged)
+    def _handle_query_changed(self, event: SearchBar.QueryChanged) -> None:
+        self.query_one(Detail).set_search_text("")
         self.controller.search.start(self.view.session, event.text)
         self._start_search()
 
     def _start_search(self) -> None:
         """Look for what is wanted now, in place of what was looked for before."""
         search = self.controller.search
-        self._searched = search.number
+        self._search_number = search.number
         self.query_one(Timeline).show_matches(frozenset())
         self.query_one(SearchBar).show_count("")
         self.jobs.cancel("search")
@@ -771,7 +777,7 @@ class InspectorScreen(Screen[None]):
             self.jobs.search(self.view.session, search.text, search.number)
 
     @on(SearchReported)
-    def _search_found(self, event: SearchReported) -> None:
+    def _handle_search_report(self, event: SearchReported) -> None:
         search = self.controller.search
         if search.update(event.report):
             self.query_one(Timeline).show_matches(frozenset(search.locations))
@@ -779,23 +785,23 @@ class InspectorScreen(Screen[None]):
             if search.pending_step and (search.locations or search.is_finished):
                 self.action_match(search.pending_step)
 
-    @on(SearchBar.Done)
-    def _search_entered(self) -> None:
+    @on(SearchBar.QuerySubmitted)
+    def _handle_query_submitted(self) -> None:
         self.query_one(Timeline).focus()
         self.action_match(1)
 
-    @on(SearchBar.Step)
-    def _search_step(self, event: SearchBar.Step) -> None:
+    @on(SearchBar.StepRequested)
+    def _handle_search_step(self, event: SearchBar.StepRequested) -> None:
         self.action_match(event.step)
 
     @on(SearchBar.Closed)
-    def _search_closed(self) -> None:
+    def _handle_search_closed(self) -> None:
         self.query_one(Timeline).focus()
 
     def action_match(self, step: int) -> None:
         """Go to the next or previous match, or once there is one to the first that is found."""
-        if self.do(self.controller.move_to_match, step):
-            self.query_one(Detail).seek(self.controller.search.text)
+        if self.run_command(self.controller.move_to_match, step):
+            self.query_one(Detail).set_search_text(self.controller.search.text)
             self.query_one(SearchBar).show_count(self.controller.match_count_text)
 
     # Applying, undoing, exporting
@@ -806,7 +812,7 @@ class InspectorScreen(Screen[None]):
         await self._apply()
 
     async def _apply(self) -> None:
-        plan = self.do(self.controller.get_applicable_plan)
+        plan = self.run_command(self.controller.get_applicable_plan)
         if plan is None:
             return
         from context_tui.tui.screens.apply import ApplyScreen
@@ -814,23 +820,23 @@ class InspectorScreen(Screen[None]):
         screen = ApplyScreen(self.view.session, plan, drafts=self.drafts)
         after: Session | None = await self.app.push_screen_wait(screen)
         if after is not None and after is not self.view.session:
-            self.do(self.controller.show_applied_copy, plan, after)
+            self.run_command(self.controller.show_applied_copy, plan, after)
             if not self.query_one("#left").display:
                 self.close_detail()  # what was done is told beside the timeline
 
     def action_undo(self) -> None:
         """Go back to before the last applied plan."""
-        if said := self.do(self.controller.undo):
+        if said := self.run_command(self.controller.undo):
             self.show_notification(said)
 
     def action_redo(self) -> None:
         """Do again what was undone."""
-        self.do(self.controller.redo)
+        self.run_command(self.controller.redo)
 
     @work
     async def action_export(self) -> None:
         """Write the session, or what was made of it, to a file."""
-        if self.do(self.controller.get_exportable_session):
+        if self.run_command(self.controller.get_exportable_session):
             await self._export()
 
     async def _export(self) -> bool:
@@ -838,7 +844,7 @@ class InspectorScreen(Screen[None]):
 
         if not self.view.session.origin:
             plan = self.view.plan
-            answer = await self.app.push_screen_wait(unchanged_prompt(bool(plan and plan.has_changes)))
+            answer = await self.app.push_screen_wait(build_unchanged_prompt(bool(plan and plan.has_changes)))
             if answer == "apply":
                 await self._apply()
             if answer is None or (answer == "apply" and not self.view.session.origin):
@@ -858,7 +864,7 @@ class InspectorScreen(Screen[None]):
     def action_copy(self) -> None:
         """Copy the selected message, or on the settings the command."""
         on_settings = self.query_one(ParameterPanel).has_focus_within
-        text = self.do(self.controller.format_command if on_settings else self.controller.format_selected_text)
+        text = self.run_command(self.controller.format_command if on_settings else self.controller.format_selected_text)
         if text is not None:
             self.app.copy_to_clipboard(text)
 
@@ -868,17 +874,17 @@ class InspectorScreen(Screen[None]):
         """List all keys."""
         panel = self.query_one(ParameterPanel)
         panes = [self, self.query_one(Timeline), panel.rows, self.query_one(BreakdownView)]
-        self.app.push_screen(HelpScreen(panes, notes=NOTES))
+        self.app.push_screen(HelpScreen(panes, notes=HELP_NOTES))
 
     def action_full_screen(self, name: str) -> None:
         """Open a view that takes the whole screen."""
-        screen = self.do(screen_of, name, self.controller)
+        screen = self.run_command(build_full_screen, name, self.controller)
         if screen is not None:
-            self.app.push_screen(screen, self._full_screen_closed)
+            self.app.push_screen(screen, self._handle_full_screen_closed)
 
-    def _full_screen_closed(self, command: Callable[[], str] | None) -> None:
+    def _handle_full_screen_closed(self, command: Callable[[], str] | None) -> None:
         """Carry out what a view that took the whole screen closed with, and say what came of it."""
-        if command is not None and (said := self.do(command)):
+        if command is not None and (said := self.run_command(command)):
             self.show_notification(said)
 
     def action_back(self) -> None:
@@ -896,11 +902,11 @@ class InspectorScreen(Screen[None]):
         elif self.controller.is_limited:
             self.action_unfilter()
         elif self.view.at is not None:
-            self.do(self.controller.toggle_point)
+            self.run_command(self.controller.toggle_point)
         elif not self.query_one(Timeline).has_focus:
             self.query_one(Timeline).focus()
         else:
-            self.post_message(self.Done())
+            self.post_message(self.BackRequested())
 
     async def action_sessions(self) -> None:
         """Choose another session."""
@@ -913,13 +919,13 @@ class InspectorScreen(Screen[None]):
         for screen in reversed(self.app.screen_stack):
             if isinstance(screen, InspectorScreen):
                 unexported = screen.view.is_unexported
-                prompt = quit_prompt(unexported, drafts) if unexported or drafts else None
-                if prompt is not None and not await screen.may_close(prompt):
+                prompt = build_quit_prompt(unexported, drafts) if unexported or drafts else None
+                if prompt is not None and not await screen.confirm_close(prompt):
                     return
                 drafts = 0  # they are the application's, and asked about once
         self.app.exit()
 
-    async def may_close(self, prompt: ChoicePrompt) -> bool:
+    async def confirm_close(self, prompt: ChoicePrompt) -> bool:
         """Whether the session may be closed, as *prompt* is answered; what is to be exported first is."""
         answer = await self.app.push_screen_wait(prompt)
         return await self._export() if answer == "export" else answer == "quit"

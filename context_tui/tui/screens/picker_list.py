@@ -29,18 +29,18 @@ from context_tui.text.sanitize import make_visible, sanitize_line
 from context_tui.tui.cells import ELLIPSIS, clip_to_width
 from context_tui.tui.picking import SessionItem, SessionListing, SessionOrder
 
-_UUID = re.compile(r"(?:rollout-[\dT-]{19}-)?([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-FOLDED, OPEN, INNER = "▸", "▾", "└"
-COUNT = 4
+_UUID_PATTERN = re.compile(r"(?:rollout-[\dT-]{19}-)?([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+FOLDED_GLYPH, OPEN_GLYPH, CHILD_GLYPH = "▸", "▾", "└"
+COUNT_WIDTH = 4
 """Cells behind a name for how many sessions belong to it."""
-MEASURED = 1_000
+MAX_MEASURED_NAMES = 1_000
 """How many names the width of their column is taken from."""
-FULL = 0.8
+FULL_SHARE = 0.8
 """Share of the context window from which on it is called full."""
 
 
 @dataclass(frozen=True)
-class Columns:
+class PickerColumns:
     """Cells of each column; 0 where there is no room for it. The title takes the rest."""
 
     name: int
@@ -55,10 +55,10 @@ class Columns:
 
     @classmethod
     @lru_cache(maxsize=16)
-    def of(cls, width: int, longest: int) -> Columns:
+    def fit(cls, width: int, longest: int) -> PickerColumns:
         """The columns in *width* cells where the longest name has so many."""
         wide, full = width >= 98, width >= 138
-        name = min(max(longest + COUNT, len("session")), 40 if full else 28 if wide else 20)
+        name = min(max(longest + COUNT_WIDTH, len("session")), 40 if full else 28 if wide else 20)
         agent = 17 if width >= 158 else 13 if wide else 0
         place = 20 if full else 15 if wide else 13 if width >= 76 else 0
         size = 9 if width >= 50 else 0
@@ -68,15 +68,15 @@ class Columns:
         left = width - (3 + name + 2 + agent + model + place + age + size + context + compactions + 1)
         return cls(name, max(left, 0), agent, place, age, size, context, model, compactions)
 
-    def heads(self) -> str:
+    def format_heads(self) -> str:
         """The line above the columns."""
         context = "context" if self.context > 7 else "full"
         cells = [
             "   " + clip_to_width("session", self.name),
             "  " + clip_to_width("title", self.title),
-            _cell("agent", self.agent),
-            _cell("model", self.model),
-            _cell("project", self.place),
+            _fit_cell("agent", self.agent),
+            _fit_cell("model", self.model),
+            _fit_cell("project", self.place),
             f"{'age':>{self.age}}",
             f"{'size':>{self.size}}" if self.size else "",
             f"{context:>{self.context}}",
@@ -132,20 +132,20 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         super().__init__(id=id)
         self.listing, self._now = listing, now
         self.is_filtering = False
-        self.measure()
+        self.measure_names()
         self._styles: dict[str, Style] = {}
 
-    def measure(self) -> None:
+    def measure_names(self) -> None:
         """Make the column of names as wide as the longest of the first ones."""
-        first = self.listing.items[:MEASURED]
-        self._longest = max((cell_len(short_name(item.entry)) for item in first), default=0)
+        first = self.listing.items[:MAX_MEASURED_NAMES]
+        self._longest = max((cell_len(format_short_name(item.entry)) for item in first), default=0)
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> PickerColumns:
         """The columns as there is room for them."""
-        return Columns.of(self._width(), self._longest)
+        return PickerColumns.fit(self._compute_width(), self._longest)
 
-    def in_sight(self) -> list[SessionItem]:
+    def get_visible_sessions(self) -> list[SessionItem]:
         """The sessions on the screen, first the one under the cursor."""
         top = self.scroll_offset.y
         items = [line for line in self.listing.lines[top : top + self.size.height] if isinstance(line, SessionItem)]
@@ -157,7 +157,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         """While a filter is typed, take in characters and what takes them away; bindings see to all other keys."""
         character = event.character or ""
         if self.check_consume_key(event.key, character):
-            self._type(event.key, character)
+            self._edit_filter(event.key, character)
             event.stop()
             event.prevent_default()
 
@@ -166,7 +166,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         printable = bool(character) and str(character).isprintable()
         return self.is_filtering and (printable or key in ("backspace", "ctrl+h", "ctrl+w", "ctrl+u"))
 
-    def _type(self, key: str, character: str) -> None:
+    def _edit_filter(self, key: str, character: str) -> None:
         words = self.listing.filter_text
         if key == "ctrl+u":
             words = ""
@@ -176,29 +176,29 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
             words = words[:-1]
         else:
             words += character
-        self._filter(words)
+        self._set_filter(words)
 
     def on_paste(self, event: Paste) -> None:
         """Filter by what is pasted."""
         event.stop()
         self.is_filtering = True
-        self._filter(self.listing.filter_text + " ".join(event.text.split()))
+        self._set_filter(self.listing.filter_text + " ".join(event.text.split()))
 
-    def _filter(self, words: str) -> None:
-        self.listing.filter(words)
-        self.changed()
+    def _set_filter(self, text: str) -> None:
+        self.listing.filter(text)
+        self.refresh_listing()
 
-    def clear(self) -> bool:
+    def clear_filter(self) -> bool:
         """Take the filter away; whether there was one."""
         had = self.is_filtering or bool(self.listing.filter_text)
         self.is_filtering = False
-        self._filter("")
+        self._set_filter("")
         return had
 
     def action_filter(self) -> None:
         """Type a filter."""
         self.is_filtering = True
-        self.changed()
+        self.refresh_listing()
 
     def action_choose(self) -> None:
         """Choose the session under the cursor."""
@@ -208,19 +208,19 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
     def action_fold(self, is_open: bool | None = None) -> None:
         """List what belongs to the session under the cursor, or no longer."""
         self.listing.fold(is_open)
-        self.changed()
+        self.refresh_listing()
 
     def action_sort(self) -> None:
         """Sort by the next of what can be sorted by."""
         orders = list(SessionOrder)
         self.listing.sort(orders[(orders.index(self.listing.order) + 1) % len(orders)])
-        self.changed()
+        self.refresh_listing()
 
     def action_move(self, rows: int) -> None:
         """Move the cursor over the sessions, passing headings."""
         before = self.listing.cursor
         self.listing.move(rows)
-        self._moved(before)
+        self._handle_cursor_moved(before)
 
     def action_page(self, pages: int) -> None:
         """Move the cursor by pages."""
@@ -240,21 +240,21 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
             self.action_fold()
         elif event.chain > 1:
             self.action_choose()
-        self._moved(before)
+        self._handle_cursor_moved(before)
 
-    def _moved(self, before: int) -> None:
+    def _handle_cursor_moved(self, before: int) -> None:
         for line in (before, self.listing.cursor):
             if line >= 0:
                 self.refresh_line(line)
-        self._into_view()
+        self._scroll_to_cursor()
         self.post_message(self.Moved())
 
     # Painting
 
-    def changed(self) -> None:
+    def refresh_listing(self) -> None:
         """Draw the listing anew."""
-        self.virtual_size = Size(self._width(), len(self.listing.lines))
-        self._into_view()
+        self.virtual_size = Size(self._compute_width(), len(self.listing.lines))
+        self._scroll_to_cursor()
         self.refresh()
         self.post_message(self.Changed())
 
@@ -272,7 +272,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
 
     def on_resize(self) -> None:
         """Rows are as wide as the list."""
-        self.changed()
+        self.refresh_listing()
 
     def watch_scroll_y(self, old: float, new: float) -> None:
         """Tell that other sessions are in sight."""
@@ -282,23 +282,23 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
 
     def render_line(self, y: int) -> Strip:
         """One visible row."""
-        width, index = self._width(), y + self.scroll_offset.y
+        width, index = self._compute_width(), y + self.scroll_offset.y
         if index >= len(self.listing.lines):
-            return Strip.blank(width, self._style(""))
+            return Strip.blank(width, self._resolve_style(""))
         line = self.listing.lines[index]
         if isinstance(line, str):
-            return self._strip([(line, "heading")], width)
-        return self._strip(self._cells(line, self.columns), width, cursor=index == self.listing.cursor)
+            return self._build_strip([(line, "heading")], width)
+        return self._build_strip(self._format_cells(line, self.columns), width, is_current=index == self.listing.cursor)
 
-    def _cells(self, item: SessionItem, columns: Columns) -> list[tuple[str, str]]:
+    def _format_cells(self, item: SessionItem, columns: PickerColumns) -> list[tuple[str, str]]:
         entry, look = item.entry, item.summary
-        sign = (OPEN if item.shows_children else FOLDED) if item.children else " "
-        name, count = short_name(entry), f" ({len(item.children):,})" if item.children else ""
+        sign = (OPEN_GLYPH if item.shows_children else FOLDED_GLYPH) if item.children else " "
+        name, count = format_short_name(entry), f" ({len(item.children):,})" if item.children else ""
         if item.parent:
-            name = f"{INNER} {'#' if entry.info.id else ''}{name}"
+            name = f"{CHILD_GLYPH} {'#' if entry.info.id else ''}{name}"
         title = item.title or ("cannot be read" if look and look.problem else "")
         share = format_tokens(look.tokens) if look and look.tokens else ""
-        full = share_used(look)
+        full = compute_used_share(look)
         if full is not None:
             used = format_percent(full)
             share = f"{share} {used:>5}" if columns.context > 7 else used
@@ -307,36 +307,36 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         cuts = str(look.compactions) if look and look.compactions else ""
         return [
             (f" {sign} ", "muted"),
-            (clip_to_width(shorten(name, columns.name - len(count)) + count, columns.name) + "  ", "name"),
+            (clip_to_width(shorten_middle(name, columns.name - len(count)) + count, columns.name) + "  ", "name"),
             (clip_to_width(sanitize_line(title), columns.title), "title"),
-            (_cell(make_visible(item.agent), columns.agent), "muted"),
-            (_cell(sanitize_line(look.model if look else ""), columns.model), "muted"),
-            (_cell(make_visible(item.project_name), columns.place), "muted"),
+            (_fit_cell(make_visible(item.agent), columns.agent), "muted"),
+            (_fit_cell(sanitize_line(look.model if look else ""), columns.model), "muted"),
+            (_fit_cell(make_visible(item.project_name), columns.place), "muted"),
             (f"{format_age(self._now - entry.info.time):>{columns.age}}", "muted"),
             (f"{format_bytes(item.bytes):>{columns.size}}" if columns.size else "", "muted"),
-            (f"{share:>{columns.context}}", "full" if full is not None and full >= FULL else "muted"),
+            (f"{share:>{columns.context}}", "full" if full is not None and full >= FULL_SHARE else "muted"),
             (f"{cuts:>{columns.compactions}} " if columns.compactions else " ", "muted"),
         ]
 
-    def _strip(self, cells: Sequence[tuple[str, str]], width: int, *, cursor: bool = False) -> Strip:
-        under = self._style("cursor") if cursor else None
-        segments = [Segment(text, under or self._style(look)) for text, look in cells if text]
-        if cursor:
+    def _build_strip(self, cells: Sequence[tuple[str, str]], width: int, *, is_current: bool = False) -> Strip:
+        under = self._resolve_style("cursor") if is_current else None
+        segments = [Segment(text, under or self._resolve_style(look)) for text, look in cells if text]
+        if is_current:
             segments[0] = Segment(">" + segments[0].text[1:], under)
-        return Strip(segments).adjust_cell_length(width, under or self._style(""))
+        return Strip(segments).adjust_cell_length(width, under or self._resolve_style(""))
 
-    def _style(self, look: str) -> Style:
-        style = self._styles.get(look)
+    def _resolve_style(self, style_name: str) -> Style:
+        style = self._styles.get(style_name)
         if style is None:
             # Not partial: colours with an opacity are blended with the background here.
-            style = self.get_component_rich_style(f"picker-list--{look}") if look else self.rich_style
-            self._styles[look] = style
+            style = self.get_component_rich_style(f"picker-list--{style_name}") if style_name else self.rich_style
+            self._styles[style_name] = style
         return style
 
-    def _width(self) -> int:
+    def _compute_width(self) -> int:
         return self.scrollable_content_region.width or self.size.width
 
-    def _into_view(self) -> None:
+    def _scroll_to_cursor(self) -> None:
         cursor, lines = self.listing.cursor, self.listing.lines
         if not self.size.height or cursor < 0:
             return
@@ -349,7 +349,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
             self.scroll_to(y=cursor - height + 1, animate=False, immediate=True)
 
 
-def shorten(text: str, width: int) -> str:
+def shorten_middle(text: str, width: int) -> str:
     """*text* in at most *width* cells: where it is longer, both ends of it."""
     if cell_len(text) <= width or width < 3:
         return set_cell_size(text, max(width, 0)) if cell_len(text) > width else text
@@ -362,19 +362,19 @@ def shorten(text: str, width: int) -> str:
     return head + ELLIPSIS + tail
 
 
-def short_name(entry: SessionEntry) -> str:
+def format_short_name(entry: SessionEntry) -> str:
     """The name, of ids only the first eight digits; a rollout is called by its id."""
-    found = _UUID.fullmatch(entry.name)
+    found = _UUID_PATTERN.fullmatch(entry.name)
     return found.group(1) if found else make_visible(entry.name)
 
 
-def share_used(look: SessionOverview | None) -> float | None:
+def compute_used_share(overview: SessionOverview | None) -> float | None:
     """The share of the context window that the last recorded request used; None where it is not known."""
-    if look is None or look.tokens is None or look.window is None:
+    if overview is None or overview.tokens is None or overview.window is None:
         return None
-    return look.tokens / look.window
+    return overview.tokens / overview.window
 
 
-def _cell(text: str, width: int) -> str:
+def _fit_cell(text: str, width: int) -> str:
     """A text in a column of *width* cells, with a blank before it; nothing where there is no such column."""
-    return " " + clip_to_width(shorten(text, width - 1), width - 1) if width else ""
+    return " " + clip_to_width(shorten_middle(text, width - 1), width - 1) if width else ""

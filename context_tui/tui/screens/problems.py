@@ -68,10 +68,10 @@ class ProblemsScreen(ModalScreen[None]):
 
     def action_jump(self, step: int) -> None:
         """Scroll to the next problem, or the one before."""
-        self.query_one(ReadingPane).jump("heading", step)
+        self.query_one(ReadingPane).jump_to_style("heading", step)
 
 
-def screen_of(controller: Controller) -> ProblemsScreen:
+def build_screen(controller: Controller) -> ProblemsScreen:
     """The problems of the session on screen.
 
     Raises:

@@ -25,34 +25,46 @@ from context_tui.tui.context_sizes import ContextSizes
 from context_tui.tui.filters import NO_FILTER, build_part_filter
 from context_tui.tui.numbers import format_token_unit
 from context_tui.tui.text import MessageReader
-from context_tui.tui.widgets.breakdown_rows import SHORTER, Row, rows_of
-from context_tui.tui.widgets.composition import LOOKS
-from context_tui.tui.widgets.draw import BOLD, HUE, MUTED, Run, bar, cells, content, on, pad, safe, short_path
+from context_tui.tui.widgets.breakdown_rows import SHORT_CATEGORY_LABELS, BreakdownRow, build_breakdown_rows
+from context_tui.tui.widgets.composition import CATEGORY_STYLES
+from context_tui.tui.widgets.draw import (
+    BOLD,
+    MUTED,
+    PRIMARY,
+    Run,
+    build_content,
+    count_cells,
+    format_bar,
+    format_safe_line,
+    pad_runs,
+    set_background,
+    shorten_path,
+)
 from context_tui.tui.wrapping import wrap_text
 
-COUNT = 8
+COUNT_WIDTH = 8
 """Cells of the column of counts."""
-RECORDED, SHORT, WIDE = 19, 12, 70
+RECORDED_WIDTH, SHORT_RECORDED_WIDTH, WIDE_RECORDED_FROM = 19, 12, 70
 """Cells of the column of recorded sizes: from a width of WIDE on, and in less."""
-NUMBERS = 17
+NUMBERS_WIDTH = 17
 """Cells of tokens and share."""
-NAME, BAR = 16, 3
+MIN_NAME_WIDTH, MIN_BAR_WIDTH = 16, 3
 """Cells that the name gets before there is a bar, and the shortest bar."""
 
 
-def _words(row: Row, width: int, call: str) -> str:
+def _format_row_text(row: BreakdownRow, width: int, call: str) -> str:
     """What a row is about; of a path its end, of a result without one the call that it answers."""
     if row.kind == "path":
-        return short_path(row.value, width)
+        return shorten_path(row.value, width)
     if row.kind == "message" and row.value:
-        tool = safe(row.text, width)
-        return f"{tool} {short_path(row.value, width - cell_len(tool) - 1)}".rstrip()
+        tool = format_safe_line(row.text, width)
+        return f"{tool} {shorten_path(row.value, width - cell_len(tool) - 1)}".rstrip()
     if row.category and cell_len(row.text) > width and not call:
-        return safe(SHORTER.get(row.category, LOOKS[row.category].short), width)
-    return safe(call or row.text, width)
+        return format_safe_line(SHORT_CATEGORY_LABELS.get(row.category, CATEGORY_STYLES[row.category].short), width)
+    return format_safe_line(call or row.text, width)
 
 
-def row_line(row: Row, width: int, here: bool, call: str = "", *, chosen: bool = False) -> list[Run]:
+def format_row_line(row: BreakdownRow, width: int, is_current: bool, call: str = "", *, chosen: bool = False) -> list[Run]:
     """A row in *width* cells: what it is, how often, tokens, share and a bar; the bar goes first where it is narrow.
 
     Args:
@@ -60,23 +72,23 @@ def row_line(row: Row, width: int, here: bool, call: str = "", *, chosen: bool =
         chosen: whether the timeline lists this row's part and nothing else.
     """
     if row.tokens is None:
-        return _heading(row, width) if row.note else pad([("  ", ""), (safe(row.text, width - 2), MUTED)], width)
-    widths = _Widths.of(row, width)
-    look = LOOKS.get(row.category)
-    runs: list[Run] = [("▸" if here else " ", f"bold {HUE}"), ("●" if chosen else " ", f"bold {HUE}")]
-    runs += pad([(_words(row, widths.name - 1, call), BOLD if here or chosen else "")], widths.name)
+        return _format_heading(row, width) if row.note else pad_runs([("  ", ""), (format_safe_line(row.text, width - 2), MUTED)], width)
+    widths = _BreakdownColumns.fit(row, width)
+    look = CATEGORY_STYLES.get(row.category)
+    runs: list[Run] = [("▸" if is_current else " ", f"bold {PRIMARY}"), ("●" if chosen else " ", f"bold {PRIMARY}")]
+    runs += pad_runs([(_format_row_text(row, widths.name - 1, call), BOLD if is_current or chosen else "")], widths.name)
     runs += [(row.count.rjust(widths.count), MUTED)] if widths.count else []
     runs += [(f"{row.tokens:>10,}", BOLD), (f"{format_percent(row.share):>7}", MUTED)]
     runs += [(row.recorded.rjust(widths.recorded), "")] if widths.recorded else []
     if widths.bar:
         glyph = look.pattern if look else "━"
-        filled, rest = bar(row.bar, widths.bar, glyph, "·" if look else "─")
-        runs += [("  ", ""), (filled, look.style if look else HUE), (rest, MUTED)]
-    return pad(runs, width)
+        filled, rest = format_bar(row.bar, widths.bar, glyph, "·" if look else "─")
+        runs += [("  ", ""), (filled, look.style if look else PRIMARY), (rest, MUTED)]
+    return pad_runs(runs, width)
 
 
 @dataclass(frozen=True)
-class _Widths:
+class _BreakdownColumns:
     """Cells of the columns: the name behind two cells for marks, the count, recorded sizes, and the bar behind two."""
 
     name: int
@@ -85,19 +97,19 @@ class _Widths:
     bar: int
 
     @classmethod
-    def of(cls, row: Row, width: int) -> _Widths:
+    def fit(cls, row: BreakdownRow, width: int) -> _BreakdownColumns:
         """The columns of a row, or of the heading above it, at a width."""
-        recorded = (RECORDED if width >= WIDE else SHORT) if row.recorded else 0
-        room = width - 2 - NUMBERS - recorded
-        count = COUNT if row.count and room > 2 * COUNT else 0
-        name = max(NAME, (room - count) * 2 // 3)
+        recorded = (RECORDED_WIDTH if width >= WIDE_RECORDED_FROM else SHORT_RECORDED_WIDTH) if row.recorded else 0
+        room = width - 2 - NUMBERS_WIDTH - recorded
+        count = COUNT_WIDTH if row.count and room > 2 * COUNT_WIDTH else 0
+        name = max(MIN_NAME_WIDTH, (room - count) * 2 // 3)
         size = room - count - name - 2
-        return cls(name, count, recorded, size) if size >= BAR else cls(room - count, count, recorded, 0)
+        return cls(name, count, recorded, size) if size >= MIN_BAR_WIDTH else cls(room - count, count, recorded, 0)
 
 
-def _heading(row: Row, width: int) -> list[Run]:
+def _format_heading(row: BreakdownRow, width: int) -> list[Run]:
     """A heading with a rule, on which the columns have their names."""
-    widths = _Widths.of(row, width)
+    widths = _BreakdownColumns.fit(row, width)
     recorded = row.recorded if len(row.recorded) < widths.recorded else row.recorded.rpartition(" ")[0]
     tokens = 2 + widths.name + widths.count + 10
     labels = [(tokens, row.note), (tokens + 7, "share")]
@@ -107,13 +119,13 @@ def _heading(row: Row, width: int) -> list[Run]:
         labels.append((tokens + 7 + widths.recorded, recorded))
     if name := next((each for each in ("of the largest", "of largest", "size") if len(each) <= widths.bar), ""):
         labels.append((width - widths.bar + len(name), name))
-    runs: list[Run] = [(f" {safe(row.text, max(width - 2, 0))}", f"bold {HUE}")]
+    runs: list[Run] = [(f" {format_safe_line(row.text, max(width - 2, 0))}", f"bold {PRIMARY}")]
     for end, text in labels:
-        gap = end - len(text) - cells(runs)
+        gap = end - len(text) - count_cells(runs)
         if gap > 0:
             runs += [(f" {'─' * (gap - 2)} " if gap > 2 else " " * gap, MUTED), (text, MUTED)]
-    rest = width - cells(runs)
-    return pad([*runs, (f" {'─' * (rest - 1)}" if rest > 1 else "", MUTED)], width)
+    rest = width - count_cells(runs)
+    return pad_runs([*runs, (f" {'─' * (rest - 1)}" if rest > 1 else "", MUTED)], width)
 
 
 class BreakdownView(ScrollView, can_focus=True):
@@ -140,14 +152,14 @@ class BreakdownView(ScrollView, can_focus=True):
     ]
     cursor = reactive(0, repaint=False)
 
-    class Filter(Message):
+    class FilterRequested(Message):
         """A row was chosen: ``kind`` is category, tool or path, as ``filters.Filter`` names its conditions."""
 
         def __init__(self, kind: str, value: str) -> None:
             super().__init__()
             self.kind, self.value = kind, value
 
-    class Goto(Message):
+    class MessageRequested(Message):
         """One of the largest blocks was chosen: its message, and its block row."""
 
         def __init__(self, message: int, block: int) -> None:
@@ -159,9 +171,9 @@ class BreakdownView(ScrollView, can_focus=True):
         self.ascii = ascii
         self.by_size = True
         self._width = 0
-        self.rows: list[Row] = []
+        self.rows: list[BreakdownRow] = []
         self.listed = NO_FILTER
-        self._shown: tuple[Context, ContextSizes] | None = None
+        self._context_and_sizes: tuple[Context, ContextSizes] | None = None
         self._reader: MessageReader | None = None
 
     def show(
@@ -177,38 +189,38 @@ class BreakdownView(ScrollView, can_focus=True):
             reader: of the context's session; it names the calls that the largest results answer.
         """
         self._reader = reader
-        if self._shown is None or self._shown[0] is not context or self._shown[1] is not sizes:
-            self._shown = context, sizes
-            self._list()
+        if self._context_and_sizes is None or self._context_and_sizes[0] is not context or self._context_and_sizes[1] is not sizes:
+            self._context_and_sizes = context, sizes
+            self._update_rows()
         if listed != self.listed:
             self.listed = listed
             self.refresh()
 
-    def _list(self) -> None:
+    def _update_rows(self) -> None:
         """Make the rows of what is shown, in the order that is chosen."""
-        if self._shown is None:
+        if self._context_and_sizes is None:
             return
         chosen = self.rows[self.cursor].subject if self.rows else None
-        self.rows = list(self._wrapped(rows_of(*self._shown, self.by_size)))
+        self.rows = list(self._wrap_rows(build_breakdown_rows(*self._context_and_sizes, self.by_size)))
         order = "largest first (s)" if self.by_size else "in the order of the file (s)"
-        total = sum(self._shown[1].breakdown.by_category.values())
-        title = f"where the context went: {format_token_unit(self._shown[1].token_table)} {total:,} tokens"
+        total = sum(self._context_and_sizes[1].breakdown.by_category.values())
+        title = f"where the context went: {format_token_unit(self._context_and_sizes[1].token_table)} {total:,} tokens"
         ways = (f"{title}, {order}", f"{title}, s sorts", title)
         self.border_title = Content(next((way for way in ways if len(way) + 4 <= self._width), title))
         self.virtual_size = Size(0, len(self.rows))
         same = (number for number, row in enumerate(self.rows) if row.kind and row.subject == chosen)
-        self.cursor = next(same, self._near(min(self.cursor, len(self.rows) - 1), 1))
+        self.cursor = next(same, self._find_choosable_row(min(self.cursor, len(self.rows) - 1), 1))
         self.refresh()
 
-    def _wrapped(self, rows: list[Row]) -> Iterator[Row]:
+    def _wrap_rows(self, rows: list[BreakdownRow]) -> Iterator[BreakdownRow]:
         """The rows, with a row for each line that words take."""
         for row in rows:
             if row.tokens is None and not row.note:
-                yield from (Row(text) for text in wrap_text(safe(row.text), max(self._width - 3, 20)))
+                yield from (BreakdownRow(text) for text in wrap_text(format_safe_line(row.text), max(self._width - 3, 20)))
             else:
                 yield row
 
-    def _near(self, number: int, step: int) -> int:
+    def _find_choosable_row(self, number: int, step: int) -> int:
         """The nearest row that can be chosen, looking in one direction and then in the other."""
         ahead = range(number, len(self.rows)) if step > 0 else range(number, -1, -1)
         back = range(number, -1, -1) if step > 0 else range(number, len(self.rows))
@@ -219,7 +231,7 @@ class BreakdownView(ScrollView, can_focus=True):
         """Rows are as wide as the widget."""
         if self._width != self.scrollable_content_region.width:
             self._width = self.scrollable_content_region.width
-            self._list()
+            self._update_rows()
 
     def render_line(self, y: int) -> Strip:
         """One row."""
@@ -230,14 +242,14 @@ class BreakdownView(ScrollView, can_focus=True):
         here = number == self.cursor and bool(self.rows[number].kind)
         row = self.rows[number]
         chosen = row.kind not in ("", "message") and self.listed == build_part_filter(row.kind, row.value)
-        runs = row_line(row, width, here, self._call(row), chosen=chosen)
-        drawn = content(on(runs) if here else runs, self.ascii)
+        runs = format_row_line(row, width, here, self._format_call(row), chosen=chosen)
+        drawn = build_content(set_background(runs) if here else runs, self.ascii)
         strips = Visual.to_strips(self, drawn, width, 1, style, apply_selection=False)
         return strips[0].adjust_cell_length(width, style.rich_style)
 
-    def _call(self, row: Row) -> str:
+    def _format_call(self, row: BreakdownRow) -> str:
         """The call that one of the largest results answers, as the timeline shows it."""
-        context, reader = self._shown[0] if self._shown else None, self._reader
+        context, reader = self._context_and_sizes[0] if self._context_and_sizes else None, self._reader
         if row.kind != "message" or row.value or context is None or reader is None:
             return ""
         if reader.session.facts is not context.facts or context.facts.kind[row.block] != Kind.TOOL_RESULT:
@@ -254,22 +266,22 @@ class BreakdownView(ScrollView, can_focus=True):
         """Move to another row that can be chosen."""
         if self.rows:
             target = min(max(self.cursor + rows, 0), len(self.rows) - 1)
-            self.cursor = self._near(target, 1 if rows > 0 else -1)
-            if self.cursor == self._near(0, 1):
+            self.cursor = self._find_choosable_row(target, 1 if rows > 0 else -1)
+            if self.cursor == self._find_choosable_row(0, 1):
                 self.scroll_to(y=0, animate=False)  # with the heading above it
 
     def action_choose(self) -> None:
         """Filter by the row, or go to its message."""
         row = self.rows[self.cursor] if self.rows else None
         if row and row.kind == "message":
-            self.post_message(self.Goto(row.message, row.block))
+            self.post_message(self.MessageRequested(row.message, row.block))
         elif row and row.kind:
-            self.post_message(self.Filter(row.kind, row.value))
+            self.post_message(self.FilterRequested(row.kind, row.value))
 
     def action_order(self) -> None:
         """Largest first, or in the order of the file."""
         self.by_size = not self.by_size
-        self._list()
+        self._update_rows()
 
     def on_click(self, event: events.Click) -> None:
         """Choose what was clicked."""

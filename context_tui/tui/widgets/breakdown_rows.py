@@ -21,23 +21,23 @@ from context_tui.tokens.estimators import bytes4
 from context_tui.tokens.measures import TokenTable
 from context_tui.tui.context_sizes import ContextSizes, format_estimate_error
 from context_tui.tui.numbers import format_token_column, format_token_unit
-from context_tui.tui.widgets.composition import LOOKS
+from context_tui.tui.widgets.composition import CATEGORY_STYLES
 
-OFFENDERS, FILES = 12, 20
+MAX_LARGEST_BLOCKS, MAX_LISTED_FILES = 12, 20
 """How many of the largest blocks are told, and of the files that took most."""
-SHORTER = {"not_in_file": "not in the file"}
+SHORT_CATEGORY_LABELS = {"not_in_file": "not in the file"}
 """Categories that are called otherwise than in the bar, where there is no room for the name."""
-HIDDEN = (
+NOT_IN_FILE_NOTE = (
     "not in the file: system prompt and tool definitions as far as the model got them and the session file does not"
     " hold them; "
 )
-HIDDEN_FIRST = "what the first request recorded, less its estimate"
-HIDDEN_BY = "what requests of this model recorded, less what the file measures: the median"
-BY_RECORDED = "by recorded sizes: the same parts, by the sizes that the requests recorded"
+NOT_IN_FILE_BY_FIRST_REQUEST = "what the first request recorded, less its estimate"
+NOT_IN_FILE_BY_MODEL = "what requests of this model recorded, less what the file measures: the median"
+RECORDED_SIZES_NOTE = "by recorded sizes: the same parts, by the sizes that the requests recorded"
 
 
 @dataclass(frozen=True)
-class Row:
+class BreakdownRow:
     """A row: ``kind`` and ``value`` are what choosing it filters by; a heading has neither, nor have lines of words.
 
     ``tokens`` are estimates but where the text says otherwise; ``share`` is of the context, ``bar`` of the largest row.
@@ -64,41 +64,41 @@ class Row:
         return self.kind, self.value, self.message, self.block
 
 
-def rows_of(context: Context, sizes: ContextSizes, by_size: bool = True) -> list[Row]:
+def build_breakdown_rows(context: Context, sizes: ContextSizes, by_size: bool = True) -> list[BreakdownRow]:
     """All sections with their headings, each largest first or in the order of the file."""
     facts, parts, column = context.facts, sizes.breakdown, format_token_column(sizes.token_table)
     total = sum(parts.by_category.values())
     real = sizes.suggested_sizes.by_category if sizes.suggested_sizes else None
-    rows = [Row("by category", note=column, recorded="by recorded sizes" if real else "")]
+    rows = [BreakdownRow("by category", note=column, recorded="by recorded sizes" if real else "")]
     if not total:
-        rows.append(Row("no messages in this context"))
-    rows += _sorted(_categories(parts, total, real), by_size)
+        rows.append(BreakdownRow("no messages in this context"))
+    rows += _sort_rows(_build_category_rows(parts, total, real), by_size)
     if parts.by_category.get("not_in_file"):
-        rows.append(Row(HIDDEN + (HIDDEN_BY if sizes.token_table else HIDDEN_FIRST)))
+        rows.append(BreakdownRow(NOT_IN_FILE_NOTE + (NOT_IN_FILE_BY_MODEL if sizes.token_table else NOT_IN_FILE_BY_FIRST_REQUEST)))
     if sizes.token_table:
-        rows.append(Row(f"sizes by {sizes.token_table.description}; R takes another ruler"))
+        rows.append(BreakdownRow(f"sizes by {sizes.token_table.description}; R takes another ruler"))
     if real:
-        rows.append(Row(BY_RECORDED))
+        rows.append(BreakdownRow(RECORDED_SIZES_NOTE))
     if total and sizes.suggested_sizes and sizes.suggested_sizes.reason:
-        rows.append(Row(f"by recorded sizes: unknown, {sizes.suggested_sizes.reason}"))
+        rows.append(BreakdownRow(f"by recorded sizes: unknown, {sizes.suggested_sizes.reason}"))
     if parts.diagnosis:
-        rows.append(Row(f"koda's diagnosis: {parts.diagnosis}"))
-    rows += _causes(sizes.estimate_check) if sizes.estimate_check else []
-    tools = _sorted(_tools(facts, parts, total), by_size)
-    rows += [Row("results by tool", count="calls", note=column), *(tools or [Row("no tool calls")])]
-    files = _sorted(_files(facts, parts, total), by_size)
-    rows += [Row("results by file", count="reads", note=column), *(files or [Row("no file was read")])]
-    largest = _sorted(offenders(context, total, sizes=sizes.token_table), by_size)
-    rows += [Row("largest blocks", count="message", note=column), *(largest or [Row("no blocks")])]
-    reads = _sorted(_reads(facts, parts, total), by_size)
+        rows.append(BreakdownRow(f"koda's diagnosis: {parts.diagnosis}"))
+    rows += _build_cause_rows(sizes.estimate_check) if sizes.estimate_check else []
+    tools = _sort_rows(_build_tool_rows(facts, parts, total), by_size)
+    rows += [BreakdownRow("results by tool", count="calls", note=column), *(tools or [BreakdownRow("no tool calls")])]
+    files = _sort_rows(_build_file_rows(facts, parts, total), by_size)
+    rows += [BreakdownRow("results by file", count="reads", note=column), *(files or [BreakdownRow("no file was read")])]
+    largest = _sort_rows(build_largest_block_rows(context, total, token_table=sizes.token_table), by_size)
+    rows += [BreakdownRow("largest blocks", count="message", note=column), *(largest or [BreakdownRow("no blocks")])]
+    reads = _sort_rows(_build_repeated_read_rows(facts, parts, total), by_size)
     return [
         *rows,
-        Row("lines read again", count="reads", note=f"{format_token_unit(sizes.token_table)} repeated"),
-        *(reads or [Row("no line was read again")]),
+        BreakdownRow("lines read again", count="reads", note=f"{format_token_unit(sizes.token_table)} repeated"),
+        *(reads or [BreakdownRow("no line was read again")]),
     ]
 
 
-def _sorted(rows: Iterable[tuple[int, Row]], by_size: bool) -> list[Row]:
+def _sort_rows(rows: Iterable[tuple[int, BreakdownRow]], by_size: bool) -> list[BreakdownRow]:
     """Rows by size, or by the place that comes with each."""
     found = sorted(rows, key=lambda each: each[0])
     if by_size:
@@ -107,54 +107,54 @@ def _sorted(rows: Iterable[tuple[int, Row]], by_size: bool) -> list[Row]:
     return [replace(row, bar=(row.tokens or 0) / largest) for _, row in found]
 
 
-def _categories(parts: Breakdown, total: int, real: Mapping[str, int | None] | None) -> Iterable[tuple[int, Row]]:
-    for place, (name, look) in enumerate(LOOKS.items()):
+def _build_category_rows(parts: Breakdown, total: int, recorded_sizes: Mapping[str, int | None] | None) -> Iterable[tuple[int, BreakdownRow]]:
+    for place, (name, look) in enumerate(CATEGORY_STYLES.items()):
         tokens = parts.by_category.get(name, 0)
-        if tokens or (real and real.get(name)):
-            recorded = "" if real is None else "unknown" if real.get(name) is None else f"{real[name]:,}"
+        if tokens or (recorded_sizes and recorded_sizes.get(name)):
+            recorded = "" if recorded_sizes is None else "unknown" if recorded_sizes.get(name) is None else f"{recorded_sizes[name]:,}"
             kind = "" if name in ("system", "tools", "not_in_file") else "category"
             share = tokens / total if total else 0.0
-            yield place, Row(look.name, kind, name, "", tokens, share, category=name, recorded=recorded)
+            yield place, BreakdownRow(look.name, kind, name, "", tokens, share, category=name, recorded=recorded)
 
 
-def _causes(fit: EstimateCheck) -> list[Row]:
+def _build_cause_rows(estimate_check: EstimateCheck) -> list[BreakdownRow]:
     """What the difference between the estimate and the recorded size comes from, where that is large."""
-    off = format_estimate_error(fit)
+    off = format_estimate_error(estimate_check)
     if not off:
         return []
-    causes = [*fit.causes, Cause("unexplained", fit.unexplained)]
+    causes = [*estimate_check.causes, Cause("unexplained", estimate_check.unexplained)]
     most = max(abs(cause.tokens) for cause in causes) or 1
-    found = [Row("why the estimate is off", note="tokens"), Row(f"the estimate is {off}; by cause:")]
+    found = [BreakdownRow("why the estimate is off", note="tokens"), BreakdownRow(f"the estimate is {off}; by cause:")]
     for cause in causes:
         tokens, text = abs(cause.tokens), f"{cause.label}: {'less' if cause.tokens > 0 else 'more'}"
         if tokens:
-            found.append(Row(text, tokens=tokens, share=tokens / fit.recorded, bar=tokens / most))
+            found.append(BreakdownRow(text, tokens=tokens, share=tokens / estimate_check.recorded, bar=tokens / most))
     return found
 
 
-def _tools(facts: Facts, parts: Breakdown, total: int) -> Iterable[tuple[int, Row]]:
+def _build_tool_rows(facts: Facts, parts: Breakdown, total: int) -> Iterable[tuple[int, BreakdownRow]]:
     places = {name: place for place, name in enumerate(facts.tools)}
     for each in parts.by_tool:
         name, calls = each.tool or "(call not in the file)", f"{each.calls:,}"
         share = each.result_tokens / total if total else 0.0
         kind = "tool" if each.tool else ""
-        yield places.get(each.tool, -1), Row(name, kind, each.tool, calls, each.result_tokens, share)
+        yield places.get(each.tool, -1), BreakdownRow(name, kind, each.tool, calls, each.result_tokens, share)
 
 
-def _files(facts: Facts, parts: Breakdown, total: int) -> Iterable[tuple[int, Row]]:
+def _build_file_rows(facts: Facts, parts: Breakdown, total: int) -> Iterable[tuple[int, BreakdownRow]]:
     places = {path: place for place, path in enumerate(facts.paths)}
-    for each in parts.by_file[:FILES]:
+    for each in parts.by_file[:MAX_LISTED_FILES]:
         share = each.tokens / total if total else 0.0
-        yield places[each.path], Row(each.path, "path", each.path, f"{each.reads:,}", each.tokens, share)
+        yield places[each.path], BreakdownRow(each.path, "path", each.path, f"{each.reads:,}", each.tokens, share)
 
 
-def offenders(
-    context: Context, total: int, count: int = OFFENDERS, sizes: TokenTable | None = None
-) -> Iterable[tuple[int, Row]]:
+def build_largest_block_rows(
+    context: Context, total: int, count: int = MAX_LARGEST_BLOCKS, token_table: TokenTable | None = None
+) -> Iterable[tuple[int, BreakdownRow]]:
     """The largest blocks of a context, by a ruler or by ``bytes/4``."""
     facts, replaced, totals = context.facts, context.replacements, index_context(context).tokens
-    if sizes:
-        totals = [*map(sub, islice(sizes.prefix_sums_in(context), 1, None), sizes.prefix_sums_in(context))]
+    if token_table:
+        totals = [*map(sub, islice(token_table.prefix_sums_in(context), 1, None), token_table.prefix_sums_in(context))]
     largest: list[tuple[int, int, int, int]] = []
     for place in sorted(range(len(totals)), key=totals.__getitem__, reverse=True):
         if len(largest) == count and totals[place] <= largest[0][0]:
@@ -162,7 +162,7 @@ def offenders(
         message = context.order[place]
         for row in facts.blocks_of(message):
             estimated = replaced[row].tokens if row in replaced else bytes4(facts, row)
-            tokens = sizes.block_tokens(context, row) if sizes else estimated
+            tokens = token_table.block_tokens(context, row) if token_table else estimated
             heapq.heappush(largest, (tokens, -place, message, row))
             if len(largest) > count:
                 heapq.heappop(largest)
@@ -170,23 +170,23 @@ def offenders(
         if tokens:
             category = categorize_block(facts, message, row)
             share = tokens / total if total else 0.0
-            (text, path), at = _named(facts, row, category), f"#{message:,}"
-            found = Row(text, "message", path, at, tokens, share, category=category, message=message, block=row)
+            (text, path), at = _describe_block(facts, row, category), f"#{message:,}"
+            found = BreakdownRow(text, "message", path, at, tokens, share, category=category, message=message, block=row)
             yield -place, found
 
 
-def _named(facts: Facts, row: int, category: str) -> tuple[str, str]:
+def _describe_block(facts: Facts, row: int, category: str) -> tuple[str, str]:
     """What a block is: its tool or its category; and the path that it read."""
     if facts.kind[row] == Kind.TOOL_RESULT:
         use = facts.tool_use_of(row)
         path = facts.path[use] if use >= 0 else -1
         return facts.tool_name(row) or "result", facts.paths[path] if path >= 0 else ""
-    name = LOOKS[category].name
+    name = CATEGORY_STYLES[category].name
     return f"{name}: {facts.tool_name(row)}" if facts.kind[row] == Kind.TOOL_USE else name, ""
 
 
-def _reads(facts: Facts, parts: Breakdown, total: int) -> Iterable[tuple[int, Row]]:
+def _build_repeated_read_rows(facts: Facts, parts: Breakdown, total: int) -> Iterable[tuple[int, BreakdownRow]]:
     places = {path: place for place, path in enumerate(facts.paths)}
     for read in (each for each in parts.duplicate_reads if each.wasted):
         share = read.wasted / total if total else 0.0
-        yield places[read.path], Row(read.path, "path", read.path, f"{read.count:,}", read.wasted, share)
+        yield places[read.path], BreakdownRow(read.path, "path", read.path, f"{read.count:,}", read.wasted, share)

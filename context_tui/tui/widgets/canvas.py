@@ -13,14 +13,14 @@ from context_tui.tui.glyphs import HORIZONTAL_BLOCKS, VERTICAL_BLOCKS
 from context_tui.tui.widgets.draw import Run
 
 
-def eighths(value: float, most: float, cells: int = 1) -> int:
+def count_eighths(value: float, maximum: float, cells: int = 1) -> int:
     """Eighths of *cells* for a value on a scale from nothing to *most*: at least one for what is not nothing."""
-    if value <= 0 or most <= 0:
+    if value <= 0 or maximum <= 0:
         return 0
-    return min(max(round(value * cells * 8 / most), 1), cells * 8)
+    return min(max(round(value * cells * 8 / maximum), 1), cells * 8)
 
 
-def split(amounts: Sequence[int], cells: int) -> list[int]:
+def distribute_cells(amounts: Sequence[int], cells: int) -> list[int]:
     """*cells* in the shares of some amounts; what is too small for a cell of its own lends its share to the next."""
     total = sum(amounts)
     ends = [round(done * cells / total) if total else 0 for done in accumulate(amounts, initial=0)]
@@ -42,7 +42,7 @@ class Canvas:
             self._glyphs[y][start:stop] = text[start - x : stop - x]
             self._styles[y][start:stop] = [style] * (stop - start)
 
-    def column(self, x: int, bottom: int, eighths: int, style: str, width: int = 1) -> None:
+    def draw_column(self, x: int, bottom: int, eighths: int, style: str, width: int = 1) -> None:
         """A column that stands on line *bottom*."""
         full, rest = divmod(eighths, 8)
         width = min(width, self.width - x)
@@ -53,22 +53,22 @@ class Canvas:
             self._glyphs[y][cells] = VERTICAL_BLOCKS[8 if y > bottom - full else rest] * width
             self._styles[y][cells] = [style] * width
 
-    def fill(self, x: int, top: int, bottom: int, glyph: str, style: str = "") -> None:
+    def fill_column(self, x: int, top: int, bottom: int, glyph: str, style: str = "") -> None:
         """The same character in one cell of the lines from *top* to *bottom*."""
         if 0 <= x < self.width:
             for y in range(max(top, 0), min(bottom, self.height - 1) + 1):
                 self._glyphs[y][x], self._styles[y][x] = glyph, style
 
-    def glyph(self, x: int, y: int) -> str:
+    def get_glyph(self, x: int, y: int) -> str:
         """What stands in a cell."""
         return self._glyphs[y][x]
 
-    def row(self, x: int, y: int, eighths: int, style: str) -> None:
+    def draw_bar(self, x: int, y: int, eighths: int, style: str) -> None:
         """A row that begins at cell *x*."""
         full, rest = divmod(eighths, 8)
         self.write(x, y, HORIZONTAL_BLOCKS[8] * full + (HORIZONTAL_BLOCKS[rest] if rest else ""), style)
 
-    def line(self, y: int = 0) -> list[Run]:
+    def get_line(self, y: int = 0) -> list[Run]:
         """A line of the chart, as wide as it is."""
         glyphs, styles = self._glyphs[y], self._styles[y]
         found: list[Run] = []
@@ -79,6 +79,6 @@ class Canvas:
                 start = x
         return found
 
-    def lines(self) -> list[list[Run]]:
+    def get_lines(self) -> list[list[Run]]:
         """All lines, from the top."""
-        return [self.line(y) for y in range(self.height)]
+        return [self.get_line(y) for y in range(self.height)]

@@ -1,7 +1,7 @@
 """What the tuning widgets draw with: runs of styled text, put into lines of exact widths. Knows no widget.
 
 A run is a text and a style in Textual's words (``"bold $text-primary"``), so that themes are followed when it is
-painted. Runs enter widgets by :func:`content` only, where nothing is parsed as markup.
+painted. Runs enter widgets by :func:`build_content` only, where nothing is parsed as markup.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from context_tui.tui.glyphs import ASCII_GLYPHS
 Run = tuple[str, str]
 """Text, and its style."""
 
-HERE = "$block-cursor-blurred-background"
+CURSOR_BACKGROUND = "$block-cursor-blurred-background"
 """The ground of the row that is current."""
 MUTED, BOLD = "$foreground-muted", "bold"
-GOOD, WARN, BAD, HUE = "$text-success", "$text-warning", "$text-error", "$text-primary"
-_WORD = re.compile(r" *[^ ]+ *| +")  # a no-break space keeps words together
+GOOD, WARN, BAD, PRIMARY = "$text-success", "$text-warning", "$text-error", "$text-primary"
+_WORD_PATTERN = re.compile(r" *[^ ]+ *| +")  # a no-break space keeps words together
 
 
-def content(runs: Iterable[Run], ascii: bool = False) -> Content:
+def build_content(runs: Iterable[Run], ascii: bool = False) -> Content:
     """The runs as content; glyphs outside ASCII that are ours become their stand-ins when *ascii*."""
     return Content.assemble(*((text.translate(ASCII_GLYPHS) if ascii else text, style) for text, style in runs))
 
 
-def choice_strip(labels: Mapping[str, str], chosen: str, width: int = 0) -> Content:
+def build_choice_strip(labels: Mapping[str, str], chosen: str, width: int = 0) -> Content:
     """Choices side by side, the chosen one marked; a click calls the screen's ``choose`` with the name of one.
 
     Args:
@@ -51,34 +51,34 @@ def choice_strip(labels: Mapping[str, str], chosen: str, width: int = 0) -> Cont
     return Content.assemble(*parts)
 
 
-def cells(runs: Iterable[Run]) -> int:
+def count_cells(runs: Iterable[Run]) -> int:
     """How many cells the runs take."""
     return sum(cell_len(text) for text, _ in runs)
 
 
-def safe(text: str, width: int = 0) -> str:
+def format_safe_line(text: str, width: int = 0) -> str:
     """Session text as one line that is safe to draw, cut to *width* cells where that is given."""
     clean = sanitize_line(text[:2_000])
-    return short(clean, width) if width else clean
+    return shorten(clean, width) if width else clean
 
 
-def short(text: str, width: int) -> str:
+def shorten(text: str, width: int) -> str:
     """The text in at most *width* cells, with an ellipsis where something is missing."""
     if cell_len(text) <= width:
         return text
     return set_cell_size(text, width - 1).rstrip() + "…" if width > 0 else ""
 
 
-def short_words(text: str, width: int) -> str:
+def shorten_at_word(text: str, width: int) -> str:
     """The text in at most *width* cells; the last words go, with an ellipsis in their place."""
     if cell_len(text) <= width:
         return text
-    return "".join(part for part, _ in _shortened([(text, "")], width)) if width > 0 else ""
+    return "".join(part for part, _ in _shorten_line([(text, "")], width)) if width > 0 else ""
 
 
-def short_path(path: str, width: int) -> str:
+def shorten_path(path: str, width: int) -> str:
     """A path in at most *width* cells: what is missing is missing from its start."""
-    clean = safe(path)
+    clean = format_safe_line(path)
     if cell_len(clean) <= width:
         return clean
     while clean and cell_len(clean) > width - 1:
@@ -88,28 +88,28 @@ def short_path(path: str, width: int) -> str:
     return "…" + clean if width > 0 else ""
 
 
-def clip(runs: Sequence[Run], width: int) -> list[Run]:
+def clip_runs(runs: Sequence[Run], width: int) -> list[Run]:
     """The runs in at most *width* cells."""
-    if cells(runs) <= width:
+    if count_cells(runs) <= width:
         return list(runs)
     found: list[Run] = []
     for text, style in runs:
-        room = width - cells(found)
+        room = width - count_cells(found)
         if cell_len(text) >= room:
-            return [*found, (short(text + " " * room, room), style)]
+            return [*found, (shorten(text + " " * room, room), style)]
         found.append((text, style))
     return found
 
 
-def cut(lines: Sequence[Sequence[Run]], height: int, width: int) -> list[list[Run]]:
+def clip_lines(lines: Sequence[Sequence[Run]], height: int, width: int) -> list[list[Run]]:
     """The first *height* lines, with an ellipsis where more would follow."""
     found = [list(line) for line in lines[:height]]
     if found and len(lines) > height:
-        found[-1] = _shortened(found[-1], width)
+        found[-1] = _shorten_line(found[-1], width)
     return found
 
 
-def _shortened(line: Sequence[Run], width: int) -> list[Run]:
+def _shorten_line(line: Sequence[Run], width: int) -> list[Run]:
     """A line with an ellipsis at its end, where there is room for it: the last words go, a single one is cut."""
     text = "".join(text for text, _ in line).rstrip()
     end = len(text)
@@ -120,47 +120,47 @@ def _shortened(line: Sequence[Run], width: int) -> list[Run]:
         found.append((part[:end], style))
         end -= len(found[-1][0])
     kept = [run for run in found if run[0]]
-    return clip([*kept, ("…", kept[-1][1] if kept else "")], width)
+    return clip_runs([*kept, ("…", kept[-1][1] if kept else "")], width)
 
 
-def pad(runs: Sequence[Run], width: int, style: str = "") -> list[Run]:
+def pad_runs(runs: Sequence[Run], width: int, style: str = "") -> list[Run]:
     """The runs in exactly *width* cells."""
-    found = clip(runs, width)
-    return [*found, (" " * (width - cells(found)), style)]
+    found = clip_runs(runs, width)
+    return [*found, (" " * (width - count_cells(found)), style)]
 
 
-def on(runs: Iterable[Run], background: str = HERE) -> list[Run]:
+def set_background(runs: Iterable[Run], background: str = CURSOR_BACKGROUND) -> list[Run]:
     """The runs on a background; without one, on that of the current row."""
     return [(text, f"{style} on {background}" if style else f"on {background}") for text, style in runs]
 
 
-def spread(left: Sequence[tuple[int, Run]], right: Sequence[Run], width: int, gap: int = 2) -> list[Run]:
+def justify_runs(left: Sequence[tuple[int, Run]], right: Sequence[Run], width: int, gap: int = 2) -> list[Run]:
     """Parts from the left edge and *right* at the right one; the parts of the lowest rank go first when it is narrow.
 
     The last part to stay is cut short where even that is too long.
     """
     parts, end = list(left), list(right)
-    room = width - cells(end) - (gap if end else 0)
+    room = width - count_cells(end) - (gap if end else 0)
     while len(parts) > 1 and sum(cell_len(run[0]) for _, run in parts) + gap * (len(parts) - 1) > room:
         parts.remove(min(parts, key=lambda part: part[0]))
     runs: list[Run] = []
     for number, (_, run) in enumerate(parts):
         runs += [(" " * gap, "")] if number else []
         runs.append(run)
-    return clip([*pad(runs, max(room, 0)), (" " * gap if end else "", ""), *end], width)
+    return clip_runs([*pad_runs(runs, max(room, 0)), (" " * gap if end else "", ""), *end], width)
 
 
-def bar(share: float, width: int, full: str = "█", rest: str = "░") -> tuple[str, str]:
+def format_bar(share: float, width: int, full: str = "█", rest: str = "░") -> tuple[str, str]:
     """A bar: its filled part, at least a cell of it when there is anything, and the rest."""
     filled = min(width, max(round(share * width), 1 if share > 0 else 0))
     return full * filled, rest * (width - filled)
 
 
-def flow(parts: Sequence[Sequence[Run]], width: int, gap: int = 3) -> list[list[Run]]:
+def wrap_parts(parts: Sequence[Sequence[Run]], width: int, gap: int = 3) -> list[list[Run]]:
     """Parts on lines of at most *width* cells: a part stays whole where it can, and is wrapped at words where not."""
     lines: list[list[Run]] = [[]]
     for part in parts:
-        size, used = cells(part), cells(lines[-1])
+        size, used = count_cells(part), count_cells(lines[-1])
         if used and used + gap + size > width:
             lines.append([])
         elif used:
@@ -169,10 +169,10 @@ def flow(parts: Sequence[Sequence[Run]], width: int, gap: int = 3) -> list[list[
             lines[-1] += part
             continue
         for text, style in part:
-            for word in _WORD.findall(text):
-                if cells(lines[-1]) + cell_len(word.rstrip()) > width and lines[-1]:
+            for word in _WORD_PATTERN.findall(text):
+                if count_cells(lines[-1]) + cell_len(word.rstrip()) > width and lines[-1]:
                     lines.append([])
                     word = word.lstrip()
-                room = width - cells(lines[-1])
-                lines[-1] += [(word, style)] if cell_len(word) <= room else clip([(word.rstrip(), style)], room)
+                room = width - count_cells(lines[-1])
+                lines[-1] += [(word, style)] if cell_len(word) <= room else clip_runs([(word.rstrip(), style)], room)
     return lines if lines[0] else []

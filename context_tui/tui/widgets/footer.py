@@ -14,11 +14,11 @@ class KeyFooter(Footer):
 
     def __init__(self) -> None:
         super().__init__(compact=True, show_command_palette=False)
-        self._fitted = 0
+        self._fitted_width = 0
 
     def compose(self) -> ComposeResult:
         """The keys that fit."""
-        left = self._fitted = self.app.size.width
+        left = self._fitted_width = self.app.size.width
         for child in super().compose():
             if isinstance(child, FooterKey):
                 left -= cell_len(child.key_display) + 1 + cell_len(child.description)
@@ -29,5 +29,5 @@ class KeyFooter(Footer):
 
     def on_resize(self, event: Resize) -> None:
         """Other keys fit into another width."""
-        if event.size.width != self._fitted:
+        if event.size.width != self._fitted_width:
             self.call_after_refresh(self.recompose)

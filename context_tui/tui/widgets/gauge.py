@@ -12,22 +12,22 @@ from dataclasses import dataclass
 from context_tui.session.window import Window
 from context_tui.text.numbers import format_percent, format_tokens
 from context_tui.tokens.accounting import BelievedSize
-from context_tui.tui.widgets.canvas import Canvas, split
-from context_tui.tui.widgets.composition import FREE, Share
-from context_tui.tui.widgets.draw import BAD, BOLD, HUE, MUTED, Run, cells
+from context_tui.tui.widgets.canvas import Canvas, distribute_cells
+from context_tui.tui.widgets.composition import FREE_PATTERN, ContextPart
+from context_tui.tui.widgets.draw import BAD, BOLD, MUTED, PRIMARY, Run, count_cells
 
-ZOOM = 0.25
+ZOOM_SHARE = 0.25
 """The share of the window below which the bar is of what is used."""
-GAP = 3
+GAUGE_GAP = 3
 
 
 @dataclass(frozen=True)
-class Level:
-    """The next request as things are: recorded of the last one, that ended at message ``at``, and estimated since."""
+class WindowLevel:
+    """The next request as things are: recorded of the last one, that ended at message ``message``, and estimated since."""
 
     size: BelievedSize
     window: Window
-    at: int = -1
+    message: int = -1
 
     @property
     def share(self) -> float:
@@ -40,43 +40,43 @@ class Level:
         return max(self.window.tokens - self.size.tokens, 0)
 
 
-def window_size(window: Window) -> str:
+def format_window_size(window: Window) -> str:
     """A window's size, and the others that it could have as well."""
     others = " or ".join(f"{tokens:,}" for tokens in window.alternatives)
     return f"{window.tokens:,} (or {others})" if others else f"{window.tokens:,}"
 
 
-def gauge(level: Level, parts: Sequence[Share] | None, width: int) -> list[Run]:
+def draw_gauge(level: WindowLevel, parts: Sequence[ContextPart] | None, width: int) -> list[Run]:
     """The bar in exactly *width* cells: the used part by *parts*, as far as these are known, and the free rest."""
     used = min(width, max(round(level.share * width), 1 if level.size.tokens else 0))
-    rest = f" {format_tokens(level.free)} free, not to scale" if 0 < level.share < ZOOM else ""
+    rest = f" {format_tokens(level.free)} free, not to scale" if 0 < level.share < ZOOM_SHARE else ""
     if len(rest) * 2 > width:
         rest = ""
     if rest:
         used = width - len(rest)
     canvas = Canvas(width)
-    canvas.write(0, 0, FREE * width, MUTED)
+    canvas.write(0, 0, FREE_PATTERN * width, MUTED)
     canvas.write(width - len(rest), 0, rest, MUTED)
     if not parts:
-        canvas.write(0, 0, "█" * used, HUE)
+        canvas.write(0, 0, "█" * used, PRIMARY)
     shown = [part for part in parts or () if part.tokens > 0]
     x = 0
-    for part, size in zip(shown, split([part.tokens for part in shown], used), strict=True):
+    for part, size in zip(shown, distribute_cells([part.tokens for part in shown], used), strict=True):
         canvas.write(x, 0, part.pattern * size, part.style)
-        _label(canvas, x, size, part.name, BOLD)
+        _draw_label(canvas, x, size, part.name, BOLD)
         x += size
     if not rest:
-        _label(canvas, used, width - used, f"{format_tokens(level.free)} free", MUTED)
-    return canvas.line()
+        _draw_label(canvas, used, width - used, f"{format_tokens(level.free)} free", MUTED)
+    return canvas.get_line()
 
 
-def _label(canvas: Canvas, x: int, size: int, name: str, style: str) -> None:
+def _draw_label(canvas: Canvas, x: int, size: int, name: str, style: str) -> None:
     """A name in the middle of so many cells, where some of them are left on both sides."""
     if size >= len(name) + 6:
         canvas.write(x + (size - len(name) - 2) // 2, 0, f" {name} ", style)
 
 
-def numbers(level: Level) -> Iterator[list[Run]]:
+def format_level_variants(level: WindowLevel) -> Iterator[list[Run]]:
     """How full the window is, in fewer and fewer words; each number says what it is."""
     recorded, since = level.size
     over = level.share > 1
@@ -91,7 +91,7 @@ def numbers(level: Level) -> Iterator[list[Run]]:
         yield [*whole, (", est.", MUTED)]
         yield [*brief, (", est.", MUTED)]
         return
-    at = f" at #{level.at:,}" if level.at >= 0 else ""
+    at = f" at #{level.message:,}" if level.message >= 0 else ""
     if since:
         yield [*whole, (f": {recorded:,} recorded{at} + est. {since:,} since", MUTED)]
         yield [*whole, (f": {recorded:,} recorded + est. {since:,}", MUTED)]
@@ -101,11 +101,11 @@ def numbers(level: Level) -> Iterator[list[Run]]:
     yield brief
 
 
-def gauge_line(level: Level, parts: Sequence[Share] | None, width: int, least: int) -> list[Run]:
+def format_gauge_line(level: WindowLevel, parts: Sequence[ContextPart] | None, width: int, min_width: int) -> list[Run]:
     """How full it is, and the bar, of *least* cells where that can be, in *width* cells."""
     words, room = list[Run](), 0
-    for words in numbers(level):
-        room = width - cells(words) - GAP
-        if room >= least:
+    for words in format_level_variants(level):
+        room = width - count_cells(words) - GAUGE_GAP
+        if room >= min_width:
             break
-    return [*words, (" " * GAP, ""), *gauge(level, parts, room)] if room > 0 else words
+    return [*words, (" " * GAUGE_GAP, ""), *draw_gauge(level, parts, room)] if room > 0 else words

@@ -19,25 +19,25 @@ from context_tui.compaction.verdicts import ACTION_PAST_TENSE
 from context_tui.tokens.context_index import index_context
 from context_tui.tui.marks import VERDICT_GLYPHS
 from context_tui.tui.rows import TimelineRows
-from context_tui.tui.widgets.canvas import Canvas, eighths
+from context_tui.tui.widgets.canvas import Canvas, count_eighths
 from context_tui.tui.widgets.draw import Run
 
-SAMPLE = 4_000
+MAX_SAMPLED_CHANGES = 4_000
 """Changes that are looked at: enough for a picture."""
-WIDTH = 2
+MAP_WIDTH = 2
 """Cells of a line; the widget is as wide."""
-_PARTS = ("kept", "cleared", "truncated", "summarised", "dropped", "outside", "view")
+_STYLE_NAMES = ("kept", "cleared", "truncated", "summarised", "dropped", "outside", "view")
 
 
 @dataclass(frozen=True)
-class Stretch:
+class MapSegment:
     """Some rows in one line: their tokens, and the fate of most of what changes there."""
 
     tokens: int
-    fate: str
+    verdict: str
 
 
-def stretches(rows: TimelineRows, plan: Plan | None, first: int, point: int, lines: int) -> list[Stretch]:
+def build_map_segments(rows: TimelineRows, plan: Plan | None, first: int, point: int, lines: int) -> list[MapSegment]:
     """The rows in *lines* stretches of equal length; the context begins at message *first* and ends before *point*."""
     total = len(rows)
     lines = min(lines, total)
@@ -48,7 +48,7 @@ def stretches(rows: TimelineRows, plan: Plan | None, first: int, point: int, lin
     changed: dict[int, dict[str, int]] = {}
     if plan is not None:
         facts = plan.context.facts
-        for block in islice(plan.changes, None, None, len(plan.changes) // SAMPLE + 1):
+        for block in islice(plan.changes, None, None, len(plan.changes) // MAX_SAMPLED_CHANGES + 1):
             message = facts.block_message[block]
             if message < len(rows.first):
                 line = rows.first[message] * lines // total
@@ -65,26 +65,26 @@ def stretches(rows: TimelineRows, plan: Plan | None, first: int, point: int, lin
             fate = "before" if message < first else "after"
         elif plan is not None and message in position_of and (action := plan.find_action(position_of[message])):
             fate = ACTION_PAST_TENSE[action]
-        found.append(Stretch(sums[end] - sums[start], fate))
+        found.append(MapSegment(sums[end] - sums[start], fate))
     return found
 
 
-def map_lines(found: Sequence[Stretch]) -> list[list[Run]]:
+def draw_map(segments: Sequence[MapSegment]) -> list[list[Run]]:
     """Each stretch in two cells: the mark of what changes there, and how much stands there; styles are fates."""
-    most = max((stretch.tokens for stretch in found), default=0)
-    canvas = Canvas(WIDTH, len(found))
-    for y, stretch in enumerate(found):
-        look = "outside" if stretch.fate in ("before", "after") else stretch.fate
-        canvas.write(0, y, (" " if look == "outside" else VERDICT_GLYPHS[look]).ljust(WIDTH), look)
-        canvas.row(WIDTH - 1, y, eighths(stretch.tokens, most), look)
-    return canvas.lines()
+    most = max((stretch.tokens for stretch in segments), default=0)
+    canvas = Canvas(MAP_WIDTH, len(segments))
+    for y, stretch in enumerate(segments):
+        look = "outside" if stretch.verdict in ("before", "after") else stretch.verdict
+        canvas.write(0, y, (" " if look == "outside" else VERDICT_GLYPHS[look]).ljust(MAP_WIDTH), look)
+        canvas.draw_bar(MAP_WIDTH - 1, y, count_eighths(stretch.tokens, most), look)
+    return canvas.get_lines()
 
 
 class Minimap(Widget):
     """Two cells a line: the mark of what changes there, and how much stands there. Clicks and drags go there."""
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES = {f"minimap--{part}" for part in _PARTS}
+    COMPONENT_CLASSES = {f"minimap--{part}" for part in _STYLE_NAMES}
 
     @dataclass
     class Clicked(Message):
@@ -94,18 +94,18 @@ class Minimap(Widget):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._stretches: list[Stretch] = []
+        self._segments: list[MapSegment] = []
         self._lines: list[list[Run]] = []
-        self._make: Callable[[int], list[Stretch]] = lambda lines: []
+        self._build_segments: Callable[[int], list[MapSegment]] = lambda lines: []
         self._window = range(0)
         self._styles: dict[str, Style] = {}
 
-    def show(self, make: Callable[[int], list[Stretch]]) -> None:
+    def show(self, build_segments: Callable[[int], list[MapSegment]]) -> None:
         """Draw what *make* gives for a number of lines."""
-        self._make = make
-        found = make(self.size.height)
-        if found != self._stretches:
-            self._stretches, self._lines = found, map_lines(found)
+        self._build_segments = build_segments
+        found = build_segments(self.size.height)
+        if found != self._segments:
+            self._segments, self._lines = found, draw_map(found)
             self.refresh()
 
     def show_window(self, start: float, end: float) -> None:
@@ -119,7 +119,7 @@ class Minimap(Widget):
 
     def on_resize(self) -> None:
         """Draw for another height."""
-        self.show(self._make)
+        self.show(self._build_segments)
 
     def notify_style_update(self) -> None:
         """Forget the old colours."""
@@ -132,25 +132,25 @@ class Minimap(Widget):
         if y >= len(self._lines):
             return Strip.blank(width, self.rich_style)
         if not self._styles:
-            self._styles = {part: self.get_component_rich_style(f"minimap--{part}") for part in _PARTS}
+            self._styles = {part: self.get_component_rich_style(f"minimap--{part}") for part in _STYLE_NAMES}
         view = self._styles["view"]
         over = Style(bgcolor=view.bgcolor, reverse=view.reverse) if y in self._window else Style.null()
-        return Strip([Segment(text, self._styles[part] + over) for text, part in self._lines[y]], WIDTH)
+        return Strip([Segment(text, self._styles[part] + over) for text, part in self._lines[y]], MAP_WIDTH)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Go there, and follow the mouse while it is held."""
         self.capture_mouse()
-        self._go(event.y)
+        self._post_click(event.y)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         """Follow the mouse."""
         if self.app.mouse_captured is self:
-            self._go(event.y)
+            self._post_click(event.y)
 
     def on_mouse_up(self) -> None:
         """Follow it no more."""
         self.release_mouse()
 
-    def _go(self, y: int) -> None:
+    def _post_click(self, y: int) -> None:
         if self._lines:
             self.post_message(self.Clicked(min(max(y, 0), len(self._lines) - 1) / len(self._lines)))

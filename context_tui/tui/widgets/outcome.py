@@ -22,58 +22,58 @@ from context_tui.tokens.context_index import index_context
 from context_tui.tokens.measures import TokenTable
 from context_tui.tui.numbers import format_difference, format_estimate_sign
 from context_tui.tui.text import pluralize
-from context_tui.tui.widgets.draw import BAD, BOLD, GOOD, MUTED, WARN, Run, safe
+from context_tui.tui.widgets.draw import BAD, BOLD, GOOD, MUTED, WARN, Run, format_safe_line
 
 Paragraph = list[list[Run]]
 """Parts that stay together where the width allows."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PlanOutcome:
     """The totals of a plan: results that it changes by what it does to them, other blocks, messages that go, and the
-    next request. ``total`` and ``left`` are the tokens of the context without and with it (``bytes/4``).
+    next request. ``tokens_before`` and ``tokens_after`` are the tokens of the context without and with it (``bytes/4``).
     """
 
-    results: dict[str, int]
-    all_results: int
-    cut: int
-    messages: int
+    changed_results: dict[str, int]
+    result_count: int
+    dropped_messages: int
+    message_count: int
     request: NextRequest
     fires: bool
     reason: str = ""
-    summarises: bool = True
-    others: int = 0
-    notes: int = 0
-    total: int = 0
-    left: int = 0
+    needs_summary: bool = True
+    other_blocks: int = 0
+    inserted_messages: int = 0
+    tokens_before: int = 0
+    tokens_after: int = 0
 
-    def requests(self, left: Sequence[int]) -> list[int]:
+    def compute_request_sizes(self, tokens_after: Sequence[int]) -> list[int]:
         """The next requests for other sizes of what is left, as a curve has them; none stays none, which is 0."""
-        gone, request = self.total - self.left, self.request
+        gone, request = self.tokens_before - self.tokens_after, self.request
         factor = (
             (request.removed_tokens - request.inserted_tokens) / gone if gone else 1.0
         )  # a policy's own estimator differs by that
-        return [max(round(request.tokens_before - (self.total - each) * factor), 0) if each else 0 for each in left]
+        return [max(round(request.tokens_before - (self.tokens_before - each) * factor), 0) if each else 0 for each in tokens_after]
 
 
 _VERBS = {"clear": "clears", "truncate": "truncates", "drop": "drops"}
-_kept: WeakKeyDictionary[Plan, Outcome] = WeakKeyDictionary()
-_kept_by: WeakKeyDictionary[Plan, tuple[TokenTable, Outcome]] = WeakKeyDictionary()
+_outcome_cache: WeakKeyDictionary[Plan, PlanOutcome] = WeakKeyDictionary()
+_measured_outcome_cache: WeakKeyDictionary[Plan, tuple[TokenTable, PlanOutcome]] = WeakKeyDictionary()
 
 
-def outcome_of(plan: Plan, sizes: TokenTable | None = None) -> Outcome:
+def compute_outcome(plan: Plan, token_table: TokenTable | None = None) -> PlanOutcome:
     """The totals of a plan, the next request by the policy's estimator or by another ruler; counted once for each."""
-    if sizes is None:
-        return _outcome_of(plan)
-    known = _kept_by.get(plan)
-    if known is None or known[0] is not sizes:
-        made = replace(_outcome_of(plan), request=compute_next_request(plan, token_table=sizes))
-        known = _kept_by[plan] = sizes, made
+    if token_table is None:
+        return _compute_outcome(plan)
+    known = _measured_outcome_cache.get(plan)
+    if known is None or known[0] is not token_table:
+        made = replace(_compute_outcome(plan), request=compute_next_request(plan, token_table=token_table))
+        known = _measured_outcome_cache[plan] = token_table, made
     return known[1]
 
 
-def _outcome_of(plan: Plan) -> Outcome:
-    found = _kept.get(plan)
+def _compute_outcome(plan: Plan) -> PlanOutcome:
+    found = _outcome_cache.get(plan)
     if found is None:
         rows = list(plan.changes)
         kind, changes = plan.context.facts.kind, plan.changes
@@ -82,7 +82,7 @@ def _outcome_of(plan: Plan) -> Outcome:
             actions = Counter({changes.change.action: len(results)} if results else {})
         else:
             actions = Counter(changes[row].action for row in results)
-        found = _kept[plan] = Outcome(
+        found = _outcome_cache[plan] = PlanOutcome(
             {_VERBS[action]: number for action, number in actions.items()},
             len(index_context(plan.context).results.block),
             plan.messages_dropped,
@@ -99,27 +99,27 @@ def _outcome_of(plan: Plan) -> Outcome:
     return found
 
 
-def does(outcome: Outcome) -> str:
+def format_effect(outcome: PlanOutcome) -> str:
     """What it does, shortly: ``clears 14 of 61 results``."""
     parts = []
-    if outcome.results:
-        each = " and ".join(f"{verb} {number:,}" for verb, number in outcome.results.items())
-        parts.append(f"{each} of {pluralize(outcome.all_results, 'result')}")
-    if outcome.others:
-        parts.append(f"changes {pluralize(outcome.others, 'other block')}")
-    if outcome.cut:
-        verb = "summarises" if outcome.summarises else "drops"
-        parts.append(f"{verb} {outcome.cut:,} of {pluralize(outcome.messages, 'message')}")
-    if outcome.notes:
-        parts.append(f"adds {pluralize(outcome.notes, 'message')}")
+    if outcome.changed_results:
+        each = " and ".join(f"{verb} {number:,}" for verb, number in outcome.changed_results.items())
+        parts.append(f"{each} of {pluralize(outcome.result_count, 'result')}")
+    if outcome.other_blocks:
+        parts.append(f"changes {pluralize(outcome.other_blocks, 'other block')}")
+    if outcome.dropped_messages:
+        verb = "summarises" if outcome.needs_summary else "drops"
+        parts.append(f"{verb} {outcome.dropped_messages:,} of {pluralize(outcome.message_count, 'message')}")
+    if outcome.inserted_messages:
+        parts.append(f"adds {pluralize(outcome.inserted_messages, 'message')}")
     return ", ".join(parts)
 
 
-def result_forms(outcome: Outcome, *, by_hand: bool = False) -> list[Paragraph]:
+def format_result_variants(outcome: PlanOutcome, *, by_hand: bool = False) -> list[Paragraph]:
     """The result, shorter and shorter: what it does, the next request without and with it, what is saved."""
     request = outcome.request
     before, after = f"{format_estimate_sign(request)}{request.tokens_before:,}", f"~{request.tokens_after:,}"
-    if not does(outcome):
+    if not format_effect(outcome):
         nothing, stays = outcome.reason or "no reason given", f"next request {before}, as it is"
         if by_hand:
             return [[[(nothing, BOLD)], [(stays, MUTED)]]]
@@ -137,16 +137,16 @@ def result_forms(outcome: Outcome, *, by_hand: bool = False) -> list[Paragraph]:
         (f"~{format_tokens(request.tokens_after)}", BOLD),
         (waiting, MUTED),
     ]
-    share: Run = (f" ({less(request)})", style)
+    share: Run = (f" ({format_saved_share(request)})", style)
     whole = [
-        [(does(outcome), BOLD)],
+        [(format_effect(outcome), BOLD)],
         told,
-        [(f"({format_difference(request.tokens_after - request.tokens_before)}, {less(request)})", style)],
+        [(f"({format_difference(request.tokens_after - request.tokens_before)}, {format_saved_share(request)})", style)],
     ]
     return [whole, [whole[0], [*told, share]], [whole[0], [*least, share]]]
 
 
-def less(request: NextRequest) -> str:
+def format_saved_share(request: NextRequest) -> str:
     """By what share the request shrinks, or grows: ``−40 %``."""
     more = request.tokens_after - request.tokens_before
     if more > 0 and request.tokens_before:
@@ -154,26 +154,26 @@ def less(request: NextRequest) -> str:
     return f"−{format_percent(request.saved_share)}" if request.saved_share else "0 %"
 
 
-def limit_words(trigger: Trigger) -> str:
+def format_limit(trigger: Trigger) -> str:
     """The limit that a trigger goes by: ``at 112k``, ``at 300 s``; nothing where it has none."""
     if trigger.threshold is None:
         return ""
-    return f"at {_counted(trigger.threshold, trigger.unit)}"
+    return f"at {_format_quantity(trigger.threshold, trigger.unit)}"
 
 
-def _counted(number: int, unit: str) -> str:
+def _format_quantity(number: int, unit: str) -> str:
     """A number with its unit, in short; tokens go without."""
     if unit == "tokens":
         return format_tokens(number)
     return f"{number:,} {'s' if unit == 'seconds' else unit}"
 
 
-def would_do(plan: Plan) -> str:
+def format_planned_effect(plan: Plan) -> str:
     """What a plan would do here, empty for nothing: what is done only if forced is called so, and of several policies
     those that run are named where not all do.
     """
     steps = plan.steps or (plan,)
-    whole = does(outcome_of(plan))
+    whole = format_effect(compute_outcome(plan))
     if not whole or plan.trigger.by_hand:
         return whole
     firing = [step for step in steps if step.trigger.fires]
@@ -181,14 +181,14 @@ def would_do(plan: Plan) -> str:
         return f"if forced: {whole}"
     if len(firing) < len(steps):
         waiting = [step for step in steps if not step.trigger.fires]
-        parts = [", ".join(filter(None, (does(outcome_of(step)) for step in each))) for each in (firing, waiting)]
+        parts = [", ".join(filter(None, (format_effect(compute_outcome(step)) for step in each))) for each in (firing, waiting)]
         return "; ".join(filter(None, (parts[0], parts[1] and f"if forced: {parts[1]}")))
     if len(steps) < len(POLICIES[plan.policy].steps(plan.params)):
         return f"only {', '.join(step.policy for step in steps)}: {whole}"
     return whole
 
 
-def trigger_forms(plan: Plan, first: int | None) -> list[Paragraph]:
+def format_trigger_variants(plan: Plan, first: int | None) -> list[Paragraph]:
     """Whether it would run here and where it would have, shorter and shorter: why and on which number, why, the
     numbers alone, nothing more, where alone.
     """
@@ -205,20 +205,20 @@ def trigger_forms(plan: Plan, first: int | None) -> list[Paragraph]:
     why: list[Run] = [*begun, (trigger.reason, "")]
     forms = [[*why, (f" ({trigger.source})", MUTED)]] if trigger.source and trigger.value is not None else []
     running = [step for step in plan.steps if step.trigger.fires]
-    told = [", ".join(filter(None, (step.policy, _numbers(step.trigger)))) for step in running]
-    shorter = ("; ".join(told), ", ".join(step.policy for step in running)) if plan.steps else (_numbers(trigger),)
+    told = [", ".join(filter(None, (step.policy, _format_trigger_numbers(step.trigger)))) for step in running]
+    shorter = ("; ".join(told), ", ".join(step.policy for step in running)) if plan.steps else (_format_trigger_numbers(trigger),)
     return [[form] for form in (*forms, why, *([*begun, (words, "")] for words in shorter if words), runs, *least)]
 
 
-def _numbers(trigger: Trigger) -> str:
+def _format_trigger_numbers(trigger: Trigger) -> str:
     """What a trigger goes by, in numbers."""
     if trigger.value is None or trigger.threshold is None:
         return ""
-    value, limit = _counted(trigger.value, trigger.unit), _counted(trigger.threshold, trigger.unit)
+    value, limit = _format_quantity(trigger.value, trigger.unit), _format_quantity(trigger.threshold, trigger.unit)
     return f"{'idle' if trigger.unit == 'seconds' else 'has'} {value}, limit {limit}"
 
 
-def spell(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A value in words."""
     if isinstance(value, bool):
         return "on" if value else "off"
@@ -227,16 +227,16 @@ def spell(value: Any) -> str:
     return "none" if value is None else format_number(value)
 
 
-def difference_forms(changes: list[tuple[str, Any, Any]], old: Outcome, new: Outcome) -> list[Paragraph]:
+def format_difference_variants(changes: list[tuple[str, Any, Any]], old: PlanOutcome, new: PlanOutcome) -> list[Paragraph]:
     """What changed between two settings of a policy on one context: names with old and new values, and the effect;
     shorter without the names.
     """
     effects = []
-    results = sum(old.results.values()), sum(new.results.values())
-    for word, before, after in (("result", *results), ("message", old.cut, new.cut)):
+    results = sum(old.changed_results.values()), sum(new.changed_results.values())
+    for word, before, after in (("result", *results), ("message", old.dropped_messages, new.dropped_messages)):
         if after != before:
             count = pluralize(abs(after - before), f"more {word}" if after > before else f"fewer {word}")
-            gone = "summarised" if (new if new.cut > old.cut else old).summarises else "dropped"
+            gone = "summarised" if (new if new.dropped_messages > old.dropped_messages else old).needs_summary else "dropped"
             effects.append(count if word == "result" else f"{count} {gone}")
     tokens = new.request.tokens_after - old.request.tokens_after
     if tokens:
@@ -245,25 +245,25 @@ def difference_forms(changes: list[tuple[str, Any, Any]], old: Outcome, new: Out
         effects.append("would run now" if new.fires else "would no longer run")
     style = BAD if tokens > 0 else GOOD if tokens < 0 else MUTED
     effect = (", ".join(effects) or "no difference", style)
-    each = [[_change(name, old, new) for name, old, new in changes], [_change("", old, new) for _, old, new in changes]]
+    each = [[_format_change(name, old, new) for name, old, new in changes], [_format_change("", old, new) for _, old, new in changes]]
     return [[[("Δ ", MUTED), (f"{', '.join(words)}: ", ""), effect]] for words in each]
 
 
-def _change(name: str, old: Any, new: Any) -> str:
+def _format_change(name: str, old: Any, new: Any) -> str:
     """The values before and after; of lists what went and came, or the order that is new."""
-    return f"{name} {_values(old, new)}".strip()
+    return f"{name} {_format_change_values(old, new)}".strip()
 
 
-def _values(old: Any, new: Any) -> str:
+def _format_change_values(old: Any, new: Any) -> str:
     if isinstance(old, tuple) and isinstance(new, tuple):
         if sorted(old) == sorted(new):
-            return f"now {', '.join(map(_item, new))}"
-        gone = [_item(each) for each in old if each not in new]
-        come = [_item(each) for each in new if each not in old]
+            return f"now {', '.join(map(_format_item, new))}"
+        gone = [_format_item(each) for each in old if each not in new]
+        come = [_format_item(each) for each in new if each not in old]
         if len(gone) + len(come) <= 3:
             return " ".join([*(f"−{each}" for each in gone), *(f"+{each}" for each in come)])
-    return f"{spell(old)} → {spell(new)}"
+    return f"{format_value(old)} → {format_value(new)}"
 
 
-def _item(value: Any) -> str:
-    return ":".join(map(str, value)) if isinstance(value, tuple) else safe(str(value), 24)
+def _format_item(value: Any) -> str:
+    return ":".join(map(str, value)) if isinstance(value, tuple) else format_safe_line(str(value), 24)

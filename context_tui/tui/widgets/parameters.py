@@ -21,21 +21,21 @@ from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
 from context_tui.tokens.measures import TokenTable
 from context_tui.tui.widgets.curve import CurveView
-from context_tui.tui.widgets.draw import BAD, BOLD, GOOD, MUTED, Run, content, cut, flow
+from context_tui.tui.widgets.draw import BAD, BOLD, GOOD, MUTED, Run, build_content, clip_lines, wrap_parts
 from context_tui.tui.widgets.outcome import (
-    Outcome,
     Paragraph,
-    difference_forms,
-    outcome_of,
-    result_forms,
-    trigger_forms,
+    PlanOutcome,
+    compute_outcome,
+    format_difference_variants,
+    format_result_variants,
+    format_trigger_variants,
 )
 from context_tui.tui.widgets.setting_rows import SettingRows
 
-CURVE_POINTS = 60
-CURVE_LINES, LEAST_CURVE = 3, 2
+MAX_CURVE_POINTS = 60
+CURVE_HEIGHT, MIN_CURVE_HEIGHT = 3, 2
 """Lines that stay free for a curve: its title, its bars and its values; the title goes before what is said is cut."""
-BY_HAND: list[Paragraph] = [
+MANUAL_KEYS_HELP: list[Paragraph] = [
     [
         [("m", BOLD), (" clears the selected result", "")],
         [("c", BOLD), (" summarises all before the selected message", "")],
@@ -45,24 +45,24 @@ BY_HAND: list[Paragraph] = [
     [[("m", BOLD), (" clears, ", ""), ("c", BOLD), (" cuts, again undoes", "")]],
 ]
 """The keys of a policy whose plan is marked by hand."""
-_CURVELESS = ("list", "marks")
-NARROW = 72
+_KINDS_WITHOUT_CURVE = ("list", "marks")
+NARROW_WIDTH = 72
 """Cells under which the outcome stands below the settings instead of beside them."""
 
 
-def fitted(paragraphs: Sequence[Sequence[Paragraph]], width: int, room: int, below: int = 0) -> list[list[Run]]:
+def fit_paragraphs(paragraphs: Sequence[Sequence[Paragraph]], width: int, room: int, below: int = 0) -> list[list[Run]]:
     """Paragraphs in *room* lines, each as long as it can be: they are shortened in turns, from the last one on, and the
     last one is cut in the end.
 
     Args:
-        below: lines that are left free where the shortest forms leave them; ``LEAST_CURVE`` of them are in any case.
+        below: lines that are left free where the shortest forms leave them; ``MIN_CURVE_HEIGHT`` of them are in any case.
     """
-    flown = [[flow(parts, width) for parts in forms] for forms in paragraphs]
+    flown = [[wrap_parts(parts, width) for parts in forms] for forms in paragraphs]
     least = sum(min(map(len, forms)) for forms in flown)
-    free = max(room - below, min(least, room - min(below, LEAST_CURVE)), 1)
+    free = max(room - below, min(least, room - min(below, MIN_CURVE_HEIGHT)), 1)
     levels = [0] * len(flown)
     while sum(len(forms[level]) for forms, level in zip(flown, levels, strict=True)) > free:
-        shorter = [_shorter(forms, level) for forms, level in zip(flown, levels, strict=True)]
+        shorter = [_find_shorter_variant(forms, level) for forms, level in zip(flown, levels, strict=True)]
         open_ones = [number for number in reversed(range(len(flown))) if shorter[number] is not None]
         if not open_ones:
             break
@@ -70,13 +70,13 @@ def fitted(paragraphs: Sequence[Sequence[Paragraph]], width: int, room: int, bel
         levels[number] = shorter[number] or 0
     lines: list[list[Run]] = []
     for forms, level in zip(flown, levels, strict=True):
-        lines += cut(forms[level], free - len(lines), width)
+        lines += clip_lines(forms[level], free - len(lines), width)
     return lines
 
 
-def _shorter(forms: list[list[list[Run]]], level: int) -> int | None:
+def _find_shorter_variant(variants: list[list[list[Run]]], level: int) -> int | None:
     """The next form that takes fewer lines than the one of this level."""
-    return next((each for each in range(level + 1, len(forms)) if len(forms[each]) < len(forms[level])), None)
+    return next((each for each in range(level + 1, len(variants)) if len(variants[each]) < len(variants[level])), None)
 
 
 class OutcomeText(Widget):
@@ -88,32 +88,32 @@ class OutcomeText(Widget):
         super().__init__()
         self.ascii = ascii
         self.paragraphs: list[list[Paragraph]] = []
-        self.below = 0
+        self.reserved_lines = 0
         self._room = 100
 
     def show(self, paragraphs: list[list[Paragraph]], below: int = 0) -> None:
         """Show paragraphs, each in the longest of its forms that fits; *below* is what to leave free below them."""
-        before = self._height(self.content_size.width)
-        self.paragraphs, self.below = paragraphs, below
-        self.refresh(layout=self._height(self.content_size.width) != before)
+        before = self._count_lines(self.content_size.width)
+        self.paragraphs, self.reserved_lines = paragraphs, below
+        self.refresh(layout=self._count_lines(self.content_size.width) != before)
 
-    def leave(self, below: int) -> None:
+    def reserve_lines(self, below: int) -> None:
         """Leave another number of lines free."""
-        if below != self.below:
+        if below != self.reserved_lines:
             self.show(self.paragraphs, below)
 
-    def _height(self, width: int) -> int:
-        return len(fitted(self.paragraphs, width, self._room, self.below))
+    def _count_lines(self, width: int) -> int:
+        return len(fit_paragraphs(self.paragraphs, width, self._room, self.reserved_lines))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """As many lines as the paragraphs take in the room there is."""
         self._room = container.height
-        return max(self._height(width), 1)
+        return max(self._count_lines(width), 1)
 
     def render(self) -> Content:
         """The paragraphs, each on lines of its own."""
-        lines = fitted(self.paragraphs, self.content_size.width, self.content_size.height)
-        return Content("\n").join(content(line, self.ascii) for line in lines)
+        lines = fit_paragraphs(self.paragraphs, self.content_size.width, self.content_size.height)
+        return Content("\n").join(build_content(line, self.ascii) for line in lines)
 
 
 class ParameterPanel(Widget):
@@ -145,7 +145,7 @@ class ParameterPanel(Widget):
         self.policy = ""
         self._shown_at: Context | None = None
         self._values: dict[str, Any] = {}
-        self._outcome: Outcome | None = None
+        self._outcome: PlanOutcome | None = None
         self._difference: list[Paragraph] = []
         self.rows = SettingRows(lambda name, value: self._change(self.policy, name, value), ascii=ascii)
         self.outcome = OutcomeText(ascii=ascii)
@@ -161,7 +161,7 @@ class ParameterPanel(Widget):
     @property
     def selected(self) -> str:
         """Name of the setting whose row is chosen; empty when the policy has none."""
-        return self.rows.control.name if self.rows.control else ""
+        return self.rows.current_parameter.name if self.rows.current_parameter else ""
 
     def show(
         self,
@@ -172,9 +172,9 @@ class ParameterPanel(Widget):
         plan: Plan | None,
         *,
         first: int | None = None,
-        trouble: str = "",
+        plan_error: str = "",
         applied: str = "",
-        sizes: TokenTable | None = None,
+        token_table: TokenTable | None = None,
     ) -> None:
         """Show a policy at its settings.
 
@@ -186,29 +186,29 @@ class ParameterPanel(Widget):
         chosen = POLICIES[policy]
         controls = list_parameters_in_context(chosen, params, context, state)
         values = {control.name: get_value(chosen, params, control.name) for control in controls}
-        outcome = outcome_of(plan, sizes) if plan else None
-        self._compare(policy, context, values, outcome)
+        outcome = compute_outcome(plan, token_table) if plan else None
+        self._update_difference(policy, context, values, outcome)
         self.policy, self._shown_at, self._values, self._outcome = policy, context, values, outcome
         self.rows.show(controls, values)
         paragraphs: list[list[Paragraph]] = []
         if outcome:
-            paragraphs.append(result_forms(outcome, by_hand=plan is not None and plan.trigger.by_hand))
+            paragraphs.append(format_result_variants(outcome, by_hand=plan is not None and plan.trigger.by_hand))
         elif applied:
             paragraphs.append([[[("applied: ", f"bold {GOOD}"), (applied, "")]]])
             paragraphs.append([[[("u undoes it, e exports it; choose a policy to plan again", MUTED)]]])
         else:
             paragraphs.append(
-                [[[("no plan: ", f"bold {BAD}"), (trouble.removeprefix(f"{policy}: ") or "not computed yet", "")]]]
+                [[[("no plan: ", f"bold {BAD}"), (plan_error.removeprefix(f"{policy}: ") or "not computed yet", "")]]]
             )
         if self._difference:
             paragraphs.append(self._difference)
         if plan:
-            paragraphs.append(BY_HAND if plan.trigger.by_hand else trigger_forms(plan, first))
-        self.outcome.show(paragraphs, self._curve_lines)
-        if self.rows.control and self.curve.name_shown == self.selected:
-            self.curve.mark(self.rows.control.get_effective_value(values[self.selected]))
+            paragraphs.append(MANUAL_KEYS_HELP if plan.trigger.by_hand else format_trigger_variants(plan, first))
+        self.outcome.show(paragraphs, self._needed_curve_height)
+        if self.rows.current_parameter and self.curve.setting_name == self.selected:
+            self.curve.set_current(self.rows.current_parameter.get_effective_value(values[self.selected]))
 
-    def _compare(self, policy: str, context: Context, values: dict[str, Any], outcome: Outcome | None) -> None:
+    def _update_difference(self, policy: str, context: Context, values: dict[str, Any], outcome: PlanOutcome | None) -> None:
         """Name the difference from the last setting; it stands until there is another one."""
         if policy != self.policy or context is not self._shown_at:
             self._difference = []
@@ -217,42 +217,42 @@ class ParameterPanel(Widget):
             changes = [(name, old, values[name]) for name, old in self._values.items() if name in values]
             changes = [(name.rpartition(".")[2], old, new) for name, old, new in changes if old != new]
             both = self._outcome and outcome and changes
-            self._difference = difference_forms(changes, self._outcome, outcome) if both else []  # type: ignore[arg-type]
+            self._difference = format_difference_variants(changes, self._outcome, outcome) if both else []  # type: ignore[arg-type]
 
     @property
-    def _curve_lines(self) -> int:
+    def _needed_curve_height(self) -> int:
         """The lines that the curve of the selected setting needs."""
-        control = self.rows.control
-        return CURVE_LINES if control and control.kind not in _CURVELESS and self._outcome else 0
+        control = self.rows.current_parameter
+        return CURVE_HEIGHT if control and control.kind not in _KINDS_WITHOUT_CURVE and self._outcome else 0
 
     def curve_values(self, name: str) -> list[Any]:
         """At most 60 values over the range of a setting, for which ``show_curve`` is to be given the tokens after."""
-        control = self._control(name)
-        if control is None or control.kind in _CURVELESS:
+        control = self._find_parameter(name)
+        if control is None or control.kind in _KINDS_WITHOUT_CURVE:
             return []
         if control.scale is None:
             return [False, True]
-        values = control.scale.sample_values(CURVE_POINTS)
+        values = control.scale.sample_values(MAX_CURVE_POINTS)
         now = control.get_effective_value(self._values[name])
-        return sorted({*values[: CURVE_POINTS - 1], now}) if now is not None else values
+        return sorted({*values[: MAX_CURVE_POINTS - 1], now}) if now is not None else values
 
-    def _control(self, name: str) -> Parameter | None:
-        return next((control for control in self.rows.controls if control.name == name), None)
+    def _find_parameter(self, name: str) -> Parameter | None:
+        return next((control for control in self.rows.parameters if control.name == name), None)
 
     def show_curve(self, name: str, values: Sequence[Any], tokens_after: Sequence[int]) -> None:
         """Draw the curve of a setting; one that is no longer selected is ignored."""
-        control = self._control(name)
+        control = self._find_parameter(name)
         if control and self._outcome and name == self.selected:
-            requests = self._outcome.requests(tokens_after)
+            requests = self._outcome.compute_request_sizes(tokens_after)
             self.curve.show(name, values, requests, control.get_effective_value(self._values[name]), control.unit)
 
     def on_resize(self, event: events.Resize) -> None:
         """Side by side where there is room for it."""
-        self.set_class(event.size.width < NARROW, "-narrow")
+        self.set_class(event.size.width < NARROW_WIDTH, "-narrow")
 
     @on(SettingRows.Moved)
-    def _moved(self, event: SettingRows.Moved) -> None:
+    def _handle_moved(self, event: SettingRows.Moved) -> None:
         event.stop()
         self.curve.clear()
-        self.outcome.leave(self._curve_lines)
+        self.outcome.reserve_lines(self._needed_curve_height)
         self.post_message(self.Selected(self.policy, event.name))

@@ -29,7 +29,7 @@ from context_tui.tui.parts import (
     sanitize_part,
 )
 
-AHEAD = 100
+WRAP_AHEAD_LINES = 100
 """Lines that are wrapped beyond the visible ones, so that scrolling finds them there."""
 
 
@@ -62,7 +62,7 @@ class ReadingPane(ScrollView, can_focus=True):
 
     def __init__(self, parts: Iterable[TextPart] = (), *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.given = ""
+        self.source_text = ""
         """The plain text that is shown, as it was given."""
         self._source: Iterator[TextPart] = iter(parts)
         self._parts: list[TextPart] = []
@@ -76,13 +76,13 @@ class ReadingPane(ScrollView, can_focus=True):
     def show(self, parts: Iterable[TextPart], *, follow: bool = False) -> None:
         """Show other text, from its start; with *follow*, stay at the end if the end was in sight."""
         at_end = self.scroll_offset.y >= self.max_scroll_y
-        self._begin(parts)
-        self.given = ""
+        self._start_layout(parts)
+        self.source_text = ""
         if self.is_attached and self.text_selection is not None:
             self.screen.clear_selection()
-        self._fill()
+        self._wrap_visible()
         if follow:
-            self._fill(everything=True)
+            self._wrap_visible(everything=True)
             if at_end:
                 self.scroll_to(y=len(self._lines), animate=False, force=True)
         else:
@@ -92,30 +92,30 @@ class ReadingPane(ScrollView, can_focus=True):
     def show_text(self, text: str, *, follow: bool = False) -> None:
         """Show a plain text."""
         self.show([TextPart(text)] if text else [], follow=follow)
-        self.given = text
+        self.source_text = text
 
     @property
-    def shown(self) -> str:
+    def wrapped_text(self) -> str:
         """The text as far as it has been wrapped."""
         return "\n".join(line.drawn_text for line in self._lines)
 
     def on_resize(self, event: Resize) -> None:
         """Wrap anew when the width has changed; the part on top stays there."""
-        if self._content_width() == self._width:
-            self._fill()
+        if self._compute_content_width() == self._width:
+            self._wrap_visible()
         else:
-            top = self._part_on_top()
-            self._begin(self._again())
-            self._fill()
+            top = self._find_top_part()
+            self._start_layout(self._rebuild_parts())
+            self._wrap_visible()
             self._scroll_to_part(top)
         self.refresh()  # what was drawn before it had a size is remembered as blank
 
-    def _begin(self, parts: Iterable[TextPart]) -> None:
-        self._width = self._content_width()
+    def _start_layout(self, parts: Iterable[TextPart]) -> None:
+        self._width = self._compute_content_width()
         self._layout = PartLayout(self._width)
         self._source, self._parts, self._lines, self._starts = iter(parts), [], [], []
 
-    def _again(self) -> Iterator[TextPart]:
+    def _rebuild_parts(self) -> Iterator[TextPart]:
         """What is shown, once more from its start."""
         return chain(self._parts, self._source)
 
@@ -129,15 +129,15 @@ class ReadingPane(ScrollView, can_focus=True):
                 self._parts[number], self._lines[start : start + len(lines)] = part, lines
         self.refresh()
 
-    def _part_on_top(self) -> int:
+    def _find_top_part(self) -> int:
         """The number of the first part in sight; 0 at the top, whatever comes before it."""
         top = self.scroll_offset.y
         return self._lines[min(top, len(self._lines) - 1)].part_number if self._lines and top else 0
 
     def _scroll_to_part(self, number: int) -> None:
-        while number >= len(self._parts) and self._take():
+        while number >= len(self._parts) and self._wrap_next_part():
             pass
-        self._fill()
+        self._wrap_visible()
         if self._parts:
             line = self._starts[min(number, len(self._parts) - 1)] if number else 0
             self.scroll_to(y=line, animate=False, force=True)
@@ -145,7 +145,7 @@ class ReadingPane(ScrollView, can_focus=True):
     def watch_scroll_y(self, old: float, new: float) -> None:
         """Wrap on before the end comes into sight."""
         super().watch_scroll_y(old, new)
-        self._fill()
+        self._wrap_visible()
 
     def notify_style_update(self) -> None:
         """Forget the colours of the old theme."""
@@ -165,44 +165,44 @@ class ReadingPane(ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         """One visible line."""
         index = y + self.scroll_offset.y
-        strip = self._strip(index)
+        strip = self._build_strip(index)
         # Places are only wanted where the mouse is: with them, no two styles on screen would be the same one.
         return strip if self._is_painted else strip.apply_offsets(0, index)
 
-    def _strip(self, index: int) -> Strip:
+    def _build_strip(self, index: int) -> Strip:
         width = self.size.width
         if index >= len(self._lines):
             return Strip.blank(width, self.rich_style)
         line = self._lines[index]
-        segments = self._segments(line)
+        segments = self._build_segments(line)
         if line.right_line is not None:
             missing = compute_column_width(self._width) - cell_len(line.drawn_text)
             segments += [
-                Segment(" " * missing, self._style(line.style)),
-                Segment(COLUMN_GAP, self._style("muted")),
-                *self._segments(line.right_line),
+                Segment(" " * missing, self._resolve_style(line.style)),
+                Segment(COLUMN_GAP, self._resolve_style("muted")),
+                *self._build_segments(line.right_line),
             ]
-        strip = Strip(segments).adjust_cell_length(width, self._style((line.right_line or line).style))
-        for first, last, style in self.marked(index):
-            start, end = (cell_len(line_text) for line_text in _before(strip, first, last))
+        strip = Strip(segments).adjust_cell_length(width, self._resolve_style((line.right_line or line).style))
+        for first, last, style in self.find_overlays(index):
+            start, end = (cell_len(line_text) for line_text in _find_prefixes(strip, first, last))
             over = Strip([Segment(s.text, (s.style or Style()) + style) for s in strip.crop(start, end)])
             strip = Strip.join([strip.crop(0, start), over, strip.crop(end, strip.cell_length)])
         return strip
 
-    def marked(self, index: int) -> Iterator[tuple[int, int, Style]]:
+    def find_overlays(self, index: int) -> Iterator[tuple[int, int, Style]]:
         """Characters of a drawn line that something is laid over: from, to, and what. Here, what is selected."""
         selection = self.text_selection
         if selection is None or (span := selection.get_span(index)) is None:
             return
-        _, first, last = self._chosen(selection, index, span)
+        _, first, last = self._find_selected_span(selection, index, span)
         if first < last:
             style = self.screen.get_component_rich_style("screen--selection")
             yield first, last, Style(color=style.color, bgcolor=style.bgcolor, reverse=style.reverse)
 
-    def _segments(self, line: LayoutLine) -> list[Segment]:
-        style = self._style(line.style)
+    def _build_segments(self, line: LayoutLine) -> list[Segment]:
+        style = self._resolve_style(line.style)
         found = (
-            [Segment(line.prefix, self._style(line.prefix_style) if line.prefix_style else style)]
+            [Segment(line.prefix, self._resolve_style(line.prefix_style) if line.prefix_style else style)]
             if line.prefix
             else []
         )
@@ -213,20 +213,20 @@ class ReadingPane(ScrollView, can_focus=True):
             own = style
             for begin, end, look in line.spans:
                 if begin <= first and last <= end:
-                    own += self._style(look, over=True)
+                    own += self._resolve_style(look, is_overlay=True)
             found.append(Segment(line.text[first:last], own))
         return found
 
-    def _style(self, look: str, *, over: bool = False) -> Style:
+    def _resolve_style(self, style_name: str, *, is_overlay: bool = False) -> Style:
         """The style of a look, *over* another or by itself."""
-        style = self._styles.get((look, over))
+        style = self._styles.get((style_name, is_overlay))
         if style is None:
             # Not partial: colours with an opacity are blended with the background here.
-            style = self.get_component_rich_style(f"reading-pane--{look}")
-            if over:
-                own = self.get_component_rich_style(f"reading-pane--{look}", partial=True)
+            style = self.get_component_rich_style(f"reading-pane--{style_name}")
+            if is_overlay:
+                own = self.get_component_rich_style(f"reading-pane--{style_name}", partial=True)
                 style = own + Style(color=style.color) if own.color else own
-            self._styles[look, over] = style
+            self._styles[style_name, is_overlay] = style
         return style
 
     # Selecting
@@ -234,12 +234,12 @@ class ReadingPane(ScrollView, can_focus=True):
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """The selected text, without the line breaks of wrapping."""
         if selection.end is None:
-            self._fill(everything=True)
+            self._wrap_visible(everything=True)
         spans = ((index, selection.get_span(index)) for index in range(len(self._lines)))
-        chosen = (self._chosen(selection, index, span) for index, span in spans if span is not None)
+        chosen = (self._find_selected_span(selection, index, span) for index, span in spans if span is not None)
         return format_copied_text(self._parts, chosen), "\n"
 
-    def _chosen(self, selection: Selection, index: int, span: tuple[int, int]) -> tuple[LineColumn, int, int]:
+    def _find_selected_span(self, selection: Selection, index: int, span: tuple[int, int]) -> tuple[LineColumn, int, int]:
         """What is selected of a line: of two columns, in the one in which the selection begins."""
         line, start = self._lines[min(index, len(self._lines) - 1)], selection.start
         begun = self._lines[start.y] if start is not None and start.y < len(self._lines) else None
@@ -264,38 +264,38 @@ class ReadingPane(ScrollView, can_focus=True):
     def action_ends(self, last: bool) -> None:
         """Scroll to the start, or to the end: then everything has to be wrapped."""
         if last:
-            self._fill(everything=True)
+            self._wrap_visible(everything=True)
         self.scroll_to(y=len(self._lines) if last else 0, animate=False)
 
-    def jump(self, look: str, step: int) -> None:
+    def jump_to_style(self, style_name: str, step: int) -> None:
         """Scroll to the next part of this look, or (``step`` -1) to the one before."""
         if step > 0:
-            self._fill(everything=len(self._lines) < 50_000)
+            self._wrap_visible(everything=len(self._lines) < 50_000)
         here = self.scroll_offset.y
         # Only the first line of a part that takes several is where it starts.
-        starts = [n for n, line in enumerate(self._lines) if line.style == look and not self._continues(n)]
+        starts = [n for n, line in enumerate(self._lines) if line.style == style_name and not self._is_continuation(n)]
         found = [n for n in starts if (n > here if step > 0 else n < here)]
         if found:
             self.scroll_to(y=found[0] if step > 0 else found[-1], animate=False)
 
-    def _continues(self, line: int) -> bool:
+    def _is_continuation(self, line: int) -> bool:
         return line > 0 and self._lines[line - 1].style == self._lines[line].style
 
-    def _content_width(self) -> int:
+    def _compute_content_width(self) -> int:
         return self.scrollable_content_region.width or self.size.width
 
-    def _fill(self, *, everything: bool = False) -> None:
+    def _wrap_visible(self, *, everything: bool = False) -> None:
         if not self._width:
             return
-        wanted = self.scroll_offset.y + self.size.height + AHEAD
+        wanted = self.scroll_offset.y + self.size.height + WRAP_AHEAD_LINES
         before = len(self._lines)
-        while (everything or len(self._lines) < wanted) and self._take():
+        while (everything or len(self._lines) < wanted) and self._wrap_next_part():
             pass
         size = Size(self._width, len(self._lines))
         if size != self.virtual_size or len(self._lines) != before:
             self.virtual_size = size
 
-    def _take(self) -> bool:
+    def _wrap_next_part(self) -> bool:
         """Wrap one more part; False where there is none."""
         part = next(self._source, None)
         if part is None:
@@ -311,7 +311,7 @@ class ReadingPane(ScrollView, can_focus=True):
         return True
 
 
-def _before(strip: Strip, *places: int) -> Iterator[str]:
+def _find_prefixes(strip: Strip, *places: int) -> Iterator[str]:
     """What stands before each of these characters of a strip."""
     text = strip.text
     return (text[:place] for place in places)

@@ -17,14 +17,14 @@ from context_tui.tui.marks import VERDICT_GLYPHS, RowMark
 from context_tui.tui.text import pluralize
 from context_tui.tui.turns import TurnSummary
 
-OPEN, FOLDED, FILLED, RULE, HEAVY = "▾", "▸", "▇", "─", "━"
-BAR, KIND, TOKENS = 8, 8, 9
-WORDS = 14
+OPEN_GLYPH, FOLDED_GLYPH, BAR_GLYPH, RULE_GLYPH, HEAVY_RULE_GLYPH = "▾", "▸", "▇", "─", "━"
+MAX_BAR_WIDTH, KIND_WIDTH, TOKENS_WIDTH = 8, 8, 9
+MIN_PREVIEW_WIDTH = 14
 """Cells that the first words of a folded turn get, whatever else is to be told of it."""
 
 
 @dataclass(frozen=True)
-class Columns:
+class TimelineColumns:
     """Widths of the columns at a width of the timeline: narrow ones lose the bar."""
 
     width: int
@@ -32,34 +32,34 @@ class Columns:
     bar: int
 
     @classmethod
-    def of(cls, width: int, last_index: int) -> Columns:
+    def fit(cls, width: int, last_index: int) -> TimelineColumns:
         """The columns that fit."""
-        return cls(width, max(len(str(last_index)), 3), BAR if width >= 64 else 4 if width >= 48 else 0)
+        return cls(width, max(len(str(last_index)), 3), MAX_BAR_WIDTH if width >= 64 else 4 if width >= 48 else 0)
 
     @property
-    def kind(self) -> int:
+    def kind_start(self) -> int:
         """Where the kind begins, behind mark and number."""
         return 2 + self.index + 2
 
     @property
-    def end(self) -> int:
+    def tokens_start(self) -> int:
         """Where the tokens and the bar begin."""
-        return max(self.width - TOKENS - (self.bar + 1 if self.bar else 0), 0)
+        return max(self.width - TOKENS_WIDTH - (self.bar + 1 if self.bar else 0), 0)
 
     @property
-    def preview(self) -> int:
+    def preview_width(self) -> int:
         """Cells that are left for the preview."""
-        return max(self.end - self.kind - KIND, 0)
+        return max(self.tokens_start - self.kind_start - KIND_WIDTH, 0)
 
-    def filled(self, tokens: int, largest: int) -> str:
+    def format_bar(self, tokens: int, largest: int) -> str:
         """The bar of so many tokens beside the most that there are; too few have none."""
         if tokens * self.bar * 3 <= largest:
             return " " * (self.bar + 1)
-        return (FILLED * min(-(-tokens * self.bar // largest), self.bar)).ljust(self.bar + 1)
+        return (BAR_GLYPH * min(-(-tokens * self.bar // largest), self.bar)).ljust(self.bar + 1)
 
 
 @dataclass(frozen=True)
-class Row:
+class RowCells:
     """What stands in a row."""
 
     index: str
@@ -70,7 +70,7 @@ class Row:
     mark: RowMark
 
 
-def paint_row(row: Row, columns: Columns, largest: int, styles: Mapping[str, Style], over: Style) -> Strip:
+def paint_row(row: RowCells, columns: TimelineColumns, largest: int, styles: Mapping[str, Style], overlay: Style) -> Strip:
     """The strip of a row; *over* lies on top of every segment, as the cursor does."""
     outside = row.mark.verdict in ("before", "after")
     dim = styles["outside"]
@@ -84,30 +84,30 @@ def paint_row(row: Row, columns: Columns, largest: int, styles: Mapping[str, Sty
     parts = [
         (" " + row.mark.glyph, fate),
         (" " + row.index.rjust(columns.index) + " ", quiet),
-        (fit_to_width(row.kind, KIND), kind),
-        (clip_to_width(row.preview, columns.preview), fate if struck else text),
+        (fit_to_width(row.kind, KIND_WIDTH), kind),
+        (clip_to_width(row.preview, columns.preview_width), fate if struck else text),
         (f"{shown:>8} ", quiet if tokens < largest // 50 else text),
-        (columns.filled(tokens, largest), fate if struck else dim if outside else styles["bar"]),
+        (columns.format_bar(tokens, largest), fate if struck else dim if outside else styles["bar"]),
     ]
-    return _strip(parts, columns.width, styles["text"], over)
+    return _build_strip(parts, columns.width, styles["text"], overlay)
 
 
 def paint_head(
-    turn: TurnSummary, words: str | None, columns: Columns, largest: int, styles: Mapping[str, Style], over: Style
+    turn: TurnSummary, preview: str | None, columns: TimelineColumns, largest: int, styles: Mapping[str, Style], overlay: Style
 ) -> Strip:
     """The strip of a turn's head: open a rule above its messages, folded a line with its first *words* and a bar."""
     dim = styles["outside"] if turn.outside else None
     head, text, quiet = (dim or styles[name] for name in ("head", "text", "about"))
     fate = styles.get(turn.verdict, quiet)
-    name = f" {OPEN if words is None else FOLDED} {turn.name}"
-    room = columns.end - 2 - len(name)
+    name = f" {OPEN_GLYPH if preview is None else FOLDED_GLYPH} {turn.name}"
+    room = columns.tokens_start - 2 - len(name)
     share = "" if turn.share is None else format_percent(turn.share)
     tokens = (f"{turn.tokens:>8,} ", text)
-    if words is None:
+    if preview is None:
         count = f" · {pluralize(len(turn.messages), 'message')}"
         ways = (f"{count} · {share} of the context ", f"{count} · {share} ") if share else (f"{count} ", " ")
         about = next((each for each in ways if len(each) <= room), "")
-        rule = about + RULE * (room - len(about))
+        rule = about + RULE_GLYPH * (room - len(about))
         parts = [
             (f" {VERDICT_GLYPHS[turn.outside or 'kept']}", fate),
             (name, head),
@@ -115,21 +115,21 @@ def paint_head(
             tokens,
             (" " * (columns.bar + 1), quiet),
         ]
-        return _strip(parts, columns.width, styles["text"], over)
-    fates, about = _told(turn, share, room - min(WORDS, cell_len(words) + 2))
+        return _build_strip(parts, columns.width, styles["text"], overlay)
+    fates, about = _format_turn_effects(turn, share, room - min(MIN_PREVIEW_WIDTH, cell_len(preview) + 2))
     parts = [
         (" " + VERDICT_GLYPHS[turn.verdict], fate),
         (name, head),
-        ("  " + clip_to_width(words, max(room - 2 - len(fates) - len(about), 0)), text),
+        ("  " + clip_to_width(preview, max(room - 2 - len(fates) - len(about), 0)), text),
         (fates, fate),
         (about, quiet),
         tokens,
-        (columns.filled(turn.tokens, largest), dim or styles["bar"]),
+        (columns.format_bar(turn.tokens, largest), dim or styles["bar"]),
     ]
-    return _strip(parts, columns.width, styles["text"], over)
+    return _build_strip(parts, columns.width, styles["text"], overlay)
 
 
-def _told(turn: TurnSummary, share: str, room: int) -> tuple[str, str]:
+def _format_turn_effects(turn: TurnSummary, share: str, room: int) -> tuple[str, str]:
     """What becomes of a folded turn, and its messages and share, in the most words that there is room for."""
     count = len(turn.messages)
     full, short = (", ".join(map(spell, turn.effects)) for spell in (str, attrgetter("short")))
@@ -142,16 +142,16 @@ def _told(turn: TurnSummary, share: str, room: int) -> tuple[str, str]:
     return "", ""
 
 
-def _strip(parts: Sequence[tuple[str, Style]], width: int, text: Style, over: Style) -> Strip:
-    return Strip([Segment(part, style + over) for part, style in parts]).adjust_cell_length(width, text + over)
+def _build_strip(parts: Sequence[tuple[str, Style]], width: int, text: Style, overlay: Style) -> Strip:
+    return Strip([Segment(part, style + overlay) for part, style in parts]).adjust_cell_length(width, text + overlay)
 
 
 def paint_column_heads(
-    columns: Columns,
+    columns: TimelineColumns,
     title: str,
     styles: Mapping[str, Style],
-    rule: str = RULE,
-    told: Sequence[str] = ("",),
+    rule_glyph: str = RULE_GLYPH,
+    listed_variants: Sequence[str] = ("",),
     unit: str = "est. tokens",
 ) -> Strip:
     """The upper edge of the timeline: what its columns are, and its title where there is room for it.
@@ -161,10 +161,10 @@ def paint_column_heads(
             title and to this, and where there is no room for both the title is cut.
         unit: what the column of tokens is called.
     """
-    words, tokens = columns.kind + KIND, columns.end + TOKENS - 1 - len(unit)
-    heads = [(columns.kind - 2, "#"), (columns.kind, "kind"), (words, "first words")]
-    places = ((heads, words + len("first words") + 3), (heads[:2], words), (heads[:1], columns.kind))
-    ways = [(labels, at, behind) for behind in told for labels, at in places[: 3 if behind else 2]]
+    words, tokens = columns.kind_start + KIND_WIDTH, columns.tokens_start + TOKENS_WIDTH - 1 - len(unit)
+    heads = [(columns.kind_start - 2, "#"), (columns.kind_start, "kind"), (words, "first words")]
+    places = ((heads, words + len("first words") + 3), (heads[:2], words), (heads[:1], columns.kind_start))
+    ways = [(labels, at, behind) for behind in listed_variants for labels, at in places[: 3 if behind else 2]]
     fits = (way for way in ways if way[1] + cell_len(title + way[2]) + 3 <= tokens)
     labels, at, behind = next(fits, ways[-1])
     title = clip_to_width(title, max(tokens - at - 3 - cell_len(behind), 0)).rstrip() + behind
@@ -172,15 +172,15 @@ def paint_column_heads(
     parts: list[tuple[str, Style]] = []
     done = 0
     for place, label in sorted([*labels, (at, title)]):
-        edge = (rule * (place - done - 2)).center(place - done) if done else rule * (place - 1) + " "
+        edge = (rule_glyph * (place - done - 2)).center(place - done) if done else rule_glyph * (place - 1) + " "
         parts += [(edge, styles["edge"]), (label, styles["title" if label == title else "label"])]
         done = place + cell_len(label)
-    parts.append((" " + rule * (columns.width - done - 1), styles["edge"]))
-    return _strip(parts, columns.width, styles["edge"], Style())
+    parts.append((" " + rule_glyph * (columns.width - done - 1), styles["edge"]))
+    return _build_strip(parts, columns.width, styles["edge"], Style())
 
 
 def paint_rule(labels: Sequence[str], width: int, style: Style) -> Strip:
     """A labelled rule across the timeline, with the first of *labels* that fits; the last is cut off."""
-    texts = [f" {RULE * 2} {label} " for label in labels]
+    texts = [f" {RULE_GLYPH * 2} {label} " for label in labels]
     text = next((each for each in texts if cell_len(each) <= width), texts[-1])
-    return Strip([Segment(clip_to_width(text + RULE * max(width - cell_len(text), 0), width), style)])
+    return Strip([Segment(clip_to_width(text + RULE_GLYPH * max(width - cell_len(text), 0), width), style)])

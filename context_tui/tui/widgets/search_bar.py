@@ -24,18 +24,18 @@ class SearchBar(Horizontal):
     ]
 
     @dataclass
-    class Asked(Message):
+    class QueryChanged(Message):
         """A text to find was typed; empty when it was taken back."""
 
         text: str
 
     @dataclass
-    class Step(Message):
+    class StepRequested(Message):
         """Another match is wanted: 1 the next, -1 the previous."""
 
         step: int
 
-    class Done(Message):
+    class QuerySubmitted(Message):
         """The text was entered: the matches are to be gone through."""
 
     class Closed(Message):
@@ -57,18 +57,18 @@ class SearchBar(Horizontal):
         self.query_one("#search-count", Static).update(Content(text))
 
     @on(Input.Changed)
-    def _changed(self, event: Input.Changed) -> None:
+    def _handle_input_changed(self, event: Input.Changed) -> None:
         event.stop()
-        self.post_message(self.Asked(event.value))
+        self.post_message(self.QueryChanged(event.value))
 
     @on(Input.Submitted)
-    def _submitted(self, event: Input.Submitted) -> None:
+    def _handle_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self.post_message(self.Done())
+        self.post_message(self.QuerySubmitted())
 
     def action_step(self, step: int) -> None:
         """Ask for another match."""
-        self.post_message(self.Step(step))
+        self.post_message(self.StepRequested(step))
 
     def action_close(self) -> None:
         """Forget the text and hide."""

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 
 from context_tui.policies.parameters import ListEntry, Parameter
-from context_tui.tui.widgets.draw import HUE, MUTED, Run, cells, clip, safe
+from context_tui.tui.widgets.draw import MUTED, PRIMARY, Run, clip_runs, count_cells, format_safe_line
 
-GAP = 2
+ENTRY_GAP = 2
 """Cells between two items of a line."""
-EARLIER, LATER = "◀", "▶"
+MOVE_EARLIER_GLYPH, MOVE_LATER_GLYPH = "◀", "▶"
 
 
 @dataclass(frozen=True)
-class Spot:
+class ClickTarget:
     """Where something of an item can be clicked: its line and cells; ``moves`` is by how many places that moves it,
     0 to tick it.
     """
@@ -32,21 +32,21 @@ class Spot:
     moves: int = 0
 
 
-def items_of(control: Parameter, chosen: Sequence[str]) -> list[ListEntry]:
+def list_entries(parameter: Parameter, chosen: Sequence[str]) -> list[ListEntry]:
     """What can be ticked, as it is listed."""
-    if not control.ordered:
-        return list(control.entries)
-    known = {entry.name: entry for entry in control.entries}
-    rest = (entry for entry in control.entries if entry.name not in chosen)
+    if not parameter.ordered:
+        return list(parameter.entries)
+    known = {entry.name: entry for entry in parameter.entries}
+    rest = (entry for entry in parameter.entries if entry.name not in chosen)
     return [*(known.get(name, ListEntry(name)) for name in chosen), *rest]
 
 
-def toggled(chosen: Sequence[str], name: str) -> tuple[str, ...]:
+def toggle_entry(chosen: Sequence[str], name: str) -> tuple[str, ...]:
     """The list without this item, or with it at the end."""
     return tuple(each for each in chosen if each != name) if name in chosen else (*chosen, name)
 
 
-def moved(chosen: Sequence[str], name: str, places: int) -> tuple[str, ...]:
+def move_entry(chosen: Sequence[str], name: str, places: int) -> tuple[str, ...]:
     """The list with one of its items so many places further back; it stays within the list."""
     if name not in chosen:
         return tuple(chosen)
@@ -55,66 +55,66 @@ def moved(chosen: Sequence[str], name: str, places: int) -> tuple[str, ...]:
     return (*others[:at], name, *others[at:])
 
 
-def list_words(control: Parameter, chosen: Sequence[str], width: int) -> str:
+def format_list_value(parameter: Parameter, chosen: Sequence[str], width: int) -> str:
     """What is ticked in *width* cells: in its order where that means something and fits, else how much it is."""
-    if control.ordered:
-        words = ", ".join(f"{number} {safe(name)}" for number, name in enumerate(chosen, 1)) or "none"
+    if parameter.ordered:
+        words = ", ".join(f"{number} {format_safe_line(name)}" for number, name in enumerate(chosen, 1)) or "none"
         if cell_len(words) <= width:
             return words
-    known = {entry.name for entry in control.entries}
+    known = {entry.name for entry in parameter.entries}
     absent = sum(1 for name in chosen if name not in known)
-    here = f"{len(chosen) - absent} of {len(control.entries)}"
+    here = f"{len(chosen) - absent} of {len(parameter.entries)}"
     words = f"{here}, {absent} not here"
     return words if absent and cell_len(words) <= width else here
 
 
-def keys_words(control: Parameter, width: int) -> str:
+def format_list_keys(parameter: Parameter, width: int) -> str:
     """The keys of the list in *width* cells."""
     forms = ["space on or off", "space ticks"]
-    if control.ordered:
+    if parameter.ordered:
         forms = ["←→ choose, space adds or removes, shift+←→ moves it", "space on/off, shift+←→ moves it"]
     return next((form for form in forms if len(form) <= width), "")
 
 
-def items(control: Parameter, chosen: Sequence[str], width: int, at: int) -> tuple[list[list[Run]], list[Spot]]:
+def format_entries(parameter: Parameter, chosen: Sequence[str], width: int, at: int) -> tuple[list[list[Run]], list[ClickTarget]]:
     """Things to tick, side by side on as many lines as they take; and what of them can be clicked."""
     lines: list[list[Run]] = []
-    spots: list[Spot] = []
-    for index, entry in enumerate(items_of(control, chosen)):
-        whole = _box(control, entry, chosen, index == at)
-        box = clip(whole, width)
-        used = cells(lines[-1]) + GAP if lines else 0
-        if not lines or used + cells(box) > width:
+    spots: list[ClickTarget] = []
+    for index, entry in enumerate(list_entries(parameter, chosen)):
+        whole = _format_entry(parameter, entry, chosen, index == at)
+        box = clip_runs(whole, width)
+        used = count_cells(lines[-1]) + ENTRY_GAP if lines else 0
+        if not lines or used + count_cells(box) > width:
             lines.append([])
             used = 0
         elif used:
-            lines[-1].append((" " * GAP, ""))
-        line, end = len(lines) - 1, used + cells(box)
-        spots.append(Spot(index, line, used, end))
-        if _arrows(control, entry, chosen) and cells(whole) <= width:
+            lines[-1].append((" " * ENTRY_GAP, ""))
+        line, end = len(lines) - 1, used + count_cells(box)
+        spots.append(ClickTarget(index, line, used, end))
+        if _format_move_arrows(parameter, entry, chosen) and count_cells(whole) <= width:
             spots[-1:] = [
-                Spot(index, line, used, end - 2),
-                Spot(index, line, end - 2, end - 1, -1),
-                Spot(index, line, end - 1, end, 1),
+                ClickTarget(index, line, used, end - 2),
+                ClickTarget(index, line, end - 2, end - 1, -1),
+                ClickTarget(index, line, end - 1, end, 1),
             ]
         lines[-1] += box
     return lines, spots
 
 
-def _box(control: Parameter, entry: ListEntry, chosen: Sequence[str], here: bool) -> list[Run]:
+def _format_entry(parameter: Parameter, entry: ListEntry, chosen: Sequence[str], is_current: bool) -> list[Run]:
     """An item: its box, its name, and what stands beside it."""
     ticked = entry.name in chosen
-    sign = " " if not ticked else str(chosen.index(entry.name) + 1) if control.ordered else "x"
-    style = (HUE if ticked else MUTED) + (" reverse" if here else "")
-    runs: list[Run] = [(f"[{sign}] {safe(entry.name, 24)}", style)]
+    sign = " " if not ticked else str(chosen.index(entry.name) + 1) if parameter.ordered else "x"
+    style = (PRIMARY if ticked else MUTED) + (" reverse" if is_current else "")
+    runs: list[Run] = [(f"[{sign}] {format_safe_line(entry.name, 24)}", style)]
     if entry.note:
         runs.append((f" {entry.note}", MUTED))
-    return [*runs, (" ", ""), *_arrows(control, entry, chosen)] if _arrows(control, entry, chosen) else runs
+    return [*runs, (" ", ""), *_format_move_arrows(parameter, entry, chosen)] if _format_move_arrows(parameter, entry, chosen) else runs
 
 
-def _arrows(control: Parameter, entry: ListEntry, chosen: Sequence[str]) -> list[Run]:
+def _format_move_arrows(parameter: Parameter, entry: ListEntry, chosen: Sequence[str]) -> list[Run]:
     """What a click moves an item by, where its order means something and there is another one."""
-    if not control.ordered or entry.name not in chosen or len(chosen) < 2:
+    if not parameter.ordered or entry.name not in chosen or len(chosen) < 2:
         return []
     at = chosen.index(entry.name)
-    return [(EARLIER if at else " ", HUE), (LATER if at < len(chosen) - 1 else " ", HUE)]
+    return [(MOVE_EARLIER_GLYPH if at else " ", PRIMARY), (MOVE_LATER_GLYPH if at < len(chosen) - 1 else " ", PRIMARY)]

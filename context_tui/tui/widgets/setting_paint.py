@@ -13,15 +13,21 @@ from rich.cells import cell_len
 
 from context_tui.policies.parameters import Parameter
 from context_tui.policies.scales import format_number
-from context_tui.tui.widgets.draw import BOLD, HUE, MUTED, Run, cells, flow, pad, short
-from context_tui.tui.widgets.setting_lists import Spot, items, items_of, keys_words, list_words
-from context_tui.tui.widgets.sliders import track
+from context_tui.tui.widgets.draw import BOLD, MUTED, PRIMARY, Run, count_cells, pad_runs, shorten, wrap_parts
+from context_tui.tui.widgets.setting_lists import (
+    ClickTarget,
+    format_entries,
+    format_list_keys,
+    format_list_value,
+    list_entries,
+)
+from context_tui.tui.widgets.sliders import draw_track
 
-MARK, LEAST_TRACK, MAX_TRACK = 2, 5, 34
+MARK_WIDTH, MIN_TRACK_WIDTH, MAX_TRACK_WIDTH = 2, 5, 34
 
 
 @dataclass(frozen=True)
-class Columns:
+class SettingColumns:
     """Where things stand on a row: cells of the name, the slider, the value and the unit."""
 
     label: int
@@ -30,70 +36,70 @@ class Columns:
     unit: int
 
     @property
-    def track_at(self) -> int:
+    def track_start(self) -> int:
         """The first cell of the slider."""
-        return MARK + self.label + 1
+        return MARK_WIDTH + self.label + 1
 
 
-def columns_for(controls: Sequence[Parameter], values: dict[str, Any], width: int) -> Columns:
+def fit_setting_columns(parameters: Sequence[Parameter], values: dict[str, Any], width: int) -> SettingColumns:
     """The columns for these settings in *width* cells; where it is narrow the unit goes first, then the slider, and
     names are cut last.
     """
-    label = max((cell_len(control.label) for control in controls), default=0)
-    value = max((len(value_words(control, values[control.name])) for control in controls if control.scale), default=4)
-    unit = max((cell_len(_unit(control)) for control in controls if control.scale), default=0)
-    room = width - MARK - 1 - label - 1 - value
-    if room - unit - 1 < 2 * LEAST_TRACK + 1:
+    label = max((cell_len(control.label) for control in parameters), default=0)
+    value = max((len(format_parameter_value(control, values[control.name])) for control in parameters if control.scale), default=4)
+    unit = max((cell_len(_get_unit(control)) for control in parameters if control.scale), default=0)
+    room = width - MARK_WIDTH - 1 - label - 1 - value
+    if room - unit - 1 < 2 * MIN_TRACK_WIDTH + 1:
         unit = 0
     room -= unit + 1 if unit else 0
-    if room < LEAST_TRACK:
+    if room < MIN_TRACK_WIDTH:
         label, room = max(6, label + min(room, 0)), 0
-    return Columns(label, min(room, MAX_TRACK), value, unit)
+    return SettingColumns(label, min(room, MAX_TRACK_WIDTH), value, unit)
 
 
-def _unit(control: Parameter) -> str:
-    return "" if control.refers_to == "message" else control.unit
+def _get_unit(parameter: Parameter) -> str:
+    return "" if parameter.refers_to == "message" else parameter.unit
 
 
-def value_words(control: Parameter, value: Any) -> str:
+def format_parameter_value(parameter: Parameter, value: Any) -> str:
     """A number's value; one that is derived stands in brackets."""
     if value is None:
-        return "none" if control.implied_value is None else f"({format_number(control.implied_value)})"
-    if control.refers_to == "message":
+        return "none" if parameter.implied_value is None else f"({format_number(parameter.implied_value)})"
+    if parameter.refers_to == "message":
         return f"#{format_number(value)}"
     return format_number(value)
 
 
-def row(control: Parameter, value: Any, columns: Columns, width: int, chosen: bool, typed: str | None) -> list[Run]:
+def format_setting_row(parameter: Parameter, value: Any, columns: SettingColumns, width: int, is_current: bool, typed_text: str | None) -> list[Run]:
     """One setting in *width* cells; *typed* is what has been typed for it so far."""
-    name = short(control.label, columns.label).ljust(columns.label)
-    runs: list[Run] = [("▸ " if chosen else "  ", f"bold {HUE}"), (name, BOLD if chosen else ""), (" ", "")]
-    if control.kind == "list":
-        return pad([*runs, (list_words(control, value, width - cells(runs)), BOLD if chosen else "")], width)
-    if control.kind == "switch":
-        return pad([*runs, ("[x] on" if value else "[ ] off", HUE if value else MUTED)], width)
-    if control.kind == "marks" or control.scale is None:
-        return pad([*runs, (marks_words(value, width - cells(runs)), "" if value else MUTED)], width)
-    shown = control.get_effective_value(value)
-    default = control.implied_value if control.default is None else control.default
-    style = HUE if chosen else MUTED
+    name = shorten(parameter.label, columns.label).ljust(columns.label)
+    runs: list[Run] = [("▸ " if is_current else "  ", f"bold {PRIMARY}"), (name, BOLD if is_current else ""), (" ", "")]
+    if parameter.kind == "list":
+        return pad_runs([*runs, (format_list_value(parameter, value, width - count_cells(runs)), BOLD if is_current else "")], width)
+    if parameter.kind == "switch":
+        return pad_runs([*runs, ("[x] on" if value else "[ ] off", PRIMARY if value else MUTED)], width)
+    if parameter.kind == "marks" or parameter.scale is None:
+        return pad_runs([*runs, (format_manual_marks(value, width - count_cells(runs)), "" if value else MUTED)], width)
+    shown = parameter.get_effective_value(value)
+    default = parameter.implied_value if parameter.default is None else parameter.default
+    style = PRIMARY if is_current else MUTED
     if not columns.track:
         runs.pop()
     elif shown is not None:
-        runs += track(control.scale, shown, default, columns.track, style)
+        runs += draw_track(parameter.scale, shown, default, columns.track, style)
     else:
         runs.append(("─" * columns.track, MUTED))
-    if typed is not None:
-        runs += [(" ", ""), (f"{typed}▏".rjust(columns.value), f"bold {HUE}")]
+    if typed_text is not None:
+        runs += [(" ", ""), (f"{typed_text}▏".rjust(columns.value), f"bold {PRIMARY}")]
     else:
-        words = value_words(control, value).rjust(columns.value)
-        runs += [(" ", ""), (words, MUTED if value is None else BOLD if value != control.default or chosen else "")]
+        words = format_parameter_value(parameter, value).rjust(columns.value)
+        runs += [(" ", ""), (words, MUTED if value is None else BOLD if value != parameter.default or is_current else "")]
     if columns.unit:
-        runs += [(" ", ""), (_unit(control), MUTED)]
-    return pad(runs, width)
+        runs += [(" ", ""), (_get_unit(parameter), MUTED)]
+    return pad_runs(runs, width)
 
 
-def marks_words(marks: Sequence[tuple[int, int]], width: int) -> str:
+def format_manual_marks(marks: Sequence[tuple[int, int]], width: int) -> str:
     """What is marked by hand in *width* cells: how many, and the messages of as many as fit."""
     if not marks:
         return "none marked"
@@ -108,25 +114,25 @@ def marks_words(marks: Sequence[tuple[int, int]], width: int) -> str:
     return words
 
 
-def hint_forms(control: Parameter, value: Any, error: str) -> list[list[list[Run]]]:
+def format_hint_variants(parameter: Parameter, value: Any, error: str) -> list[list[list[Run]]]:
     """What the chosen setting is and may be, shorter and shorter; or what is wrong with the typed value."""
     if error:
         return [[[("invalid: ", "bold $text-error"), (error, "$text-error")]]]
-    about = control.about
-    if control.kind == "marks":
+    about = parameter.about
+    if parameter.kind == "marks":
         about = f"results that are cleared{'; backspace unmarks all' if value else ''}"
-    elif control.refers_to == "message":
+    elif parameter.refers_to == "message":
         about = f"{about}{'; backspace takes the cut back' if value is not None else ''}"
     told: list[list[Run]] = [[(about, MUTED)]]
-    if control.scale is None:
+    if parameter.scale is None:
         return [told]
-    if value is None and control.implied_value is not None and control.default is None:
-        told = [[(f"not set, so {format_number(control.implied_value)}: {about}", MUTED)]]
-    ranges = [control.format_range()]
-    if control.default is not None:
-        ranges.append(f"default {format_number(control.default)}")
-    shown, reach = control.get_effective_value(value), control.scale.track_end
-    if shown is not None and control.scale.high > reach <= shown:
+    if value is None and parameter.implied_value is not None and parameter.default is None:
+        told = [[(f"not set, so {format_number(parameter.implied_value)}: {about}", MUTED)]]
+    ranges = [parameter.format_range()]
+    if parameter.default is not None:
+        ranges.append(f"default {format_number(parameter.default)}")
+    shown, reach = parameter.get_effective_value(value), parameter.scale.track_end
+    if shown is not None and parameter.scale.high > reach <= shown:
         ranges = [
             f"beyond {format_number(reach)} nothing changes; = types more",
             f"beyond {format_number(reach)} nothing changes",
@@ -136,42 +142,42 @@ def hint_forms(control: Parameter, value: Any, error: str) -> list[list[list[Run
 
 
 @dataclass(frozen=True)
-class Below:
+class SettingDetails:
     """What stands below the rows: lines that stay, lines that scroll with the item under the cursor, and what of these
     can be clicked.
     """
 
-    fixed: list[list[Run]] = field(default_factory=list)
-    scrolled: list[list[Run]] = field(default_factory=list)
-    spots: list[Spot] = field(default_factory=list)
+    fixed_lines: list[list[Run]] = field(default_factory=list)
+    scrolling_lines: list[list[Run]] = field(default_factory=list)
+    click_targets: list[ClickTarget] = field(default_factory=list)
 
     def __len__(self) -> int:
-        return len(self.fixed) + len(self.scrolled)
+        return len(self.fixed_lines) + len(self.scrolling_lines)
 
-    def line_of(self, item: int) -> int:
+    def find_line(self, item: int) -> int:
         """The scrolled line on which an item stands."""
-        return next((spot.line for spot in self.spots if spot.item == item), 0)
+        return next((spot.line for spot in self.click_targets if spot.item == item), 0)
 
 
-def below(control: Parameter, value: Any, item: int, error: str, width: int, room: int = 99) -> Below:
+def build_setting_details(parameter: Parameter, value: Any, item: int, error: str, width: int, room: int = 99) -> SettingDetails:
     """The lines below the rows: the items of a list with the keys for them, or what the chosen setting is, as long as
     it has *room* for lines.
     """
-    width -= MARK
-    if control.kind == "list" and items_of(control, value):
-        keys = keys_words(control, width)
-        return Below([[(keys, MUTED)]] if keys else [], *items(control, value, width, item))
-    forms = hint_forms(control, value, error)
-    whole = (form for form in forms if all(cells(part[:1]) <= width for part in form[1:]))
-    flown = [flow(form, width, gap=1) for form in whole]
-    return Below(next((lines for lines in flown if len(lines) <= room), flown[-1]))
+    width -= MARK_WIDTH
+    if parameter.kind == "list" and list_entries(parameter, value):
+        keys = format_list_keys(parameter, width)
+        return SettingDetails([[(keys, MUTED)]] if keys else [], *format_entries(parameter, value, width, item))
+    forms = format_hint_variants(parameter, value, error)
+    whole = (form for form in forms if all(count_cells(part[:1]) <= width for part in form[1:]))
+    flown = [wrap_parts(form, width, gap=1) for form in whole]
+    return SettingDetails(next((lines for lines in flown if len(lines) <= room), flown[-1]))
 
 
-def lines_of(controls: Sequence[Parameter]) -> list[int | str]:
+def list_setting_lines(parameters: Sequence[Parameter]) -> list[int | str]:
     """What stands on each line: the number of a setting, or the policy that the next ones belong to."""
     lines: list[int | str] = []
     owner = ""
-    for index, control in enumerate(controls):
+    for index, control in enumerate(parameters):
         if control.owner != owner:
             owner = control.owner
             lines.append(owner)

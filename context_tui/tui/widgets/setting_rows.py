@@ -15,14 +15,22 @@ from textual.widget import Widget
 
 from context_tui.policies.parameters import Parameter
 from context_tui.policies.scales import parse_number
-from context_tui.tui.widgets.draw import MUTED, Run, clip, content, cut, on
-from context_tui.tui.widgets.setting_lists import Spot, items_of, moved, toggled
-from context_tui.tui.widgets.setting_paint import MARK, Below, Columns, below, columns_for, lines_of, row
-from context_tui.tui.widgets.sliders import value_at
+from context_tui.tui.widgets.draw import MUTED, Run, build_content, clip_lines, clip_runs, set_background
+from context_tui.tui.widgets.setting_lists import ClickTarget, list_entries, move_entry, toggle_entry
+from context_tui.tui.widgets.setting_paint import (
+    MARK_WIDTH,
+    SettingColumns,
+    SettingDetails,
+    build_setting_details,
+    fit_setting_columns,
+    format_setting_row,
+    list_setting_lines,
+)
+from context_tui.tui.widgets.sliders import find_value_at_cell
 
-LEAST_ROWS = 2
+MIN_VISIBLE_ROWS = 2
 """Lines of settings that stay in sight above the items of a list."""
-_TYPED = frozenset("0123456789.,_kKmM%")
+_NUMBER_KEYS = frozenset("0123456789.,_kKmM%")
 
 
 class SettingRows(Widget, can_focus=True):
@@ -72,112 +80,112 @@ class SettingRows(Widget, can_focus=True):
         super().__init__(id=id)
         self._set_value = set_value
         self.ascii = ascii
-        self.controls: list[Parameter] = []
+        self.parameters: list[Parameter] = []
         self.values: dict[str, Any] = {}
         self.row = 0
         self.item = 0
-        self.typed: str | None = None
+        self.typed_text: str | None = None
         self.error = ""
         self._top = 0
         self._dragged = False
-        self._typable = False
+        self._is_typable = False
 
     @property
-    def control(self) -> Parameter | None:
+    def current_parameter(self) -> Parameter | None:
         """The setting on the chosen row."""
-        return self.controls[self.row] if self.controls else None
+        return self.parameters[self.row] if self.parameters else None
 
-    def show(self, controls: list[Parameter], values: dict[str, Any]) -> None:
+    def show(self, parameters: list[Parameter], values: dict[str, Any]) -> None:
         """Show these settings with their values; the chosen row stays the same setting where it is still there."""
-        name = self.control.name if self.control else ""
-        names = [control.name for control in controls]
-        height = len(self.controls)
-        self.controls, self.values = controls, values
+        name = self.current_parameter.name if self.current_parameter else ""
+        names = [control.name for control in parameters]
+        height = len(self.parameters)
+        self.parameters, self.values = parameters, values
         self.row = names.index(name) if name in names else 0
         if name not in names:
-            self.item, self.typed, self.error = 0, None, ""
-        self._tell_keys()
-        self.refresh(layout=len(controls) != height)
+            self.item, self.typed_text, self.error = 0, None, ""
+        self._update_footer_keys()
+        self.refresh(layout=len(parameters) != height)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Only numbers are typed; enter is of use elsewhere then."""
-        return self._typable if action == "type" else True
+        return self._is_typable if action == "type" else True
 
-    def _tell_keys(self) -> None:
+    def _update_footer_keys(self) -> None:
         """Have the footer say whether a value can be typed on the chosen row."""
-        typable = bool(self.control and self.control.scale)
-        if typable != self._typable:
-            self._typable = typable
+        typable = bool(self.current_parameter and self.current_parameter.scale)
+        if typable != self._is_typable:
+            self._is_typable = typable
             self.refresh_bindings()
 
     # Drawing
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """All rows, and what there is to say about the chosen one."""
-        return len(lines_of(self.controls)) + max(len(self._below(width)), 1)
+        return len(list_setting_lines(self.parameters)) + max(len(self._build_details(width)), 1)
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> SettingColumns:
         """Where things stand at this width."""
-        return columns_for(self.controls, self.values, self.content_size.width)
+        return fit_setting_columns(self.parameters, self.values, self.content_size.width)
 
-    def _below(self, width: int, room: int = 99) -> Below:
+    def _build_details(self, width: int, room: int = 99) -> SettingDetails:
         """What stands below the rows."""
-        if (control := self.control) is None:
-            return Below()
-        return below(control, self.values[control.name], self._item, self.error, width, room)
+        if (control := self.current_parameter) is None:
+            return SettingDetails()
+        return build_setting_details(control, self.values[control.name], self._current_item, self.error, width, room)
 
-    def _split(self) -> tuple[list[int | str], list[list[Run]], list[Spot]]:
+    def _arrange_lines(self) -> tuple[list[int | str], list[list[Run]], list[ClickTarget]]:
         """The rows in sight, the lines below them, and what on the widget's lines can be clicked."""
-        lines, height = lines_of(self.controls), self.content_size.height
-        under = self._below(self.content_size.width)
-        least = max(height - LEAST_ROWS, 1) if under.spots else height // 3
+        lines, height = list_setting_lines(self.parameters), self.content_size.height
+        under = self._build_details(self.content_size.width)
+        least = max(height - MIN_VISIBLE_ROWS, 1) if under.click_targets else height // 3
         room = min(len(under), max(height - len(lines), min(least, len(under))))
         rows = max(height - room, 1)
-        at = lines.index(self.row) if self.controls else 0
+        at = lines.index(self.row) if self.parameters else 0
         self._top = max(0, min(self._top, at, len(lines) - rows), at - rows + 1)
         seen = lines[self._top : self._top + rows]
-        if not under.spots:
-            under = self._below(self.content_size.width, room)
-            return seen, cut(under.fixed, room, self.content_size.width - MARK), []
-        fixed = under.fixed if room > len(under.fixed) else []
+        if not under.click_targets:
+            under = self._build_details(self.content_size.width, room)
+            return seen, clip_lines(under.fixed_lines, room, self.content_size.width - MARK_WIDTH), []
+        fixed = under.fixed_lines if room > len(under.fixed_lines) else []
         room -= len(fixed)
-        first = max(0, under.line_of(self._item) - room + 1)
+        first = max(0, under.find_line(self._current_item) - room + 1)
         place = len(seen) + len(fixed) - first
-        spots = [replace(spot, line=spot.line + place) for spot in under.spots if first <= spot.line < first + room]
-        return seen, [*fixed, *under.scrolled[first : first + room]], spots
+        spots = [replace(spot, line=spot.line + place) for spot in under.click_targets if first <= spot.line < first + room]
+        return seen, [*fixed, *under.scrolling_lines[first : first + room]], spots
 
     def render(self) -> Content:
         """The rows, and below them what the chosen one is."""
         width = self.content_size.width
-        if self.control is None or not width:
-            return content([("no parameters", MUTED)])
-        columns, order = self.columns, self._order
-        rows, under, _ = self._split()
-        hidden = len(lines_of(self.controls)) - self._top - len(rows)
+        if self.current_parameter is None or not width:
+            return build_content([("no parameters", MUTED)])
+        columns, order = self.columns, self._policy_order
+        rows, under, _ = self._arrange_lines()
+        hidden = len(list_setting_lines(self.parameters)) - self._top - len(rows)
         lines: list[list[Run]] = []
         for line in rows:
             if isinstance(line, str):
                 number = f"{order.index(line) + 1} " if line in order else ""
-                lines.append(clip([("  ", ""), (f"{number}{line}", f"italic {MUTED}")], width))
+                lines.append(clip_runs([("  ", ""), (f"{number}{line}", f"italic {MUTED}")], width))
             else:
-                lines.append(self._row(line, columns, width))
+                lines.append(self._format_row(line, columns, width))
         if hidden:
             lines[-1][0] = (lines[-1][0][0][:1] + "▾", lines[-1][0][1] or MUTED)
         if self._top:
             lines[0][0] = (lines[0][0][0][:1] + "▴", lines[0][0][1] or MUTED)
-        lines += [[(" " * MARK, ""), *line] for line in under]
-        return Content("\n").join(content(line, self.ascii) for line in lines)
+        lines += [[(" " * MARK_WIDTH, ""), *line] for line in under]
+        return Content("\n").join(build_content(line, self.ascii) for line in lines)
 
     @property
-    def _order(self) -> Sequence[str]:
+    def _policy_order(self) -> Sequence[str]:
         """The policies that the settings under headings belong to, in the order in which they run."""
-        return next((self.values[each.name] for each in self.controls if each.ordered), ())
+        return next((self.values[each.name] for each in self.parameters if each.ordered), ())
 
-    def _row(self, number: int, columns: Columns, width: int) -> list[Run]:
-        control, here = self.controls[number], number == self.row
-        runs = row(control, self.values[control.name], columns, width, here, self.typed if here else None)
-        return on(runs) if here and self.has_focus else runs
+    def _format_row(self, number: int, columns: SettingColumns, width: int) -> list[Run]:
+        control, here = self.parameters[number], number == self.row
+        runs = format_setting_row(control, self.values[control.name], columns, width, here, self.typed_text if here else None)
+        return set_background(runs) if here and self.has_focus else runs
 
     def on_focus(self) -> None:
         """The chosen row is marked while keys come here."""
@@ -186,42 +194,42 @@ class SettingRows(Widget, can_focus=True):
     def on_blur(self) -> None:
         """What was being typed is taken where it is a value; half a number is none."""
         if not self.finish_entry():
-            self.typed, self.error = None, ""
+            self.typed_text, self.error = None, ""
         self.refresh()
 
     # Setting values
 
     def set_value(self, value: Any) -> None:
         """Give the chosen setting a value, and say so when it is another one."""
-        control = self.control
-        self.typed, self.error = None, ""
+        control = self.current_parameter
+        self.typed_text, self.error = None, ""
         if control and value != self.values[control.name]:
             self._set_value(control.name, value)
         self.refresh()
 
     def action_move(self, rows: int) -> None:
         """Choose another row."""
-        self.choose(self.row + rows)
+        self.choose_row(self.row + rows)
 
-    def choose(self, number: int) -> None:
+    def choose_row(self, number: int) -> None:
         """Choose the row of a setting."""
-        number = min(max(number, 0), len(self.controls) - 1)
+        number = min(max(number, 0), len(self.parameters) - 1)
         if number >= 0 and number != self.row:
-            self.row, self.item, self.typed, self.error = number, 0, None, ""
-            self.post_message(self.Moved(self.controls[number].name))
-            self._tell_keys()
+            self.row, self.item, self.typed_text, self.error = number, 0, None, ""
+            self.post_message(self.Moved(self.parameters[number].name))
+            self._update_footer_keys()
             self.refresh()
 
     def action_step(self, steps: int) -> None:
         """Change the value by steps. In a list, go to another item; several steps move it where its order counts."""
-        control = self.control
+        control = self.current_parameter
         if control is None:
             return
         value = self.values[control.name]
         if control.kind == "list" and control.ordered and abs(steps) > 1:
             self._change_item(1 if steps > 0 else -1)
         elif control.kind == "list":
-            self.item = min(max(self._item + steps, 0), max(len(items_of(control, value)) - 1, 0))
+            self.item = min(max(self._current_item + steps, 0), max(len(list_entries(control, value)) - 1, 0))
             self.refresh()
         elif control.kind == "switch":
             self.set_value(steps > 0)
@@ -231,52 +239,52 @@ class SettingRows(Widget, can_focus=True):
 
     def action_tick(self) -> None:
         """Switch the setting, or tick the item under the cursor."""
-        control = self.control
+        control = self.current_parameter
         if control and control.kind == "switch":
             self.set_value(not self.values[control.name])
         elif control and control.kind == "list":
             self._change_item(0)
 
     @property
-    def _item(self) -> int:
+    def _current_item(self) -> int:
         """The item of the list that the cursor is on."""
-        control = self.control
-        return max(min(self.item, len(items_of(control, self.values[control.name])) - 1), 0) if control else 0
+        control = self.current_parameter
+        return max(min(self.item, len(list_entries(control, self.values[control.name])) - 1), 0) if control else 0
 
     def _change_item(self, places: int) -> None:
         """Move the item under the cursor by so many places, or tick it where that is none; the cursor stays with it."""
-        control = self.control
-        if control is None or not (entries := items_of(control, self.values[control.name])):
+        control = self.current_parameter
+        if control is None or not (entries := list_entries(control, self.values[control.name])):
             return
-        name, chosen = entries[self._item].name, self.values[control.name]
-        self.set_value(moved(chosen, name, places) if places else toggled(chosen, name))
-        listed = [entry.name for entry in items_of(control, self.values[control.name])]
-        self.item = listed.index(name) if name in listed else self._item
+        name, chosen = entries[self._current_item].name, self.values[control.name]
+        self.set_value(move_entry(chosen, name, places) if places else toggle_entry(chosen, name))
+        listed = [entry.name for entry in list_entries(control, self.values[control.name])]
+        self.item = listed.index(name) if name in listed else self._current_item
 
     def action_type(self) -> None:
         """Begin to type a value."""
-        if self.control and self.control.scale:
-            self.typed, self.error = "", ""
+        if self.current_parameter and self.current_parameter.scale:
+            self.typed_text, self.error = "", ""
             self.refresh()
         else:
             self.notify("This setting has no value to type; ←→ and space change it", markup=False, timeout=4)
 
     def action_default(self) -> None:
         """Back to the default."""
-        if self.control:
-            self.set_value(self.control.default)
+        if self.current_parameter:
+            self.set_value(self.current_parameter.default)
 
     def on_key(self, event: events.Key) -> None:
         """What is typed after ``=``. Another key than those takes the entry first; one that is refused stops it."""
-        if self.typed is None:
+        if self.typed_text is None:
             return
         character, handled = event.character or "", True
-        if character and character in _TYPED:
-            self.typed, self.error = (self.typed + character)[:20], ""
+        if character and character in _NUMBER_KEYS:
+            self.typed_text, self.error = (self.typed_text + character)[:20], ""
         elif event.key == "backspace":
-            self.typed, self.error = self.typed[:-1], ""
+            self.typed_text, self.error = self.typed_text[:-1], ""
         elif event.key == "escape":
-            self.typed, self.error = None, ""
+            self.typed_text, self.error = None, ""
         else:
             handled = not self.finish_entry() or event.key == "enter"
         if handled:
@@ -286,12 +294,12 @@ class SettingRows(Widget, can_focus=True):
 
     def finish_entry(self) -> bool:
         """Take what is being typed; False where it is no value, which is said. An empty entry changes nothing."""
-        control = self.control
-        if not self.typed or control is None or control.scale is None:
-            self.typed = None
+        control = self.current_parameter
+        if not self.typed_text or control is None or control.scale is None:
+            self.typed_text = None
             return True
         try:
-            value = parse_number(self.typed, control.scale.low, control.scale.high, control.optional)
+            value = parse_number(self.typed_text, control.scale.low, control.scale.high, control.optional)
         except ValueError as problem:
             self.error = f"{control.label}: {problem}"
             return False
@@ -300,40 +308,40 @@ class SettingRows(Widget, can_focus=True):
 
     # Mouse
 
-    def _at(self, event: events.MouseEvent) -> int | None:
+    def _find_row_at(self, event: events.MouseEvent) -> int | None:
         """The setting under the mouse."""
         y = event.y - self.gutter.top
-        lines = self._split()[0] if self.controls else []
+        lines = self._arrange_lines()[0] if self.parameters else []
         found = lines[y] if 0 <= y < len(lines) else None
         return found if isinstance(found, int) else None
 
-    def _slide(self, event: events.MouseEvent) -> bool:
+    def _drag_slider(self, event: events.MouseEvent) -> bool:
         """Set the chosen slider to where the mouse is; False where there is none."""
-        control, columns = self.control, self.columns
-        cell = event.x - self.gutter.left - columns.track_at
+        control, columns = self.current_parameter, self.columns
+        cell = event.x - self.gutter.left - columns.track_start
         if control is None or control.scale is None or not (self._dragged or 0 <= cell < columns.track):
             return False
-        self.set_value(value_at(control.scale, cell, columns.track))
+        self.set_value(find_value_at_cell(control.scale, cell, columns.track))
         return True
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Choose a row; on a slider, set it and follow the mouse."""
-        number = self._at(event)
+        number = self._find_row_at(event)
         if event.button != 1:
             return
         if number is None:
-            self._click_item(event.x - self.gutter.left - MARK, event.y - self.gutter.top)
+            self._click_item(event.x - self.gutter.left - MARK_WIDTH, event.y - self.gutter.top)
             return
-        self.choose(number)
-        if self.controls[number].kind == "switch":
+        self.choose_row(number)
+        if self.parameters[number].kind == "switch":
             self.action_tick()
-        elif self._slide(event):
+        elif self._drag_slider(event):
             self._dragged = True
             self.capture_mouse()
 
     def _click_item(self, x: int, y: int) -> None:
         """Tick the item of a list that was clicked, or move it where its arrow was."""
-        for spot in self._split()[2]:
+        for spot in self._arrange_lines()[2]:
             if spot.line == y and spot.start <= x < spot.end:
                 self.item = spot.item
                 self._change_item(spot.moves)
@@ -342,7 +350,7 @@ class SettingRows(Widget, can_focus=True):
     def on_mouse_move(self, event: events.MouseMove) -> None:
         """Drag the slider."""
         if self._dragged:
-            self._slide(event)
+            self._drag_slider(event)
 
     def on_mouse_up(self) -> None:
         """Let go of the slider."""
@@ -352,12 +360,12 @@ class SettingRows(Widget, can_focus=True):
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         """The row above: the wheel sets nothing."""
-        self._wheel(event, -1)
+        self._move_by_wheel(event, -1)
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         """The row below."""
-        self._wheel(event, 1)
+        self._move_by_wheel(event, 1)
 
-    def _wheel(self, event: events.MouseEvent, rows: int) -> None:
+    def _move_by_wheel(self, event: events.MouseEvent, rows: int) -> None:
         event.stop()
-        self.choose(self.row + rows)
+        self.choose_row(self.row + rows)

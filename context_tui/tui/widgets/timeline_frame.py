@@ -14,24 +14,32 @@ from textual.widget import Widget
 from context_tui.tui.glyphs import HORIZONTAL_BLOCKS
 from context_tui.tui.marks import VERDICT_GLYPHS, VERDICT_LABELS
 from context_tui.tui.numbers import format_token_column
-from context_tui.tui.widgets.row_paint import FILLED, FOLDED, HEAVY, OPEN, RULE, Columns, paint_column_heads
+from context_tui.tui.widgets.row_paint import (
+    BAR_GLYPH,
+    FOLDED_GLYPH,
+    HEAVY_RULE_GLYPH,
+    OPEN_GLYPH,
+    RULE_GLYPH,
+    TimelineColumns,
+    paint_column_heads,
+)
 
-UNIT = format_token_column(None)
-SIGNS = {
+DEFAULT_UNIT = format_token_column(None)
+SIGN_LABELS = {
     "map": (
         HORIZONTAL_BLOCKS[4],
         "map: all rows, a bar for their tokens, shaded where you are",
         "map: all rows",
         "map",
     ),
-    "open": (OPEN, "turn, z folds it", "z folds"),
-    "folded": (FOLDED, "folded turn, z opens it", "z opens"),
-    "bar": (FILLED, UNIT),
+    "open": (OPEN_GLYPH, "turn, z folds it", "z folds"),
+    "folded": (FOLDED_GLYPH, "folded turn, z opens it", "z opens"),
+    "bar": (BAR_GLYPH, DEFAULT_UNIT),
 }
 """What else than marks is explained, by the look that it has: its sign and its name, also in fewer words."""
-MAP = " map"
+MAP_HEADING = " map"
 """The head of the map beside the timeline, behind the heads of the columns."""
-SIGN = 4
+SIGN_WIDTH = 4
 """Cells that a sign takes in the legend, with the spaces around its name."""
 
 
@@ -47,45 +55,45 @@ class ColumnHeads(Widget):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.title = ""
-        self.shown: tuple[int, int] | None = None
+        self.listed_counts: tuple[int, int] | None = None
         self._messages = 0
-        self.unit = UNIT
+        self.unit = DEFAULT_UNIT
 
     def on_mount(self) -> None:
         """Follow the focus."""
-        self.watch(self.screen, "focused", self._draw_again, init=False)
+        self.watch(self.screen, "focused", self._redraw, init=False)
 
-    def _draw_again(self) -> None:
+    def _redraw(self) -> None:
         self.refresh()
 
-    def show(self, title: str, messages: int, shown: tuple[int, int] | None = None, unit: str = UNIT) -> None:
+    def show(self, title: str, messages: int, listed_counts: tuple[int, int] | None = None, unit: str = DEFAULT_UNIT) -> None:
         """Show a title, above the columns that so many messages have; where not all is *shown*, how many of how many
         rows are. *unit* is what the column of tokens is called.
         """
-        if (title, messages, shown, unit) != (self.title, self._messages, self.shown, self.unit):
-            self.title, self._messages, self.shown, self.unit = title, messages, shown, unit
+        if (title, messages, listed_counts, unit) != (self.title, self._messages, self.listed_counts, self.unit):
+            self.title, self._messages, self.listed_counts, self.unit = title, messages, listed_counts, unit
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
         """The line."""
         styles = {name.partition("--")[2]: self.get_component_rich_style(name) for name in self.COMPONENT_CLASSES}
         focused = isinstance(self.parent, Widget) and self.parent.has_focus_within
-        told = shown_text(*self.shown, focused) if self.shown else ("",)
-        columns = Columns.of(self.size.width - len(MAP) + 1, self._messages)
-        heads = paint_column_heads(columns, self.title, styles, HEAVY if focused else RULE, told, self.unit)
-        return Strip([*heads.crop(0, columns.width - 1), Segment(MAP, styles["label"])])
+        told = format_listed_variants(*self.listed_counts, focused) if self.listed_counts else ("",)
+        columns = TimelineColumns.fit(self.size.width - len(MAP_HEADING) + 1, self._messages)
+        heads = paint_column_heads(columns, self.title, styles, HEAVY_RULE_GLYPH if focused else RULE_GLYPH, told, self.unit)
+        return Strip([*heads.crop(0, columns.width - 1), Segment(MAP_HEADING, styles["label"])])
 
     def on_click(self) -> None:
         """Show all rows again."""
-        if self.shown:
+        if self.listed_counts:
             self.post_message(self.Cleared())
 
 
-def shown_text(count: int, of: int, focused: bool) -> tuple[str, ...]:
+def format_listed_variants(count: int, total: int, focused: bool) -> tuple[str, ...]:
     """How many rows are shown, and how all are: in fewer words each. *focused* is whether esc would do it; elsewhere
     it closes something else first.
     """
-    shown = f": {count:,} of {of:,}"
+    shown = f": {count:,} of {total:,}"
     if focused:
         return f"{shown} rows, esc shows all", f"{shown} rows, esc: all", f"{shown}, esc: all"
     return f"{shown} rows, f changes it", f"{shown} rows", shown
@@ -101,63 +109,63 @@ class Legend(Widget):
         super().__init__(id=id)
         self.shown: tuple[str, ...] = ()
         self._totals: Mapping[str, Sequence[str]] = {}
-        self._looks: Collection[str] = ()
-        self._unit = UNIT
+        self._style_names: Collection[str] = ()
+        self._unit = DEFAULT_UNIT
 
-    def show(self, looks: Collection[str], unit: str = UNIT) -> None:
+    def show(self, style_names: Collection[str], unit: str = DEFAULT_UNIT) -> None:
         """Explain the looks that are in sight; *unit* is what bars are of."""
         if unit != self._unit:
             self._unit, self.shown = unit, ()
-        self._looks = looks
-        self._show()
+        self._style_names = style_names
+        self._update_labels()
 
     def show_totals(self, totals: Mapping[str, Sequence[str]]) -> None:
         """Tell of marks, in sight or not, how many there are: by look, from more words to fewer."""
         if totals != self._totals:
             self._totals, self.shown = totals, ()
-            self._show()
+            self._update_labels()
 
-    def _show(self) -> None:
-        looks = {*self._looks, *self._totals, *(("map",) if self._looks else ())}
-        shown = tuple(look for look in (*VERDICT_LABELS, *SIGNS) if look in looks)
+    def _update_labels(self) -> None:
+        looks = {*self._style_names, *self._totals, *(("map",) if self._style_names else ())}
+        shown = tuple(look for look in (*VERDICT_LABELS, *SIGN_LABELS) if look in looks)
         if shown != self.shown:
             self.shown = shown
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
         """The line, as far as there is room for whole names."""
-        about, width = self._style("about"), self.size.width
+        about, width = self._get_label_style("about"), self.size.width
         segments: list[Segment] = []
-        for look, words in legend_words(self.shown, self._totals, width, self._unit):
-            glyph = VERDICT_GLYPHS[look] if look in VERDICT_GLYPHS else SIGNS[look][0]
-            style = self._style({"open": "head", "folded": "head", "map": "bar"}.get(look, look))
+        for look, words in fit_legend(self.shown, self._totals, width, self._unit):
+            glyph = VERDICT_GLYPHS[look] if look in VERDICT_GLYPHS else SIGN_LABELS[look][0]
+            style = self._get_label_style({"open": "head", "folded": "head", "map": "bar"}.get(look, look))
             segments += [Segment(f" {glyph}", style), Segment(f" {words} ", about)]
         return Strip(segments).adjust_cell_length(width, about)
 
-    def _style(self, look: str) -> Style:
+    def _get_label_style(self, look: str) -> Style:
         return self.get_component_rich_style(f"timeline--{look}")
 
 
-def legend_words(
-    shown: Sequence[str], totals: Mapping[str, Sequence[str]], width: int, unit: str = UNIT
+def fit_legend(
+    style_names: Sequence[str], totals: Mapping[str, Sequence[str]], width: int, unit: str = DEFAULT_UNIT
 ) -> list[tuple[str, str]]:
     """The looks with what is said of each in *width* cells: each in as many words as leave room for the fewest of those
     behind it. Open turns and bars are named only where there is room besides: they stand below heads that say it.
     """
     forms = {
-        look: totals.get(look) or ((VERDICT_LABELS[look],) if look in VERDICT_LABELS else SIGNS[look][1:])
-        for look in shown
+        look: totals.get(look) or ((VERDICT_LABELS[look],) if look in VERDICT_LABELS else SIGN_LABELS[look][1:])
+        for look in style_names
     }
     if "bar" in forms:
         forms["bar"] = (unit,)
-    spare = [look for look in shown if look in ("open", "bar")]
-    order = [look for look in shown if look not in spare] + spare
+    spare = [look for look in style_names if look in ("open", "bar")]
+    order = [look for look in style_names if look not in spare] + spare
     found: list[tuple[str, str]] = []
     for place, look in enumerate(order, 1):
-        kept = sum(len(forms[each][-1]) + SIGN for each in order[place:] if each not in spare)
-        room = width - (0 if look in spare else kept) - SIGN
+        kept = sum(len(forms[each][-1]) + SIGN_WIDTH for each in order[place:] if each not in spare)
+        room = width - (0 if look in spare else kept) - SIGN_WIDTH
         words = next((form for form in forms[look] if len(form) <= room), forms[look][-1])
-        if len(words) + SIGN <= width:
+        if len(words) + SIGN_WIDTH <= width:
             found.append((look, words))
-            width -= len(words) + SIGN
+            width -= len(words) + SIGN_WIDTH
     return found

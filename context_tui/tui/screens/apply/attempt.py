@@ -11,7 +11,7 @@ from context_tui.tui.drafts import Draft, DraftEnding, Drafts
 from context_tui.tui.screens.apply import texts
 
 
-class Attempt:
+class SummaryAttempt:
     """A summary that is being written.
 
     Args:
@@ -21,7 +21,7 @@ class Attempt:
 
     def __init__(self, drafts: Drafts, plan: str, summarizer: Summarizer) -> None:
         self._drafts, self._plan, self.summarizer = drafts, plan, summarizer
-        self._reply, self._thinking, self._calls, self._over = Reply(), 0, 0, False
+        self._reply, self._thinking, self._failed_calls, self._is_over = Reply(), 0, 0, False
         self._started = self._call_started = time.monotonic()
 
     @property
@@ -37,13 +37,13 @@ class Attempt:
     @property
     def progress(self) -> str:
         """How far it is, in words."""
-        return texts.progress(self.text, self._thinking, self.seconds)
+        return texts.format_progress(self.text, self._thinking, self.seconds)
 
-    def hear(self, event: ReplyEvent) -> None:
+    def update(self, event: ReplyEvent) -> None:
         """Take in the next event; where another call is made in place of a failed one, what that wrote is kept."""
         if isinstance(event, ReplyNote) and event.failed is not None:
-            self._keep(DraftEnding.CUT_OFF, event.failed)
-            self._reply, self._thinking, self._calls = Reply(), 0, self._calls + 1
+            self._store_draft(DraftEnding.CUT_OFF, event.failed)
+            self._reply, self._thinking, self._failed_calls = Reply(), 0, self._failed_calls + 1
             self._call_started = time.monotonic()
             return
         if isinstance(event, ThinkingDelta):
@@ -52,30 +52,30 @@ class Attempt:
 
     def finish(self, summary: Summary) -> Draft:
         """Keep the whole summary."""
-        self._over = True
+        self._is_over = True
         by = summary.model if self.summarizer.endpoints else EXTRACT
         return self._drafts.add(self._plan, self.summarizer.kind, by, summary)
 
     def stop(self) -> Draft | None:
         """Keep what has come until now; None where that is nothing."""
-        return self._end(DraftEnding.STOPPED)
+        return self._end_once(DraftEnding.STOPPED)
 
     def fail(self, error: SummarizerError) -> Draft | None:
         """Keep what had come when it failed; None where that is nothing."""
-        return self._end(DraftEnding.CUT_OFF, error)
+        return self._end_once(DraftEnding.CUT_OFF, error)
 
-    def _end(self, ending: DraftEnding, error: SummarizerError | None = None) -> Draft | None:
+    def _end_once(self, ending: DraftEnding, error: SummarizerError | None = None) -> Draft | None:
         """The first end counts: a call that was stopped may fail after that."""
-        if self._over:
+        if self._is_over:
             return None
-        self._over = True
-        return self._keep(ending, error)
+        self._is_over = True
+        return self._store_draft(ending, error)
 
-    def _keep(self, ending: DraftEnding, error: SummarizerError | None = None) -> Draft | None:
+    def _store_draft(self, ending: DraftEnding, error: SummarizerError | None = None) -> Draft | None:
         endpoints = self.summarizer.endpoints
-        asked = endpoints[min(self._calls, len(endpoints) - 1)].model if endpoints else ""
+        asked = endpoints[min(self._failed_calls, len(endpoints) - 1)].model if endpoints else ""
         summary = self._reply.build_partial_summary(asked, time.monotonic() - self._call_started)
         if not summary.text:
             return None
-        why = texts.cause(error, summary) if error else ""
+        why = texts.format_failure_cause(error, summary) if error else ""
         return self._drafts.add(self._plan, self.summarizer.kind, summary.model or EXTRACT, summary, ending, why)

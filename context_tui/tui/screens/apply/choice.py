@@ -10,7 +10,7 @@ from context_tui.summarizer.plan_summary import SUMMARIZER_KINDS, Summarizer, ch
 
 
 class SummarizerChoice:
-    """The summarizer for a plan; ``chosen`` is the error where it cannot be asked.
+    """The summarizer for a plan; ``summarizer`` is the error where it cannot be asked.
 
     Args:
         kind, model, base_url: what to begin with, as the command line or the configuration named it.
@@ -22,15 +22,15 @@ class SummarizerChoice:
     ) -> None:
         self._plan, self._environ = plan, environ
         self.kind, self._model, self._base_url = kind, model, base_url
-        self.chosen: Summarizer | SummarizerError = Summarizer()
+        self.summarizer: Summarizer | SummarizerError = Summarizer()
 
     def choose(self, kind: str) -> None:
         """Choose a kind; its model and server are those that were named."""
         self.kind = kind
         try:
-            self.chosen = choose_summarizer(self._plan, kind, self._model, self._base_url, environ=self._environ)
+            self.summarizer = choose_summarizer(self._plan, kind, self._model, self._base_url, environ=self._environ)
         except SummarizerError as error:
-            self.chosen = error
+            self.summarizer = error
 
     @property
     def next_kind(self) -> str:
@@ -40,24 +40,24 @@ class SummarizerChoice:
     @property
     def model(self) -> str:
         """The model that would be asked; empty for the usual one."""
-        return self.chosen.endpoints[0].model if isinstance(self.chosen, Summarizer) else self._model or ""
+        return self.summarizer.endpoints[0].model if isinstance(self.summarizer, Summarizer) else self._model or ""
 
     @property
     def base_url(self) -> str:
         """The server that would be asked; empty for the usual one."""
-        return self.chosen.endpoints[0].base_url if isinstance(self.chosen, Summarizer) else self._base_url or ""
+        return self.summarizer.endpoints[0].base_url if isinstance(self.summarizer, Summarizer) else self._base_url or ""
 
     @property
-    def named(self) -> tuple[str | None, str | None]:
+    def requested_server(self) -> tuple[str | None, str | None]:
         """The model and the server that were named; None for the usual one."""
         return self._model, self._base_url
 
-    def name_model(self, name: str) -> None:
+    def set_model(self, name: str) -> None:
         """Ask another model; nothing is the usual one."""
         self._model = name.strip() or None
         self.choose(self.kind)
 
-    def name_server(self, base_url: str) -> None:
+    def set_server(self, base_url: str) -> None:
         """Ask another server; nothing is the usual one."""
         self._base_url = base_url.strip() or None
         self.choose(self.kind)

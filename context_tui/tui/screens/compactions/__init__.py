@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from context_tui.tui.screens.compactions.screen import CompactionsScreen
 
 
-def screen_of(controller: Controller) -> CompactionsScreen:
+def build_screen(controller: Controller) -> CompactionsScreen:
     """The compactions of the session on screen, as far as it was read, first the one nearest to the selected message.
 
     Raises:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from context_tui.tui.screens.replay.screen import ReplayScreen
 
 
-def screen_of(controller: Controller) -> ReplayScreen:
+def build_screen(controller: Controller) -> ReplayScreen:
     """The replay screen for the policy and settings on screen.
 
     Raises:

@@ -7,34 +7,34 @@ from dataclasses import dataclass
 
 from context_tui.tui.screens.replay.comparison import Comparison, Lane
 from context_tui.tui.screens.replay.plot import (
-    BEGINS,
-    FALLS,
+    CLEARING_SIGN,
+    COMPACTION_SIGN,
     GUTTER,
-    LEAST,
-    OVER,
+    MIN_CHART_LINES,
+    OVERFLOW_SIGN,
+    ChartScale,
     Sawtooth,
-    Scale,
-    axis,
-    chart,
-    line_of,
-    scale_of,
-    signs_at,
-    size_at,
-    zoomed,
+    build_scale,
+    choose_sign,
+    compute_line,
+    compute_size_at_line,
+    compute_zoom_range,
+    draw_axis,
+    draw_chart,
 )
-from context_tui.tui.screens.replay.telling import lane_title
+from context_tui.tui.screens.replay.telling import format_lane_title
 from context_tui.tui.widgets.draw import Run
 
-OTHERS = LEAST + 3
+OTHER_CHART_LINES = MIN_CHART_LINES + 3
 """Lines of a chart that is not the selected one: its title, its blocks and its signs."""
-HIGH = 12
+MIN_TOLERANT_LINES = 12
 """Lines of a chart from which on a threshold is hit on the lines beside it too."""
-MAIN = 9
+SELECTED_CHART_LINES = 9
 """Lines of the selected one that the others leave it."""
 
 
 @dataclass(frozen=True)
-class Place:
+class ChartPlace:
     """Where the chart of a policy is: its number, its first line, and how many lines; the title is one of them."""
 
     number: int
@@ -43,7 +43,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Line:
+class ThresholdLine:
     """The threshold of a policy in its chart: its number, the line, and its size in tokens."""
 
     number: int
@@ -56,47 +56,47 @@ class Charts:
     """What was drawn: the lines, where each chart is, and the scale of all (None: nothing was drawn)."""
 
     lines: Sequence[Sequence[Run]]
-    places: Sequence[Place] = ()
-    scale: Scale | None = None
+    places: Sequence[ChartPlace] = ()
+    scale: ChartScale | None = None
     signs: frozenset[str] = frozenset()
-    traced: bool = False
-    thresholds: Sequence[Line] = ()
+    has_trace: bool = False
+    thresholds: Sequence[ThresholdLine] = ()
 
-    def call_at(self, x: int) -> int | None:
+    def find_call(self, x: int) -> int | None:
         """The call of a column."""
         if self.scale is None or not GUTTER <= x < GUTTER + self.scale.width:
             return None
-        return self.scale.calls_at(x - GUTTER).start
+        return self.scale.get_calls(x - GUTTER).start
 
-    def threshold_at(self, y: int) -> Line | None:
+    def find_threshold(self, y: int) -> ThresholdLine | None:
         """The threshold on a line, or in a high chart on one beside it."""
-        place = next((place for place in self.places if place.number == self.number_at(y)), None)
-        near = int(place is not None and place.height >= HIGH)
-        found = [each for each in self.thresholds if abs(each.y - y) <= near and each.number == self.number_at(y)]
+        place = next((place for place in self.places if place.number == self.find_lane_number(y)), None)
+        near = int(place is not None and place.height >= MIN_TOLERANT_LINES)
+        found = [each for each in self.thresholds if abs(each.y - y) <= near and each.number == self.find_lane_number(y)]
         return min(found, key=lambda each: abs(each.y - y), default=None)
 
-    def size_at(self, number: int, y: int) -> int | None:
+    def compute_size(self, number: int, y: int) -> int | None:
         """The size in tokens of a line in the chart of a policy; beyond that, of its ends."""
         place = next((place for place in self.places if place.number == number), None)
         if place is None or self.scale is None:
             return None
-        top, rows = _blocks(place, len(self.places) > 1)
-        return size_at(y - top, self.scale, rows)
+        top, rows = _compute_block_lines(place, len(self.places) > 1)
+        return compute_size_at_line(y - top, self.scale, rows)
 
-    def number_at(self, y: int) -> int | None:
+    def find_lane_number(self, y: int) -> int | None:
         """The policy of a line."""
         return next((place.number for place in self.places if place.top <= y < place.top + place.height), None)
 
 
-def sawtooth(comparison: Comparison, lane: Lane) -> Sawtooth | None:
+def build_sawtooth(comparison: Comparison, lane: Lane) -> Sawtooth | None:
     """What is drawn of a policy; None until it is known."""
-    made, recording = lane.made, comparison.recording
+    made, recording = lane.result, comparison.recording
     if made is None or recording is None:
         return None
-    undone = comparison.recorded == "ignore" and bool(comparison.events)
+    undone = comparison.recorded_mode == "ignore" and bool(comparison.context_events)
     signs = {
-        call: BEGINS if any(event.begins_context for event in events) else FALLS
-        for call, events in comparison.events.items()
+        call: COMPACTION_SIGN if any(event.begins_context for event in events) else CLEARING_SIGN
+        for call, events in comparison.context_events.items()
     }
     return Sawtooth(
         made.replay.sizes,
@@ -109,53 +109,53 @@ def sawtooth(comparison: Comparison, lane: Lane) -> Sawtooth | None:
     )
 
 
-def placed(shown: Sequence[int], selected: int, height: int) -> list[Place]:
+def place_charts(shown: Sequence[int], selected: int, height: int) -> list[ChartPlace]:
     """Places for the charts of these policies, the selected one in any case, and the largest."""
-    room = max(height - MAIN, 0) // OTHERS
+    room = max(height - SELECTED_CHART_LINES, 0) // OTHER_CHART_LINES
     at = shown.index(selected)
     first = max(min(at - room // 2, len(shown) - room - 1), 0)
     chosen = shown[first : first + room + 1]
     if len(chosen) == 1:
-        return [Place(selected, 0, height)]
+        return [ChartPlace(selected, 0, height)]
     # What is left of the height after the least goes to all, twice as much of it to the selected one.
-    spare = height - MAIN - OTHERS * (len(chosen) - 1)
+    spare = height - SELECTED_CHART_LINES - OTHER_CHART_LINES * (len(chosen) - 1)
     more = spare // (len(chosen) + 1)
-    places, top = list[Place](), 0
+    places, top = list[ChartPlace](), 0
     for number in chosen:
-        lines = OTHERS + more if number != selected else height - (OTHERS + more) * (len(chosen) - 1)
-        places.append(Place(number, top, lines))
+        lines = OTHER_CHART_LINES + more if number != selected else height - (OTHER_CHART_LINES + more) * (len(chosen) - 1)
+        places.append(ChartPlace(number, top, lines))
         top += lines
     return places
 
 
-def _blocks(place: Place, titled: bool) -> tuple[int, int]:
+def _compute_block_lines(place: ChartPlace, titled: bool) -> tuple[int, int]:
     """The first line of the blocks of a chart, and how many lines they have; the signs are one more."""
     return place.top + titled, place.height - titled - 1
 
 
-def charts_of(comparison: Comparison, zoom: int, width: int, height: int) -> Charts:
+def draw_charts(comparison: Comparison, zoom: int, width: int, height: int) -> Charts:
     """The charts in *height* lines, the last of them the axis."""
-    drawn = {number: saw for number, lane in enumerate(comparison.lanes) if (saw := sawtooth(comparison, lane))}
+    sawtooths = {number: saw for number, lane in enumerate(comparison.lanes) if (saw := build_sawtooth(comparison, lane))}
     recording = comparison.recording
-    if comparison.selected not in drawn or recording is None or not recording.calls or width <= GUTTER or height < 3:
+    if comparison.selected_number not in sawtooths or recording is None or not recording.calls or width <= GUTTER or height < 3:
         return Charts([])
     cursor = comparison.call
-    scale = scale_of([*drawn.values()], width, zoomed(comparison.calls, cursor, zoom))
-    places = placed([*drawn], comparison.selected, height - 1)
+    scale = build_scale([*sawtooths.values()], width, compute_zoom_range(comparison.call_count, cursor, zoom))
+    places = place_charts([*sawtooths], comparison.selected_number, height - 1)
     lines: list[Sequence[Run]] = []
     signs = set[str]()
-    thresholds = list[Line]()
+    thresholds = list[ThresholdLine]()
     for place in places:
-        saw = drawn[place.number]
+        saw = sawtooths[place.number]
         titled = len(places) > 1
         if titled:
-            lines.append(lane_title(comparison.lanes[place.number], place.number == comparison.selected, width))
-        lines += chart(saw, scale, place.height - titled, cursor)
-        top, rows = _blocks(place, titled)
-        sizes = (size for size in saw.thresholds if 0 < size <= scale.most)
-        thresholds += (Line(place.number, top + line_of(size, scale, rows), size) for size in sizes)
-        signs |= {signs_at(saw, scale.calls_at(x)) for x in range(scale.width)}
-        signs |= {OVER} if any(size > window for size, window in zip(saw.sizes, saw.windows, strict=True)) else set()
-    lines.append(axis([call.message for call in recording.calls], scale, cursor))
-    traced = any(saw.recorded for saw in drawn.values())
+            lines.append(format_lane_title(comparison.lanes[place.number], place.number == comparison.selected_number, width))
+        lines += draw_chart(saw, scale, place.height - titled, cursor)
+        top, rows = _compute_block_lines(place, titled)
+        sizes = (size for size in saw.thresholds if 0 < size <= scale.max_tokens)
+        thresholds += (ThresholdLine(place.number, top + compute_line(size, scale, rows), size) for size in sizes)
+        signs |= {choose_sign(saw, scale.get_calls(x)) for x in range(scale.width)}
+        signs |= {OVERFLOW_SIGN} if any(size > window for size, window in zip(saw.sizes, saw.windows, strict=True)) else set()
+    lines.append(draw_axis([call.message for call in recording.calls], scale, cursor))
+    traced = any(saw.recorded_sizes for saw in sawtooths.values())
     return Charts(lines, places, scale, frozenset(signs), traced, thresholds)

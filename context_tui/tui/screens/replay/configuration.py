@@ -22,10 +22,10 @@ from context_tui.tui.screens.replay.comparison import Lane
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.reading_pane import ReadingPane
 
-AS_OF = "As of November 2026, by documentation, source and reports of users. Nothing is changed by showing it."
+SOURCES_NOTE = "As of November 2026, by documentation, source and reports of users. Nothing is changed by showing it."
 
 
-def configurations(lane: Lane) -> list[tuple[str, AgentSettings | None]]:
+def list_configurations(lane: Lane) -> list[tuple[str, AgentSettings | None]]:
     """A policy, or the policies that it runs, each with what its agent is to be told; None where that is not known.
 
     Raises:
@@ -40,26 +40,26 @@ def configurations(lane: Lane) -> list[tuple[str, AgentSettings | None]]:
     return [(lane.label, own)]
 
 
-def parts(lane: Lane) -> Iterator[TextPart]:
+def build_configuration_parts(lane: Lane) -> Iterator[TextPart]:
     """The configuration as it is read."""
     window = lane.view.session.window
     try:
-        found = configurations(lane)
+        found = list_configurations(lane)
     except PlanError as error:
         yield TextPart(str(error), "text")
         return
     for label, own in found:
         yield TextPart(label, "heading")
-        yield from _told(own, window)
+        yield from _build_native_parts(own, window)
         yield TextPart("")
-    yield TextPart(AS_OF, "muted")
+    yield TextPart(SOURCES_NOTE, "muted")
 
 
-def _told(own: AgentSettings | None, window: Window) -> Iterator[TextPart]:
+def _build_native_parts(own: AgentSettings | None, window: Window) -> Iterator[TextPart]:
     if own is None:
-        yield TextPart(f"{_UNKNOWN}; y on the screen before copies a command")
+        yield TextPart(f"{_UNKNOWN_TEXT}; y on the screen before copies a command")
         return
-    yield TextPart(_about(own, window), "muted" if own.settings else "text")
+    yield TextPart(_format_scope(own, window), "muted" if own.settings else "text")
     file = ""
     for each in own.settings:
         if each.file != file:
@@ -72,26 +72,26 @@ def _told(own: AgentSettings | None, window: Window) -> Iterator[TextPart]:
         yield TextPart(f"no setting of the agent: {', '.join(own.constant_params)}", "muted")
 
 
-_UNKNOWN = "no agent's own configuration is known for this policy"
+_UNKNOWN_TEXT = "no agent's own configuration is known for this policy"
 
 
-def _about(own: AgentSettings, window: Window) -> str:
+def _format_scope(own: AgentSettings, window: Window) -> str:
     """What the settings hold for."""
     if not own.settings:
         return "nothing can be set: these are constants of the agent's source"
     return f"for a window of {window.tokens:,} tokens ({window.source})"
 
 
-def text(lane: Lane) -> str:
+def format_configuration(lane: Lane) -> str:
     """The same to be copied or saved: whatever is no setting is a comment."""
     window, lines = lane.view.session.window, list[str]()
     try:
-        for label, own in configurations(lane):
-            told = [f"# {_UNKNOWN}"] if own is None else [f"#   {_about(own, window)}", format_agent_settings(own)]
+        for label, own in list_configurations(lane):
+            told = [f"# {_UNKNOWN_TEXT}"] if own is None else [f"#   {_format_scope(own, window)}", format_agent_settings(own)]
             lines += [f"# {label}", *told, ""]
     except PlanError as error:
         return f"# {error}\n"
-    return "\n".join([*lines, f"# {AS_OF}"]) + "\n"
+    return "\n".join([*lines, f"# {SOURCES_NOTE}"]) + "\n"
 
 
 class ConfigurationScreen(ModalScreen[None]):
@@ -111,18 +111,18 @@ class ConfigurationScreen(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """A title and the configuration."""
         yield Label("Configuration of the agent", id="firings-title", markup=False)
-        yield ReadingPane(parts(self._lane), id="firings-list")
+        yield ReadingPane(build_configuration_parts(self._lane), id="firings-list")
         yield KeyFooter()
 
     def action_copy(self) -> None:
         """Copy the text."""
-        self.app.copy_to_clipboard(text(self._lane))
+        self.app.copy_to_clipboard(format_configuration(self._lane))
 
     def action_save(self) -> None:
         """Save the text under a name that is not taken."""
         self.app.clear_notifications()
         try:
-            said, warn = f"Saved {save_new_file(text(self._lane), f'{self._lane.policy}-configuration', 'txt')}", False
+            said, warn = f"Saved {save_new_file(format_configuration(self._lane), f'{self._lane.policy}-configuration', 'txt')}", False
         except OSError as error:
             said, warn = f"It cannot be written: {error.strerror or error}", True
         severity = "warning" if warn else "information"

@@ -18,35 +18,35 @@ from context_tui.tui.controller import Controller
 from context_tui.tui.numbers import format_difference
 from context_tui.tui.parts import TextPart
 from context_tui.tui.screens.replay.comparison import Comparison, Lane
-from context_tui.tui.screens.replay.regrets import Command, RegretsScreen
-from context_tui.tui.screens.replay.telling import WITHOUT, saved
+from context_tui.tui.screens.replay.regrets import InspectorCommand, RegretsScreen
+from context_tui.tui.screens.replay.telling import BASELINE_NAMES, format_saved_share
 from context_tui.tui.text import pluralize
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.reading_pane import ReadingPane
 
 
-def parts(comparison: Comparison) -> Iterator[TextPart]:
+def build_firing_parts(comparison: Comparison) -> Iterator[TextPart]:
     """The policies one under the other, each with its numbers and its firings; sizes are in tokens."""
-    known = next((lane.made for lane in comparison.lanes if lane.made), None)
+    known = next((lane.result for lane in comparison.lanes if lane.result), None)
     if known is not None:
         peak = max(known.replay.baseline, default=0)
-        words = f"{WITHOUT[comparison.recorded]}: peak {peak:,}, sent {known.without:,}"
-        yield TextPart(f"{pluralize(comparison.calls, 'call')}, sizes in tokens; {words}\n", "muted")
+        words = f"{BASELINE_NAMES[comparison.recorded_mode]}: peak {peak:,}, sent {known.baseline_tokens:,}"
+        yield TextPart(f"{pluralize(comparison.call_count, 'call')}, sizes in tokens; {words}\n", "muted")
     for lane in comparison.lanes:
         yield TextPart(lane.label, "heading")
-        yield TextPart("\n".join(_lines(lane)) + "\n")
+        yield TextPart("\n".join(_format_lane(lane)) + "\n")
     yield TextPart(" ".join(REPLAY_LIMITS_TEXT), "muted")
 
 
-def _lines(lane: Lane) -> Iterator[str]:
-    made = lane.made
+def _format_lane(lane: Lane) -> Iterator[str]:
+    made = lane.result
     if made is None:
-        yield lane.trouble or "not replayed yet"
+        yield lane.error or "not replayed yet"
         return
     sums = made.totals
     yield (
         f"{pluralize(len(made.replay.firings), 'firing')}, peak {sums.peak:,}, sent {sums.sent:,}, "
-        f"saved {sums.saved:,} ({saved(made)}), {pluralize(sums.overflows, 'call')} over the window"
+        f"saved {sums.saved:,} ({format_saved_share(made)}), {pluralize(sums.overflows, 'call')} over the window"
     )
     prices = made.study.price if made.study is not None else None
     for number, firing in enumerate(made.replay.firings):
@@ -56,10 +56,10 @@ def _lines(lane: Lane) -> Iterator[str]:
         if prices is not None:
             yield f"    {format_firing_price(prices.firings[number], prices)}"
     if made.study is not None:
-        yield from _worth(made.study)
+        yield from _format_study(made.study)
 
 
-def _worth(study: Study) -> Iterator[str]:
+def _format_study(study: Study) -> Iterator[str]:
     """What the policy costs, what follows from that, and what of the dropped was used later."""
     priced, found = study.price, study.regret
     yield f"cost: {format_cost(priced.cost, priced)}, without the policy {format_cost(priced.baseline_cost, priced)}"
@@ -73,7 +73,7 @@ def _worth(study: Study) -> Iterator[str]:
         yield f"  #{case.message:,}, {case.tokens:,} tokens, used at #{case.later:,} ({case.tier}): {case.evidence}"
 
 
-class FiringsScreen(ModalScreen[Command | None]):
+class FiringsScreen(ModalScreen[InspectorCommand | None]):
     """The list, to read and to select text in."""
 
     CSS_PATH = "firings.tcss"
@@ -92,18 +92,18 @@ class FiringsScreen(ModalScreen[Command | None]):
     def compose(self) -> ComposeResult:
         """A title and the list."""
         yield Label("Firings along the run", id="firings-title", markup=False)
-        yield ReadingPane(parts(self._comparison), id="firings-list")
+        yield ReadingPane(build_firing_parts(self._comparison), id="firings-list")
         yield KeyFooter()
 
     def action_regrets(self) -> None:
         """Show the regrets of the selected policy, of all its firings."""
 
-        def leave(command: Command | None) -> None:
+        def leave(command: InspectorCommand | None) -> None:
             if command is not None:
                 self.dismiss(command)
 
-        self.app.push_screen(RegretsScreen(self._controller, self._comparison, everywhere=True), leave)
+        self.app.push_screen(RegretsScreen(self._controller, self._comparison, all_firings=True), leave)
 
     def action_jump(self, step: int) -> None:
         """Scroll to the next policy, or the one before."""
-        self.query_one(ReadingPane).jump("heading", step)
+        self.query_one(ReadingPane).jump_to_style("heading", step)

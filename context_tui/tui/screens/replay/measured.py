@@ -24,7 +24,7 @@ from context_tui.policies.runtime_state import RuntimeState
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class LaneResult:
     """A replay and what follows from it.
 
     Attributes:
@@ -38,47 +38,47 @@ class Measured:
 
     replay: Replay
     totals: ReplayTotals
-    without: int
+    baseline_tokens: int
     thresholds: tuple[int, ...]
     study: Study | None = None
 
 
-class Shared(NamedTuple):
+class RecordingIndex(NamedTuple):
     """What is known of the recording besides sizes: what the calls read from the cache, what is used where, and how the
     agent's own policies fare against its compactions.
     """
 
     calls: RecordedCalls
     uses: UseIndex
-    backs: list[PolicyBacktest]
+    backtests: list[PolicyBacktest]
 
 
-def shared(recording: Recording, checkpoint: Callable[[], object] = lambda: None) -> Shared:
+def build_recording_index(recording: Recording, checkpoint: Callable[[], object] = lambda: None) -> RecordingIndex:
     """Read the whole session once. *checkpoint* is called at every message; it may raise to stop."""
-    return Shared(
+    return RecordingIndex(
         reconstruct_recorded_calls(recording.session),
         build_use_index(recording, checkpoint),
         run_backtests(recording, checkpoint),
     )
 
 
-def studied(made: Measured, known: Shared, how: StudySettings) -> Measured:
+def add_study(result: LaneResult, index: RecordingIndex, settings: StudySettings) -> LaneResult:
     """The same with its price and its regret, as *how* says."""
-    replay = made.replay
-    priced = price_replay(replay, recorded=known.calls, shares_prefix=how.shares_prefix, reuse=how.reuse)
+    replay = result.replay
+    priced = price_replay(replay, recorded=index.calls, shares_prefix=settings.shares_prefix, reuse=settings.reuse)
     return replace(
-        made, study=Study(replay, priced, compute_regret(replay, known.uses), compute_regret_bound(replay, known.uses))
+        result, study=Study(replay, priced, compute_regret(replay, index.uses), compute_regret_bound(replay, index.uses))
     )
 
 
-def measure(
+def run_replay(
     recording: Recording,
     policy: Policy,
     params: Params,
-    how: StudySettings,
+    settings: StudySettings,
     state: RuntimeState,
     checkpoint: Callable[[], object] = lambda: None,
-) -> Measured:
+) -> LaneResult:
     """Replay a policy, and compute what follows from that.
 
     Args:
@@ -93,24 +93,24 @@ def measure(
         recording,
         policy,
         params,
-        recorded=how.recorded,
-        summary_tokens=how.summary_tokens,
-        delay=how.delay,
+        recorded=settings.recorded,
+        summary_tokens=settings.summary_tokens,
+        delay=settings.delay,
         checkpoint=checkpoint,
     )
     acted = {firing.plan.trigger for firing in made.firings}
-    limits = _in_tokens(acted) or thresholds(policy, params, state)
-    return Measured(made, made.totals, sum(made.baseline), limits)
+    limits = _collect_token_thresholds(acted) or compute_thresholds(policy, params, state)
+    return LaneResult(made, made.totals, sum(made.baseline), limits)
 
 
-def thresholds(policy: Policy, params: Params, state: RuntimeState) -> tuple[int, ...]:
+def compute_thresholds(policy: Policy, params: Params, state: RuntimeState) -> tuple[int, ...]:
     """Sizes in tokens at which a policy, or one of its steps, would act, each once, the smallest first."""
     try:
         pairs = policy.steps(params) or [(policy, params)]
-        return _in_tokens({step.trigger(state, its) for step, its in pairs})
+        return _collect_token_thresholds({step.trigger(state, its) for step, its in pairs})
     except PlanError:
         return ()
 
 
-def _in_tokens(triggers: Iterable[Trigger]) -> tuple[int, ...]:
+def _collect_token_thresholds(triggers: Iterable[Trigger]) -> tuple[int, ...]:
     return tuple(sorted({each.threshold for each in triggers if each.threshold is not None and each.unit == "tokens"}))

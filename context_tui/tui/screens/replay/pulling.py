@@ -15,29 +15,29 @@ from context_tui.policies.parameters import Parameter, build_params, get_value
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.policies.scales import Number
 
-ROUND = 1_000
+TOKEN_GRAIN = 1_000
 """Tokens between the values that a line is pulled to."""
-NEAR = 1e-6
+STEP_TOLERANCE = 1e-6
 """How far from whole a number of steps may be, as hundredths are not exact."""
-_UNITS = ("tokens", "of window", "%")
+_THRESHOLD_UNITS = ("tokens", "of window", "%")
 
 
-class Handle(NamedTuple):
+class ThresholdHandle(NamedTuple):
     """The parameter by which a line is pulled, and the step of the policy whose threshold it is."""
 
     control: Parameter
     step: int
 
 
-class _Reach(NamedTuple):
+class _ControlRank(NamedTuple):
     """In how many directions a parameter moves a threshold, whether it is set at all, and whether it is a share."""
 
-    moves: int
+    direction_count: int
     is_set: bool
     is_share: bool
 
 
-def limits(policy: Policy, params: Params, state: RuntimeState) -> list[int | None]:
+def compute_step_thresholds(policy: Policy, params: Params, state: RuntimeState) -> list[int | None]:
     """By step of a policy, the size in tokens at which it acts; None where it goes by something else."""
     try:
         triggers = [step.trigger(state, its) for step, its in policy.steps(params) or [(policy, params)]]
@@ -46,7 +46,7 @@ def limits(policy: Policy, params: Params, state: RuntimeState) -> list[int | No
     return [each.threshold if each.unit == "tokens" else None for each in triggers]
 
 
-class Pulling:
+class ThresholdDrag:
     """A policy at its settings, whose lines can be pulled.
 
     Args:
@@ -56,65 +56,65 @@ class Pulling:
 
     def __init__(self, policy: Policy, values: dict[str, Any], controls: list[Parameter], state: RuntimeState) -> None:
         self._policy, self._values, self._state = policy, values, state
-        self._controls = [each for each in controls if each.scale and each.unit in _UNITS]
+        self._controls = [each for each in controls if each.scale and each.unit in _THRESHOLD_UNITS]
         self._params = build_params(policy, values)
 
-    def handle(self, threshold: int) -> Handle | None:
+    def find_handle(self, threshold: int) -> ThresholdHandle | None:
         """What pulls the line at a size; None where no parameter does."""
-        now = limits(self._policy, self._params, self._state)
+        now = compute_step_thresholds(self._policy, self._params, self._state)
         known = [(abs(limit - threshold), step) for step, limit in enumerate(now) if limit is not None]
         if not known:
             return None
         step = min(known)[1]
-        found = [(self._reaches(each, step), each) for each in self._controls]
+        found = [(self._rank_control(each, step), each) for each in self._controls]
         best = max(found, key=lambda pair: pair[0], default=None)
-        return Handle(best[1], step) if best and best[0].moves else None
+        return ThresholdHandle(best[1], step) if best and best[0].direction_count else None
 
-    def value_at(self, handle: Handle, tokens: int) -> Number:
+    def compute_value(self, handle: ThresholdHandle, tokens: int) -> Number:
         """The value that puts the line nearest to a size: a round one, within the bounds of the parameter."""
         scale = handle.control.scale
         if scale is None:
             raise ValueError(f"{handle.control.name} is no number")
-        grain: Number = ROUND if handle.control.unit == "tokens" else scale.step
-        first = ceil(scale.low / grain - NEAR)
-        count = max(floor(scale.high / grain + NEAR) - first, 0)
+        grain: Number = TOKEN_GRAIN if handle.control.unit == "tokens" else scale.step
+        first = ceil(scale.low / grain - STEP_TOLERANCE)
+        count = max(floor(scale.high / grain + STEP_TOLERANCE) - first, 0)
 
-        def limit_at(place: int) -> int:
+        def compute_threshold(place: int) -> int:
             value = scale.clamp(round((first + place) * grain, 2))
-            return self._limit(handle.control, value, handle.step)
+            return self._compute_threshold(handle.control, value, handle.step)
 
-        rises = limit_at(count) >= limit_at(0)
-        place = _first(lambda at: limit_at(at) >= tokens if rises else limit_at(at) <= tokens, count)
+        rises = compute_threshold(count) >= compute_threshold(0)
+        place = _bisect_first(lambda at: compute_threshold(at) >= tokens if rises else compute_threshold(at) <= tokens, count)
         near = (each for each in (place - 1, place) if 0 <= each <= count)
-        best = min(near, key=lambda at: abs(limit_at(at) - tokens))
+        best = min(near, key=lambda at: abs(compute_threshold(at) - tokens))
         return scale.clamp(round((first + best) * grain, 2))
 
-    def _reaches(self, control: Parameter, step: int) -> _Reach:
+    def _rank_control(self, control: Parameter, step: int) -> _ControlRank:
         """How well a parameter moves a threshold."""
         value = get_value(self._policy, self._params, control.name)
-        now = self._limit(control, value, step)
-        moved = sum(self._limit(control, other, step) not in (now, -1) for other in self._around(control, value))
-        return _Reach(moved, value is not None, control.unit != "tokens")
+        now = self._compute_threshold(control, value, step)
+        moved = sum(self._compute_threshold(control, other, step) not in (now, -1) for other in self._list_neighbors(control, value))
+        return _ControlRank(moved, value is not None, control.unit != "tokens")
 
     @staticmethod
-    def _around(control: Parameter, value: Number | None) -> Iterator[Number]:
+    def _list_neighbors(control: Parameter, value: Number | None) -> Iterator[Number]:
         shown, scale = control.get_effective_value(value), control.scale
         if scale is not None:
             for way in (-1, 1):
                 yield scale.step_value(scale.low if shown is None else shown, way)
 
-    def _limit(self, control: Parameter, value: Number | None, step: int) -> int:
+    def _compute_threshold(self, control: Parameter, value: Number | None, step: int) -> int:
         """The threshold of a step with another value; -1 where there is none."""
         try:
-            params = build_params(self._policy, _with(self._policy, self._values, control, value))
+            params = build_params(self._policy, _replace_value(self._policy, self._values, control, value))
         except PlanError:
             return -1
-        found = limits(self._policy, params, self._state)
+        found = compute_step_thresholds(self._policy, params, self._state)
         limit = found[step] if step < len(found) else None
         return -1 if limit is None else limit
 
 
-def _with(policy: Policy, values: dict[str, Any], control: Parameter, value: Number | None) -> dict[str, Any]:
+def _replace_value(policy: Policy, values: dict[str, Any], control: Parameter, value: Number | None) -> dict[str, Any]:
     """Keywords with one of them changed; one of a policy that *policy* runs stands among those of that one."""
     if not control.owner:
         return {**values, control.label: value}
@@ -123,7 +123,7 @@ def _with(policy: Policy, values: dict[str, Any], control: Parameter, value: Num
     return {**values, policy.nested_field: nested}
 
 
-def _first(holds: Callable[[int], bool], count: int) -> int:
+def _bisect_first(holds: Callable[[int], bool], count: int) -> int:
     """The first of 0 to *count* for which something holds that goes on to hold; *count* + 1 where there is none."""
     low, high = 0, count + 1
     while low < high:

@@ -24,28 +24,28 @@ from context_tui.tui.document import DocumentSource
 from context_tui.tui.marks import NO_MARK
 from context_tui.tui.screens.replay import used_later
 from context_tui.tui.screens.replay.comparison import Comparison
-from context_tui.tui.screens.replay.used_later import Shown, Side
+from context_tui.tui.screens.replay.used_later import CaseSelection, CaseSide
 from context_tui.tui.text import format_row_kind
 from context_tui.tui.threads import ThreadJob, format_worker_error, start_work
 from context_tui.tui.widgets.detail import Detail
-from context_tui.tui.widgets.draw import BOLD, HUE, MUTED, Run, short_words, spread
-from context_tui.tui.widgets.drawn import Drawn
+from context_tui.tui.widgets.draw import BOLD, MUTED, PRIMARY, Run, justify_runs, shorten_at_word
+from context_tui.tui.widgets.drawn import LinesPane
 from context_tui.tui.widgets.footer import KeyFooter
 
-Command = Callable[[], str]
+InspectorCommand = Callable[[], str]
 """What the inspector is to do when the screen was closed: it returns what to say."""
 
 SIDES = ("dropped", "used")
 
 
 @dataclass
-class Read(Message):
+class MessageRead(Message):
     """A large message was read."""
 
     message: int
 
 
-class CaseList(Drawn, can_focus=True):
+class CaseList(LinesPane, can_focus=True):
     """The cases: a click selects one."""
 
     BINDING_GROUP_TITLE = "Cases"
@@ -65,7 +65,7 @@ class CaseList(Drawn, can_focus=True):
         self.refresh()
 
 
-class RegretsScreen(Screen[Command | None]):
+class RegretsScreen(Screen[InspectorCommand | None]):
     """One case at a time. What is pressed before the regrets are known is done when they are."""
 
     CSS_PATH = "regrets.tcss"
@@ -89,25 +89,25 @@ class RegretsScreen(Screen[Command | None]):
         Binding("q,u", "dismiss", "Back", show=False, id="regrets-leave", tooltip="Back"),
     ]
 
-    def __init__(self, controller: Controller, comparison: Comparison, *, everywhere: bool = False) -> None:
+    def __init__(self, controller: Controller, comparison: Comparison, *, all_firings: bool = False) -> None:
         """The regrets of the selected policy: of the firing under the cursor, or *everywhere*."""
         super().__init__()
         self.controller, self.comparison = controller, comparison
-        here = bool(comparison.firings_at(comparison.call)) and not everywhere
+        here = bool(comparison.get_firings(comparison.call)) and not all_firings
         self.call = comparison.call if here else None
-        self.found: Shown | None = None
-        self.at = 0
+        self.case_selection: CaseSelection | None = None
+        self.case_index = 0
         self.side = "dropped"
-        self._later: list[Callable[[], object]] = []
+        self._pending_actions: list[Callable[[], object]] = []
 
     # What is seen
 
     def compose(self) -> ComposeResult:
         """How much, the cases, the selected one in words, its two sides."""
         plain = self.controller.options.ascii
-        yield Drawn(self._head, ascii=plain, id="regrets-head")
-        yield CaseList(self._list, ascii=plain, id="regrets-list")
-        yield Drawn(self._evidence, ascii=plain, id="regrets-evidence")
+        yield LinesPane(self._draw_head, ascii=plain, id="regrets-head")
+        yield CaseList(self._draw_list, ascii=plain, id="regrets-list")
+        yield LinesPane(self._draw_evidence, ascii=plain, id="regrets-evidence")
         with Container(id="regrets-sides"):
             for side in SIDES:
                 yield Detail(id=f"regrets-{side}")
@@ -115,18 +115,18 @@ class RegretsScreen(Screen[Command | None]):
 
     def on_mount(self) -> None:
         """Show what is known by now, once there are lines to show it in."""
-        self.call_after_refresh(self.take)
+        self.call_after_refresh(self.update_regrets)
 
-    def take(self) -> None:
+    def update_regrets(self) -> None:
         """Show the regrets as soon as they are known, and do what was pressed before."""
         study = self._study
-        if self.found is None and study is not None:
-            self.found = used_later.shown(study, self.call)
-            if not self.found.numbers and self.call is not None:
-                self.call, self.found = None, used_later.shown(study)
+        if self.case_selection is None and study is not None:
+            self.case_selection = used_later.select_cases(study, self.call)
+            if not self.case_selection.case_numbers and self.call is not None:
+                self.call, self.case_selection = None, used_later.select_cases(study)
         self.draw()
-        if self.found is not None:
-            later, self._later = self._later, []
+        if self.case_selection is not None:
+            later, self._pending_actions = self._pending_actions, []
             for act in later:
                 act()
 
@@ -134,141 +134,141 @@ class RegretsScreen(Screen[Command | None]):
     def _study(self) -> Study | None:
         """The regrets of the selected policy as it is set now, once they are known."""
         comparison = self.comparison
-        return comparison.lane.made.study if comparison.lane.made and not comparison.waits else None
+        return comparison.selected_lane.result.study if comparison.selected_lane.result and not comparison.is_pending else None
 
     def draw(self) -> None:
         """Draw everything."""
-        found = self.found
-        self.query_one("#regrets-list").styles.height = self._lines
+        found = self.case_selection
+        self.query_one("#regrets-list").styles.height = self._list_height
         for part in ("#regrets-head", "#regrets-list", "#regrets-evidence"):
             self.query_one(part).refresh()
-        self.set_class(found is None or not found.numbers, "-nothing")
+        self.set_class(found is None or not found.case_numbers, "-nothing")
         self.set_class(self.side == "used", "-used")
-        if found is not None and found.numbers:
-            self._read("dropped", used_later.dropped_side(found, self.at))
-            self._read("used", used_later.used_side(found, self.at))
-            self.call_after_refresh(self._seek_again)  # the two sides may have another size by then
+        if found is not None and found.case_numbers:
+            self._show_block("dropped", used_later.find_dropped_side(found, self.case_index))
+            self._show_block("used", used_later.find_used_side(found, self.case_index))
+            self.call_after_refresh(self._scroll_to_evidence)  # the two sides may have another size by then
 
     @property
-    def _lines(self) -> int:
+    def _list_height(self) -> int:
         """Lines of the list with border and head: those it needs, as far as the two sides leave room."""
-        count = len(self.found.numbers) if self.found else 0
+        count = len(self.case_selection.case_numbers) if self.case_selection else 0
         return 2 + min(count, max(self.size.height // 5, 3))
 
     def on_resize(self) -> None:
         """The list takes as many lines as there is room for; the evidence stays in sight."""
-        self.query_one("#regrets-list").styles.height = self._lines
-        self.call_after_refresh(self._seek_again)
+        self.query_one("#regrets-list").styles.height = self._list_height
+        self.call_after_refresh(self._scroll_to_evidence)
 
-    def _seek_again(self) -> None:
+    def _scroll_to_evidence(self) -> None:
         """Scroll both sides to the evidence: in another width it is on another line, on a hidden side on none."""
         for detail in self.query(Detail):
             needle, detail.needle = detail.needle, ""
-            detail.seek(needle)
+            detail.set_search_text(needle)
 
-    def _turn_to(self, side: str) -> None:
+    def _select_side(self, side: str) -> None:
         """Go to one of the two sides."""
         self.side = side
         self.set_class(side == "used", "-used")
         if not self.query_one(f"#regrets-{side}").size:
-            self.call_after_refresh(self._seek_again)
+            self.call_after_refresh(self._scroll_to_evidence)
 
-    def _head(self, width: int, _: int) -> list[list[Run]]:
-        label = short_words(self.comparison.lane.label, max(width - 30, 12))
-        found = self.found
+    def _draw_head(self, width: int, _: int) -> list[list[Run]]:
+        label = shorten_at_word(self.comparison.selected_lane.label, max(width - 30, 12))
+        found = self.case_selection
         if found is None:
-            trouble = self.comparison.lane.trouble
+            trouble = self.comparison.selected_lane.error
             words = trouble or "Looking for what was used later…"
-            return [[("Used later", f"{BOLD} {HUE}"), (f"  {label}", BOLD)], [(short_words(words, width), MUTED)]]
+            return [[("Used later", f"{BOLD} {PRIMARY}"), (f"  {label}", BOLD)], [(shorten_at_word(words, width), MUTED)]]
         if self.call is None:
             which = "all firings"
         else:
             which = f"dropped before #{found.study.replay.calls[self.call].message:,}"
-        count = f"case {self.at + 1:,} of {len(found.numbers):,}, " if found.numbers else ""
-        title = spread([(9, ("Used later", f"{BOLD} {HUE}")), (8, (label, BOLD))], [(count + which, MUTED)], width)
-        call = found.firing(self.at)[1].call if found.numbers else self.comparison.call
-        bound = used_later.bound_words(found, call, width)
-        return [title, used_later.summary(found, width), bound]
+        count = f"case {self.case_index + 1:,} of {len(found.case_numbers):,}, " if found.case_numbers else ""
+        title = justify_runs([(9, ("Used later", f"{BOLD} {PRIMARY}")), (8, (label, BOLD))], [(count + which, MUTED)], width)
+        call = found.get_firing(self.case_index)[1].call if found.case_numbers else self.comparison.call
+        bound = used_later.format_regret_bound(found, call, width)
+        return [title, used_later.format_summary(found, width), bound]
 
-    def _list(self, width: int, height: int) -> list[list[Run]]:
-        found = self.found
+    def _draw_list(self, width: int, height: int) -> list[list[Run]]:
+        found = self.case_selection
         if found is None:
             return []
-        if not found.numbers:
-            return [[(short_words(used_later.nothing(found), width), MUTED)]]
-        return used_later.table(found, self.at, width, height)
+        if not found.case_numbers:
+            return [[(shorten_at_word(used_later.explain_no_cases(found), width), MUTED)]]
+        return used_later.format_case_table(found, self.case_index, width, height)
 
-    def _evidence(self, width: int, _: int) -> list[list[Run]]:
-        return used_later.evidence(self.found, self.at, width) if self.found and self.found.numbers else []
+    def _draw_evidence(self, width: int, _: int) -> list[list[Run]]:
+        return used_later.format_evidence(self.case_selection, self.case_index, width) if self.case_selection and self.case_selection.case_numbers else []
 
-    def _read(self, name: str, side: Side) -> None:
+    def _show_block(self, name: str, side: CaseSide) -> None:
         """Show one side, at the evidence."""
-        found, reader, used = self.found, self.controller.reader, name == "used"
+        found, reader, used = self.case_selection, self.controller.reader, name == "used"
         if found is None:
             return
         detail, session, message = self.query_one(f"#regrets-{name}", Detail), self.comparison.session, side.location[0]
         word = format_row_kind(session.facts, *side.location)
         large = reader.is_huge(message) and not reader.is_cached(message)
         preview = "" if large else reader.format_preview(*side.location)
-        title = used_later.side_title(found, self.at, f"{word} {preview}", used=used)
+        title = used_later.format_side_title(found, self.case_index, f"{word} {preview}", used=used)
         if large:
-            detail.wait(Content(title), "reading the message…")
-            start_work(self, f"read-{name}", "read a large message", partial(self._read_large, message))
+            detail.show_loading(Content(title), "reading the message…")
+            start_work(self, f"read-{name}", "read a large message", partial(self._read_large_message, message))
             return
         block = reader.read_block(side.row)
-        needle = used_later.evidence_in(found.cases[self.at], block, used=used)
+        needle = used_later.choose_needle(found.cases[self.case_index], block, used=used)
         subject = DocumentSource(session, side.location, reader.read_blocks(message), NO_MARK)
-        detail.read(subject, Content(title), Content())
-        detail.seek(needle)
+        detail.show_document(subject, Content(title), Content())
+        detail.set_search_text(needle)
 
-    def _read_large(self, message: int, _: ThreadJob) -> None:
+    def _read_large_message(self, message: int, _: ThreadJob) -> None:
         self.controller.reader.read_blocks(message)
-        self.post_message(Read(message))
+        self.post_message(MessageRead(message))
 
-    @on(Read)
-    def _was_read(self) -> None:
+    @on(MessageRead)
+    def _draw_read_message(self) -> None:
         self.draw()
 
     @on(Worker.StateChanged)
-    def _worker_failed(self, event: Worker.StateChanged) -> None:
+    def _notify_worker_error(self, event: Worker.StateChanged) -> None:
         if words := format_worker_error(event):
             self.notify(make_visible(words), severity="warning", markup=False)
 
     # Keys
 
-    def _once_known(self, act: Callable[[], object]) -> None:
-        if self.found is not None:
+    def _run_when_known(self, act: Callable[[], object]) -> None:
+        if self.case_selection is not None:
             act()
-        elif not self.comparison.lane.trouble:
-            self._later.append(act)
+        elif not self.comparison.selected_lane.error:
+            self._pending_actions.append(act)
 
     def action_case(self, step: int) -> None:
         """Go to the next or previous case."""
-        self._once_known(lambda: self._go(self.at + step))
+        self._run_when_known(lambda: self._select_case(self.case_index + step))
 
-    def _go(self, at: int) -> None:
-        if self.found is not None and self.found.numbers:
-            self.at = min(max(at, 0), len(self.found.numbers) - 1)
+    def _select_case(self, at: int) -> None:
+        if self.case_selection is not None and self.case_selection.case_numbers:
+            self.case_index = min(max(at, 0), len(self.case_selection.case_numbers) - 1)
             self.draw()
 
     @on(CaseList.Clicked)
-    def _clicked(self, event: CaseList.Clicked) -> None:
-        if self.found is not None and event.line >= 1:
+    def _select_clicked_case(self, event: CaseList.Clicked) -> None:
+        if self.case_selection is not None and event.line >= 1:
             height = self.query_one(CaseList).content_size.height
-            number = used_later.first_row(len(self.found.numbers), self.at, height) + event.line - 1
-            if number < len(self.found.numbers):
-                self._go(number)
+            number = used_later.compute_first_row(len(self.case_selection.case_numbers), self.case_index, height) + event.line - 1
+            if number < len(self.case_selection.case_numbers):
+                self._select_case(number)
 
     def action_side(self, step: int) -> None:
         """Go to the dropped block (-1), to the later use (+1), or to the one of them that has not the keys (0)."""
-        self._once_known(lambda: self._focus(step))
+        self._run_when_known(lambda: self._focus_side(step))
 
-    def _focus(self, step: int) -> None:
-        if self.found is None or not self.found.numbers:
+    def _focus_side(self, step: int) -> None:
+        if self.case_selection is None or not self.case_selection.case_numbers:
             return
         listed = self.query_one(CaseList).has_focus
         other = "used" if self.side == "dropped" and not listed else "dropped"
-        self._turn_to(other if not step else "dropped" if step < 0 else "used")
+        self._select_side(other if not step else "dropped" if step < 0 else "used")
         self.query_one(f"#regrets-{self.side}").focus()
 
     def action_cases(self) -> None:
@@ -279,23 +279,23 @@ class RegretsScreen(Screen[Command | None]):
         """The side that has the keys is the one that enter is about."""
         widget: Widget = event.widget
         if widget.id in ("regrets-dropped", "regrets-used"):
-            self._turn_to(widget.id.removeprefix("regrets-"))
+            self._select_side(widget.id.removeprefix("regrets-"))
 
     def action_scope(self) -> None:
         """Show the cases of the firing under the cursor, or those of all; the selected case stays where it can."""
-        self._once_known(self._scope)
+        self._run_when_known(self._toggle_scope)
 
-    def _scope(self) -> None:
+    def _toggle_scope(self) -> None:
         study = self._study
-        if self.found is None or study is None:
+        if self.case_selection is None or study is None:
             return
-        number = self.found.numbers[self.at] if self.found.numbers else -1
+        number = self.case_selection.case_numbers[self.case_index] if self.case_selection.case_numbers else -1
         if self.call is not None:
             self.call = None
-        elif self.found.numbers:
-            self.call = self.found.firing(self.at)[1].call
-        self.found = used_later.shown(study, self.call)
-        self.at = self.found.numbers.index(number) if number in self.found.numbers else 0
+        elif self.case_selection.case_numbers:
+            self.call = self.case_selection.get_firing(self.case_index)[1].call
+        self.case_selection = used_later.select_cases(study, self.call)
+        self.case_index = self.case_selection.case_numbers.index(number) if number in self.case_selection.case_numbers else 0
         self.draw()
 
     def action_raw(self) -> None:
@@ -308,21 +308,21 @@ class RegretsScreen(Screen[Command | None]):
         self.action_side(step)
 
     @on(Detail.Closed)
-    def _pane_closed(self) -> None:
+    def _dismiss_from_pane(self) -> None:
         self.dismiss(None)
 
     @on(Detail.Entered)
-    def _entered(self) -> None:
+    def _inspect_entered(self) -> None:
         self.action_inspect()
 
     def action_inspect(self) -> None:
         """Go to the message of the side in the inspector, as of the firing, or as of the use."""
-        self._once_known(self._inspect)
+        self._run_when_known(self._inspect_side)
 
-    def _inspect(self) -> None:
-        found, comparison = self.found, self.comparison
-        if found is None or not found.numbers:
+    def _inspect_side(self) -> None:
+        found, comparison = self.case_selection, self.comparison
+        if found is None or not found.case_numbers:
             return
-        side = (used_later.used_side if self.side == "used" else used_later.dropped_side)(found, self.at)
-        policy, params = comparison.lane.policy, comparison.params
-        self.dismiss(partial(self.controller.adopt_settings, policy, params, side.at, side.location))
+        side = (used_later.find_used_side if self.side == "used" else used_later.find_dropped_side)(found, self.case_index)
+        policy, params = comparison.selected_lane.policy, comparison.policy_params
+        self.dismiss(partial(self.controller.adopt_settings, policy, params, side.point, side.location))

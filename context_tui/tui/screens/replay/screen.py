@@ -30,69 +30,75 @@ from context_tui.tui.command_line import format_replay_command
 from context_tui.tui.controller import Controller
 from context_tui.tui.saving import save_new_file
 from context_tui.tui.screens.help import HelpScreen
-from context_tui.tui.screens.inspector_keys import policy_about
+from context_tui.tui.screens.inspector_keys import format_policy_tooltip
 from context_tui.tui.screens.replay import options, telling
-from context_tui.tui.screens.replay.charts import Charts, charts_of
-from context_tui.tui.screens.replay.comparison import MOST, Comparison, Wanted
+from context_tui.tui.screens.replay.charts import Charts, draw_charts
+from context_tui.tui.screens.replay.comparison import MAX_POLICIES, Comparison, ReplayTask
 from context_tui.tui.screens.replay.configuration import ConfigurationScreen
 from context_tui.tui.screens.replay.drawn import ChartsView, TableView
 from context_tui.tui.screens.replay.firings import FiringsScreen
-from context_tui.tui.screens.replay.keys import NOTES, keys
-from context_tui.tui.screens.replay.measured import Measured, Shared, measure, shared, studied
-from context_tui.tui.screens.replay.pulling import Handle, Pulling
+from context_tui.tui.screens.replay.keys import HELP_NOTES, build_bindings
+from context_tui.tui.screens.replay.measured import (
+    LaneResult,
+    RecordingIndex,
+    add_study,
+    build_recording_index,
+    run_replay,
+)
+from context_tui.tui.screens.replay.pulling import ThresholdDrag, ThresholdHandle
 from context_tui.tui.screens.replay.regrets import RegretsScreen
 from context_tui.tui.threads import ThreadJob, format_worker_error, start_work
-from context_tui.tui.widgets.draw import MUTED, Run, content, short_words
-from context_tui.tui.widgets.drawn import Drawn
+from context_tui.tui.widgets.draw import MUTED, Run, build_content, shorten_at_word
+from context_tui.tui.widgets.drawn import LinesPane
 from context_tui.tui.widgets.footer import KeyFooter
-from context_tui.tui.widgets.setting_paint import lines_of
+from context_tui.tui.widgets.setting_paint import list_setting_lines
 from context_tui.tui.widgets.setting_rows import SettingRows
 
-PATIENCE = 0.25
+OUTDATED_GRACE_S = 0.25
 """Seconds after which a replay that nobody waits for any more is given up; one that is faster is shown on the way."""
-AT_ONCE = 0.03
+FIRST_SLICE_S = 0.03
 """Seconds for which a replay goes on without giving the screen its turn: most are done by then, and waited for."""
-QUIET = 0.15
+STUDY_DELAY_S = 0.15
 """Seconds without another change after which prices and regrets are computed, which nobody waits for while dragging."""
-TELLS = 0.2
+PROGRESS_INTERVAL_S = 0.2
 """Seconds between two words about how far a slow replay is."""
-ABOUT, MOST_BELOW = 2, 12
+SETTING_NOTE_LINES, MAX_BOTTOM_LINES = 2, 12
 """Lines below the settings about the selected one; and the most that these and the table take side by side."""
 
-Command = Callable[[], str]
+InspectorCommand = Callable[[], str]
 """What the inspector is to do when the screen was closed: it returns what to say."""
 
 
 @dataclass
-class Prepared(Message):
+class RecordingPrepared(Message):
     """What all replays of the session share is there."""
 
     recording: Recording
 
 
 @dataclass
-class Replayed(Message):
+class TaskFinished(Message):
     """A policy was replayed, or why it cannot be."""
 
-    wanted: Wanted
-    answer: Measured | str
+    task: ReplayTask
+    result: LaneResult | str
 
 
 @dataclass
-class Indexed(Message):
+class RecordingIndexed(Message):
     """What prices and regrets share is there."""
 
-    shared: Shared
+    index: RecordingIndex
 
 
 @dataclass
-class Progress(Message):
+class ReplayProgress(Message):
     """So much of a slow replay is done."""
 
     share: float
 
 
-class ReplayScreen(Screen[Command | None]):
+class ReplayScreen(Screen[InspectorCommand | None]):
     """Shows a comparison; keys change it, what is missing is computed in a thread, and it is drawn."""
 
     CSS_PATH = "replay.tcss"
@@ -103,69 +109,69 @@ class ReplayScreen(Screen[Command | None]):
 
     def __init__(self, controller: Controller, comparison: Comparison) -> None:
         super().__init__()
-        self._bindings = BindingsMap.merge([BindingsMap(keys(LISTED_POLICIES)), self._bindings])
+        self._bindings = BindingsMap.merge([BindingsMap(build_bindings(LISTED_POLICIES)), self._bindings])
         self.controller, self.comparison = controller, comparison
         self.zoom = 0
-        self._at_work: Wanted | None = None
-        self._preparing = self._indexing = False
-        self._studies: Timer | None = None
-        self._begun = 0.0
-        self._share = 0.0
-        self._fits: object = None
+        self._running_task: ReplayTask | None = None
+        self._is_preparing = self._is_indexing = False
+        self._study_timer: Timer | None = None
+        self._started_at = 0.0
+        self._progress = 0.0
+        self._fit_key: object = None
         self._legend: list[Run] = []
-        self._handle: tuple[Pulling, Handle] | None = None  # of the threshold that is being pulled
-        self._later: list[Callable[[], object]] = []
+        self._dragged_threshold: tuple[ThresholdDrag, ThresholdHandle] | None = None  # of the threshold that is being pulled
+        self._pending_actions: list[Callable[[], object]] = []
 
     # What is seen
 
     def compose(self) -> ComposeResult:
         """Header, charts, the call under the cursor, policies, settings, limits, footer."""
         plain = self.controller.options.ascii
-        yield Drawn(self._header, ascii=plain, id="replay-header")
-        yield ChartsView(self._charts, ascii=plain, id="replay-charts")
-        yield Drawn(self._words, ascii=plain, id="replay-words")
+        yield LinesPane(self._draw_header, ascii=plain, id="replay-header")
+        yield ChartsView(self._draw_charts, ascii=plain, id="replay-charts")
+        yield LinesPane(self._draw_call, ascii=plain, id="replay-words")
         with Vertical(id="replay-bottom"):
-            yield TableView(self._table, ascii=plain, id="replay-table")
+            yield TableView(self._draw_table, ascii=plain, id="replay-table")
             with Vertical(id="replay-settings"):
-                yield SettingRows(self._set, ascii=plain, id="replay-rows")
-        yield Drawn(lambda width, _: [[(telling.limits(width), MUTED)]], ascii=plain, id="replay-limits")
+                yield SettingRows(self._set_param, ascii=plain, id="replay-rows")
+        yield LinesPane(lambda width, _: [[(telling.format_limits(width), MUTED)]], ascii=plain, id="replay-limits")
         yield KeyFooter()
         yield Static("context-tui needs 60 columns and 20 lines; enlarge the terminal", id="replay-tiny", markup=False)
 
-    def _header(self, width: int, _: int) -> list[list[Run]]:
-        return [telling.header(self.comparison, self.controller.progress, width)]
+    def _draw_header(self, width: int, _: int) -> list[list[Run]]:
+        return [telling.format_header(self.comparison, self.controller.progress, width)]
 
-    def _charts(self, width: int, height: int) -> Charts:
+    def _draw_charts(self, width: int, height: int) -> Charts:
         comparison = self.comparison
-        why, remedy = telling.nothing(comparison)
+        why, remedy = telling.explain_missing_chart(comparison)
         if why:
-            share = f" {format_percent(self._share)}" if self._share and comparison.recording else ""
-            told = [(short_words(why + share, width), ""), (remedy, MUTED)]
+            share = f" {format_percent(self._progress)}" if self._progress and comparison.recording else ""
+            told = [(shorten_at_word(why + share, width), ""), (remedy, MUTED)]
             return Charts([*([[]] * (height // 2 - 1)), *([run] for run in told)])
-        charts = charts_of(comparison, self.zoom, width, height)
-        signs, traced = sorted(charts.signs), charts.traced
-        legend = telling.legend(signs, traced, width - 4)
+        charts = draw_charts(comparison, self.zoom, width, height)
+        signs, traced = sorted(charts.signs), charts.has_trace
+        legend = telling.format_legend(signs, traced, width - 4)
         if legend != self._legend:
             self._legend = legend
-            self.query_one(ChartsView).border_title = content(legend, self.controller.options.ascii)
+            self.query_one(ChartsView).border_title = build_content(legend, self.controller.options.ascii)
         return charts
 
-    def _words(self, width: int, height: int) -> list[list[Run]]:
+    def _draw_call(self, width: int, height: int) -> list[list[Run]]:
         comparison = self.comparison
-        if telling.nothing(comparison)[0]:
+        if telling.explain_missing_chart(comparison)[0]:
             return []
-        found = [telling.call_line(comparison, width)]
-        firings = comparison.firings_at(comparison.call)
+        found = [telling.format_call_line(comparison, width)]
+        firings = comparison.get_firings(comparison.call)
         preview = self.controller.reader.format_preview
-        told = [list(telling.firing_lines(comparison, firing, width, preview)) for firing in firings]
+        told = [list(telling.format_firing_lines(comparison, firing, width, preview)) for firing in firings]
         found += [line for lines in told for line in lines[:2]] if len(told) > 1 else [*told[0]] if told else []
         if not told:
-            found += telling.around_lines(comparison, width)
-        found[2 if len(found) > 2 else len(found) : 0] = telling.event_lines(comparison, width)
+            found += telling.format_nearest_firings(comparison, width)
+        found[2 if len(found) > 2 else len(found) : 0] = telling.format_event_lines(comparison, width)
         return found[:height]
 
-    def _table(self, width: int, height: int) -> list[list[Run]]:
-        return telling.table(self.comparison, width, height)
+    def _draw_table(self, width: int, height: int) -> list[list[Run]]:
+        return telling.format_policy_table(self.comparison, width, height)
 
     def on_mount(self) -> None:
         """Show what is known, and have the rest computed."""
@@ -174,33 +180,33 @@ class ReplayScreen(Screen[Command | None]):
     def on_resize(self, event: events.Resize) -> None:
         """Say so where there is too little room."""
         self.set_class(event.size.width < 60 or event.size.height < 20, "-tiny")
-        self.call_after_refresh(self._fit)
+        self.call_after_refresh(self._fit_bottom)
 
     def draw(self) -> None:
         """Draw everything, and have computed what is missing."""
         self._draw_settings()
         self.query_one("#replay-header").refresh()
         self.draw_results()
-        self._compute()
+        self._start_next_task()
 
     def draw_results(self) -> None:
         """Draw what a replay changes, also on the screen above that waits for it."""
         for screen in self.app.screen_stack:
             if isinstance(screen, RegretsScreen) and screen.is_mounted:
-                screen.take()
+                screen.update_regrets()
         self.query_one(TableView).refresh()
         self.draw_cursor()
-        self._fit()
+        self._fit_bottom()
 
-    def _fit(self) -> None:
+    def _fit_bottom(self) -> None:
         """Give the table the lines that it needs, and where the settings are beside it, those that either needs."""
         lines, wide = len(self.comparison.lanes) + 2, self.has_class("-wide")
-        settings = len(lines_of(self.query_one(SettingRows).controls)) + ABOUT
+        settings = len(list_setting_lines(self.query_one(SettingRows).parameters)) + SETTING_NOTE_LINES
         fits = wide, lines, settings, self.size.height
-        if fits != self._fits:
-            self._fits = fits
+        if fits != self._fit_key:
+            self._fit_key = fits
             self.query_one(TableView).styles.height = None if wide else lines
-            most = max(min(self.size.height // 4, MOST_BELOW), lines + 1)
+            most = max(min(self.size.height // 4, MAX_BOTTOM_LINES), lines + 1)
             self.query_one("#replay-bottom").styles.height = min(max(lines, settings) + 1, most) if wide else None
 
     def draw_cursor(self) -> None:
@@ -209,78 +215,78 @@ class ReplayScreen(Screen[Command | None]):
         self.query_one("#replay-words").refresh()
 
     def _draw_settings(self) -> None:
-        lane = self.comparison.lane
+        lane = self.comparison.selected_lane
         rows, policy = self.query_one(SettingRows), POLICIES[lane.policy]
         try:
             params = lane.params
         except PlanError:
             params = policy.Params()
-        controls = list_parameters_in_context(policy, params, self.comparison.whole, lane.view.runtime_state)
+        controls = list_parameters_in_context(policy, params, self.comparison.full_context, lane.view.runtime_state)
         values = {control.name: get_value(policy, params, control.name) for control in controls}
         comparison = self.comparison
-        common = options.controls(comparison.how, comparison.recording, compacted=bool(comparison.events))
-        rows.show([*controls, *common], {**values, **options.values(comparison.how)})
+        common = options.build_common_controls(comparison.settings, comparison.recording, has_compactions=bool(comparison.context_events))
+        rows.show([*controls, *common], {**values, **options.get_common_values(comparison.settings)})
         self.query_one("#replay-settings").border_title = Content(f"settings of {lane.policy}   tab")
 
     # What is computed
 
-    def _compute(self) -> None:
+    def _start_next_task(self) -> None:
         """Begin with what is wanted most, unless something is being computed that may still be shown."""
-        comparison, running = self.comparison, self._at_work
+        comparison, running = self.comparison, self._running_task
         if comparison.recording is None:
-            if not self._preparing:
-                self._preparing = True
-                start_work(self, "replay", "prepare the recording", self._prepare)
+            if not self._is_preparing:
+                self._is_preparing = True
+                start_work(self, "replay", "prepare the recording", self._prepare_recording)
             return
         if running is not None:
-            late = time.monotonic() - self._begun > PATIENCE
-            if running.made is None and (not late or comparison.setting_of(running.lane) == running.setting):
+            late = time.monotonic() - self._started_at > OUTDATED_GRACE_S
+            if running.result is None and (not late or comparison.build_key(running.lane) == running.key):
                 return
-        wanted = self._at_work = comparison.wanted()
+        wanted = self._running_task = comparison.choose_replay_task()
         if wanted is not None:
-            self._begun, self._share = time.monotonic(), 0.0
-            start_work(self, "replay", "replay the policy", partial(self._replay, wanted))
+            self._started_at, self._progress = time.monotonic(), 0.0
+            start_work(self, "replay", "replay the policy", partial(self._run_replay, wanted))
             return
-        if self._studies is not None:
-            self._studies.stop()
-        self._studies = self.set_timer(QUIET, self._study_next)
+        if self._study_timer is not None:
+            self._study_timer.stop()
+        self._study_timer = self.set_timer(STUDY_DELAY_S, self._start_next_study)
 
-    def _study_next(self) -> None:
+    def _start_next_study(self) -> None:
         """Begin with a price and a regret, where no replay is wanted."""
         comparison = self.comparison
-        if comparison.shared is None and comparison.calls and not self._indexing:
-            self._indexing = True
-            start_work(self, "index", "read the session", self._index)
-        if self._at_work is None and comparison.wanted() is None:
-            wanted = self._at_work = comparison.unstudied()
-            if wanted is not None and comparison.shared is not None:
-                start_work(self, "replay", "price the policy", partial(self._study, wanted, comparison.shared))
+        if comparison.recording_index is None and comparison.call_count and not self._is_indexing:
+            self._is_indexing = True
+            start_work(self, "index", "read the session", self._index_recording)
+        if self._running_task is None and comparison.choose_replay_task() is None:
+            wanted = self._running_task = comparison.choose_study_task()
+            if wanted is not None and comparison.recording_index is not None:
+                start_work(self, "replay", "price the policy", partial(self._run_study, wanted, comparison.recording_index))
 
-    def _index(self, job: ThreadJob) -> None:
-        _all()  # loaded by the time that one of them is to be added
+    def _index_recording(self, job: ThreadJob) -> None:
+        _list_replayable_policies()  # loaded by the time that one of them is to be added
         if (recording := self.comparison.recording) is not None:
-            self.post_message(Indexed(shared(recording, job.checkpoint)))
+            self.post_message(RecordingIndexed(build_recording_index(recording, job.checkpoint)))
 
-    def _study(self, wanted: Wanted, known: Shared, job: ThreadJob) -> None:
-        if wanted.made is not None:
-            with self.comparison.turn:
-                answer = studied(wanted.made, known, wanted.setting.how)
-            self.post_message(Replayed(wanted, answer))
+    def _run_study(self, wanted: ReplayTask, known: RecordingIndex, job: ThreadJob) -> None:
+        if wanted.result is not None:
+            with self.comparison.replay_lock:
+                answer = add_study(wanted.result, known, wanted.key.settings)
+            self.post_message(TaskFinished(wanted, answer))
 
-    @on(Indexed)
-    def _indexed(self, event: Indexed) -> None:
-        self.comparison.shared = event.shared
+    @on(RecordingIndexed)
+    def _show_index(self, event: RecordingIndexed) -> None:
+        self.comparison.recording_index = event.index
         self.query_one("#replay-header").refresh()
         self.draw_cursor()
-        self._compute()
+        self._start_next_task()
 
-    def _prepare(self, job: ThreadJob) -> None:
-        with self.comparison.turn:
+    def _prepare_recording(self, job: ThreadJob) -> None:
+        with self.comparison.replay_lock:
             recording = Recording(self.comparison.session)
             _ = recording.sizes
-        self.post_message(Prepared(recording))
+        self.post_message(RecordingPrepared(recording))
 
-    def _replay(self, wanted: Wanted, job: ThreadJob) -> None:
+    def _run_replay(self, wanted: ReplayTask, job: ThreadJob) -> None:
         comparison, begun, done = self.comparison, time.monotonic(), 0
         told, recording = begun, comparison.recording
         if recording is None:
@@ -290,186 +296,186 @@ class ReplayScreen(Screen[Command | None]):
             nonlocal told, done
             done += 1
             now = time.monotonic()
-            if now - told > TELLS:
+            if now - told > PROGRESS_INTERVAL_S:
                 told = now
-                self.post_message(Progress(done / len(recording.calls)))
-            if now - begun > AT_ONCE:
+                self.post_message(ReplayProgress(done / len(recording.calls)))
+            if now - begun > FIRST_SLICE_S:
                 job.checkpoint()
 
-        policy, setting = POLICIES[wanted.setting.policy], wanted.setting
-        with comparison.turn:
+        policy, setting = POLICIES[wanted.key.policy], wanted.key
+        with comparison.replay_lock:
             try:
                 state = wanted.lane.view.runtime_state
-                answer: Measured | str = measure(recording, policy, wanted.params, setting.how, state, checkpoint)
+                answer: LaneResult | str = run_replay(recording, policy, wanted.params, setting.settings, state, checkpoint)
             except PlanError as error:
                 answer = str(error)
-        self.post_message(Replayed(wanted, answer))
+        self.post_message(TaskFinished(wanted, answer))
 
-    @on(Prepared)
-    def _prepared(self, event: Prepared) -> None:
-        self._preparing = False
-        self.comparison.prepared(event.recording)
-        self.comparison.look_at(self.controller.view.point)
+    @on(RecordingPrepared)
+    def _show_recording(self, event: RecordingPrepared) -> None:
+        self._is_preparing = False
+        self.comparison.set_recording(event.recording)
+        self.comparison.move_to_message(self.controller.view.point)
         self.draw()
 
-    @on(Replayed)
-    def _replayed(self, event: Replayed) -> None:
-        if event.wanted is not self._at_work:
+    @on(TaskFinished)
+    def _show_result(self, event: TaskFinished) -> None:
+        if event.task is not self._running_task:
             return
-        self._at_work = None
-        if self.comparison.take(event.wanted, event.answer):
+        self._running_task = None
+        if self.comparison.update(event.task, event.result):
             self.draw_results()
-        self._go_on()
-        self._compute()
+        self._run_pending_actions()
+        self._start_next_task()
 
-    @on(Progress)
-    def _progressed(self, event: Progress) -> None:
-        self._share = event.share
+    @on(ReplayProgress)
+    def _show_progress(self, event: ReplayProgress) -> None:
+        self._progress = event.share
         self.query_one(ChartsView).refresh()
 
     @on(Worker.StateChanged)
-    def _worker_failed(self, event: Worker.StateChanged) -> None:
+    def _notify_worker_error(self, event: Worker.StateChanged) -> None:
         """A defect in a thread is told; the rest goes on."""
         if words := format_worker_error(event):
-            self.say(words, warn=True)
-            wanted, self._at_work = self._at_work, None
-            if wanted is not None and wanted.made is None:
-                self.comparison.take(wanted, words)
+            self.notify_briefly(words, warn=True)
+            wanted, self._running_task = self._running_task, None
+            if wanted is not None and wanted.result is None:
+                self.comparison.update(wanted, words)
                 self.draw_results()
-                self._compute()
+                self._start_next_task()
 
-    def say(self, text: str, *, warn: bool = False) -> None:
+    def notify_briefly(self, text: str, *, warn: bool = False) -> None:
         """Notify in passing."""
         self.app.clear_notifications()
         self.notify(make_visible(text), severity="warning" if warn else "information", markup=False, timeout=4)
 
     # The cursor
 
-    def _once_known(self, act: Callable[[], object]) -> None:
+    def _run_when_known(self, act: Callable[[], object]) -> None:
         """Do something with the selected policy's replay: now, or as soon as it is there."""
         if self.comparison.replay is not None:
             act()
-        elif not self.comparison.lane.trouble and (self.comparison.recording is None or self.comparison.calls):
-            self._later.append(act)
+        elif not self.comparison.selected_lane.error and (self.comparison.recording is None or self.comparison.call_count):
+            self._pending_actions.append(act)
 
-    def _go_on(self) -> None:
+    def _run_pending_actions(self) -> None:
         """Do what waited for the selected policy's replay."""
-        if self.comparison.replay is not None or self.comparison.lane.trouble:
-            later, self._later = self._later, []
+        if self.comparison.replay is not None or self.comparison.selected_lane.error:
+            later, self._pending_actions = self._pending_actions, []
             for act in later:
-                self._once_known(act)
+                self._run_when_known(act)
 
     def action_move(self, calls: int) -> None:
         """Move the cursor by so many calls."""
-        self._once_known(partial(self._to, self.comparison.move, calls))
+        self._run_when_known(partial(self._move_cursor, self.comparison.move_cursor, calls))
 
     def action_go(self, call: int) -> None:
         """Go to the first call, or to the last (-1)."""
-        self._once_known(lambda: self._to(self.comparison.go, call if call >= 0 else self.comparison.calls))
+        self._run_when_known(lambda: self._move_cursor(self.comparison.move_to_call, call if call >= 0 else self.comparison.call_count))
 
-    def _to(self, move: Callable[[int], object], number: int) -> None:
+    def _move_cursor(self, move: Callable[[int], object], number: int) -> None:
         move(number)
         self.draw_cursor()
 
     def action_firing(self, step: int) -> None:
         """Go to the next or previous firing."""
-        self._once_known(partial(self._to_firing, step))
+        self._run_when_known(partial(self._move_to_firing, step))
 
-    def _to_firing(self, step: int) -> None:
-        if self.comparison.to_firing(step):
+    def _move_to_firing(self, step: int) -> None:
+        if self.comparison.move_to_firing(step):
             self.draw_cursor()
         else:
-            self.say(telling.never(self.comparison))
+            self.notify_briefly(telling.format_never_fires(self.comparison))
 
     def action_zoom(self, step: int) -> None:
         """Show half as many calls, or twice as many."""
-        most = max((self.comparison.calls // 8).bit_length() - 1, 0)
+        most = max((self.comparison.call_count // 8).bit_length() - 1, 0)
         self.zoom = min(max(self.zoom + step, 0), most)
         self.draw_cursor()
 
-    @on(ChartsView.Pointed)
-    def _pointed(self, event: ChartsView.Pointed) -> None:
-        self.comparison.go(event.call)
-        if event.number is not None and event.number != self.comparison.selected:
-            self.comparison.select(event.number)
+    @on(ChartsView.CallPointed)
+    def _select_pointed_call(self, event: ChartsView.CallPointed) -> None:
+        self.comparison.move_to_call(event.call)
+        if event.number is not None and event.number != self.comparison.selected_number:
+            self.comparison.select_lane(event.number)
             self.draw()
         else:
             self.draw_cursor()
 
-    @on(ChartsView.Pulled)
-    def _pulled(self, event: ChartsView.Pulled) -> None:
+    @on(ChartsView.ThresholdDragged)
+    def _set_dragged_threshold(self, event: ChartsView.ThresholdDragged) -> None:
         """Set the parameter that puts the threshold where it was pulled."""
-        if event.begins:
-            if event.line.number != self.comparison.selected:
-                self.comparison.select(event.line.number)
+        if event.is_first:
+            if event.threshold.number != self.comparison.selected_number:
+                self.comparison.select_lane(event.threshold.number)
                 self.draw()
-            self._take_hold(event.line.tokens)
-        if self._handle is not None and event.line.number == self.comparison.selected:
-            pulling, handle = self._handle
-            value = pulling.value_at(handle, event.tokens)
+            self._grab_threshold(event.threshold.tokens)
+        if self._dragged_threshold is not None and event.threshold.number == self.comparison.selected_number:
+            pulling, handle = self._dragged_threshold
+            value = pulling.compute_value(handle, event.tokens)
             rows = self.query_one(SettingRows)
-            rows.choose(next((n for n, each in enumerate(rows.controls) if each.name == handle.control.name), rows.row))
+            rows.choose_row(next((n for n, each in enumerate(rows.parameters) if each.name == handle.control.name), rows.row))
             if value != rows.values[handle.control.name]:
-                self._set(handle.control.name, value)
+                self._set_param(handle.control.name, value)
 
-    def _take_hold(self, tokens: int) -> None:
+    def _grab_threshold(self, tokens: int) -> None:
         """Find what the threshold at a size is set by."""
-        lane, rows = self.comparison.lane, self.query_one(SettingRows)
-        controls = [each for each in rows.controls if each.owner != options.OWNER]
-        pulling = Pulling(POLICIES[lane.policy], lane.values, controls, lane.view.runtime_state)
-        handle = pulling.handle(tokens)
-        self._handle = (pulling, handle) if handle else None
+        lane, rows = self.comparison.selected_lane, self.query_one(SettingRows)
+        controls = [each for each in rows.parameters if each.owner != options.COMMON_OWNER]
+        pulling = ThresholdDrag(POLICIES[lane.policy], lane.values, controls, lane.view.runtime_state)
+        handle = pulling.find_handle(tokens)
+        self._dragged_threshold = (pulling, handle) if handle else None
         if handle is None:
-            self.say(f"No parameter of {lane.policy} sets this threshold")
+            self.notify_briefly(f"No parameter of {lane.policy} sets this threshold")
 
     # Policies and their settings
 
     def action_select(self, step: int) -> None:
         """Select the policy above or below."""
-        self.comparison.select(self.comparison.selected + step)
+        self.comparison.select_lane(self.comparison.selected_number + step)
         self.draw()
 
     @on(TableView.Clicked)
-    def _table_clicked(self, event: TableView.Clicked) -> None:
-        first = telling.first_in_sight(len(self.comparison.lanes), self.comparison.selected, event.height)
+    def _select_clicked_policy(self, event: TableView.Clicked) -> None:
+        first = telling.compute_first_visible(len(self.comparison.lanes), self.comparison.selected_number, event.height)
         number = first + event.line - 1
         if event.line >= 1 and number < min(len(self.comparison.lanes), first + event.height - 2):
-            self.comparison.select(number)
+            self.comparison.select_lane(number)
             self.draw()
 
     def action_policy(self, name: str) -> None:
         """Put another policy in place of the selected one."""
-        self.comparison.choose(name)
+        self.comparison.choose_policy(name)
         self.draw()
 
     def action_add(self) -> None:
         """Ask which policy to compare besides."""
-        if len(self.comparison.lanes) >= MOST:
-            self.say(f"{MOST} policies are compared; press d to remove one", warn=True)
+        if len(self.comparison.lanes) >= MAX_POLICIES:
+            self.notify_briefly(f"{MAX_POLICIES} policies are compared; press d to remove one", warn=True)
             return
-        listed = [(name, partial(self._add, name), policy_about(name, policy)) for name, policy in _all().items()]
+        listed = [(name, partial(self._add_policy, name), format_policy_tooltip(name, policy)) for name, policy in _list_replayable_policies().items()]
         self.app.search_commands(listed, placeholder="Compare with which policy?")
 
-    def _add(self, name: str) -> None:
-        self.comparison.add(name)
+    def _add_policy(self, name: str) -> None:
+        self.comparison.add_policy(name)
         self.draw()
 
     def action_remove(self) -> None:
         """Compare the selected policy no longer."""
-        if self.comparison.remove():
+        if self.comparison.remove_selected():
             self.draw()
         else:
-            self.say("It is the only policy; press a to add another one, or a digit to choose another")
+            self.notify_briefly("It is the only policy; press a to add another one, or a digit to choose another")
 
-    def _set(self, name: str, value: Any) -> None:
-        how = options.with_value(self.comparison.how, name, value)
+    def _set_param(self, name: str, value: Any) -> None:
+        how = options.replace_common_value(self.comparison.settings, name, value)
         if how is None:
-            self.comparison.set(self.comparison.lane.policy, name, value)
+            self.comparison.set_param(self.comparison.selected_lane.policy, name, value)
         else:
-            self.comparison.how = how
+            self.comparison.settings = how
             self.query_one("#replay-header").refresh()
         self._draw_settings()
-        self._compute()  # the rest is drawn when it is known
+        self._start_next_task()  # the rest is drawn when it is known
 
     def action_value(self, step: int) -> None:
         """Change the selected parameter by steps."""
@@ -483,47 +489,47 @@ class ReplayScreen(Screen[Command | None]):
 
     def action_recorded(self) -> None:
         """Keep recorded compactions, or undo them."""
-        if not self.comparison.events:
-            self.say("This recording holds no compaction to undo")
+        if not self.comparison.context_events:
+            self.notify_briefly("This recording holds no compaction to undo")
             return
-        self.comparison.toggle_recorded()
+        self.comparison.toggle_recorded_compactions()
         self.draw()
 
     # Other screens, and the way back
 
     def action_sweep(self) -> None:
         """Sweep settings of the selected policy; the one that is chosen there is taken over."""
-        from context_tui.tui.screens.sweep import screen_beside  # numpy: for who asks for one
+        from context_tui.tui.screens.sweep import build_comparison_screen  # numpy: for who asks for one
 
         try:
-            screen = screen_beside(self.controller, self.comparison)
+            screen = build_comparison_screen(self.controller, self.comparison)
         except PlanError as error:
-            self.say(str(error), warn=True)
+            self.notify_briefly(str(error), warn=True)
         else:
-            self.app.push_screen(screen, self._swept)
+            self.app.push_screen(screen, self._adopt_swept_setting)
 
-    def _swept(self, command: Command | None) -> None:
+    def _adopt_swept_setting(self, command: InspectorCommand | None) -> None:
         if command is not None:
-            self.say(command())
+            self.notify_briefly(command())
             self.draw()
 
     def action_help(self) -> None:
         """List all keys."""
-        self.app.push_screen(HelpScreen([self, self.query_one(SettingRows)], notes=NOTES))
+        self.app.push_screen(HelpScreen([self, self.query_one(SettingRows)], notes=HELP_NOTES))
 
     def action_table(self) -> None:
         """Show all firings as text."""
-        self.app.push_screen(FiringsScreen(self.controller, self.comparison), self._leave_with)
+        self.app.push_screen(FiringsScreen(self.controller, self.comparison), self._dismiss_with)
 
     def action_regrets(self) -> None:
         """Show what the selected policy dropped beside where it was used later."""
-        self.app.push_screen(RegretsScreen(self.controller, self.comparison), self._leave_with)
+        self.app.push_screen(RegretsScreen(self.controller, self.comparison), self._dismiss_with)
 
     def action_configuration(self) -> None:
         """Show the settings as the configuration of the agent that the selected policy belongs to."""
-        self.app.push_screen(ConfigurationScreen(self.comparison.lane))
+        self.app.push_screen(ConfigurationScreen(self.comparison.selected_lane))
 
-    def _leave_with(self, command: Command | None) -> None:
+    def _dismiss_with(self, command: InspectorCommand | None) -> None:
         """Close with what was chosen on a screen above this one."""
         if command is not None:
             self.dismiss(command)
@@ -531,7 +537,7 @@ class ReplayScreen(Screen[Command | None]):
     def action_copy(self) -> None:
         """Copy the command that replays the same."""
         views = [lane.view for lane in self.comparison.lanes]
-        self.app.copy_to_clipboard(format_replay_command(views, self.comparison.how))
+        self.app.copy_to_clipboard(format_replay_command(views, self.comparison.settings))
 
     def action_picture(self) -> None:
         """Save the screen as a picture."""
@@ -540,27 +546,27 @@ class ReplayScreen(Screen[Command | None]):
         try:
             path = save_new_file(picture, f"{name}-replay", "svg")
         except OSError as error:
-            self.say(f"The picture cannot be written: {error.strerror or error}", warn=True)
+            self.notify_briefly(f"The picture cannot be written: {error.strerror or error}", warn=True)
         else:
-            self.say(f"Saved {path}")
+            self.notify_briefly(f"Saved {path}")
 
     def action_inspect(self) -> None:
         """Plan in the inspector for the call under the cursor, with this policy and its settings."""
-        self._once_known(lambda: self._close(self.comparison.point))
+        self._run_when_known(lambda: self._dismiss_to_inspector(self.comparison.inspector_point))
 
     def action_back(self) -> None:
         """Back to the inspector, with the selected policy and its settings."""
-        self._close(None)
+        self._dismiss_to_inspector(None)
 
     def action_leave(self) -> None:
         """Back to the inspector, which stays as it was."""
         self.dismiss(None)
 
-    def _close(self, point: int | None) -> None:
+    def _dismiss_to_inspector(self, point: int | None) -> None:
         comparison = self.comparison
-        self.dismiss(partial(self.controller.adopt_settings, comparison.lane.policy, comparison.params, point))
+        self.dismiss(partial(self.controller.adopt_settings, comparison.selected_lane.policy, comparison.policy_params, point))
 
 
-def _all() -> dict[str, Any]:
+def _list_replayable_policies() -> dict[str, Any]:
     """The policies that can be replayed."""
     return {name: policy for name, policy in POLICIES.items() if policy.phases}

@@ -19,92 +19,104 @@ from context_tui.tui.finding import find_text
 from context_tui.tui.search import get_searchable_text
 from context_tui.tui.text import format_line, pluralize
 from context_tui.tui.view import Location
-from context_tui.tui.widgets.draw import BOLD, HUE, MUTED, WARN, Run, cells, on, pad, safe, short, short_words
+from context_tui.tui.widgets.draw import (
+    BOLD,
+    MUTED,
+    PRIMARY,
+    WARN,
+    Run,
+    count_cells,
+    format_safe_line,
+    pad_runs,
+    set_background,
+    shorten,
+    shorten_at_word,
+)
 
-TIERS = {
+TIER_TEXTS = {
     "re-fetch": "fetched again, a lower bound: the recorded agent still had the content",
     "edit": "its text was edited, and stood nowhere else in the policy's context",
     "reference": "it was referred to, and stood nowhere else in the policy's context",
 }
 """What the later use is, by tier."""
-LEAST_CALL = 4
+MIN_NEEDLE_LENGTH = 4
 """Characters of an argument from which on it can be looked for in a call."""
 
 
-class Side(NamedTuple):
+class CaseSide(NamedTuple):
     """One side of a case: a place of the session, the row of its block, the message before which the inspector is to
     plan there, and its estimated tokens (``bytes/4``).
     """
 
     location: Location
     row: int
-    at: int
+    point: int
     tokens: int
 
 
 @dataclass(frozen=True)
-class Shown:
-    """Some cases of a study, by their numbers: those of a firing, or all. ``firing_of`` is the firing of each case."""
+class CaseSelection:
+    """Some cases of a study, by their numbers: those of a firing, or all. ``firing_numbers`` is the firing of each case."""
 
     study: Study
-    numbers: Sequence[int]
-    firing_of: Mapping[int, int]
+    case_numbers: Sequence[int]
+    firing_numbers: Mapping[int, int]
 
     @property
     def cases(self) -> list[RegretCase]:
         """The cases."""
-        return [self.study.regret.cases[number] for number in self.numbers]
+        return [self.study.regret.cases[number] for number in self.case_numbers]
 
-    def firing(self, at: int) -> tuple[int, Firing]:
+    def get_firing(self, index: int) -> tuple[int, Firing]:
         """The number, and the firing, that dropped what the case in this place is about."""
-        number = self.firing_of[self.numbers[at]]
+        number = self.firing_numbers[self.case_numbers[index]]
         return number, self.study.replay.firings[number]
 
 
-def shown(study: Study, call: int | None = None) -> Shown:
+def select_cases(study: Study, call: int | None = None) -> CaseSelection:
     """All cases of a study, those of the later firings last; or those of the firings at a call."""
     by_firing = study.group_cases_by_firing()
     firing_of = {case: number for number, cases in enumerate(by_firing) for case in cases}
     firings = study.replay.firings
     chosen = [number for number, each in enumerate(firings) if call is None or each.call == call]
-    return Shown(study, [case for number in chosen for case in by_firing[number]], firing_of)
+    return CaseSelection(study, [case for number in chosen for case in by_firing[number]], firing_of)
 
 
 # The two sides
 
 
-def dropped_side(found: Shown, at: int) -> Side:
+def find_dropped_side(selection: CaseSelection, index: int) -> CaseSide:
     """Where the dropped block stands."""
-    case, facts = found.cases[at], found.study.replay.session.facts
-    return Side(_location(found, case.row), case.row, found.firing(at)[1].decided, bytes4(facts, case.row))
+    case, facts = selection.cases[index], selection.study.replay.session.facts
+    return CaseSide(_locate_block(selection, case.row), case.row, selection.get_firing(index)[1].decided, bytes4(facts, case.row))
 
 
-def used_side(found: Shown, at: int) -> Side:
+def find_used_side(selection: CaseSelection, index: int) -> CaseSide:
     """Where it is used later."""
-    case, facts = found.cases[at], found.study.replay.session.facts
+    case, facts = selection.cases[index], selection.study.replay.session.facts
     row = list(facts.blocks_of(case.later))[case.later_block]
-    return Side(_location(found, row), row, case.later, bytes4(facts, row))
+    return CaseSide(_locate_block(selection, row), row, case.later, bytes4(facts, row))
 
 
-def _location(found: Shown, row: int) -> Location:
+def _locate_block(selection: CaseSelection, row: int) -> Location:
     """The row of the timeline that shows a block: a result has its own, anything else that of its message."""
-    facts = found.study.replay.session.facts
+    facts = selection.study.replay.session.facts
     return Location(facts.block_message[row], row if facts.kind[row] == Kind.TOOL_RESULT else -1)
 
 
-def evidence_in(case: RegretCase, block: Mapping[str, Any], *, used: bool) -> str:
+def choose_needle(case: RegretCase, block: Mapping[str, Any], *, used: bool) -> str:
     """What is to be looked for in one of the two blocks: what was used; in a call that fetches again, what it asks for.
 
     Empty where the block does not hold it, as one that cannot be read any more.
     """
     if used and case.tier == "re-fetch":
-        return _asked(block)
+        return _find_fetch_argument(block)
     text = get_searchable_text(dict(block))
     forms = (case.needle, json.dumps(case.needle, ensure_ascii=False)[1:-1])
     return case.needle if any(find_text(text, form) >= 0 for form in forms) else ""
 
 
-def _asked(block: Mapping[str, Any]) -> str:
+def _find_fetch_argument(block: Mapping[str, Any]) -> str:
     """The argument of a call that says what it fetches: a command's first line, a path, else the longest text."""
     arguments = block.get("input")
     if not isinstance(arguments, Mapping):
@@ -115,26 +127,26 @@ def _asked(block: Mapping[str, Any]) -> str:
     shell = " " in command or not path  # a word alone may be what an editor is to do with a file
     asked = (command if shell else path) or max(texts, key=len, default="")
     first = asked.strip().partition("\n")[0]
-    return first if len(first) >= LEAST_CALL else ""
+    return first if len(first) >= MIN_NEEDLE_LENGTH else ""
 
 
 # Words
 
 
-def summary(found: Shown, width: int) -> list[Run]:
+def format_summary(selection: CaseSelection, width: int) -> list[Run]:
     """How much of what the policy dropped was used later."""
-    told = found.study.regret
+    told = selection.study.regret
     share = f" ({format_percent(told.tokens_used_later / told.tokens_dropped)})" if told.tokens_dropped else ""
     blocks = f"{told.used_later:,} of {pluralize(told.dropped, 'dropped block')} used later"
     tokens = f"{told.tokens_used_later:,} of {told.tokens_dropped:,} tokens{share}"
     forms = (f"{blocks}   {tokens}, by bytes/4", f"{blocks}, {tokens}")
     text = next((form for form in forms if len(form) <= width), forms[-1])
-    return [(short_words(text, width), BOLD)]
+    return [(shorten_at_word(text, width), BOLD)]
 
 
-def bound_words(found: Shown, call: int, width: int) -> list[Run]:
+def format_regret_bound(selection: CaseSelection, call: int, width: int) -> list[Run]:
     """How much could have been dropped at a call with no regret, and how much was; tokens by ``bytes/4``."""
-    study = found.study
+    study = selection.study
     if not 0 <= call < len(study.bound.everything.droppable):
         return []
     share, replay = study.bound.everything, study.replay
@@ -155,9 +167,9 @@ def bound_words(found: Shown, call: int, width: int) -> list[Run]:
     return [(next((form for form in forms if len(form) <= width), forms[-1]), MUTED)]
 
 
-def table(found: Shown, selected: int, width: int, height: int) -> list[list[Run]]:
+def format_case_table(selection: CaseSelection, selected: int, width: int, height: int) -> list[list[Run]]:
     """The cases in *height* lines, the first of them a head, so that the selected one is in sight."""
-    cases = found.cases
+    cases = selection.cases
     rows = [
         (case.tier, f"#{case.message:,}", f"{case.tokens:,}", f"#{case.dropped:,}", f"#{case.later:,}")
         for case in cases
@@ -165,60 +177,60 @@ def table(found: Shown, selected: int, width: int, height: int) -> list[list[Run
     heads = ("tier", "block", "tokens", "dropped at", "used at")
     sizes = [max(len(row[each]) for row in (heads, *rows)) for each in range(len(heads))]
     left = "  " + heads[0].ljust(sizes[0])
-    lines = [[(f"{left}{_right(heads, sizes)}  evidence", MUTED)]]
-    first = first_row(len(cases), selected, height)
+    lines = [[(f"{left}{_align_right(heads, sizes)}  evidence", MUTED)]]
+    first = compute_first_row(len(cases), selected, height)
     for number, (case, row) in enumerate(zip(cases, rows, strict=True)):
         if not first <= number < first + max(height - 1, 0):
             continue
         here = number == selected
         runs: list[Run] = [
-            ("▸ " if here else "  ", f"{BOLD} {HUE}"),
+            ("▸ " if here else "  ", f"{BOLD} {PRIMARY}"),
             (row[0].ljust(sizes[0]), WARN),
-            (_right(row, sizes), BOLD if here else ""),
+            (_align_right(row, sizes), BOLD if here else ""),
         ]
         runs.append(
-            (f"  {short(format_line(case.evidence), max(width - cells(runs) - 2, 4))}", BOLD if here else MUTED)
+            (f"  {shorten(format_line(case.evidence), max(width - count_cells(runs) - 2, 4))}", BOLD if here else MUTED)
         )
-        runs = pad(runs, width)
-        lines.append(on(runs) if here else runs)
+        runs = pad_runs(runs, width)
+        lines.append(set_background(runs) if here else runs)
     return lines
 
 
-def _right(texts: Sequence[str], sizes: Sequence[int]) -> str:
+def _align_right(texts: Sequence[str], sizes: Sequence[int]) -> str:
     """All but the first, in columns."""
     return "".join(f"  {text.rjust(size)}" for text, size in zip(texts[1:], sizes[1:], strict=True))
 
 
-def first_row(count: int, selected: int, height: int) -> int:
+def compute_first_row(count: int, selected: int, height: int) -> int:
     """The first case that a table of *height* lines shows."""
     return max(min(selected - (height - 1) // 2, count - (height - 1)), 0)
 
 
-def evidence(found: Shown, at: int, width: int) -> list[list[Run]]:
+def format_evidence(selection: CaseSelection, index: int, width: int) -> list[list[Run]]:
     """The case in words: what dropped it, how much later it was used and how, and the line that shows it."""
-    case, (_, firing) = found.cases[at], found.firing(at)
-    study = found.study
+    case, (_, firing) = selection.cases[index], selection.get_firing(index)
+    study = selection.study
     calls = [call.message for call in study.replay.calls]
     later = sum(firing.message <= message <= case.later for message in calls) - 1
     when = "at once" if later <= 0 else f"{pluralize(later, 'call')} later"
     told = f"{case.tier}: {case.tokens:,} tokens by bytes/4, used {when}"
-    forms = (f"{told}; {TIERS[case.tier]}", f"{told}; {TIERS[case.tier].partition(',')[0]}", told)
+    forms = (f"{told}; {TIER_TEXTS[case.tier]}", f"{told}; {TIER_TEXTS[case.tier].partition(',')[0]}", told)
     return [
-        [(next((form for form in forms if len(form) <= width), short_words(told, width)), WARN)],
-        [("evidence ", MUTED), (short(safe(format_line(case.evidence)), max(width - 9, 4)), BOLD)],
+        [(next((form for form in forms if len(form) <= width), shorten_at_word(told, width)), WARN)],
+        [("evidence ", MUTED), (shorten(format_safe_line(format_line(case.evidence)), max(width - 9, 4)), BOLD)],
     ]
 
 
-def side_title(found: Shown, at: int, preview: str, *, used: bool) -> str:
+def format_side_title(selection: CaseSelection, index: int, preview: str, *, used: bool) -> str:
     """What stands above one of the two sides, the more important first."""
-    side = (used_side if used else dropped_side)(found, at)
-    when = "used later" if used else f"dropped at #{found.cases[at].dropped:,}"
+    side = (find_used_side if used else find_dropped_side)(selection, index)
+    when = "used later" if used else f"dropped at #{selection.cases[index].dropped:,}"
     return f"{when}: #{side.location.message:,}, est. {pluralize(side.tokens, 'token')}: {format_line(preview)}"
 
 
-def nothing(found: Shown) -> str:
+def explain_no_cases(selection: CaseSelection) -> str:
     """What is said where there is no case."""
-    told = found.study.regret
+    told = selection.study.regret
     if not told.dropped:
         return "It drops nothing along this recording, so nothing was used later"
     return (

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from context_tui.tui.controller import Controller
     from context_tui.tui.options import InspectorOptions
     from context_tui.tui.screens.replay.comparison import Comparison
-    from context_tui.tui.screens.sweep.screen import SweepScreen, Take
+    from context_tui.tui.screens.sweep.screen import AdoptSetting, SweepScreen
 
 
-def screen_of(controller: Controller) -> SweepScreen:
+def build_screen(controller: Controller) -> SweepScreen:
     """The sweep screen for the policy on screen; a setting that is taken over goes to the inspector.
 
     Raises:
@@ -27,62 +27,62 @@ def screen_of(controller: Controller) -> SweepScreen:
 
     comparison = controller.build_comparison()
     try:
-        return screen_beside(controller, comparison, partial(_to_inspector, controller))
+        return build_comparison_screen(controller, comparison, partial(_adopt_in_inspector, controller))
     except PlanError as error:
         raise CommandRefused(str(error), warn=True) from None
 
 
-def screen_beside(controller: Controller, comparison: Comparison, take: Take | None = None) -> SweepScreen:
+def build_comparison_screen(controller: Controller, comparison: Comparison, adopt: AdoptSetting | None = None) -> SweepScreen:
     """The same for what is compared; without *take* a setting goes into the comparison.
 
     Raises:
         PlanError: the selected policy cannot be replayed, or its settings mean nothing.
     """
     from context_tui.tui.command_line import format_sweep_command
-    from context_tui.tui.screens.sweep.board import Board, board_of
-    from context_tui.tui.screens.sweep.grids import parts_of
+    from context_tui.tui.screens.sweep.board import SweepBoard, build_board
+    from context_tui.tui.screens.sweep.grids import parse_grid
     from context_tui.tui.screens.sweep.screen import SweepScreen
 
-    board = board_of(comparison, controller.sweep_results)
-    controller.sweep_results = board.known
+    board = build_board(comparison, controller.sweep_results)
+    controller.sweep_results = board.row_cache
 
-    def command(board: Board) -> str:
-        parts = parts_of(board.text, board.current.policy)
-        grids = [(part.policy.name, part.texts) for part in parts]
-        return format_sweep_command(comparison.session, grids, board.current, comparison.how, board.by)
+    def command(board: SweepBoard) -> str:
+        parts = parse_grid(board.grid_text, board.current_setting.policy)
+        grids = [(part.policy.name, part.value_texts) for part in parts]
+        return format_sweep_command(comparison.session, grids, board.current_setting, comparison.settings, board.saving_unit)
 
-    take = take or partial(_to_comparison, comparison)
-    return SweepScreen(board, command=command, take=take, ascii=controller.options.ascii)
+    adopt = adopt or partial(_adopt_in_comparison, comparison)
+    return SweepScreen(board, command=command, adopt=adopt, ascii=controller.options.ascii)
 
 
-def screen_over(made: Sweep, command: str, options: InspectorOptions) -> SweepScreen:
+def build_sessions_screen(sweep: Sweep, command: str, options: InspectorOptions) -> SweepScreen:
     """The screen for a sweep over sessions, which *command* made; a setting leads to its sessions."""
-    from context_tui.tui.screens.sweep.board import Board
+    from context_tui.tui.screens.sweep.board import SweepBoard
     from context_tui.tui.screens.sweep.screen import SweepScreen
 
-    board = Board(made, command=command, window=options.window)
+    board = SweepBoard(sweep, command=command, window=options.window)
     return SweepScreen(board, command=lambda board: board.command, ascii=options.ascii)
 
 
-def _to_inspector(controller: Controller, setting: SweepSetting) -> str:
-    params = params_with(controller.view.params, setting)
+def _adopt_in_inspector(controller: Controller, setting: SweepSetting) -> str:
+    params = merge_params(controller.view.params, setting)
     controller.adopt_settings(setting.policy.name, params, None)
     return f"Taken over: {setting.name}"
 
 
-def _to_comparison(comparison: Comparison, setting: SweepSetting) -> str:
+def _adopt_in_comparison(comparison: Comparison, setting: SweepSetting) -> str:
     from context_tui.tui.screens.replay.comparison import Lane
 
-    lane, policy = comparison.lane, setting.policy.name
-    view = replace(lane.view, policy=policy, params=params_with(lane.view.params, setting))
+    lane, policy = comparison.selected_lane, setting.policy.name
+    view = replace(lane.view, policy=policy, params=merge_params(lane.view.params, setting))
     if lane.policy == policy:
         lane.view = view
     else:
-        comparison.lanes[comparison.selected] = Lane(view)
+        comparison.lanes[comparison.selected_number] = Lane(view)
     return f"Taken over: {setting.name}"
 
 
-def params_with(params: Mapping[str, Mapping[str, Any]], setting: SweepSetting) -> dict[str, Mapping[str, Any]]:
+def merge_params(params: Mapping[str, Mapping[str, Any]], setting: SweepSetting) -> dict[str, Mapping[str, Any]]:
     """The settings of all policies, by policy what is not the default, with those of a setting among them."""
     from context_tui.policies.parameters import find_changed_values
 

@@ -1,6 +1,6 @@
 """What the sweep screen shows: settings with what is known of them, in what order, and which one the cursor is on.
 
-Knows no widget and no thread: whoever computes asks for what is ``missing`` and hands back the rows.
+Knows no widget and no thread: whoever computes asks for what is ``missing_settings`` and hands back the rows.
 """
 
 from __future__ import annotations
@@ -23,81 +23,81 @@ from context_tui.session.session import Session
 from context_tui.session.window import ASSUMED_WINDOW, Window
 from context_tui.text.sanitize import sanitize_line
 from context_tui.tui.screens.replay.comparison import Comparison
-from context_tui.tui.screens.sweep.grids import Part, parts_of, proposal, settings_of
+from context_tui.tui.screens.sweep.grids import GridPart, build_settings, parse_grid, propose_grid
 
-COLUMNS = 4
+MAX_PARAMETER_COLUMNS = 4
 """Parameters with a column of their own, at most."""
 
 
 @dataclass(eq=False)
-class Known:
+class SweepRowCache:
     """What was measured of a session, by the name of the setting; and what all that shares, once it is there."""
 
     session: Session
-    how: SweepOptions
+    options: SweepOptions
     rows: dict[str, SweepRow] = field(default_factory=dict)
-    there: SessionSweep | None = None
+    session_sweep: SessionSweep | None = None
 
 
-class Order(NamedTuple):
+class SortOrder(NamedTuple):
     """An order of the settings: its name, what it goes by, and whether the largest comes first."""
 
     name: str
     key: Callable[[Totals], float]
-    falling: bool
+    is_largest_first: bool
 
 
-def extra_cost(each: Totals) -> float:
+def compute_extra_cost(each: Totals) -> float:
     """What a setting costs more than no policy; less than 0: it saves."""
     return each.cost.cost - each.cost.without if each.cost else 0.0
 
 
-def regret_of(each: Totals) -> int:
+def get_regret_tokens(each: Totals) -> int:
     """Tokens used later; where that was not looked for, all dropped ones."""
     used = each.drops.tokens_used_later
     return each.drops.tokens_dropped if used is None else used
 
 
-ORDERS = (
-    Order("saved", lambda each: each.saved, True),
-    Order("used later", regret_of, False),
-    Order("cost", extra_cost, False),
-    Order("firings", lambda each: each.firings, False),
-    Order("peak", lambda each: each.peak, False),
+SORT_ORDERS = (
+    SortOrder("saved", lambda each: each.saved, True),
+    SortOrder("used later", get_regret_tokens, False),
+    SortOrder("cost", compute_extra_cost, False),
+    SortOrder("firings", lambda each: each.firings, False),
+    SortOrder("peak", lambda each: each.peak, False),
 )
 """Orders besides that of the grid, which comes last."""
-GRID = "as given"
+GRID_ORDER = "as given"
 
 
 @dataclass(frozen=True, eq=False)
-class Findings:
+class SweepFindings:
     """What follows from a sweep, computed once."""
 
-    wholes: Mapping[str, Totals]
-    standing: Dominance
+    totals: Mapping[str, Totals]
+    dominance: Dominance
 
     @cached_property
     def best(self) -> frozenset[str]:
         """The settings that nothing beats, of equal ones the first."""
-        return frozenset(self.standing.frontier)
+        return frozenset(self.dominance.frontier)
 
     @cached_property
-    def priced(self) -> bool:
+    def has_prices(self) -> bool:
         """Whether costs are known of all settings."""
-        return bool(self.wholes) and all(each.cost is not None for each in self.wholes.values())
+        return bool(self.totals) and all(each.cost is not None for each in self.totals.values())
 
     @cached_property
-    def used(self) -> bool:
+    def has_regrets(self) -> bool:
         """Whether it was looked for what was used later, of all settings."""
-        return all(each.drops.tokens_used_later is not None for each in self.wholes.values())
+        return all(each.drops.tokens_used_later is not None for each in self.totals.values())
 
     @cached_property
-    def digits(self) -> int:
+    def cost_digits(self) -> int:
         """Digits behind the point that tell costs of this size apart."""
-        return 2 if max((abs(extra_cost(each)) for each in self.wholes.values()), default=0.0) >= 1 else 4
+        return 2 if max((abs(compute_extra_cost(each)) for each in self.totals.values()), default=0.0) >= 1 else 4
 
 
-class Board:
+class SweepBoard:
     """A sweep on screen, while it is made and when it is there.
 
     Attributes:
@@ -108,93 +108,93 @@ class Board:
         window: the context window, for settings of agents that are tokens or shares of it: that of the session that is
             open; where several were swept, the one that was given, else an assumed one.
         cursor: the name of the setting that the cursor is on.
-        order: the name of the order that settings are listed in; ``reverse`` the other way round.
+        order: the name of the order that settings are listed in; ``is_reversed`` the other way round.
         only_best: whether only those are listed that nothing beats, and the current one.
     """
 
     def __init__(
-        self, made: Sweep, known: Known | None = None, *, text: str = "", command: str = "", window: int | None = None
+        self, sweep: Sweep, row_cache: SweepRowCache | None = None, *, grid_text: str = "", command: str = "", window: int | None = None
     ) -> None:
-        self.known, self.text, self.command, self.trouble = known, text, command, ""
+        self.row_cache, self.grid_text, self.command, self.error = row_cache, grid_text, command, ""
         others = Window(window, "given") if window else Window(ASSUMED_WINDOW, "assumed")
-        self.window = known.session.window if known else others
-        self.order, self.reverse, self.only_best = ORDERS[0].name, False, False
-        self.cursor = made.current
-        self._made = {made.saving_unit: made}
-        self.by = made.saving_unit
-        self._begin(made.settings)
+        self.window = row_cache.session.window if row_cache else others
+        self.order, self.is_reversed, self.only_best = SORT_ORDERS[0].name, False, False
+        self.cursor = sweep.current
+        self._sweeps = {sweep.saving_unit: sweep}
+        self.saving_unit = sweep.saving_unit
+        self._set_settings(sweep.settings)
 
-    def _begin(self, settings: Sequence[SweepSetting]) -> None:
-        self.named: Mapping[str, SweepSetting] = {each.name: each for each in settings}
-        self.columns = columns_of(settings, self.current.policy.name if self.named else "")
-        self._listed: tuple[Sweep, object, list[str], dict[str, int]] | None = None
-        self._of: Findings | None = None
+    def _set_settings(self, settings: Sequence[SweepSetting]) -> None:
+        self.settings_by_name: Mapping[str, SweepSetting] = {each.name: each for each in settings}
+        self.parameter_columns = find_parameter_columns(settings, self.current_setting.policy.name if self.settings_by_name else "")
+        self._listing_cache: tuple[Sweep, object, list[str], dict[str, int]] | None = None
+        self._findings: SweepFindings | None = None
 
     # What there is
 
     @property
-    def made(self) -> Sweep:
+    def sweep(self) -> Sweep:
         """The sweep as far as it is known, by tokens or by money."""
-        if self.by not in self._made:
-            self._made[self.by] = replace(next(iter(self._made.values())), saving_unit=self.by)
-        return self._made[self.by]
+        if self.saving_unit not in self._sweeps:
+            self._sweeps[self.saving_unit] = replace(next(iter(self._sweeps.values())), saving_unit=self.saving_unit)
+        return self._sweeps[self.saving_unit]
 
     @property
     def settings(self) -> Sequence[SweepSetting]:
         """All settings."""
-        return self.made.settings
+        return self.sweep.settings
 
     @property
-    def current(self) -> SweepSetting:
+    def current_setting(self) -> SweepSetting:
         """The setting that the others are held against."""
-        return self.named[next(iter(self._made.values())).current]
+        return self.settings_by_name[next(iter(self._sweeps.values())).current]
 
     @property
-    def standing(self) -> Dominance:
+    def dominance(self) -> Dominance:
         """How the settings that are known stand to each other."""
-        return self.made.dominance
+        return self.sweep.dominance
 
     @property
     def is_live(self) -> bool:
         """Whether it is a sweep of the session that is open, whose grid can be changed."""
-        return self.known is not None
+        return self.row_cache is not None
 
     @property
-    def missing(self) -> list[SweepSetting]:
+    def missing_settings(self) -> list[SweepSetting]:
         """The settings that are not measured yet."""
-        if self.known is None or self.trouble:
+        if self.row_cache is None or self.error:
             return []
-        return [each for each in self.settings if each.name not in self.known.rows]
+        return [each for each in self.settings if each.name not in self.row_cache.rows]
 
     @property
-    def wholes(self) -> Mapping[str, Totals]:
+    def totals(self) -> Mapping[str, Totals]:
         """What the settings that are known come to."""
-        return next(iter(self._made.values())).totals
+        return next(iter(self._sweeps.values())).totals
 
     @property
-    def done(self) -> int:
+    def done_count(self) -> int:
         """How many settings are known."""
-        return len(self.wholes)
+        return len(self.totals)
 
     @property
-    def of(self) -> Findings:
+    def findings(self) -> SweepFindings:
         """What follows from what is known."""
-        if self._of is None or self._of.standing is not self.standing:
-            self._of = Findings(self.wholes, self.standing)
-        return self._of
+        if self._findings is None or self._findings.dominance is not self.dominance:
+            self._findings = SweepFindings(self.totals, self.dominance)
+        return self._findings
 
-    def whole(self, name: str) -> Totals | None:
+    def get_totals(self, name: str) -> Totals | None:
         """What a setting comes to; None until it is known."""
-        return self.wholes.get(name)
+        return self.totals.get(name)
 
-    def point(self, name: str) -> ParetoPoint | None:
+    def get_point(self, name: str) -> ParetoPoint | None:
         """The same as a point of the plot; None also where it has no price and money is counted."""
-        return self.standing.points.get(name)
+        return self.dominance.points.get(name)
 
-    def label(self, name: str) -> str:
+    def format_label(self, name: str) -> str:
         """A setting in few words: those of the current one's policy without its name."""
-        policy = self.current.policy.name
-        found = self.named.get(name)
+        policy = self.current_setting.policy.name
+        found = self.settings_by_name.get(name)
         if found is None or found.policy.name != policy:
             return name
         return name.removeprefix(policy).strip() or "defaults"
@@ -202,121 +202,121 @@ class Board:
     # What is listed
 
     @property
-    def listed(self) -> list[str]:
+    def listed_names(self) -> list[str]:
         """The names of the settings that are known, in order."""
-        return self._in_order()[0]
+        return self._get_listing()[0]
 
     @property
-    def at(self) -> int:
+    def cursor_index(self) -> int:
         """The place of the cursor in what is listed; 0 where it is not."""
-        return self._in_order()[1].get(self.cursor, 0)
+        return self._get_listing()[1].get(self.cursor, 0)
 
     @property
-    def largest_first(self) -> bool:
+    def is_largest_first(self) -> bool:
         """Whether what it is sorted by is the largest first."""
-        falling = next((each.falling for each in ORDERS if each.name == self.order), False)
-        return falling != self.reverse
+        falling = next((each.is_largest_first for each in SORT_ORDERS if each.name == self.order), False)
+        return falling != self.is_reversed
 
     @property
-    def falls(self) -> bool:
+    def is_column_descending(self) -> bool:
         """The same of the column that this is told in: what is saved in money is a cost below nothing."""
-        return self.largest_first != (self.order == "saved" and self.by == "money")
+        return self.is_largest_first != (self.order == "saved" and self.saving_unit == "money")
 
-    def _in_order(self) -> tuple[list[str], dict[str, int]]:
-        made, key = self.made, (self.order, self.reverse, self.only_best)
-        if self._listed is None or self._listed[0] is not made or self._listed[1] != key:
-            names = self._sorted()
-            self._listed = made, key, names, {name: place for place, name in enumerate(names)}
-        return self._listed[2:]
+    def _get_listing(self) -> tuple[list[str], dict[str, int]]:
+        made, key = self.sweep, (self.order, self.is_reversed, self.only_best)
+        if self._listing_cache is None or self._listing_cache[0] is not made or self._listing_cache[1] != key:
+            names = self._sort_names()
+            self._listing_cache = made, key, names, {name: place for place, name in enumerate(names)}
+        return self._listing_cache[2:]
 
-    def _sorted(self) -> list[str]:
-        wholes, order = self.wholes, next((each for each in ORDERS if each.name == self.order), None)
-        best = {*self.of.best, self.made.current}
+    def _sort_names(self) -> list[str]:
+        wholes, order = self.totals, next((each for each in SORT_ORDERS if each.name == self.order), None)
+        best = {*self.findings.best, self.sweep.current}
         names = [each.name for each in self.settings if each.name in wholes]
         names = [name for name in names if not self.only_best or name in best]
-        if order is not None and order.name == "saved" and self.by == "money":
-            order = Order("saved", lambda each: -extra_cost(each), True)
+        if order is not None and order.name == "saved" and self.saving_unit == "money":
+            order = SortOrder("saved", lambda each: -compute_extra_cost(each), True)
         if order is not None:
             # By what is left, the better first: ties are in an order that means something.
-            names.sort(key=lambda name: (regret_of(wholes[name]), -wholes[name].saved))
-            names.sort(key=lambda name: order.key(wholes[name]), reverse=order.falling)
-        return names[::-1] if self.reverse else names
+            names.sort(key=lambda name: (get_regret_tokens(wholes[name]), -wholes[name].saved))
+            names.sort(key=lambda name: order.key(wholes[name]), reverse=order.is_largest_first)
+        return names[::-1] if self.is_reversed else names
 
     # Commands
 
-    def take(self, rows: Iterable[SweepRow], made: Sweep | None = None) -> None:
+    def update(self, rows: Iterable[SweepRow], sweep: Sweep | None = None) -> None:
         """Take what was measured; and where that was made meanwhile, the sweep of all that is known by then."""
-        if self.known is None:
+        if self.row_cache is None:
             return
-        self.known.rows.update((row.setting, row) for row in rows)
+        self.row_cache.rows.update((row.setting, row) for row in rows)
         settings = self.settings
-        made = (
-            made if made is not None and made.settings is settings else known_of(settings, self.known.rows, self.made)
+        sweep = (
+            sweep if sweep is not None and sweep.settings is settings else build_partial_sweep(settings, self.row_cache.rows, self.sweep)
         )
-        self._made = {made.saving_unit: made}
+        self._sweeps = {sweep.saving_unit: sweep}
 
-    def regrid(self, text: str) -> None:
+    def set_grid(self, grid_text: str) -> None:
         """Sweep another grid; what is known of its settings stays known.
 
         Raises:
             PlanError: it means nothing, or too much.
         """
-        current = self.current
-        settings = settings_of(parts_of(text, current.policy), current)
-        self.text, self.trouble = text, ""
-        self._made = {self.by: Sweep(settings, [], current=current.name, saving_unit=self.by)}
-        self._begin(settings)
-        self.take(())
-        if self.cursor not in self.named:
+        current = self.current_setting
+        settings = build_settings(parse_grid(grid_text, current.policy), current)
+        self.grid_text, self.error = grid_text, ""
+        self._sweeps = {self.saving_unit: Sweep(settings, [], current=current.name, saving_unit=self.saving_unit)}
+        self._set_settings(settings)
+        self.update(())
+        if self.cursor not in self.settings_by_name:
             self.cursor = current.name
 
-    def move(self, steps: int) -> None:
+    def move_cursor(self, steps: int) -> None:
         """Move the cursor over what is listed."""
-        self.go(self.at + steps)
+        self.move_to_index(self.cursor_index + steps)
 
-    def go(self, place: int) -> None:
+    def move_to_index(self, index: int) -> None:
         """Move the cursor to a place in what is listed, or to the nearest there is."""
-        if self.listed:
-            self.cursor = self.listed[min(max(place, 0), len(self.listed) - 1)]
+        if self.listed_names:
+            self.cursor = self.listed_names[min(max(index, 0), len(self.listed_names) - 1)]
 
-    def point_at(self, name: str) -> None:
+    def move_to_setting(self, name: str) -> None:
         """Move the cursor to a setting; all are listed again where it is not."""
-        if name in self.named:
+        if name in self.settings_by_name:
             self.cursor = name
-            if name not in self._in_order()[1]:
+            if name not in self._get_listing()[1]:
                 self.only_best = False
 
-    def sort(self, step: int) -> None:
+    def cycle_order(self, step: int) -> None:
         """List by the next order, or the one before."""
-        names = [*(each.name for each in ORDERS), GRID]
-        self.sort_by(names[(names.index(self.order) + step) % len(names)])
+        names = [*(each.name for each in SORT_ORDERS), GRID_ORDER]
+        self.set_order(names[(names.index(self.order) + step) % len(names)])
 
-    def sort_by(self, name: str) -> None:
+    def set_order(self, name: str) -> None:
         """List in an order; in the one that it is listed in, the other way round."""
-        self.reverse = not self.reverse if name == self.order else False
+        self.is_reversed = not self.is_reversed if name == self.order else False
         self.order = name
 
-    def toggle_money(self) -> bool:
+    def toggle_saving_unit(self) -> bool:
         """Count what is saved in money, or in tokens again; False where there is no price."""
-        if self.by == "tokens" and not self.of.priced:
+        if self.saving_unit == "tokens" and not self.findings.has_prices:
             return False
-        self.by = "money" if self.by == "tokens" else "tokens"
+        self.saving_unit = "money" if self.saving_unit == "tokens" else "tokens"
         return True
 
-    def toggle_best(self) -> None:
+    def toggle_only_best(self) -> None:
         """List only what nothing beats, or everything again."""
         self.only_best = not self.only_best
-        if self.cursor not in self._in_order()[1]:
-            self.go(0)
+        if self.cursor not in self._get_listing()[1]:
+            self.move_to_index(0)
 
 
-def known_of(settings: Sequence[SweepSetting], rows: Mapping[str, SweepRow], like: Sweep) -> Sweep:
+def build_partial_sweep(settings: Sequence[SweepSetting], rows: Mapping[str, SweepRow], like: Sweep) -> Sweep:
     """The sweep of what is known of these settings, with the current one and the measure of another."""
     found = [rows[each.name] for each in settings if each.name in rows]
     return Sweep(settings, found, current=like.current, saving_unit=like.saving_unit)
 
 
-def columns_of(settings: Sequence[SweepSetting], policy: str) -> dict[str, int]:
+def find_parameter_columns(settings: Sequence[SweepSetting], policy: str) -> dict[str, int]:
     """The parameters of *policy* with more than one value among the settings, each with the cells of its longest value.
 
     None where they are too many.
@@ -328,25 +328,25 @@ def columns_of(settings: Sequence[SweepSetting], policy: str) -> dict[str, int]:
     for name in type(own[0]).model_fields:
         values = {str(each): each for each in (getattr(params, name) for params in own)}
         if len(values) > 1:
-            found[name] = max(len(value_text(each)) for each in values.values())
+            found[name] = max(len(format_value(each)) for each in values.values())
     nested = any(isinstance(getattr(own[0], name), Mapping) for name in found)
-    return {} if nested or len(found) > COLUMNS else found
+    return {} if nested or len(found) > MAX_PARAMETER_COLUMNS else found
 
 
-def value_text(given: Any) -> str:
+def format_value(value: Any) -> str:
     """A parameter's value as it is read."""
-    if given is None:
+    if value is None:
         return "–"
-    if isinstance(given, bool):
-        return str(given).lower()
-    if isinstance(given, int):
-        return f"{given:,}"
-    if isinstance(given, float):
-        return f"{given:g}"
-    return sanitize_line(",".join(map(str, given)) if isinstance(given, list | tuple) else str(given))
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return sanitize_line(",".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
 
 
-def board_of(comparison: Comparison, before: Known | None = None) -> Board:
+def build_board(comparison: Comparison, row_cache: SweepRowCache | None = None) -> SweepBoard:
     """The board for the selected policy of a comparison, beside the others as they are set.
 
     Args:
@@ -355,31 +355,31 @@ def board_of(comparison: Comparison, before: Known | None = None) -> Board:
     Raises:
         PlanError: the policy cannot be replayed, or its settings mean nothing.
     """
-    lane, how = comparison.lane, how_of(comparison)
+    lane, how = comparison.selected_lane, build_sweep_options(comparison)
     policy, params = POLICIES[lane.policy], lane.params
     if not policy.phases:
         raise PlanError(f"{policy.name} is applied by hand: there is nothing to sweep; choose another policy")
-    known = before if before and before.session is comparison.session and before.how == how else None
+    known = row_cache if row_cache and row_cache.session is comparison.session and row_cache.options == how else None
     current = build_setting(policy, params)
-    controls = list_parameters_in_context(policy, params, comparison.whole, lane.view.runtime_state)
-    text = proposal(policy, params, controls, len(comparison.session.facts.request_message))
+    controls = list_parameters_in_context(policy, params, comparison.full_context, lane.view.runtime_state)
+    text = propose_grid(policy, params, controls, len(comparison.session.facts.request_message))
     others = dict.fromkeys(
-        " ".join([each.policy, *_quoted(each.values)]) for each in comparison.lanes if each.policy != policy.name
+        " ".join([each.policy, *_quote_assignments(each.values)]) for each in comparison.lanes if each.policy != policy.name
     )
     text = " ".join([text, *others]).strip()
-    parts: list[Part] = parts_of(text, policy)
-    settings = settings_of(parts, current)
+    parts: list[GridPart] = parse_grid(text, policy)
+    settings = build_settings(parts, current)
     made = Sweep(settings, [], current=current.name)
-    board = Board(made, known or Known(comparison.session, how), text=text)
-    board.take(())
+    board = SweepBoard(made, known or SweepRowCache(comparison.session, how), grid_text=text)
+    board.update(())
     return board
 
 
-def how_of(comparison: Comparison) -> SweepOptions:
+def build_sweep_options(comparison: Comparison) -> SweepOptions:
     """How the replays of a comparison are made."""
-    how = comparison.how
+    how = comparison.settings
     return SweepOptions(how.recorded, how.summary_tokens, how.delay, None, how.shares_prefix, reuse=how.reuse)
 
 
-def _quoted(values: Mapping[str, Any]) -> list[str]:
+def _quote_assignments(values: Mapping[str, Any]) -> list[str]:
     return [shlex.quote(each) for each in format_assignments(values)]

@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from textual import events
 from textual.message import Message
 
-from context_tui.tui.widgets.drawn import Drawn
+from context_tui.tui.widgets.drawn import LinesPane
 
 
-class ListView(Drawn, can_focus=True):
+class ListView(LinesPane, can_focus=True):
     """A head and the lines in sight: a click points at one, the wheel moves what is in sight."""
 
     BINDING_GROUP_TITLE = "Table"
 
     @dataclass
     class Clicked(Message):
-        """A line was clicked, counted from the head, at a cell; a double click has ``twice``."""
+        """A line was clicked, counted from the head, at a cell; a double click has ``is_double``."""
 
         line: int
         x: int
-        twice: bool
+        is_double: bool
 
     @dataclass
     class Scrolled(Message):
@@ -30,7 +30,7 @@ class ListView(Drawn, can_focus=True):
         lines: int
 
     @property
-    def room(self) -> int:
+    def visible_rows(self) -> int:
         """Lines below the head."""
         return max(self.content_size.height - 1, 1)
 
@@ -50,7 +50,7 @@ class ListView(Drawn, can_focus=True):
         self.post_message(self.Scrolled(-3))
 
 
-class PlotView(Drawn):
+class PlotView(LinesPane):
     """The plot: a click picks the nearest point."""
 
     @dataclass

@@ -25,32 +25,32 @@ from context_tui.policies.parameters import Parameter, build_params, format_assi
 from context_tui.policies.registry import find_policy
 from context_tui.policies.scales import Number, Scale, build_scale
 
-PROPOSED, FEWEST = 240, 36
+MAX_PROPOSED, MIN_PROPOSED = 240, 36
 """Settings that are proposed at most for a short session, and for a long one."""
-WORTH = 40_000
+MAX_PROPOSED_CALLS = 40_000
 """Calls to a model that a proposal goes along at most, counted for each setting."""
-SWEPT, MOST_VALUES = 4, 12
+MAX_SWEPT_PARAMETERS, MAX_VALUES = 4, 12
 """Parameters that are swept at most, and values of one."""
-SHARE = 0.1
+SHARE_STEP = 0.1
 """The step from one share to the next."""
-MANY, FAR = 10, 8
+MIN_DENSE_VALUES, MAX_FACTOR = 10, 8
 """Values of a parameter from which on no round number is passed over; and how many times more or less than the present
 is tried."""
-FIRST = 8
+MAX_LINEAR_COUNT = 8
 """Counts up to here are taken one by one; from there on they are doubled and halved."""
 
 
-class Part(NamedTuple):
+class GridPart(NamedTuple):
     """A policy of a grid, and the values of its parameters as they were typed."""
 
     policy: Policy
-    texts: list[str]
+    value_texts: list[str]
 
 
 # What a line means
 
 
-def parts_of(text: str, policy: Policy) -> list[Part]:
+def parse_grid(text: str, policy: Policy) -> list[GridPart]:
     """The policies of a line; what stands before the first name is for *policy*.
 
     Raises:
@@ -60,16 +60,16 @@ def parts_of(text: str, policy: Policy) -> list[Part]:
         words = shlex.split(text)
     except ValueError:
         raise PlanError("a quote is not closed; add the missing one") from None
-    found = [Part(policy, [])]
+    found = [GridPart(policy, [])]
     for word in words:
         if "=" in word:
-            found[-1].texts.append(word)
+            found[-1].value_texts.append(word)
         else:
-            found.append(Part(find_policy(word), []))
-    return [each for each in found if each.texts or each is not found[0] or len(found) == 1]
+            found.append(GridPart(find_policy(word), []))
+    return [each for each in found if each.value_texts or each is not found[0] or len(found) == 1]
 
 
-def count_of(parts: Sequence[Part]) -> int:
+def count_settings(parts: Sequence[GridPart]) -> int:
     """How many settings these are at most: some may be the same.
 
     Raises:
@@ -78,17 +78,17 @@ def count_of(parts: Sequence[Part]) -> int:
     return sum(prod(len(values) for values in parse_grid_values(*part).values()) for part in parts)
 
 
-def settings_of(parts: Sequence[Part], current: SweepSetting) -> list[SweepSetting]:
+def build_settings(parts: Sequence[GridPart], current: SweepSetting) -> list[SweepSetting]:
     """All settings: the *current* one, and of each policy the defaults and the grid.
 
     Raises:
         PlanError: a name is unknown, a value is not allowed, or there are more than ``MOST_SETTINGS``.
     """
-    count = count_of(parts)
+    count = count_settings(parts)
     if count > MAX_SETTINGS:
         raise PlanError(f"{count:,} settings, at most {MAX_SETTINGS:,} are allowed; give fewer values")
     grids = [
-        [build_setting(part.policy, build_params(part.policy, {})), *build_grid(part.policy, part.texts)]
+        [build_setting(part.policy, build_params(part.policy, {})), *build_grid(part.policy, part.value_texts)]
         for part in parts
     ]
     return merge_grids([[current], *grids])
@@ -97,45 +97,45 @@ def settings_of(parts: Sequence[Part], current: SweepSetting) -> list[SweepSetti
 # What is proposed
 
 
-def proposal(policy: Policy, params: Params, known: Sequence[Parameter], calls: int = 0) -> str:
+def propose_grid(policy: Policy, params: Params, parameters: Sequence[Parameter], calls: int = 0) -> str:
     """The line to begin with: the parameters that matter, with a handful of values around the default and the present.
 
-    What is set besides stays as it is set. It has at most :data:`PROPOSED` settings, fewer for a session of many
+    What is set besides stays as it is set. It has at most :data:`MAX_PROPOSED` settings, fewer for a session of many
     *calls*.
 
     Args:
         known: the policy's parameters, in a context (:func:`context_tui.policies.parameters.list_parameters_in_context`).
     """
     defaults = build_params(policy, {})
-    chosen = _chosen(known, policy, params)
+    chosen = _choose_parameters(parameters, policy, params)
     switches = sum(each.kind == "switch" for each in chosen)
-    most = max(min(PROPOSED, WORTH // max(calls, 1)), FEWEST)
-    room = min(int((most / 2**switches) ** (1 / max(len(chosen) - switches, 1))), MOST_VALUES)
+    most = max(min(MAX_PROPOSED, MAX_PROPOSED_CALLS // max(calls, 1)), MIN_PROPOSED)
+    room = min(int((most / 2**switches) ** (1 / max(len(chosen) - switches, 1))), MAX_VALUES)
     found = []
     for each in chosen:
         now = each.get_effective_value(get_value(policy, params, each.name))
-        values = [False, True] if each.kind == "switch" else _values(each, now, max(room, 2))
-        found.append(f"{each.name}={_text(each, values)}")
+        values = [False, True] if each.kind == "switch" else _list_values(each, now, max(room, 2))
+        found.append(f"{each.name}={_format_values(each, values)}")
     swept = {each.name for each in chosen}
-    for each in known:
+    for each in parameters:
         value = get_value(policy, params, each.name)
-        if each.name not in swept and value != _default(policy, defaults, each):
+        if each.name not in swept and value != _get_default(policy, defaults, each):
             found.append(shlex.quote(format_assignments({each.name: value})[0]))
     return " ".join(found)
 
 
-def _default(policy: Policy, defaults: Params, parameter: Parameter) -> Any:
+def _get_default(policy: Policy, defaults: Params, parameter: Parameter) -> Any:
     return parameter.default if parameter.owner else get_value(policy, defaults, parameter.name)
 
 
-def _chosen(known: Sequence[Parameter], policy: Policy, params: Params) -> list[Parameter]:
+def _choose_parameters(parameters: Sequence[Parameter], policy: Policy, params: Params) -> list[Parameter]:
     """The parameters to sweep, in the order of the policy: numbers before switches where there are too many.
 
     The size of a summary is none of them, as a replay takes that of the recorded ones, nor is a limit that is not set.
     """
     numbers = [
         each
-        for each in known
+        for each in parameters
         if each.kind == "number"
         and each.scale is not None
         and each.refers_to != "message"
@@ -143,15 +143,15 @@ def _chosen(known: Sequence[Parameter], policy: Policy, params: Params) -> list[
         and not (each.optional and get_value(policy, params, each.name) is None)
         and not (each.of_window and get_value(policy, params, each.name) == each.high)
     ]
-    switches = [each for each in known if each.kind == "switch"]
-    names = {each.name for each in [*numbers, *switches][:SWEPT]}
-    return [each for each in known if each.name in names]
+    switches = [each for each in parameters if each.kind == "switch"]
+    names = {each.name for each in [*numbers, *switches][:MAX_SWEPT_PARAMETERS]}
+    return [each for each in parameters if each.name in names]
 
 
-def _values(parameter: Parameter, now: Number, count: int) -> list[Number]:
+def _list_values(parameter: Parameter, now: Number, count: int) -> list[Number]:
     """At most *count* values: the present one and the default, and what lies around these."""
     centres = dict.fromkeys([now] if parameter.default is None else [now, parameter.default])
-    steps = [_ladder(parameter, centre, count) for centre in centres]
+    steps = [_build_ladder(parameter, centre, count) for centre in centres]
     found = centres.copy()
     for distance in range(1, count + 1):
         for ladder, at in steps:
@@ -160,28 +160,28 @@ def _values(parameter: Parameter, now: Number, count: int) -> list[Number]:
     return sorted([*found][: max(count, len(centres))])
 
 
-def _ladder(parameter: Parameter, centre: Number, count: int) -> tuple[list[Number], int]:
+def _build_ladder(parameter: Parameter, centre: Number, count: int) -> tuple[list[Number], int]:
     """The values that are tried around one, ascending, and its place among them."""
     scale = parameter.scale or build_scale(0, 1, None, 1, "")
     if parameter.ratio:
-        found = _shares(float(centre))
+        found = _list_shares(float(centre))
     elif parameter.unit == "%":
-        found = [round(centre) + step * round(100 * SHARE) for step in range(-9, 10)]
+        found = [round(centre) + step * round(100 * SHARE_STEP) for step in range(-9, 10)]
     elif scale.round_values:
-        found = _rungs(scale, centre, count)
+        found = _list_rungs(scale, centre, count)
     else:
-        found = _counts(scale, round(centre))
+        found = _list_counts(scale, round(centre))
     ladder = sorted({each for each in found if scale.low <= each <= scale.high} | {centre})
     return ladder, ladder.index(centre)
 
 
-def _shares(centre: float) -> list[Number]:
-    if centre <= 2 * SHARE:
+def _list_shares(centre: float) -> list[Number]:
+    if centre <= 2 * SHARE_STEP:
         return [round(centre * factor, 4) for factor in (0.25, 0.5, 1, 2, 3, 4, 6)]
-    return [round(centre + step * SHARE, 4) for step in range(-9, 10) if centre + step * SHARE > SHARE / 2]
+    return [round(centre + step * SHARE_STEP, 4) for step in range(-9, 10) if centre + step * SHARE_STEP > SHARE_STEP / 2]
 
 
-def _rungs(scale: Scale, centre: Number, count: int) -> list[Number]:
+def _list_rungs(scale: Scale, centre: Number, count: int) -> list[Number]:
     """Round numbers, every second one where only a few are wanted; around nothing, shares of what there is."""
     if not centre:
         return [
@@ -191,22 +191,22 @@ def _rungs(scale: Scale, centre: Number, count: int) -> list[Number]:
                 for part in (40, 20, 10, 5, 2)
             ),
         ]
-    step = 1 if count >= MANY else 2
+    step = 1 if count >= MIN_DENSE_VALUES else 2
     rungs = sorted({rung for rung in scale.round_values if rung <= max(scale.track_end, centre)} | {centre})
     near = rungs[rungs.index(centre) % step :: step]
-    return [rung for rung in near if centre / FAR <= rung <= centre * FAR]
+    return [rung for rung in near if centre / MAX_FACTOR <= rung <= centre * MAX_FACTOR]
 
 
-def _counts(scale: Scale, centre: int) -> list[Number]:
+def _list_counts(scale: Scale, centre: int) -> list[Number]:
     reach = max(round(scale.track_end), centre)
-    if centre <= FIRST:
-        found = [*range(round(scale.low), FIRST + 1), 12, 16, 24, 32]
+    if centre <= MAX_LINEAR_COUNT:
+        found = [*range(round(scale.low), MAX_LINEAR_COUNT + 1), 12, 16, 24, 32]
     else:
         found = [round(centre * factor) for factor in (0.125, 0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4, 8)]
     return [each for each in found if each <= reach]
 
 
-def _text(parameter: Parameter, values: Sequence[Any]) -> str:
+def _format_values(parameter: Parameter, values: Sequence[Any]) -> str:
     """Values as they are typed; counts one after the other are a range."""
     if parameter.kind == "switch":
         return ",".join(str(each).lower() for each in values)

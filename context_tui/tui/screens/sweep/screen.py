@@ -26,42 +26,42 @@ from context_tui.lab.sweep.settings import SweepSetting
 from context_tui.text.sanitize import make_visible
 from context_tui.tui.saving import save_new_file
 from context_tui.tui.screens.help import HelpScreen
-from context_tui.tui.screens.replay.telling import limits
+from context_tui.tui.screens.replay.telling import format_limits
 from context_tui.tui.screens.sweep import plot, table, telling
-from context_tui.tui.screens.sweep.board import Board, Known, known_of
+from context_tui.tui.screens.sweep.board import SweepBoard, SweepRowCache, build_partial_sweep
 from context_tui.tui.screens.sweep.drawn import ListView, PlotView
-from context_tui.tui.screens.sweep.keys import NOTES, keys
+from context_tui.tui.screens.sweep.keys import HELP_NOTES, build_bindings
 from context_tui.tui.screens.sweep.sessions import SessionsScreen
-from context_tui.tui.screens.sweep.texts import TextScreen, parts, project_parts
+from context_tui.tui.screens.sweep.texts import TextScreen, build_project_parts, build_report_parts
 from context_tui.tui.threads import ThreadJob, format_worker_error, start_work
-from context_tui.tui.widgets.draw import MUTED, Run, content
-from context_tui.tui.widgets.drawn import Drawn
+from context_tui.tui.widgets.draw import MUTED, Run, build_content
+from context_tui.tui.widgets.drawn import LinesPane
 from context_tui.tui.widgets.footer import KeyFooter
 
-EVERY, CALM = 0.1, 8
+UPDATE_INTERVAL_S, UPDATE_COST_FACTOR = 0.1, 8
 """Seconds between two looks at rows that come in, at least; and how many times longer than such a look takes."""
 
-Command = Callable[[], str]
+InspectorCommand = Callable[[], str]
 """What is to be done when the screen was closed: it returns what to say."""
-Take = Callable[[SweepSetting], str]
+AdoptSetting = Callable[[SweepSetting], str]
 """Takes a setting over, and returns what to say."""
 
 
 @dataclass
-class Rows(Message):
-    """Settings were measured, and ``made`` is all that is known by now.
+class RowsMeasured(Message):
+    """Settings were measured, and ``sweep`` is all that is known by now.
 
-    ``run`` is the number of the work, ``ended`` says that it is done, ``why`` it is not.
+    ``run_number`` is the number of the work, ``is_done`` says that it is done, ``error`` it is not.
     """
 
     rows: Sequence[SweepRow]
-    made: Sweep
-    run: int
-    ended: bool = False
-    why: str = ""
+    sweep: Sweep
+    run_number: int
+    is_done: bool = False
+    error: str = ""
 
 
-class SweepScreen(Screen[Command | None]):
+class SweepScreen(Screen[InspectorCommand | None]):
     """Shows a board; keys change it, what is missing is measured in a thread, and it is drawn."""
 
     CSS_PATH = "sweep.tcss"
@@ -70,7 +70,7 @@ class SweepScreen(Screen[Command | None]):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
     VERTICAL_BREAKPOINTS = [(0, "-low"), (24, "-middling"), (32, "-high"), (42, "-tall")]
 
-    def __init__(self, board: Board, *, command: Callable[[Board], str], take: Take | None = None, ascii: bool) -> None:
+    def __init__(self, board: SweepBoard, *, command: Callable[[SweepBoard], str], adopt: AdoptSetting | None = None, ascii: bool) -> None:
         """Show a board.
 
         Args:
@@ -79,76 +79,76 @@ class SweepScreen(Screen[Command | None]):
             ascii: draw with plain characters.
         """
         super().__init__()
-        self._bindings = BindingsMap.merge([BindingsMap(keys(live=board.is_live)), self._bindings])
-        self.board, self._command, self._take, self._ascii = board, command, take, ascii
-        self.wrong = ""
-        self.running = self.stopped = False
-        self._run = 0
-        self._turn = Lock()  # replays of one recording put their summaries into the same facts
-        self._first = 0
-        self._layout: tuple[Sweep, int, table.Layout] | None = None
-        self._scatter: tuple[object, tuple[int, int], plot.Scatter] | None = None
+        self._bindings = BindingsMap.merge([BindingsMap(build_bindings(live=board.is_live)), self._bindings])
+        self.board, self._command, self._adopt, self._ascii = board, command, adopt, ascii
+        self.grid_error = ""
+        self.is_measuring = self.is_stopped = False
+        self._run_number = 0
+        self._replay_lock = Lock()  # replays of one recording put their summaries into the same facts
+        self._first_row = 0
+        self._table_layout_cache: tuple[Sweep, int, table.TableLayout] | None = None
+        self._scatter_cache: tuple[object, tuple[int, int], plot.Scatter] | None = None
 
     # What is seen
 
     def compose(self) -> ComposeResult:
         """Header, grid, status, table and plot, the setting under the cursor, limits, footer."""
         board, plain = self.board, self._ascii
-        yield Drawn(lambda width, _: [telling.header(board, width)], ascii=plain, id="sweep-header")
+        yield LinesPane(lambda width, _: [telling.format_header(board, width)], ascii=plain, id="sweep-header")
         if board.is_live:
             with Horizontal(id="sweep-line"):
-                yield Static(f"{board.current.policy.name} ", id="sweep-prompt", markup=False)
-                yield Input(board.text, id="sweep-grid", compact=True, select_on_focus=False)
-        yield Drawn(self._status, ascii=plain, id="sweep-status")
+                yield Static(f"{board.current_setting.policy.name} ", id="sweep-prompt", markup=False)
+                yield Input(board.grid_text, id="sweep-grid", compact=True, select_on_focus=False)
+        yield LinesPane(self._draw_status, ascii=plain, id="sweep-status")
         with Container(id="sweep-panes"):
-            yield ListView(self._table, ascii=plain, id="sweep-table")
-            yield PlotView(self._plot, ascii=plain, id="sweep-plot")
-        yield Drawn(self._words, ascii=plain, id="sweep-words")
-        yield Drawn(lambda width, _: [[(limits(width), MUTED)]], ascii=plain, id="sweep-limits")
+            yield ListView(self._draw_table, ascii=plain, id="sweep-table")
+            yield PlotView(self._draw_plot, ascii=plain, id="sweep-plot")
+        yield LinesPane(self._draw_setting, ascii=plain, id="sweep-words")
+        yield LinesPane(lambda width, _: [[(format_limits(width), MUTED)]], ascii=plain, id="sweep-limits")
         yield KeyFooter()
         yield Static("context-tui needs 60 columns and 20 lines; enlarge the terminal", id="sweep-tiny", markup=False)
 
-    def _status(self, width: int, _: int) -> list[list[Run]]:
-        return [telling.status(self.board, self.wrong, self.running, width)]
+    def _draw_status(self, width: int, _: int) -> list[list[Run]]:
+        return [telling.format_status(self.board, self.grid_error, self.is_measuring, width)]
 
-    def _table(self, width: int, height: int) -> list[list[Run]]:
+    def _draw_table(self, width: int, height: int) -> list[list[Run]]:
         board, room = self.board, height - 1
-        made = self._columns(width)
-        if not board.listed:
-            return [table.head(board, made, width), [("   measuring…" if self.running else "   nothing yet", MUTED)]]
-        self._first = max(min(self._first, len(board.listed) - room), 0)
-        names = board.listed[self._first : self._first + room]
-        return [table.head(board, made, width), *(table.line(board, made, name, width) for name in names)]
+        made = self._get_table_layout(width)
+        if not board.listed_names:
+            return [table.format_head(board, made, width), [("   measuring…" if self.is_measuring else "   nothing yet", MUTED)]]
+        self._first_row = max(min(self._first_row, len(board.listed_names) - room), 0)
+        names = board.listed_names[self._first_row : self._first_row + room]
+        return [table.format_head(board, made, width), *(table.format_setting_line(board, made, name, width) for name in names)]
 
-    def _columns(self, width: int) -> table.Layout:
-        made = self.board.made
-        if self._layout is None or self._layout[0] is not made or self._layout[1] != width:
-            self._layout = made, width, table.layout(self.board, width)
-        return self._layout[2]
+    def _get_table_layout(self, width: int) -> table.TableLayout:
+        made = self.board.sweep
+        if self._table_layout_cache is None or self._table_layout_cache[0] is not made or self._table_layout_cache[1] != width:
+            self._table_layout_cache = made, width, table.compute_layout(self.board, width)
+        return self._table_layout_cache[2]
 
-    def _plot(self, width: int, height: int) -> list[list[Run]]:
+    def _draw_plot(self, width: int, height: int) -> list[list[Run]]:
         board, size = self.board, (width - plot.GUTTER, height - 1)
-        standing = board.standing
+        standing = board.dominance
         if not standing.points or size[0] < 8 or size[1] < 2:
             return []
-        if self._scatter is None or self._scatter[0] is not standing or self._scatter[1] != size:
-            found = plot.scatter(standing.points, standing.frontier, board.made.current, *size)
-            self._scatter = standing, size, found
-        told = partial(telling.saved_of, board, full=False)
-        return plot.plot(self._scatter[2], board.made.current, board.cursor, told)
+        if self._scatter_cache is None or self._scatter_cache[0] is not standing or self._scatter_cache[1] != size:
+            found = plot.build_scatter(standing.points, standing.frontier, board.sweep.current, *size)
+            self._scatter_cache = standing, size, found
+        told = partial(telling.format_saving, board, full=False)
+        return plot.draw_plot(self._scatter_cache[2], board.sweep.current, board.cursor, told)
 
-    def _words(self, width: int, height: int) -> list[list[Run]]:
-        return list(telling.words(self.board, width))[:height]
+    def _draw_setting(self, width: int, height: int) -> list[list[Run]]:
+        return list(telling.format_setting(self.board, width))[:height]
 
     def on_mount(self) -> None:
         """Show what is known, and have the rest measured."""
         self.draw()
-        self._compute()
-        self.call_after_refresh(self._centre)
+        self._start_measuring()
+        self.call_after_refresh(self._center_cursor)
 
-    def _centre(self) -> None:
+    def _center_cursor(self) -> None:
         """Show what is around the cursor."""
-        self._first = max(self.board.at - self.query_one(ListView).room // 2, 0)
+        self._first_row = max(self.board.cursor_index - self.query_one(ListView).visible_rows // 2, 0)
         self.draw()
 
     def on_resize(self, event: events.Resize) -> None:
@@ -158,44 +158,44 @@ class SweepScreen(Screen[Command | None]):
 
     def draw(self) -> None:
         """Draw everything."""
-        self._into_sight()
-        for pane in self.query(Drawn):
+        self._reveal_cursor()
+        for pane in self.query(LinesPane):
             pane.refresh()
-        self._titles()
+        self._draw_titles()
 
     def draw_cursor(self) -> None:
         """Draw what depends on the cursor."""
-        self._into_sight()
+        self._reveal_cursor()
         for name in ("#sweep-table", "#sweep-plot", "#sweep-words"):
             self.query_one(name).refresh()
-        self._titles()
+        self._draw_titles()
 
-    def _titles(self) -> None:
+    def _draw_titles(self) -> None:
         board, pane, view = self.board, self.query_one(ListView), self.query_one(PlotView)
-        count, room = len(board.listed), pane.room
-        where = f"{self._first + 1:,}–{min(self._first + room, count):,} of {count:,}" if count > room else ""
-        pane.border_title = content([(where, MUTED)], self._ascii) if where else None
-        view.border_title = content(telling.legend(board, max(view.size.width - 4, 0)), self._ascii)
+        count, room = len(board.listed_names), pane.visible_rows
+        where = f"{self._first_row + 1:,}–{min(self._first_row + room, count):,} of {count:,}" if count > room else ""
+        pane.border_title = build_content([(where, MUTED)], self._ascii) if where else None
+        view.border_title = build_content(telling.format_legend(board, max(view.size.width - 4, 0)), self._ascii)
 
-    def _into_sight(self) -> None:
+    def _reveal_cursor(self) -> None:
         """Move what is in sight so that the cursor is."""
-        at, room = self.board.at, self.query_one(ListView).room
-        self._first = min(max(self._first, at - room + 1), at)
+        at, room = self.board.cursor_index, self.query_one(ListView).visible_rows
+        self._first_row = min(max(self._first_row, at - room + 1), at)
 
     # What is measured
 
-    def _compute(self) -> None:
+    def _start_measuring(self) -> None:
         """Begin with what is missing, in place of what was begun before."""
-        board, missing = self.board, self.board.missing
-        self._run += 1
-        self.running = bool(missing) and not self.stopped
-        if self.running and board.known is not None:
-            work = partial(self._measure, board.known, dict(board.known.rows), board.made, missing, self._run)
+        board, missing = self.board, self.board.missing_settings
+        self._run_number += 1
+        self.is_measuring = bool(missing) and not self.is_stopped
+        if self.is_measuring and board.row_cache is not None:
+            work = partial(self._measure_settings, board.row_cache, dict(board.row_cache.rows), board.sweep, missing, self._run_number)
             start_work(self, "sweep", "sweep the settings", work)
 
-    def _measure(
+    def _measure_settings(
         self,
-        known: Known,
+        known: SweepRowCache,
         rows: dict[str, SweepRow],
         like: Sweep,
         wanted: Sequence[SweepSetting],
@@ -208,43 +208,43 @@ class SweepScreen(Screen[Command | None]):
         def hand_over(*, ended: bool = False, why: str = "") -> None:
             nonlocal new
             rows.update((row.setting, row) for row in new)
-            made = known_of(like.settings, rows, like)
+            made = build_partial_sweep(like.settings, rows, like)
             _ = made.totals, made.dominance
             job.checkpoint()
-            self.post_message(Rows(new, made, run, ended, why))
+            self.post_message(RowsMeasured(new, made, run, ended, why))
             new = []
 
-        with self._turn:
+        with self._replay_lock:
             try:
-                there = known.there or SessionSweep(known.session, _name_of(known), known.how)
-                known.there = there
-                told, every = time.monotonic(), EVERY
+                there = known.session_sweep or SessionSweep(known.session, _format_session_name(known), known.options)
+                known.session_sweep = there
+                told, every = time.monotonic(), UPDATE_INTERVAL_S
                 for row in sweep_settings(there, wanted, job.checkpoint):
                     new.append(row)
                     if (begun := time.monotonic()) - told > every:
                         hand_over()
                         told = time.monotonic()
-                        every = max(EVERY, CALM * (told - begun))
+                        every = max(UPDATE_INTERVAL_S, UPDATE_COST_FACTOR * (told - begun))
             except PlanError as error:
                 hand_over(ended=True, why=str(error))
             else:
                 hand_over(ended=True)
 
-    @on(Rows)
-    def _measured(self, event: Rows) -> None:
-        self.board.take(event.rows, event.made)
-        if event.run == self._run and event.ended:
-            self.running, self.board.trouble = False, event.why
+    @on(RowsMeasured)
+    def _show_rows(self, event: RowsMeasured) -> None:
+        self.board.update(event.rows, event.sweep)
+        if event.run_number == self._run_number and event.is_done:
+            self.is_measuring, self.board.error = False, event.error
         self.draw()
 
     @on(Worker.StateChanged)
-    def _worker_failed(self, event: Worker.StateChanged) -> None:
+    def _show_worker_error(self, event: Worker.StateChanged) -> None:
         """A defect in a thread is told; what is known stays."""
         if words := format_worker_error(event):
-            self.running, self.board.trouble = False, words
+            self.is_measuring, self.board.error = False, words
             self.draw()
 
-    def say(self, text: str, *, warn: bool = False) -> None:
+    def notify_briefly(self, text: str, *, warn: bool = False) -> None:
         """Notify in passing."""
         self.app.clear_notifications()
         self.notify(make_visible(text), severity="warning" if warn else "information", markup=False, timeout=4)
@@ -258,126 +258,126 @@ class SweepScreen(Screen[Command | None]):
         line.cursor_position = len(line.value)
 
     @on(Input.Submitted)
-    def _entered(self, event: Input.Submitted) -> None:
+    def _submit_grid(self, event: Input.Submitted) -> None:
         event.stop()
         try:
-            self.board.regrid(event.value)
+            self.board.set_grid(event.value)
         except PlanError as error:
-            self.wrong = str(error)
+            self.grid_error = str(error)
             self.query_one("#sweep-status").refresh()
             return
-        self.wrong, self.stopped = "", False
+        self.grid_error, self.is_stopped = "", False
         self.query_one(ListView).focus()
         self.draw()
-        self._compute()
+        self._start_measuring()
 
     @on(Input.Changed)
-    def _typed(self, event: Input.Changed) -> None:
+    def _clear_grid_error(self, event: Input.Changed) -> None:
         """What was wrong is being put right."""
         event.stop()
-        if self.wrong:
-            self.wrong = ""
+        if self.grid_error:
+            self.grid_error = ""
             self.query_one("#sweep-status").refresh()
 
     # The cursor
 
     def action_move(self, lines: int) -> None:
         """Move the cursor by lines."""
-        self.board.move(lines)
+        self.board.move_cursor(lines)
         self.draw_cursor()
 
     def action_page(self, pages: int) -> None:
         """Move the cursor by pages."""
-        self.action_move(pages * max(self.query_one(ListView).room - 1, 1))
+        self.action_move(pages * max(self.query_one(ListView).visible_rows - 1, 1))
 
     def action_ends(self, place: int) -> None:
         """Move the cursor to the first setting, or to the last (-1)."""
-        self.board.go(place if place >= 0 else len(self.board.listed))
+        self.board.move_to_index(place if place >= 0 else len(self.board.listed_names))
         self.draw_cursor()
 
     def action_to_current(self) -> None:
         """Move the cursor to the current setting."""
-        self.board.point_at(self.board.made.current)
+        self.board.move_to_setting(self.board.sweep.current)
         self.draw()
 
     def action_next_best(self) -> None:
         """Move the cursor to the next setting that nothing beats, around the end."""
-        listed, at = self.board.listed, self.board.at
-        found = next((name for name in [*listed[at + 1 :], *listed[:at]] if name in self.board.of.best), None)
+        listed, at = self.board.listed_names, self.board.cursor_index
+        found = next((name for name in [*listed[at + 1 :], *listed[:at]] if name in self.board.findings.best), None)
         if found is not None:
-            self.board.point_at(found)
+            self.board.move_to_setting(found)
             self.draw_cursor()
 
     @on(ListView.Clicked)
-    def _clicked(self, event: ListView.Clicked) -> None:
+    def _select_clicked_row(self, event: ListView.Clicked) -> None:
         if event.line == 0:
-            self._sort_at(event.x)
+            self._sort_by_column(event.x)
             return
-        place = self._first + event.line - 1
-        if event.line > 0 and place < len(self.board.listed):
-            self.board.go(place)
+        place = self._first_row + event.line - 1
+        if event.line > 0 and place < len(self.board.listed_names):
+            self.board.move_to_index(place)
             self.draw_cursor()
-            if event.twice:
+            if event.is_double:
                 self.action_take()
 
     @on(ListView.Scrolled)
-    def _scrolled(self, event: ListView.Scrolled) -> None:
-        pane, count = self.query_one(ListView), len(self.board.listed)
-        self._first = min(max(self._first + event.lines, 0), max(count - pane.room, 0))
+    def _shift_rows(self, event: ListView.Scrolled) -> None:
+        pane, count = self.query_one(ListView), len(self.board.listed_names)
+        self._first_row = min(max(self._first_row + event.lines, 0), max(count - pane.visible_rows, 0))
         pane.refresh()
-        self._titles()
+        self._draw_titles()
 
     @on(PlotView.Pointed)
-    def _pointed(self, event: PlotView.Pointed) -> None:
-        found = self._scatter[2].nearest(event.x - plot.GUTTER, event.y) if self._scatter else None
+    def _select_pointed_setting(self, event: PlotView.Pointed) -> None:
+        found = self._scatter_cache[2].find_nearest(event.x - plot.GUTTER, event.y) if self._scatter_cache else None
         if found is not None:
-            self.board.point_at(found)
+            self.board.move_to_setting(found)
             self.draw()
 
     # What is listed, and how
 
     def action_sort(self, step: int) -> None:
         """List by another number."""
-        self.board.sort(step)
+        self.board.cycle_order(step)
         self.draw()
 
     def action_reverse(self) -> None:
         """List the other way round."""
-        self.board.sort_by(self.board.order)
+        self.board.set_order(self.board.order)
         self.draw()
 
-    def _sort_at(self, x: int) -> None:
+    def _sort_by_column(self, x: int) -> None:
         pane = self.query_one(ListView)
-        order = self._columns(pane.content_size.width).order_at(x)
+        order = self._get_table_layout(pane.content_size.width).find_order(x)
         if order:
-            self.board.sort_by(order)
+            self.board.set_order(order)
             self.draw()
 
     def action_money(self) -> None:
         """Count money, or tokens."""
-        if self.board.toggle_money():
+        if self.board.toggle_saving_unit():
             self.draw()
         else:
-            self.say("No prices are known of these settings: what is saved is counted in tokens")
+            self.notify_briefly("No prices are known of these settings: what is saved is counted in tokens")
 
     def action_best(self) -> None:
         """List only what nothing beats."""
-        self.board.toggle_best()
+        self.board.toggle_only_best()
         self.draw()
 
     # Other screens, and the way back
 
     def action_help(self) -> None:
         """List all keys."""
-        self.app.push_screen(HelpScreen([self], notes=NOTES))
+        self.app.push_screen(HelpScreen([self], notes=HELP_NOTES))
 
     def action_text(self) -> None:
         """Show everything as text."""
-        self.app.push_screen(TextScreen("Sweep", parts(self.board)))
+        self.app.push_screen(TextScreen("Sweep", build_report_parts(self.board)))
 
     def action_projects(self) -> None:
         """Show the best setting of each project."""
-        self.app.push_screen(TextScreen("Best in each project", project_parts(self.board)))
+        self.app.push_screen(TextScreen("Best in each project", build_project_parts(self.board)))
 
     def action_copy(self) -> None:
         """Copy the command that makes the same sweep."""
@@ -385,52 +385,52 @@ class SweepScreen(Screen[Command | None]):
 
     def action_copy_native(self) -> None:
         """Copy the setting as its agent is told it."""
-        text = telling.native_text(self.board, self.board.named[self.board.cursor])
+        text = telling.format_native_text(self.board, self.board.settings_by_name[self.board.cursor])
         if text:
             self.app.copy_to_clipboard(text)
         else:
-            self.say("No configuration of an agent holds this setting; y copies the command")
+            self.notify_briefly("No configuration of an agent holds this setting; y copies the command")
 
     def action_picture(self) -> None:
         """Save the screen as a picture."""
-        known = self.board.known
+        known = self.board.row_cache
         name = (PurePath(known.session.info.path).stem if known else "") or "sessions"
         title, picture = make_visible(f"{name}: sweep"), self.app.export_screenshot
         try:
             path = save_new_file(picture(title=title), f"{name}-sweep", "svg")
         except OSError as error:
-            self.say(f"The picture cannot be written: {error.strerror or error}", warn=True)
+            self.notify_briefly(f"The picture cannot be written: {error.strerror or error}", warn=True)
         else:
-            self.say(f"Saved {path}")
+            self.notify_briefly(f"Saved {path}")
 
     def action_take(self) -> None:
         """Take the setting over; of a sweep over sessions list those of it."""
-        setting = self.board.named[self.board.cursor]
-        if self._take is None:
+        setting = self.board.settings_by_name[self.board.cursor]
+        if self._adopt is None:
             self.app.push_screen(SessionsScreen(self.board, setting, ascii=self._ascii))
         else:
-            self.dismiss(partial(self._take, setting))
+            self.dismiss(partial(self._adopt, setting))
 
     def action_go_on(self) -> None:
         """Go on with what was stopped."""
-        if not self.board.missing:
-            self.say("Every setting is measured" if not self.board.trouble else "Change the grid first (e)")
-        elif not self.running:
-            self.stopped = False
-            self._compute()
+        if not self.board.missing_settings:
+            self.notify_briefly("Every setting is measured" if not self.board.error else "Change the grid first (e)")
+        elif not self.is_measuring:
+            self.is_stopped = False
+            self._start_measuring()
             self.draw()
 
     def action_back(self) -> None:
         """Leave the grid, stop what is being measured, or go back: one thing for each press."""
         line = self.query(Input)
         if line and line.first().has_focus:
-            line.first().value, self.wrong = self.board.text, ""
+            line.first().value, self.grid_error = self.board.grid_text, ""
             self.query_one(ListView).focus()
             self.draw()
-        elif self.running:
+        elif self.is_measuring:
             self.workers.cancel_group(self, "sweep")
-            self.running, self.stopped = False, True
-            self._run += 1
+            self.is_measuring, self.is_stopped = False, True
+            self._run_number += 1
             self.draw()
         else:
             self.action_leave()
@@ -440,6 +440,6 @@ class SweepScreen(Screen[Command | None]):
         self.dismiss(None)
 
 
-def _name_of(known: Known) -> str:
+def _format_session_name(known: SweepRowCache) -> str:
     info = known.session.info
     return f"{info.path}#{info.id}" if info.id else info.path

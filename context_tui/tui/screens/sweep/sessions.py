@@ -15,52 +15,61 @@ from textual.screen import Screen
 from context_tui.lab.sweep.results import Totals, compute_totals
 from context_tui.lab.sweep.rows import SweepRow
 from context_tui.lab.sweep.settings import SweepSetting
-from context_tui.tui.screens.replay.telling import limits
-from context_tui.tui.screens.sweep.board import ORDERS, Board
+from context_tui.tui.screens.replay.telling import format_limits
+from context_tui.tui.screens.sweep.board import SORT_ORDERS, SweepBoard
 from context_tui.tui.screens.sweep.drawn import ListView
-from context_tui.tui.screens.sweep.table import Column, columns_of
+from context_tui.tui.screens.sweep.table import SweepColumn, list_columns
 from context_tui.tui.text import pluralize
-from context_tui.tui.widgets.draw import BOLD, HUE, MUTED, Run, pad, safe, short_path, spread
-from context_tui.tui.widgets.draw import on as on_ground
-from context_tui.tui.widgets.drawn import Drawn
+from context_tui.tui.widgets.draw import (
+    BOLD,
+    MUTED,
+    PRIMARY,
+    Run,
+    format_safe_line,
+    justify_runs,
+    pad_runs,
+    shorten_path,
+)
+from context_tui.tui.widgets.draw import set_background as on_ground
+from context_tui.tui.widgets.drawn import LinesPane
 from context_tui.tui.widgets.footer import KeyFooter
 
-NAME = 30
+FULL_NAME_CELLS = 30
 """Cells for the name of a session before numbers are told in short."""
 
 
-def ordered(rows: Sequence[SweepRow], order: str) -> list[tuple[SweepRow, Totals]]:
+def sort_sessions(rows: Sequence[SweepRow], order: str) -> list[tuple[SweepRow, Totals]]:
     """The sessions by what was used later in them, or by what was saved, the largest first; as a whole each."""
-    chosen = next(each for each in ORDERS if each.name == order)
+    chosen = next(each for each in SORT_ORDERS if each.name == order)
     found = [(row, compute_totals([row], row.cost.unit if row.cost else "")) for row in rows]
     return sorted(found, key=lambda each: -chosen.key(each[1]))
 
 
-def lines(board: Board, found: Sequence[tuple[SweepRow, Totals]], order: str, width: int) -> list[list[Run]]:
+def format_session_lines(board: SweepBoard, session_rows: Sequence[tuple[SweepRow, Totals]], order: str, width: int) -> list[list[Run]]:
     """A head, and a line for each session."""
-    columns = columns_of(board)
-    full = width - sum(_cells(columns, found, True)) >= NAME
-    cells = _cells(columns, found, full)
-    while sum(cells) > width - NAME // 2 and len(cells) > 2:
+    columns = list_columns(board)
+    full = width - sum(_measure_columns(columns, session_rows, True)) >= FULL_NAME_CELLS
+    cells = _measure_columns(columns, session_rows, full)
+    while sum(cells) > width - FULL_NAME_CELLS // 2 and len(cells) > 2:
         cells.pop()
     name = width - sum(cells)
     shown = list(zip(columns, cells, strict=False))
     head: list[Run] = [("  session".ljust(name), MUTED)]
     head += [
-        (f"{'▼' if each.order == order else ''}{each.head}".rjust(cell), HUE if each.order == order else MUTED)
+        (f"{'▼' if each.order == order else ''}{each.head}".rjust(cell), PRIMARY if each.order == order else MUTED)
         for each, cell in shown
     ]
     made = [head]
-    for row, each in found:
-        path = short_path(row.session, name - 3)
-        numbers = [(column.told(column.value(each), full).rjust(cell), "") for column, cell in shown]
+    for row, each in session_rows:
+        path = shorten_path(row.session, name - 3)
+        numbers = [(column.format_value(column.get_value(each), full).rjust(cell), "") for column, cell in shown]
         made.append([(f"  {path}".ljust(name), ""), *numbers])
-    return [pad(line, width) for line in made]
+    return [pad_runs(line, width) for line in made]
 
 
-def _cells(columns: Sequence[Column], found: Sequence[tuple[SweepRow, Totals]], full: bool) -> list[int]:
+def _measure_columns(columns: Sequence[SweepColumn], session_rows: Sequence[tuple[SweepRow, Totals]], full: bool) -> list[int]:
     """How wide the columns are."""
-    texts = [[column.told(column.value(each), full) for _, each in found] for column in columns]
+    texts = [[column.format_value(column.get_value(each), full) for _, each in session_rows] for column in columns]
     return [max(len(column.head) + 1, *map(len, own)) + 2 for column, own in zip(columns, texts, strict=True)]
 
 
@@ -87,63 +96,63 @@ class SessionsScreen(Screen[None]):
         name: str
         setting: SweepSetting
 
-    def __init__(self, board: Board, setting: SweepSetting, *, ascii: bool) -> None:
+    def __init__(self, board: SweepBoard, setting: SweepSetting, *, ascii: bool) -> None:
         super().__init__()
         self._board, self._setting, self._ascii = board, setting, ascii
-        self._rows = [row for row in board.made.rows if row.setting == setting.name]
-        self.order, self.at, self._first = "used later", 0, 0
-        self.found = ordered(self._rows, self.order)
+        self._rows = [row for row in board.sweep.rows if row.setting == setting.name]
+        self.order, self.cursor_index, self._first_row = "used later", 0, 0
+        self.session_rows = sort_sessions(self._rows, self.order)
 
     def compose(self) -> ComposeResult:
         """A header, the sessions, limits, footer."""
         plain = self._ascii
-        yield Drawn(self._header, ascii=plain, id="sessions-header")
-        yield ListView(self._lines, ascii=plain, id="sweep-sessions")
-        yield Drawn(lambda width, _: [[(limits(width), MUTED)]], ascii=plain, id="sessions-limits")
+        yield LinesPane(self._draw_header, ascii=plain, id="sessions-header")
+        yield ListView(self._draw_lines, ascii=plain, id="sweep-sessions")
+        yield LinesPane(lambda width, _: [[(format_limits(width), MUTED)]], ascii=plain, id="sessions-limits")
         yield KeyFooter()
 
-    def _header(self, width: int, _: int) -> list[list[Run]]:
+    def _draw_header(self, width: int, _: int) -> list[list[Run]]:
         parts: list[tuple[int, Run]] = [
-            (8, (safe(self._setting.name), BOLD)),
-            (9, (f"on {pluralize(len(self.found), 'session')}", "")),
+            (8, (format_safe_line(self._setting.name), BOLD)),
+            (9, (f"on {pluralize(len(self.session_rows), 'session')}", "")),
         ]
-        return [spread(parts, [(f"most {self.order} first", MUTED)], width)]
+        return [justify_runs(parts, [(f"most {self.order} first", MUTED)], width)]
 
-    def _lines(self, width: int, height: int) -> list[list[Run]]:
+    def _draw_lines(self, width: int, height: int) -> list[list[Run]]:
         room = height - 1
-        self._first = max(min(max(self._first, self.at - room + 1), self.at), 0)
-        head, *made = lines(self._board, self.found, self.order, width)
-        made[self.at] = on_ground(made[self.at])
-        return [head, *made[self._first : self._first + room]]
+        self._first_row = max(min(max(self._first_row, self.cursor_index - room + 1), self.cursor_index), 0)
+        head, *made = format_session_lines(self._board, self.session_rows, self.order, width)
+        made[self.cursor_index] = on_ground(made[self.cursor_index])
+        return [head, *made[self._first_row : self._first_row + room]]
 
     def action_move(self, rows: int) -> None:
         """Move the cursor."""
-        self.at = min(max(self.at + rows, 0), len(self.found) - 1)
+        self.cursor_index = min(max(self.cursor_index + rows, 0), len(self.session_rows) - 1)
         self.query_one(ListView).refresh()
 
     def action_sort(self) -> None:
         """By the other number."""
-        here = self.found[self.at][0]
+        here = self.session_rows[self.cursor_index][0]
         self.order = "saved" if self.order == "used later" else "used later"
-        self.found = ordered(self._rows, self.order)
-        self.at = next(at for at, (row, _) in enumerate(self.found) if row is here)
-        for pane in self.query(Drawn):
+        self.session_rows = sort_sessions(self._rows, self.order)
+        self.cursor_index = next(at for at, (row, _) in enumerate(self.session_rows) if row is here)
+        for pane in self.query(LinesPane):
             pane.refresh()
 
     @on(ListView.Clicked)
-    def _clicked(self, event: ListView.Clicked) -> None:
-        place = self._first + event.line - 1
-        if event.line > 0 and place < len(self.found):
-            self.at = place
+    def _select_clicked_session(self, event: ListView.Clicked) -> None:
+        place = self._first_row + event.line - 1
+        if event.line > 0 and place < len(self.session_rows):
+            self.cursor_index = place
             self.query_one(ListView).refresh()
-            if event.twice:
+            if event.is_double:
                 self.action_open()
 
     @on(ListView.Scrolled)
-    def _scrolled(self, event: ListView.Scrolled) -> None:
+    def _shift_rows(self, event: ListView.Scrolled) -> None:
         self.action_move(event.lines)
 
     def action_open(self) -> None:
         """Open the session under the cursor in the inspector."""
-        row, _ = self.found[self.at]
+        row, _ = self.session_rows[self.cursor_index]
         self.post_message(self.Opened(row.session, self._setting))

@@ -12,53 +12,58 @@ from textual.widgets import Label
 
 from context_tui.lab.replay.words import REPLAY_LIMITS_TEXT
 from context_tui.tui.parts import TextPart
-from context_tui.tui.screens.sweep.board import Board
-from context_tui.tui.screens.sweep.table import BEST, CURRENT, columns_of
-from context_tui.tui.screens.sweep.telling import best_in_projects, native_lines, status, words
+from context_tui.tui.screens.sweep.board import SweepBoard
+from context_tui.tui.screens.sweep.table import BEST_SIGN, CURRENT_SIGN, list_columns
+from context_tui.tui.screens.sweep.telling import (
+    find_best_by_project,
+    format_native_lines,
+    format_setting,
+    format_status,
+)
 from context_tui.tui.text import pluralize
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.reading_pane import ReadingPane
 
-WIDE = 1_000
+UNWRAPPED_CELLS = 1_000
 """Cells for lines that are wrapped later."""
 
 
-def parts(board: Board) -> Iterator[TextPart]:
+def build_report_parts(board: SweepBoard) -> Iterator[TextPart]:
     """Everything in words: what came out, the setting under the cursor, all settings with their numbers."""
-    if board.text:
-        yield TextPart(f"{board.current.policy.name} {board.text}\n", "muted")
-    yield TextPart("".join(text for text, _ in status(board, "", False, WIDE)).strip() + "\n")
+    if board.grid_text:
+        yield TextPart(f"{board.current_setting.policy.name} {board.grid_text}\n", "muted")
+    yield TextPart("".join(text for text, _ in format_status(board, "", False, UNWRAPPED_CELLS)).strip() + "\n")
     yield TextPart(f"The setting under the cursor: {board.cursor}", "heading")
-    told = ("".join(text for text, _ in line).strip() for line in words(board, WIDE))
+    told = ("".join(text for text, _ in line).strip() for line in format_setting(board, UNWRAPPED_CELLS))
     yield TextPart("\n".join(told) + "\n")
     yield TextPart(
-        f"{pluralize(len(board.listed), 'setting')} (* nothing beats it, > the current one), in tokens", "heading"
+        f"{pluralize(len(board.listed_names), 'setting')} (* nothing beats it, > the current one), in tokens", "heading"
     )
-    for name in board.listed:
-        yield from _setting(board, name)
+    for name in board.listed_names:
+        yield from _build_setting_parts(board, name)
     yield TextPart("")
-    setting = board.named[board.cursor]
+    setting = board.settings_by_name[board.cursor]
     yield TextPart(f"As the agent's own configuration: {board.cursor}", "heading")
-    yield TextPart("\n".join(native_lines(board, setting)) + "\n")
+    yield TextPart("\n".join(format_native_lines(board, setting)) + "\n")
     if not board.is_live:
-        yield from project_parts(board)
+        yield from build_project_parts(board)
     yield TextPart(" ".join(REPLAY_LIMITS_TEXT), "muted")
 
 
-def _setting(board: Board, name: str) -> Iterator[TextPart]:
+def _build_setting_parts(board: SweepBoard, name: str) -> Iterator[TextPart]:
     """A setting with its numbers below it."""
-    whole, beaten = board.wholes[name], board.standing.dominated_by.get(name)
-    mark = (CURRENT if name == board.made.current else "") + (BEST if name in board.of.best else "")
-    yield TextPart(f"{mark:2} {board.label(name)}")
-    numbers = [f"{each.head} {each.told(each.value(whole), True)}" for each in columns_of(board)]
-    numbers += [f"beaten by {board.label(beaten)}"] if beaten else []
+    whole, beaten = board.totals[name], board.dominance.dominated_by.get(name)
+    mark = (CURRENT_SIGN if name == board.sweep.current else "") + (BEST_SIGN if name in board.findings.best else "")
+    yield TextPart(f"{mark:2} {board.format_label(name)}")
+    numbers = [f"{each.head} {each.format_value(each.get_value(whole), True)}" for each in list_columns(board)]
+    numbers += [f"beaten by {board.format_label(beaten)}"] if beaten else []
     yield TextPart("   " + ", ".join(numbers), "muted")
 
 
-def project_parts(board: Board) -> Iterator[TextPart]:
+def build_project_parts(board: SweepBoard) -> Iterator[TextPart]:
     """The best setting of each project."""
     yield TextPart("Best in each project: what saves most at no more regret than the current one", "heading")
-    found = best_in_projects(board)
+    found = find_best_by_project(board)
     for project, setting, saved in found:
         yield TextPart(project)
         yield TextPart(f"   {setting}: saves {saved}", "muted")
@@ -73,9 +78,9 @@ class TextScreen(ModalScreen[None]):
         Binding("escape,q,t,p", "dismiss", "close", key_display="esc", id="sweep-text-close", tooltip="Back"),
     ]
 
-    def __init__(self, title: str, shown: Iterable[TextPart]) -> None:
+    def __init__(self, title: str, parts: Iterable[TextPart]) -> None:
         super().__init__()
-        self._title, self._shown = title, shown
+        self._title, self._shown = title, parts
 
     def compose(self) -> ComposeResult:
         """A title and the text."""

@@ -27,7 +27,7 @@ from context_tui.formats.opening import choose_session, make_scanner
 from context_tui.library.follow import GrowingSession
 from context_tui.session.facts import Facts
 from context_tui.session.session import Session
-from context_tui.tui.rows import TimelineRows
+from context_tui.tui.timeline.rows import TimelineRows
 
 Record = dict[str, Any]
 SIZES = 1_000, 10_000

@@ -33,11 +33,11 @@ from context_tui.compaction.tool_pairing import (
     repair_orphans,
 )
 from context_tui.export.files import export, list_writable_formats
-from context_tui.formats.opening import detect_format, list_sessions, make_scanner, open_session
+from context_tui.formats.opening import detect_format, sessions_in, make_scanner, open_session
 from context_tui.lab.replay.walk import replay
-from context_tui.library.discover import build_entries, find_recorded_sessions, find_title
+from context_tui.library.discovery import build_entries, find_recorded_sessions, find_title
 from context_tui.policies.registry import LISTED_POLICIES
-from context_tui.policies.triggers import find_firing_runs
+from context_tui.policies.trigger_points import find_firing_runs
 from context_tui.session.markers import KODA_SUMMARY
 from context_tui.session.session import Session
 from context_tui.tokens.breakdown import FileRead, count_wasted
@@ -193,7 +193,7 @@ def opened(path: Path) -> Fresh:
     """Reading a session in steps of no time at all, as the inspector does, with a view at the end."""
 
     def work() -> Session:
-        scanner = make_scanner(list_sessions(path)[0])
+        scanner = make_scanner(sessions_in(path)[0])
         while not scanner.advance(0.001).end:
             pass
         return scanner.session()
@@ -252,12 +252,12 @@ def folder(n: int, at: Path) -> Fresh:
         chain.typed(f"prompt {number}")
         chain.reply()
         chain.write(at / f"s{number}.jsonl")
-    return same(list_sessions, at)
+    return same(sessions_in, at)
 
 
 def choose_beside(n: int, at: Path) -> Fresh:
     folder(n, at)
-    return same(list_sessions, at / "s0.jsonl")
+    return same(sessions_in, at / "s0.jsonl")
 
 
 def agents_beside(n: int, at: Path) -> Fresh:
@@ -269,7 +269,7 @@ def agents_beside(n: int, at: Path) -> Fresh:
             side = Chain(f"s{number}", f"a{number}-{agent}")
             side.typed()
             side.write(at / f"agent-a{number}-{agent}.jsonl")
-    return same(list_sessions, at)
+    return same(sessions_in, at)
 
 
 def agents_below(n: int, at: Path) -> Fresh:
@@ -283,7 +283,7 @@ def agents_below(n: int, at: Path) -> Fresh:
             side = Chain(f"s{number}", f"a{number}-{agent}")
             side.typed()
             side.write(own / f"agent-a{number}-{agent}.jsonl")
-    return same(list_sessions, at)
+    return same(sessions_in, at)
 
 
 def agents_inside(n: int, at: Path) -> Fresh:
@@ -293,7 +293,7 @@ def agents_inside(n: int, at: Path) -> Fresh:
         side = Chain("s", f"a{number}")
         side.typed()
         chain.records += side.records
-    return same(list_sessions, chain.write(at / "s.jsonl"))
+    return same(sessions_in, chain.write(at / "s.jsonl"))
 
 
 def discovered(n: int, at: Path) -> Fresh:
@@ -752,7 +752,7 @@ def shapes() -> Iterator[Shape]:
     yield Shape("read in steps: koda rows", 1_600, on(opened, koda_plain))
     yield Shape("read in steps: turns of a few steps", 1_600, on(opened, plain))
     yield Shape("read in steps: runs in a document", 400, on(opened, runs))
-    yield Shape("list koda sessions", 400, on(lambda path: same(list_sessions, path), koda_sessions))
+    yield Shape("list koda sessions", 400, on(lambda path: same(sessions_in, path), koda_sessions))
     yield Shape("open every koda session", 100, every_koda_session)
     yield Shape("reads of one path, apart", 400, reads_apart)
     for name, pairs in PAIRS.items():

@@ -317,10 +317,9 @@ def along() -> list[Row]:
     from context_tui.policies.registry import POLICIES
     from context_tui.session.facts import Usage
     from context_tui.session.values import Role
-    from context_tui.tui.screens.replay import telling
-    from context_tui.tui.screens.replay.charts import draw_charts
-    from context_tui.tui.screens.replay.comparison import Comparison
-    from context_tui.tui.screens.replay.measured import run_replay
+    from context_tui.tui.comparison import Comparison, run_replay
+    from context_tui.tui.replay import formatting
+    from context_tui.tui.replay.charts import draw_charts
     from context_tui.tui.view import View
 
     opened, size = ct.from_messages(messages(2_000)), 10_000
@@ -344,8 +343,8 @@ def along() -> list[Row]:
             made = run_replay(comparison.recording, POLICIES[name], wanted.params, StudySettings(), state)
             comparison.update(wanted, made)
             draw_charts(comparison, 0, 158, 30)
-            telling.format_call_line(comparison, 158)
-            telling.format_policy_table(comparison, 96, 6)
+            formatting.format_call_line(comparison, 158)
+            formatting.format_policy_table(comparison, 96, 6)
             times.append(time.process_time() - begun)
             fired.add(len(made.replay.firings))
         detail = f"the slowest: {name}, {min(fired)} to {max(fired)} firings"

@@ -11,7 +11,7 @@ from context_tui.compaction.changes import collect_bodies
 from context_tui.lab.replay.amounts import convert_to_tokens, subtract_amounts
 from context_tui.lab.replay.recording import Recording
 from context_tui.policies.base import Params, Policy
-from context_tui.policies.defect_microcompact import DefectMicrocompact, DefectMicrocompactParams
+from context_tui.policies.builtin.defect import DefectMicrocompact, DefectMicrocompactParams
 from context_tui.policies.registry import find_policy
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Body, Context, context_at
@@ -106,7 +106,7 @@ def replaying() -> list[Row]:
     """A replay of 1,000 requests under one setting, and ten thousand settings of one policy on it."""
     import context_tui as ct
     from context_tui.lab.replay.walk import replay_recording
-    from context_tui.lab.sweep.kernel import compute_outcomes
+    from context_tui.lab.sweep.microcompact_kernel import compute_outcomes
 
     recording = Recording(ct.open_session(session(REQUESTS_BYTES)))
     settings = grid()
@@ -165,7 +165,7 @@ def sweeping() -> list[Row]:
     """Ten thousand settings on a session of hundreds of contexts, against one replay of it."""
     import context_tui as ct
     from context_tui.lab.replay.walk import replay_recording
-    from context_tui.lab.sweep.kernel import compute_outcomes
+    from context_tui.lab.sweep.microcompact_kernel import compute_outcomes
 
     opened = ct.open_session(session(LARGE_BYTES))
     recording, settings = Recording(opened), grid()

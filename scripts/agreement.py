@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT))
 
 from context_tui.errors import Error  # noqa: E402
 from context_tui.formats.base import scan  # noqa: E402
-from context_tui.formats.opening import list_sessions, make_scanner  # noqa: E402
+from context_tui.formats.opening import sessions_in, make_scanner  # noqa: E402
 from context_tui.session.session import Session  # noqa: E402
 from context_tui.session.values import RecordKind  # noqa: E402
 from context_tui.tokens.accounting import estimate_prompt, find_last_usage  # noqa: E402
@@ -71,7 +71,7 @@ def read(folder: Path) -> Iterator[Read | Refused]:
     for path in sorted(each for each in folder.rglob("*") if each.is_file()):
         name = path.relative_to(folder).as_posix()
         try:
-            infos = list_sessions(path)
+            infos = sessions_in(path)
             for info in infos:
                 if f"{info.path}#{info.id}" in known:
                     continue

@@ -19,10 +19,9 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from context_tui.errors import Error  # noqa: E402
-from context_tui.formats.opening import list_sessions, open_session  # noqa: E402
-from context_tui.lab.price.priced import price_replay  # noqa: E402
-from context_tui.lab.replay.backtest import BacktestResult, find_explaining_threshold  # noqa: E402
-from context_tui.lab.replay.own import PolicyBacktest, run_backtests  # noqa: E402
+from context_tui.formats.opening import sessions_in, open_session  # noqa: E402
+from context_tui.lab.price.pricing import price_replay  # noqa: E402
+from context_tui.lab.replay.backtest import BacktestResult, PolicyBacktest, find_explaining_threshold, run_backtests  # noqa: E402  # noqa: E402
 from context_tui.lab.study import Lab, StudySettings  # noqa: E402
 from context_tui.policies.parameters import build_params  # noqa: E402
 from context_tui.policies.registry import POLICIES  # noqa: E402
@@ -106,7 +105,7 @@ def sessions(folder: Path) -> Iterator[Named]:
     """Every session below *folder* whose calls recorded their sizes, by name of the file."""
     for path in sorted(each for each in folder.rglob("*") if each.is_file()):
         try:
-            infos = list_sessions(path)
+            infos = sessions_in(path)
             for info in infos:
                 lab = Lab(open_session(f"{path}#{info.id}" if info.id else path))
                 if len(lab.recording.calls) >= LEAST_CALLS and any(lab.recording.recorded_sizes):

@@ -101,9 +101,9 @@ def formats() -> str:
 
 def keys() -> str:
     """The inspector's keys, from its bindings; a key that the session has is not told again for what is in it."""
-    from context_tui.tui.screens.inspector_keys import build_bindings as inspector_keys
+    from context_tui.tui.inspector.keys import build_bindings as inspector_keys
+    from context_tui.tui.inspector.timeline import Timeline
     from context_tui.tui.widgets.setting_rows import SettingRows
-    from context_tui.tui.widgets.timeline import Timeline
 
     rows: dict[str, tuple[str, str]] = {}
     for place, bindings in (

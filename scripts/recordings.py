@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT))
 
 from context_tui.errors import UnreadableSession  # noqa: E402
 from context_tui.formats.opening import detect_format, open_session  # noqa: E402
-from context_tui.policies.triggers import iterate_runtime_states  # noqa: E402
+from context_tui.policies.trigger_points import iterate_runtime_states  # noqa: E402
 from context_tui.session.session import Session  # noqa: E402
 from context_tui.session.token_factors import estimate_content  # noqa: E402
 from context_tui.tokens.estimate_check import EstimateCheck, check_estimate  # noqa: E402

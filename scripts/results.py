@@ -101,7 +101,7 @@ def session_names(path: Path) -> Iterator[str]:
     files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
     for file in files:
         with contextlib.suppress(ct.Error):
-            for info in ct.list_sessions(file):
+            for info in ct.sessions_in(file):
                 yield f"{file}#{info.id}" if info.id else str(file)
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from textual.pilot import Pilot
 
-    from context_tui.library.discover import SessionEntry
+    from context_tui.library.discovery import SessionEntry
     from context_tui.session.session import SessionInfo
     from context_tui.tui.app import ContextTuiApp
 
@@ -70,7 +70,7 @@ PICTURES = {
 
 def entries() -> list[SessionEntry]:
     """The samples for the picker, with ages that do not depend on when they were built."""
-    from context_tui.library.discover import find_samples
+    from context_tui.library.discovery import find_samples
 
     now = time.time()
     found = [(entry, replace(entry.info, path=str(SAMPLES / Path(entry.info.path).name))) for entry in find_samples()]
@@ -80,7 +80,7 @@ def entries() -> list[SessionEntry]:
 def app_of(picture: Picture) -> ContextTuiApp:
     """The application for a picture."""
     from context_tui.formats.opening import choose_session
-    from context_tui.library import discover
+    from context_tui.library import discovery
     from context_tui.tui.app import ContextTuiApp
 
     what: SessionInfo | list[SessionInfo] = []
@@ -88,7 +88,7 @@ def app_of(picture: Picture) -> ContextTuiApp:
         what = choose_session(SAMPLES / picture.sample)
     else:
         found = entries()
-        discover.find_samples, discover.find_recorded_sessions = lambda: found, lambda *_: []
+        discovery.find_samples, discovery.find_recorded_sessions = lambda: found, lambda *_: []
     return ContextTuiApp(what, theme=picture.theme, demo=picture.demo)
 
 

@@ -32,7 +32,7 @@ POLICIES: list[tuple[str, dict[str, Any]]] = [
 
 def sessions(path: Path) -> Iterator[Session]:
     """Every session in a file."""
-    for info in ct.list_sessions(path):
+    for info in ct.sessions_in(path):
         yield ct.open_session(f"{info.path}#{info.id}" if info.id else info.path)
 
 

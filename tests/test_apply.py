@@ -191,7 +191,7 @@ def test_a_sidechain_becomes_a_session_of_its_own(tmp_path: Path) -> None:
     done = ct.apply(session, ct.plan(session, "manual", clear="2:0"))
     after, losses = written(done, tmp_path / "out.jsonl")
     assert losses == [] and after.to_messages() == done.to_messages()
-    assert [info.id for info in ct.list_sessions(tmp_path / "out.jsonl")] == [""]
+    assert [info.id for info in ct.sessions_in(tmp_path / "out.jsonl")] == [""]
 
 
 def test_records_that_share_a_uuid_or_have_none_are_chained(tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ def test_a_koda_export_holds_this_session_and_nothing_else(tmp_path: Path) -> No
     import sqlite3
 
     sample = Path(__file__).parents[1] / "sample_sessions" / "koda.db"
-    for info in ct.list_sessions(sample):
+    for info in ct.sessions_in(sample):
         session = ct.open_session(f"{sample}#{info.id}")
         out = tmp_path / f"{info.id}.db"
         written(session, out, "koda")

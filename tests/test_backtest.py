@@ -10,13 +10,15 @@ import pytest
 import context_tui as ct
 from context_tui.compaction.plan import Plan, Trigger
 from context_tui.lab.replay.backtest import (
+    FORMER_POLICIES,
+    OWN_POLICIES,
     BacktestCase,
     BacktestResult,
     ThresholdInterval,
     backtest_policy,
     find_explaining_threshold,
+    run_backtests,
 )
-from context_tui.lab.replay.own import FORMER_POLICIES, OWN_POLICIES, run_backtests
 from context_tui.lab.replay.recording import Recording
 from context_tui.policies.base import BasePolicy, Policy, build_empty_plan
 from context_tui.policies.base import Params as AnyParams

@@ -126,7 +126,7 @@ def test_the_recordings(shared: Path) -> None:
     errors = [
         (each.error.median, each.error_bytes4.median)
         for path in sorted((shared / "corpus" / "claude-code").glob("*.jsonl"))
-        for info in ct.list_sessions(path)[:1]
+        for info in ct.sessions_in(path)[:1]
         for each in calibrate(ct.open_session(f"{path}#{info.id}" if info.id else path).facts)
         if each.error is not None and each.error_bytes4 is not None
     ]

@@ -11,13 +11,13 @@ import pytest
 from context_tui.compaction.apply import apply
 from context_tui.compaction.plan import Plan
 from context_tui.errors import PlanError, SummarizerError
-from context_tui.policies.agent_sdk_compact import SUMMARY_SECTIONS as SDK_SECTIONS
+from context_tui.policies.builtin.agent_sdk import SUMMARY_SECTIONS as SDK_SECTIONS
 from context_tui.policies.planning import plan
 from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
 from context_tui.summarizer import plan_summary
-from context_tui.summarizer.checks.compare import (
+from context_tui.summarizer.comparison import (
     Contender,
     SummaryCost,
     compare_summarizers,
@@ -262,7 +262,7 @@ def test_interrupted_it_keeps_what_has_come(monkeypatch: pytest.MonkeyPatch) -> 
             raise KeyboardInterrupt
         return real(*args)
 
-    monkeypatch.setattr("context_tui.summarizer.checks.compare.write_summary_blocking", second_is_interrupted)
+    monkeypatch.setattr("context_tui.summarizer.comparison.write_summary_blocking", second_is_interrupted)
     found = compare_summarizers(from_messages(history()), planner(), EXTRACTS)
     assert found.interrupted
     assert [len(run.rounds) for run in found.runs] == [1, 0]

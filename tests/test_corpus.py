@@ -25,7 +25,7 @@ def claimed() -> Iterator[Path]:
     for path in sorted(CORPUS.rglob("*")):
         if path.is_file():
             try:
-                ct.list_sessions(path)
+                ct.sessions_in(path)
             except ct.UnreadableSession:
                 continue
             yield path
@@ -37,7 +37,7 @@ BIG = 1_500_000
 
 
 def opened(path: Path) -> list[Session]:
-    return [ct.open_session(f"{info.path}#{info.id}" if info.id else info.path) for info in ct.list_sessions(path)]
+    return [ct.open_session(f"{info.path}#{info.id}" if info.id else info.path) for info in ct.sessions_in(path)]
 
 
 @pytest.fixture(params=[pytest.param(path, id=str(path.relative_to(CORPUS))) for path in FILES])

@@ -12,9 +12,9 @@ import pytest
 import context_tui as ct
 from context_tui.errors import UnreadableSession
 from context_tui.formats import opening
-from context_tui.formats.claude_code.places import format_project_slug
-from context_tui.library import discover
-from context_tui.library.discover import (
+from context_tui.formats.claude_code.paths import format_project_slug
+from context_tui.library import discovery
+from context_tui.library.discovery import (
     OTHER_PROJECTS,
     THIS_PROJECT,
     build_entries,
@@ -50,7 +50,7 @@ def test_the_samples_of_an_installed_package_win(tmp_path: Path, monkeypatch: py
     package = tmp_path / "context_tui"
     (package / "_samples").mkdir(parents=True)
     (package / "_samples" / "demo.jsonl").write_text("{}\n")
-    monkeypatch.setattr(discover, "__file__", str(package / "library" / "discover.py"))
+    monkeypatch.setattr(discovery, "__file__", str(package / "library" / "discovery.py"))
     assert [entry.name for entry in find_samples()] == ["demo"]
     (package / "_samples" / "demo.jsonl").unlink()
     assert find_samples() == []
@@ -169,8 +169,8 @@ def test_a_large_folder_is_listed_by_names_newest_first(tmp_path: Path, monkeypa
         put(tmp_path, f"{name}.jsonl", 1_000 - age, user("hi", uuid="u", sessionId="s", parentUuid=None))
     (tmp_path / "projects" / "agent-x.jsonl").write_text("belongs to another")
     assert {info.format for info in find_session_infos(str(tmp_path))} == {"claude-code"}
-    monkeypatch.setattr(discover, "MAX_FILES_READ", 2)
-    monkeypatch.setattr(discover, "SAMPLED_FILES", 1)
+    monkeypatch.setattr(discovery, "MAX_FILES_READ", 2)
+    monkeypatch.setattr(discovery, "SAMPLED_FILES", 1)
     assert [(Path(info.path).stem, info.format) for info in find_session_infos(str(tmp_path))] == [
         ("b", ""),
         ("a", ""),
@@ -184,7 +184,7 @@ def test_a_folder_of_folders_has_the_trees_and_the_files_in_them(
     rich().tree(tmp_path / "opencode" / "storage")
     put(tmp_path, "mine.jsonl", 200, user("hi", uuid="u", sessionId="s", parentUuid=None))
     assert {Path(info.path).name for info in find_session_infos(str(tmp_path))} == {"ses_1.json", "mine.jsonl"}
-    monkeypatch.setattr(discover, "MAX_FILES_READ", 1)
+    monkeypatch.setattr(discovery, "MAX_FILES_READ", 1)
     assert {Path(info.path).name for info in find_session_infos(str(tmp_path))} == {"ses_1.json", "mine.jsonl"}
 
 
@@ -197,7 +197,7 @@ def test_folders_are_looked_into_as_deep_as_they_go(tmp_path: Path) -> None:
     (tmp_path / "settings.json").write_text("{}")
     (tmp_path / "2026" / "again").symlink_to(tmp_path / "2026")
     assert [Path(info.path).stem for info in find_session_infos(str(tmp_path))] == ["day", "shallow"]
-    assert [Path(info.path).stem for info in ct.list_sessions(tmp_path / "2026")] == ["day"]
+    assert [Path(info.path).stem for info in ct.sessions_in(tmp_path / "2026")] == ["day"]
 
 
 def test_too_many_folders_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,8 +211,8 @@ def test_too_many_folders_are_refused(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_files_that_only_have_names_like_sessions_are_not_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(discover, "MAX_FILES_READ", 2)
-    monkeypatch.setattr(discover, "SAMPLED_FILES", 3)
+    monkeypatch.setattr(discovery, "MAX_FILES_READ", 2)
+    monkeypatch.setattr(discovery, "SAMPLED_FILES", 3)
     for number in range(9):
         (tmp_path / f"{number}.json").write_text('{"name": "no session"}')
         put(tmp_path, f"{number}.json", 100, {"name": "no session"})
@@ -221,7 +221,7 @@ def test_files_that_only_have_names_like_sessions_are_not_listed(
 
 
 def test_what_is_found_is_told_while_more_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(discover, "REPORT_INTERVAL_S", 0.0)
+    monkeypatch.setattr(discovery, "REPORT_INTERVAL_S", 0.0)
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
         monkeypatch.delenv(name, raising=False)

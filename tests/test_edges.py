@@ -19,7 +19,7 @@ import pytest
 import context_tui as ct
 from context_tui.cli import COMMANDS, main
 from context_tui.export.files import ExportError, export, suggest_path
-from context_tui.library.discover import find_recorded_sessions
+from context_tui.library.discovery import find_recorded_sessions
 from context_tui.session.session import SessionInfo
 from tests.formats.recordings import Recording, four_turns
 
@@ -114,7 +114,7 @@ def test_an_empty_path_names_no_session(spec: str, tmp_path: Path, monkeypatch: 
     with pytest.raises(ct.UnreadableSession, match="names no file"):
         ct.open_session(spec)
     with pytest.raises(ct.UnreadableSession, match="names no file"):
-        ct.list_sessions(spec)
+        ct.sessions_in(spec)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_nothing_fails_once_out_is_there(session: Path, tmp_path: Path, monkeypa
         assert not (tmp_path / "out.jsonl").exists()
         raise OSError(36, "File name too long")
 
-    monkeypatch.setattr("context_tui.formats.claude_code.places._read_session_id_and_cwd", fails)
+    monkeypatch.setattr("context_tui.formats.claude_code.paths._read_session_id_and_cwd", fails)
     result = export(ct.open_session(session), tmp_path / "out.jsonl", "claude-code")
     assert result.resume_command == "" and result.path.exists()
 

@@ -253,7 +253,7 @@ def test_time_does_not_run_backwards_in_claude_code(tmp_path: Path) -> None:
 
 def test_new_records_are_as_old_as_the_session(tmp_path: Path) -> None:
     source = Path(__file__).parents[1] / "sample_sessions" / "koda.db"
-    info = ct.list_sessions(source)[0]
+    info = ct.sessions_in(source)[0]
     session = ct.open_session(f"{source}#{info.id}")
     found = times(export(session, tmp_path / "out.jsonl", "claude-code").path)
     assert found == sorted(found)

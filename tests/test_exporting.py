@@ -248,7 +248,7 @@ def test_a_compacted_session_can_be_resumed(source: Path, tmp_path: Path, monkey
 @pytest.mark.parametrize("sample", sorted(p.name for p in SAMPLES.iterdir() if p.suffix in (".json", ".jsonl", ".db")))
 @pytest.mark.parametrize("name", list_writable_formats())
 def test_every_sample_can_be_exported(sample: str, name: str, tmp_path: Path) -> None:
-    info = next(info for info in ct.list_sessions(SAMPLES / sample) if not info.parent)
+    info = next(info for info in ct.sessions_in(SAMPLES / sample) if not info.parent)
     session = ct.open_session(f"{info.path}#{info.id}" if info.id else info.path)
     result = export(session, tmp_path / "o", name)
     assert len(ct.open_session(result.path)) > 0

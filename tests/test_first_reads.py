@@ -70,7 +70,7 @@ def samples() -> list[Any]:
 
 @pytest.mark.parametrize("name", samples())
 def test_threads_that_read_for_the_first_time_do_not_get_into_each_others_way(name: str) -> None:
-    listed = ct.list_sessions(path := SAMPLES / name)
+    listed = ct.sessions_in(path := SAMPLES / name)
     spec = f"{path}#{listed[0].id}" if len(listed) > 1 else str(path)
     run(READ, PROCESSES, spec)
 

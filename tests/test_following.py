@@ -25,7 +25,7 @@ from context_tui.session.session import Session
 from context_tui.tui import loading
 from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.loading import ReadFailure, SessionLoader, SessionSnapshot
-from context_tui.tui.rows import TimelineRows
+from context_tui.tui.timeline.rows import TimelineRows
 from tests.formats.recordings import Recording, call, result, text
 from tests.fuzz.seeds import compacted_recording, plain_recording
 from tests.test_kept_truth import TREES

@@ -24,21 +24,20 @@ import context_tui as ct
 from benchmarks import growth, shapes
 from context_tui.cli.inspect import build_report
 from context_tui.compaction import tool_pairing
-from context_tui.formats.agent_sdk import agents as agent_sdk
+from context_tui.formats.agent_sdk import reader as agent_sdk
 from context_tui.formats.base import Scanner, scan
-from context_tui.formats.claude_code import parsing, siblings
-from context_tui.formats.claude_code.content import ClaudeCodeContent
+from context_tui.formats.claude_code import parsing, subagents
 from context_tui.formats.claude_code.parsing import Record
-from context_tui.formats.claude_code.scan import ClaudeCodeScanner
-from context_tui.formats.copilot_cli import agents as copilot_cli
+from context_tui.formats.claude_code.reader import ClaudeCodeContent, ClaudeCodeScanner
+from context_tui.formats.copilot_cli import reader as copilot_cli
 from context_tui.formats.kit import lines
-from context_tui.formats.kit.limits import MAX_RAW_BYTES, MAX_RECORD_BYTES
+from context_tui.formats.kit.files import MAX_RAW_BYTES, MAX_RECORD_BYTES
 from context_tui.formats.kit.lines import LineFile, LineReader, find_matching_lines
 from context_tui.formats.koda import compactions
-from context_tui.formats.opening import list_sessions, make_scanner, open_session
+from context_tui.formats.opening import sessions_in, make_scanner, open_session
 from context_tui.lab.replay.recording import Recording as ReplayRecording
 from context_tui.lab.replay.walk import replay
-from context_tui.policies.triggers import iterate_runtime_states
+from context_tui.policies.trigger_points import iterate_runtime_states
 from context_tui.session import context as contexts
 from context_tui.session import session as sessions
 from context_tui.session.context import context_at
@@ -72,8 +71,8 @@ def test_a_folder_is_listed_once_for_all_of_its_sessions(tmp_path: Path, monkeyp
     growth.agents_beside(12, tmp_path)
     counted = Counter[str]()
     counting(monkeypatch, Path, "glob", counted)
-    counting(monkeypatch, siblings, "_first_message", counted)
-    found = list_sessions(tmp_path)
+    counting(monkeypatch, subagents, "_first_message", counted)
+    found = sessions_in(tmp_path)
     assert sum(1 for info in found if info.parent == str(tmp_path / "s3.jsonl")) == 5
     assert counted["glob"] == 1
     assert counted["_first_message"] == 2 * 60  # as a file of its own, and as one beside a session
@@ -268,7 +267,7 @@ def long_line(folder: Path) -> Path:
 def test_reading_stops_when_its_time_is_over(
     made: Callable[[Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scanner, clock = make_scanner(list_sessions(made(tmp_path))[0]), Clock()
+    scanner, clock = make_scanner(sessions_in(made(tmp_path))[0]), Clock()
     fake = SimpleNamespace(perf_counter=clock.now, monotonic=clock.now)
     for module in ("claude_code.scan", "kit.lines", "kit.row_scanner", "kit.document_scanner"):
         monkeypatch.setattr(f"context_tui.formats.{module}.time", fake)
@@ -324,7 +323,7 @@ def test_a_line_that_holds_something_often_is_given_once(tmp_path: Path, monkeyp
     [
         ("agent_sdk", lambda path: [*agent_sdk.find_subagents(path)]),
         ("copilot_cli", lambda path: [*copilot_cli.find_subagents(path)]),
-        ("claude_code", siblings._find_inline_agents),
+        ("claude_code", subagents._find_inline_agents),
     ],
 )
 def test_agents_are_looked_for_once_on_each_line(
@@ -335,7 +334,7 @@ def test_agents_are_looked_for_once_on_each_line(
     said = [{"each": [{**names, "parent_tool_use_id": f"c{at}"}, "subagent.started"]} for at in range(50)]
     path.write_text(json.dumps({"type": "user", "told": said}, separators=(",", ":")) + "\n")
     counted = Counter[str]()
-    module = {"agent_sdk": agent_sdk, "copilot_cli": copilot_cli, "claude_code": siblings}[name]
+    module = {"agent_sdk": agent_sdk, "copilot_cli": copilot_cli, "claude_code": subagents}[name]
     counting(monkeypatch, module, "parse_line" if name == "claude_code" else "loads", counted)
     agents(path)
     assert [*counted.values()] == [1]
@@ -414,7 +413,7 @@ def test_the_longest_line_that_is_read(tmp_path: Path, monkeypatch: pytest.Monke
     path = recording.write(tmp_path)
     length = len(recording.lines[0].rstrip())
     for largest, problems in ((length, 0), (length - 1, 1)):
-        monkeypatch.setattr("context_tui.formats.kit.limits.MAX_RECORD_BYTES", largest)
+        monkeypatch.setattr("context_tui.formats.kit.files.MAX_RECORD_BYTES", largest)
         monkeypatch.setattr("context_tui.formats.kit.lines.STEP_BYTES", 300)
         monkeypatch.setattr("context_tui.formats.claude_code.fast_path.STEP_BYTES", 300)
         session = scan(ClaudeCodeScanner(path, SessionInfo(str(path), "claude-code")))
@@ -508,8 +507,8 @@ def test_an_element_that_is_too_large_is_a_problem(tmp_path: Path, monkeypatch: 
     long = {"role": "user", "content": "x" * 3_000}
     path.write_bytes(shapes.encode({"messages": [*growth.messages(4), long]}))
     assert not open_session(path).facts.problems
-    monkeypatch.setattr("context_tui.formats.kit.limits.MAX_RECORD_BYTES", 3_060)
-    monkeypatch.setattr("context_tui.formats.kit.limits.MAX_RAW_BYTES", 100)
+    monkeypatch.setattr("context_tui.formats.kit.files.MAX_RECORD_BYTES", 3_060)
+    monkeypatch.setattr("context_tui.formats.kit.files.MAX_RAW_BYTES", 100)
     session = open_session(path)
     assert [problem.where for problem in session.facts.problems] == ["element 2"]
     assert "too large to read" in session.facts.problems[0].what and len(session) == 4
@@ -520,7 +519,7 @@ def test_the_end_of_a_file_that_was_cut_off_is_shown_as_it_begins(
 ) -> None:
     path = tmp_path / "request.json"
     path.write_bytes(shapes.encode({"messages": growth.messages(4)})[:-2] + b",{" + b"x" * 5_000)
-    monkeypatch.setattr("context_tui.formats.kit.limits.MAX_RAW_BYTES", 100)
+    monkeypatch.setattr("context_tui.formats.kit.files.MAX_RAW_BYTES", 100)
     session = open_session(path)
     assert [problem.what for problem in session.facts.problems] == ["the file is cut off here"]
     assert session.content.raw(session.facts.problems[0].raw).endswith(" bytes]")

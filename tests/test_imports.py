@@ -59,7 +59,7 @@ def test_reading_a_session_needs_no_screen_and_no_network() -> None:
 
 
 def test_what_renders_messages_is_loaded_once_one_is_read() -> None:
-    code = "import context_tui.tui.screens.inspector"
+    code = "import context_tui.tui.inspector.screen"
     assert loaded_by(code) & {"markdown_it", "pygments"} == set()
 
 
@@ -70,5 +70,5 @@ def test_what_is_on_screen_is_known_without_the_application() -> None:
 
 
 def test_the_picker_needs_no_policies_and_no_inspector() -> None:
-    code = "import context_tui.cli.browse, context_tui.tui.app, context_tui.tui.screens.picker"
+    code = "import context_tui.cli.browse, context_tui.tui.app, context_tui.tui.picker.screen"
     assert "pydantic" not in loaded_by(code)

@@ -16,8 +16,8 @@ import pytest
 
 from context_tui.library import cache as details
 from context_tui.library.cache import SessionCache
-from context_tui.library.discover import OTHER_PROJECTS, SessionEntry
-from context_tui.library.summary import OverviewReader
+from context_tui.library.discovery import OTHER_PROJECTS, SessionEntry
+from context_tui.library.overview import OverviewReader
 from context_tui.session.session import SessionInfo
 from tests.formats import opencode_records, rollouts, test_cline, test_defect, test_goose, test_openhands, tree_seeds
 from tests.formats.histories import put

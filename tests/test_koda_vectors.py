@@ -13,7 +13,7 @@ import pytest
 
 from context_tui.formats.base import scan
 from context_tui.formats.koda import KodaFormat
-from context_tui.policies.koda_microcompact import count_result_tokens
+from context_tui.policies.builtin.koda import count_result_tokens
 from context_tui.policies.planning import plan
 from context_tui.session.session import Session
 from context_tui.session.values import Kind

@@ -12,10 +12,9 @@ from textual.widgets import Static
 from benchmarks.pty import Terminal
 from context_tui.app.state import EMPTY_STATE, InspectorState, read_state, state_path, write_state
 from context_tui.policies.registry import DEFAULT_POLICY
-from context_tui.tui.choices import build_inspector_state, format_settings, restore_settings
+from context_tui.tui.inspector.screen import InspectorScreen
 from context_tui.tui.options import InspectorOptions
-from context_tui.tui.screens.inspector import InspectorScreen
-from context_tui.tui.view import Location, View
+from context_tui.tui.view import Location, View, build_inspector_state, format_settings, restore_settings
 from tests.tui.fakes import until
 from tests.tui.inspecting import app, conversation, file_of, inspector, session, settled
 

@@ -10,10 +10,10 @@ import pytest
 
 import context_tui as ct
 from context_tui.errors import UnreadableSession
-from context_tui.formats.opening import choose_session, list_sessions
-from context_tui.library import summary
-from context_tui.library.discover import THIS_PROJECT, SessionEntry, find_choices, find_sibling_sessions, find_title
-from context_tui.library.summary import (
+from context_tui.formats.opening import choose_session, sessions_in
+from context_tui.library import overview
+from context_tui.library.discovery import THIS_PROJECT, SessionEntry, find_choices, find_sibling_sessions, find_title
+from context_tui.library.overview import (
     BRANCH,
     SAME_FILE,
     SUB_AGENT,
@@ -83,11 +83,11 @@ def test_what_belongs_to_a_session_is_found_with_it() -> None:
         assert ct.open_session(f"{entry.info.path}#{entry.info.id}").info.id == entry.info.id
     several = OverviewReader().read_overview(found(SAMPLES / "koda.db"))
     assert {entry.place for entry in several.children} == {SAME_FILE}
-    assert [entry.name for entry in several.children] == [info.id for info in list_sessions(SAMPLES / "koda.db")]
+    assert [entry.name for entry in several.children] == [info.id for info in sessions_in(SAMPLES / "koda.db")]
 
 
 def test_large_files_are_not_read_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(summary, "MAX_READ_BYTES", 100)
+    monkeypatch.setattr(overview, "MAX_READ_BYTES", 100)
     look = OverviewReader().read_overview(found(SAMPLES / "coding-session.jsonl"))
     assert look.agent
     assert look.tokens is None
@@ -102,14 +102,14 @@ def test_reading_stops_when_it_is_not_wanted() -> None:
 
     looking_at = OverviewReader()
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Enough):
-        patch.setattr(summary, "READ_STEP_S", 0.0)
+        patch.setattr(overview, "READ_STEP_S", 0.0)
         looking_at.read_overview(found(SAMPLES / "coding-session.jsonl"), stop)
 
 
 def test_a_sub_agent_is_called_what_it_was_asked(tmp_path: Path) -> None:
     put(tmp_path / "agent-a1.jsonl", user("Look at the tests", isSidechain=True, agentId="a1"))
     put(tmp_path / "main.jsonl", user("Fix it"))
-    agent = next(info for info in list_sessions(tmp_path / "main.jsonl") if info.id == "a1")
+    agent = next(info for info in sessions_in(tmp_path / "main.jsonl") if info.id == "a1")
     assert find_title(agent) == "Look at the tests"
     (tmp_path / "agent-request.json").write_text("[]")
     assert sorted(entry.name for entry in find_sibling_sessions(agent)) == ["agent-request", "main"]

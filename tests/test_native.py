@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from context_tui.cli import main
-from context_tui.policies.native import build_agent_settings
+from context_tui.policies.agent_settings import build_agent_settings
 from context_tui.policies.parameters import build_params
 from context_tui.policies.registry import POLICIES
 from context_tui.session.window import Window

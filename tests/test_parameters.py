@@ -114,7 +114,7 @@ assert "koda-microcompact" in POLICIES and not [m for m in sys.modules if m.star
 POLICIES["koda-microcompact"]
 from context_tui.policies import parameters, scales
 loaded = [m for m in sys.modules if m.split(".")[0] in ("textual", "rich", "httpx") or m.startswith("context_tui.tui")]
-loaded += [m for m in sys.modules if m.startswith(("context_tui.policies.defect", "context_tui.policies.agent"))]
+loaded += [m for m in sys.modules if m.startswith(("context_tui.policies.builtin.defect", "context_tui.policies.agent"))]
 assert not loaded, loaded
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import context_tui as ct
-from context_tui.lab.price.advice import build_advice, compute_break_even_clearing
 from context_tui.lab.price.cache import (
     CLOCK_TOLERANCE_MS,
     LOOKBACK,
@@ -23,9 +22,10 @@ from context_tui.lab.price.cache import (
     PromptCache,
     compute_cache_usage,
 )
+from context_tui.lab.price.cache_requests import NOTHING_CHANGED, reconstruct_recorded_calls
 from context_tui.lab.price.model import PriceModel, build_price_model
-from context_tui.lab.price.priced import ReplayPrice
-from context_tui.lab.price.priced import price_replay as price_of
+from context_tui.lab.price.pricing import ReplayPrice
+from context_tui.lab.price.pricing import price_replay as price_of
 from context_tui.lab.price.rates import (
     DEFAULT_RATES_WITH_WRITE_FEE,
     FIVE_MINUTES,
@@ -34,8 +34,7 @@ from context_tui.lab.price.rates import (
     build_rate_table,
     find_rates,
 )
-from context_tui.lab.price.recorded import NOTHING_CHANGED, reconstruct_recorded_calls
-from context_tui.lab.price.words import format_amount
+from context_tui.lab.price.report import build_advice, compute_break_even_clearing, format_amount
 from context_tui.lab.replay.result import CacheCut, Firing, ModelCall, Replay
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session
@@ -769,7 +768,7 @@ def naive(session: Session) -> list[int]:
 def test_the_model_is_nearer_to_recorded_reads_than_the_simplest_rule() -> None:
     read = predicted = off = simple = simple_off = 0
     for path in sorted(CORPUS.rglob("*.jsonl")):
-        session = ct.open_session(f"{path}#{ct.list_sessions(path)[0].id}")
+        session = ct.open_session(f"{path}#{ct.sessions_in(path)[0].id}")
         if len(session.facts.requests) < 2:
             continue
         reads = reconstruct_recorded_calls(session).reads

@@ -72,7 +72,7 @@ def test_several_sessions(tmp_path: Path) -> None:
     with pytest.raises(ct.SeveralSessions) as caught:
         ct.open_session(tmp_path)
     assert caught.value.ids == [str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl")]
-    assert [info.path for info in ct.list_sessions(tmp_path)] == caught.value.ids
+    assert [info.path for info in ct.sessions_in(tmp_path)] == caught.value.ids
     assert len(ct.open_session(caught.value.ids[0])) == 15
 
 

@@ -13,7 +13,7 @@ from context_tui.app.config import read_config
 from context_tui.policies.parameters import build_params, parse_assignments
 from context_tui.policies.registry import POLICIES
 from context_tui.summarizer.settings import resolve_endpoint
-from context_tui.tui.screens.inspector_keys import format_unknown_keys
+from context_tui.tui.inspector.keys import format_unknown_keys
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text("utf-8")

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 from context_tui.cli.inspect import build_report
-from context_tui.compaction.recorded import count_tokens_by_category, find_recorded_compactions
+from context_tui.compaction.recorded_compactions import count_tokens_by_category, find_recorded_compactions
+from context_tui.lab.regret.cases import find_reused_blocks
 from context_tui.lab.regret.index import build_use_index
-from context_tui.lab.regret.returns import find_reused_blocks
 from context_tui.session.facts import Facts
 from context_tui.tokens.context_index import index_context
 from tests.formats.providers import Provider

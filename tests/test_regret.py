@@ -15,7 +15,6 @@ import context_tui as ct
 from context_tui.compaction.changes import Change
 from context_tui.compaction.plan import Plan, Trigger
 from context_tui.lab.regret.bound import compute_regret_bound
-from context_tui.lab.regret.calls import analyze_call
 from context_tui.lab.regret.cases import Regret, RegretCase, compute_regret
 from context_tui.lab.regret.index import UseIndex, build_use_index
 from context_tui.lab.regret.needles import (
@@ -26,6 +25,7 @@ from context_tui.lab.regret.needles import (
     is_number,
     normalize_path,
 )
+from context_tui.lab.regret.tool_calls import analyze_call
 from context_tui.lab.replay.recording import Recording
 from context_tui.lab.replay.result import NEVER_REMOVED, CacheCut, CompactionHandling, Firing, ModelCall, Replay
 from context_tui.lab.replay.walk import replay

@@ -15,7 +15,9 @@ import context_tui as ct
 from context_tui.compaction.plan import Plan, Trigger
 from context_tui.errors import PlanError
 from context_tui.lab.replay.amounts import (
+    MIN_SCALE_RATIO,
     RESULT,
+    SIZE_TOLERANCE,
     TEXT,
     THINKING,
     ZERO_AMOUNT,
@@ -23,19 +25,20 @@ from context_tui.lab.replay.amounts import (
     add_amounts,
     convert_to_tokens,
     count_block_amount,
+    fit_scale,
+    scale_weights,
     subtract_amounts,
     sum_amounts,
 )
 from context_tui.lab.replay.recording import Recording
 from context_tui.lab.replay.result import CompactionHandling
-from context_tui.lab.replay.scaling import MIN_SCALE_RATIO, SIZE_TOLERANCE, fit_scale, scale_weights
 from context_tui.lab.replay.walk import Walk, replay, replay_recording
 from context_tui.policies.base import BasePolicy, Policy, build_empty_plan
 from context_tui.policies.base import Params as AnyParams
 from context_tui.policies.parameters import build_params
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
-from context_tui.policies.triggers import find_phases, iterate_runtime_states
+from context_tui.policies.trigger_points import find_phases, iterate_runtime_states
 from context_tui.session.context import Context
 from context_tui.session.facts import Usage
 from context_tui.session.session import Message, Session

@@ -177,6 +177,6 @@ def test_price_and_regret_are_told_beside_the_firings(capsys: pytest.CaptureFixt
 
 def test_one_of_several_sessions_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     path = Path(__file__).parents[1] / "sample_sessions" / "koda.db"
-    name, first = f"{path}#", next(info.id for info in ct.list_sessions(path))
+    name, first = f"{path}#", next(info.id for info in ct.sessions_in(path))
     code, out, _ = ran(capsys, "replay", f"{name}{first}", "-P", "none")
     assert code == 0 and out.startswith(f"{name}{first}   ")

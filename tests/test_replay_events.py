@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from context_tui.compaction.plan import Plan, Trigger
-from context_tui.lab.price.priced import price_replay
+from context_tui.lab.price.pricing import price_replay
 from context_tui.lab.regret.cases import RegretCase
 from context_tui.lab.replay.recording import Recording
 from context_tui.lab.replay.walk import replay, replay_recording

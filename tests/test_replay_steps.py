@@ -14,10 +14,10 @@ from context_tui.lab.replay.recording import Recording
 from context_tui.lab.replay.result import CompactionHandling
 from context_tui.lab.replay.walk import Walk
 from context_tui.policies.base import Policy
-from context_tui.policies.composed import build_rule_policy
 from context_tui.policies.parameters import build_params
 from context_tui.policies.parts.rules import PolicySpec
 from context_tui.policies.registry import POLICIES
+from context_tui.policies.rule_policy import build_rule_policy
 from context_tui.session.context import Context
 from context_tui.tokens.context_index import ContextIndex, index_context
 from tests.formats import recordings

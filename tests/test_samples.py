@@ -12,12 +12,12 @@ import pytest
 
 import context_tui as ct
 from context_tui.cli import main
-from context_tui.library.discover import find_samples
+from context_tui.library.discovery import find_samples
 from context_tui.policies.registry import find_policy
-from context_tui.policies.triggers import find_firing_runs
+from context_tui.policies.trigger_points import find_firing_runs
 from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag, MessageFlag, RecordKind
-from context_tui.summarizer.masking import mask_body
+from context_tui.summarizer.payload import mask_body
 from context_tui.tokens.accounting import find_last_usage
 from context_tui.tokens.breakdown import compute_breakdown
 from context_tui.tokens.estimate_check import check_estimate
@@ -193,7 +193,7 @@ def test_the_compacted_session() -> None:
     assert list(session.context_at().order)[:3] == [24, 23, 25]
     texts = str([session.message(index) for index in range(len(session))])
     assert "keep Decimal" in texts and "integers of cents.'" not in texts  # the branch that was left
-    assert [info.id for info in ct.list_sessions(path)] == ["", "a7c41de05b92f3e61"]
+    assert [info.id for info in ct.sessions_in(path)] == ["", "a7c41de05b92f3e61"]
     assert len(ct.open_session(f"{path}#a7c41de05b92f3e61")) == 4
 
 

@@ -12,8 +12,8 @@ import pytest
 
 import context_tui as ct
 from context_tui.errors import PlanError, SummarizerError
-from context_tui.policies.agent_sdk_compact import SUMMARY_SECTIONS as SDK_SECTIONS
-from context_tui.policies.defect_compact import SUMMARY_SECTIONS as DEFECT_SECTIONS
+from context_tui.policies.builtin.agent_sdk import SUMMARY_SECTIONS as SDK_SECTIONS
+from context_tui.policies.builtin.defect import SUMMARY_SECTIONS as DEFECT_SECTIONS
 from context_tui.policies.planning import plan
 from context_tui.session.memory import from_messages
 from context_tui.summarizer.extract import EXTRACT_LABEL

@@ -17,8 +17,7 @@ from context_tui.lab.replay.result import CompactionHandling
 from context_tui.lab.replay.walk import replay_recording
 from context_tui.lab.sweep.frontier import ParetoPoint, find_best, find_dominated, find_frontier
 from context_tui.lab.sweep.gate import Gate, Limits, find_violations, find_worse_sessions, parse_gate
-from context_tui.lab.sweep.kernel import _OverflowCounter, _RangeMax, compute_outcomes
-from context_tui.lab.sweep.measure import SessionSweep, SweepOptions, sweep_session
+from context_tui.lab.sweep.microcompact_kernel import _OverflowCounter, _RangeMax, compute_outcomes
 from context_tui.lab.sweep.results import Sweep, build_sweep_report, sweep
 from context_tui.lab.sweep.rows import (
     SettingCost,
@@ -28,8 +27,9 @@ from context_tui.lab.sweep.rows import (
     flatten_row,
     parse_row_report,
 )
+from context_tui.lab.sweep.session_sweep import SessionSweep, SweepOptions, sweep_session
 from context_tui.lab.sweep.settings import MAX_SETTINGS, SweepSetting, build_grid, merge_grids
-from context_tui.policies.defect_microcompact import DefectMicrocompact, DefectMicrocompactParams
+from context_tui.policies.builtin.defect import DefectMicrocompact, DefectMicrocompactParams
 from context_tui.policies.registry import POLICIES
 from context_tui.session.session import Session
 from context_tui.tokens.estimators import bytes4

@@ -13,7 +13,7 @@ import context_tui as ct
 from context_tui.policies.parameters import build_params
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import build_runtime_state
-from context_tui.policies.triggers import find_firing_runs, find_first_firing, find_phases, iterate_runtime_states
+from context_tui.policies.trigger_points import find_firing_runs, find_first_firing, find_phases, iterate_runtime_states
 from context_tui.session.session import Session
 from context_tui.tokens import History
 from tests.formats.recordings import Recording, call, conversations, reasoning, result, text, usage

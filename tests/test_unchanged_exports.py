@@ -56,7 +56,7 @@ def test_samples(path: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: str(path.relative_to(CORPUS)))
 def test_recordings(path: Path, tmp_path: Path) -> None:
     try:
-        ct.list_sessions(path)
+        ct.sessions_in(path)
     except ct.Error:
         pytest.skip("not a format that is read")
     assert copies_of(path, tmp_path) == []
@@ -103,7 +103,7 @@ def test_lines_are_copied_with_sidechains_branches_and_what_cannot_be_read(tmp_p
     session = ct.open_session(path)
     done = export(session, tmp_path / "s.copy.jsonl", "claude-code")
     assert done.path.read_bytes() == path.read_bytes() and done.losses == []
-    assert {info.id for info in ct.list_sessions(done.path)} == {"", "helper"}
+    assert {info.id for info in ct.sessions_in(done.path)} == {"", "helper"}
     assert [branch.id for branch in ct.open_session(done.path).facts.branches] == ["branch-1"]
 
 

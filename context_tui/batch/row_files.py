@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from context_tui import __version__
-from context_tui.batch.processes import SweepSource
+from context_tui.batch.workers import SweepSource
 from context_tui.errors import Error
-from context_tui.lab.sweep.measure import SweepOptions
 from context_tui.lab.sweep.rows import SweepRow, build_row_report, flatten_row, parse_row_report
+from context_tui.lab.sweep.session_sweep import SweepOptions
 from context_tui.text.private_files import private_folder
 
 SCHEMA = "context-tui.sweep/1"

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from context_tui.cli.leftovers import offer_leftover_removal
 from context_tui.cli.options import (
     add_policy_options,
     add_session_options,
@@ -22,7 +21,7 @@ from context_tui.cli.options import (
     parse_name,
     parse_output_path,
 )
-from context_tui.cli.output import print_line, print_notice, write_json
+from context_tui.cli.output import offer_leftover_removal, print_line, print_notice, write_json
 from context_tui.cli.plan import build_request_report, format_request, plan_from_options
 from context_tui.compaction.apply import apply
 from context_tui.compaction.next_request import NextRequest, compute_next_request

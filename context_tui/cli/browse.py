@@ -104,7 +104,7 @@ def _find_named_sessions(specs: Sequence[str]) -> list[SessionInfo]:
     """The sessions that were named; several of one file where it has no main one. None: the picker finds its own."""
     if not specs:
         return []
-    from context_tui.library.discover import find_session_infos
+    from context_tui.library.discovery import find_session_infos
 
     found: list[SessionInfo] = []
     for spec in specs:

@@ -21,7 +21,8 @@ from context_tui.errors import ExitCode, PlanError
 from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.session import Session
-from context_tui.summarizer.checks.compare import (
+from context_tui.summarizer.checks.facts import MAX_FACTS_PER_KIND, FactKind
+from context_tui.summarizer.comparison import (
     Comparison,
     ComparisonRound,
     Contender,
@@ -29,7 +30,6 @@ from context_tui.summarizer.checks.compare import (
     compare_summarizers,
     parse_contender,
 )
-from context_tui.summarizer.checks.facts import MAX_FACTS_PER_KIND, FactKind
 
 MAX_FACTS_SHOWN = 40
 """Lost facts that the text lists; JSON has all, and those that are kept."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from context_tui.cli import browse
 from context_tui.cli.options import build_parser, parse_arguments
 from context_tui.errors import UnreadableSession
-from context_tui.library.discover import find_samples
+from context_tui.library.discovery import find_samples
 
 SAMPLE = "coding-session"
 """The sample that the demo opens: its end is past both of defect's thresholds."""

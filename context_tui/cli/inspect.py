@@ -18,15 +18,19 @@ from context_tui.cli.options import (
 )
 from context_tui.cli.output import format_count, print_line, print_notice, print_table, write_json
 from context_tui.compaction.next_request import NextRequest, SizeSource, compute_current_size
-from context_tui.compaction.recorded import RecordedCompaction, count_tokens_by_category, find_recorded_compactions
+from context_tui.compaction.recorded_compactions import (
+    RecordedCompaction,
+    count_tokens_by_category,
+    find_recorded_compactions,
+)
 from context_tui.errors import ExitCode
 from context_tui.formats.opening import choose_session
+from context_tui.lab.regret.cases import ReusedBlock, find_reused_blocks
 from context_tui.lab.regret.index import UseIndex, build_use_index
-from context_tui.lab.regret.returns import ReusedBlock, find_reused_blocks
 from context_tui.library.follow import follow_session
 from context_tui.policies.registry import find_runtimes
 from context_tui.policies.runtime_state import RuntimeState
-from context_tui.policies.triggers import iterate_runtime_states
+from context_tui.policies.trigger_points import iterate_runtime_states
 from context_tui.session.facts import Compaction, Facts
 from context_tui.session.session import Session
 from context_tui.session.values import Kind, MessageFlag, RecordKind, Role

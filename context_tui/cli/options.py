@@ -12,8 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from context_tui.cli.leftovers import offer_leftover_removal
-from context_tui.cli.output import print_notice
+from context_tui.cli.output import offer_leftover_removal, print_notice
 from context_tui.errors import ExitCode, SeveralSessions, UnreadableSession
 from context_tui.formats.opening import open_session
 from context_tui.session.session import Session

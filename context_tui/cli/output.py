@@ -1,13 +1,16 @@
-"""Writing to stdout: ASCII JSON, and tables that are plain text where nobody looks."""
+"""Terminal output: ASCII JSON and tables on stdout, notices and the removal of leftovers on stderr."""
 
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from context_tui.app.plugins import BrokenPlugin
+from context_tui.text.private_files import find_leftovers, remove_leftover
 from context_tui.text.sanitize import make_visible, sanitize_line
 
 
@@ -83,3 +86,25 @@ def _format_cell(value: object) -> str:
 
 def _is_number(text: str) -> bool:
     return text in ("", "unknown") or text.rstrip("%").strip().replace(",", "").replace("-", "").isdigit()
+
+
+def offer_leftover_removal(folder: Path) -> None:
+    """Tell of the leftovers in *folder*, and remove them if that is wanted."""
+    found = find_leftovers(folder)
+    if not found:
+        return
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        for each in found:
+            name = shlex.quote(str(each))
+            print_notice(
+                f"{each}: left by a run that was killed, with a copy of a session in it; remove it with: rm -r {name}"
+            )
+        return
+    what = format_count(len(found), "folder")
+    print_notice(f"{folder}: {what} left by runs that were killed, each with a copy of a session in it:")
+    for each in found:
+        print(f"  {make_visible(each.name)}", file=sys.stderr)
+    print("remove them? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() in ("y", "yes"):
+        gone = sum(map(remove_leftover, found))
+        print_notice(f"{gone:,} of {what} removed")

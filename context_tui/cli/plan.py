@@ -23,7 +23,7 @@ from context_tui.errors import ExitCode
 from context_tui.policies.parameters import build_params, format_assignments
 from context_tui.policies.planning import build_plan
 from context_tui.policies.registry import find_policy
-from context_tui.policies.triggers import find_first_firing
+from context_tui.policies.trigger_points import find_first_firing
 from context_tui.session.session import Session
 
 MAX_EDITS_SHOWN = 40

@@ -17,8 +17,8 @@ from context_tui.cli.options import (
 )
 from context_tui.cli.output import broken_report, print_line, print_table, write_json
 from context_tui.errors import ExitCode
+from context_tui.policies.agent_settings import AgentSettings, build_agent_settings
 from context_tui.policies.base import Policy
-from context_tui.policies.native import AgentSettings, build_agent_settings
 from context_tui.policies.parameters import build_params, format_value, list_parameters, parse_assignments
 from context_tui.policies.registry import POLICIES, PRESETS, find_policy
 from context_tui.session.window import ASSUMED_WINDOW, Window

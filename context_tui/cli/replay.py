@@ -21,16 +21,25 @@ from context_tui.cli.options import (
 )
 from context_tui.cli.output import format_count, print_line, print_notice, print_table, write_json
 from context_tui.errors import ExitCode
-from context_tui.lab.price.advice import build_advice
 from context_tui.lab.price.model import PriceModel
-from context_tui.lab.price.priced import FiringPrice, ReplayPrice
-from context_tui.lab.price.words import format_amount, format_break_even, format_cache_reuse, format_savings
+from context_tui.lab.price.pricing import FiringPrice, ReplayPrice
+from context_tui.lab.price.report import (
+    build_advice,
+    format_amount,
+    format_break_even,
+    format_cache_reuse,
+    format_savings,
+)
 from context_tui.lab.regret.index import TIERS
-from context_tui.lab.replay.backtest import BacktestResult
-from context_tui.lab.replay.own import PolicyBacktest, run_backtests
+from context_tui.lab.replay.backtest import BacktestResult, PolicyBacktest, run_backtests
 from context_tui.lab.replay.recording import Recording
-from context_tui.lab.replay.result import Firing
-from context_tui.lab.replay.words import REPLAY_LIMITS_TEXT, format_firing, format_never_fired, format_replay_label
+from context_tui.lab.replay.result import (
+    REPLAY_LIMITS_TEXT,
+    Firing,
+    format_firing,
+    format_never_fired,
+    format_replay_label,
+)
 from context_tui.lab.study import Lab, Study, StudySettings
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.parameters import build_params

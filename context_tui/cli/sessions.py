@@ -13,7 +13,7 @@ from context_tui.cli.output import format_count, print_line, print_notice, print
 from context_tui.errors import ExitCode
 from context_tui.formats.registry import FORMATS
 from context_tui.library.cache import SessionCache, find_cache_path
-from context_tui.library.discover import (
+from context_tui.library.discovery import (
     THIS_PROJECT,
     SessionEntry,
     SessionKey,
@@ -24,7 +24,7 @@ from context_tui.library.discover import (
     is_database,
     list_database_sessions,
 )
-from context_tui.library.summary import OverviewReader, SessionOverview
+from context_tui.library.overview import OverviewReader, SessionOverview
 from context_tui.text.numbers import format_age, format_bytes, format_percent, format_tokens
 from context_tui.text.sanitize import make_visible
 

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from context_tui.app.config import read_tables
-from context_tui.batch.processes import (
+from context_tui.batch.row_files import SweepFileError, SweepJournal, require_pyarrow, write_csv, write_parquet
+from context_tui.batch.workers import (
     SweepSource,
     SweepTask,
     SweepWork,
@@ -23,7 +24,6 @@ from context_tui.batch.processes import (
     run_on_cluster,
     run_on_processes,
 )
-from context_tui.batch.row_files import SweepFileError, SweepJournal, require_pyarrow, write_csv, write_parquet
 from context_tui.cli.browse import add_appearance_options
 from context_tui.cli.options import (
     add_policy_file_option,
@@ -39,13 +39,13 @@ from context_tui.cli.options import (
 from context_tui.cli.output import format_count, print_line, print_notice, print_table, write_json
 from context_tui.cli.replay import ParameterAction, PolicyAction
 from context_tui.errors import Error, ExitCode, PlanError, UnreadableSession
-from context_tui.lab.price.words import format_cache_reuse
-from context_tui.lab.replay.words import REPLAY_LIMITS_TEXT
+from context_tui.lab.price.report import format_cache_reuse
+from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT
 from context_tui.lab.sweep.frontier import Dominance
 from context_tui.lab.sweep.gate import Gate, find_violations, find_worse_sessions, parse_gate
-from context_tui.lab.sweep.measure import SweepOptions
 from context_tui.lab.sweep.results import Sweep, Totals, UnreadSession, build_sweep_report
 from context_tui.lab.sweep.rows import SweepRow
+from context_tui.lab.sweep.session_sweep import SweepOptions
 from context_tui.lab.sweep.settings import SweepSetting, build_grid, build_setting, merge_grids
 from context_tui.policies.parameters import build_params, format_assignments
 from context_tui.text.sanitize import sanitize_line

@@ -1,16 +1,18 @@
-"""Carrying out a plan: the runtime's exact history as a new session. The session it came from stays as it was."""
+"""Carry out a plan: build the new session from copied, changed and inserted messages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from context_tui.compaction.changes import build_new_texts
-from context_tui.compaction.derive import SessionBuilder
 from context_tui.compaction.next_request import compute_next_request
 from context_tui.compaction.plan import Insert, Plan
 from context_tui.errors import PlanError
-from context_tui.session.session import Session
-from context_tui.session.values import MessageFlag
+from context_tui.session.facts import Facts, is_turn_start
+from context_tui.session.memory import DerivedContent, Origin, find_origin
+from context_tui.session.session import Message, Session
+from context_tui.session.values import MessageFlag, RecordKind, Role
+from context_tui.session.window import model_at
 from context_tui.tokens.accounting import compute_not_in_file, compute_prompt_not_in_file, estimate_prompt
 from context_tui.tokens.context_index import index_context
 
@@ -59,3 +61,70 @@ def iterate_result_entries(plan: Plan) -> Iterator[int | Insert]:
         yield from inserts.get(position, ())
         if position < len(plan.context) and position not in gone:
             yield plan.context.order[position]
+
+
+class SessionBuilder:
+    """The messages of a session to be, one after the other. The session that it is made from stays as it was."""
+
+    def __init__(self, session: Session) -> None:
+        self._session, self._facts = session, Facts()
+        self._entries: list[Origin | Message] = []
+
+    def copy_message(self, message: int, bodies: Mapping[int, str | None] | None = None) -> None:
+        """Take a message over, with other texts (by block ordinal) for some of its blocks; None removes one."""
+        bodies = bodies or {}
+        self._entries.append(find_origin(self._session, message, bodies))
+        source = self._session.facts
+        rows = [(row, ordinal) for ordinal, row in enumerate(source.blocks_of(message))]
+        left = [(row, ordinal) for row, ordinal in rows if bodies.get(ordinal, "") is not None]
+        flags = source.flags[message]
+        if len(left) < len(rows) and not any(is_turn_start(source, row) for row, _ in left):
+            flags &= ~MessageFlag.TURN_START
+        index = self._facts.add_message(Role(source.role[message]), flags, source.time[message])
+        for row, ordinal in left:
+            body = bodies.get(ordinal)
+            if body is not None:
+                self._facts.copy_block_with_text(index, source, row, body)
+            else:
+                self._facts.copy_block(index, source, row)
+
+    def add_message(
+        self,
+        message: Message,
+        *,
+        flags: int = 0,
+        time: int = -1,
+        rows: Sequence[int] | None = None,
+        injected: bool = False,
+    ) -> None:
+        """Put in a message of its own.
+
+        Args:
+            rows: for each block, the row of the block of the other session that it is, or -1 for a new one.
+            injected: whether its new texts count as put in by the runtime.
+        """
+        self._entries.append(message)
+        facts, blocks = self._facts, message["content"]
+        index = facts.add_message(Role.ASSISTANT if message["role"] == "assistant" else Role.USER, flags, time)
+        for block, row in zip(blocks, rows or [-1] * len(blocks), strict=True):
+            if row >= 0:
+                facts.copy_block(index, self._session.facts, row)
+            else:
+                facts.add_block(index, block, injected=injected and block.get("type") == "text")
+
+    def build_session(self, origin: str, at: int | None = None) -> Session:
+        """The session of what was put in.
+
+        Args:
+            origin: what it was derived by.
+            at: the message before which it was left off, of which the model is then; default: the end.
+        """
+        facts, old, of = self._facts, self._session.facts, self._session
+        for index in range(len(facts)):
+            facts.add_record(index, 0, RecordKind.MESSAGE, index)
+        facts.model = old.model if at is None or at >= len(old) else model_at(old, at)
+        facts.window, facts.model_window = old.window, old.model_window
+        facts.input_includes_cache = old.input_includes_cache
+        facts.system_bytes, facts.tools_bytes, facts.system_rows = old.system_bytes, old.tools_bytes, old.system_rows
+        content = DerivedContent(of, self._entries)
+        return Session(facts, content, of.info, len(facts), of.window_override, origin, of.peaks)

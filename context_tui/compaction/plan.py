@@ -1,22 +1,19 @@
-"""The data type `Plan`: what would be done to a context. Plans are made by `policies.planning.plan_with`.
-
-It is compact: changed blocks, dropped ranges of messages, and inserted ones.
-"""
+"""The Plan data type: changes, dropped ranges and inserts for a context, and the verdict on each message and block."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cached_property
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
 from context_tui.compaction.changes import Change, build_new_texts, collect_bodies
-from context_tui.compaction.prompt import SummaryPrompt
-from context_tui.compaction.verdicts import ACTION_PAST_TENSE, KeepReason, KeepReasonFinder, Verdict, VerdictCode
+from context_tui.compaction.summary_prompt import SummaryPrompt
 from context_tui.errors import PlanError
 from context_tui.session.blocks import bytes_to_tokens, replace_texts
 from context_tui.session.context import Context
@@ -139,9 +136,9 @@ class Plan:
 
     def __post_init__(self) -> None:
         if not (self.dropped_ranges or self.inserts or self.summarised_ranges):
-            object.__setattr__(self, "summarised", ())
+            object.__setattr__(self, "summarised_ranges", ())
             return
-        object.__setattr__(self, "dropped", merge_ranges(self.dropped_ranges))
+        object.__setattr__(self, "dropped_ranges", merge_ranges(self.dropped_ranges))
         object.__setattr__(self, "inserts", tuple(sorted(self.inserts, key=lambda each: each.position)))
         asked = (
             self.summarised_ranges
@@ -150,7 +147,7 @@ class Plan:
             if self.summary_insert
             else ()
         )
-        object.__setattr__(self, "summarised", merge_ranges(asked))
+        object.__setattr__(self, "summarised_ranges", merge_ranges(asked))
         places = {each.position for each in self.inserts}
         for ranges in (self.dropped_ranges, self.summarised_ranges or ()):
             places.update(end for each in ranges for end in (each.start, each.stop))
@@ -361,3 +358,71 @@ class Plan:
     def build_context_after(self) -> Context:
         """The context with the changed blocks, for a policy that works on what this one leaves; nothing is dropped."""
         return self.context.with_bodies(collect_bodies(self.changes))
+
+
+class VerdictCode(StrEnum):
+    """Why a verdict is what it is. Programs compare these; the words beside a code say it in full."""
+
+    # Kept, as it is recent or protected by another rule: PROTECTED holds these.
+    RECENT_TURN = "recent_turn"
+    RECENT_MESSAGE = "recent_message"
+    RECENT_RESULT = "recent_result"
+    TAIL = "tail"
+    NEWEST_TURN = "newest_turn"
+    PROTECTED = "protected"
+    # Kept, as the policy does not touch it.
+    KEPT = "kept"
+    PAIR = "pair"
+    SMALL = "small"
+    NOT_COMPACTABLE = "not_compactable"
+    NOT_A_RESULT = "not_a_result"
+    NOT_SHORTER = "not_shorter"
+    NOT_MARKED = "not_marked"
+    ALREADY_CLEARED = "already_cleared"
+    NOTHING_TO_DO = "nothing_to_do"
+    NOT_IN_CONTEXT = "not_in_context"
+    # Changed or gone.
+    SELECTED = "selected"
+    BEFORE_BOUNDARY = "before_boundary"
+    DROPPED_RANGE = "dropped_range"
+
+
+PROTECTED_CODES = frozenset(
+    {
+        VerdictCode.RECENT_TURN,
+        VerdictCode.RECENT_MESSAGE,
+        VerdictCode.RECENT_RESULT,
+        VerdictCode.TAIL,
+        VerdictCode.NEWEST_TURN,
+        VerdictCode.PROTECTED,
+    }
+)
+"""The codes of what a policy keeps because of where it stands."""
+
+ACTION_PAST_TENSE = {"clear": "cleared", "truncate": "truncated", "drop": "dropped", "summarise": "summarised"}
+"""What an action makes of a message or block."""
+
+
+class KeepReason(NamedTuple):
+    """Why something is kept."""
+
+    code: VerdictCode
+    explanation: str
+
+
+KeepReasonFinder = Callable[[int, int | None], KeepReason]
+"""Why something is kept: position in the context, and block row (None for the message)."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What becomes of a message or block (kept, cleared, truncated, dropped or summarised), and why."""
+
+    outcome: str
+    code: VerdictCode
+    explanation: str
+
+    @property
+    def reason(self) -> str:
+        """The verdict and its words."""
+        return self.explanation if self.code == VerdictCode.NOT_IN_CONTEXT else f"{self.outcome}: {self.explanation}"

@@ -12,7 +12,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from context_tui.compaction.derive import SessionBuilder
+from context_tui.compaction.apply import SessionBuilder
 from context_tui.compaction.tool_pairing import (
     NOTE_CALLS_RENAMED,
     BlockPosition,

@@ -25,7 +25,7 @@ from context_tui.formats.kit.documents import (
     find_runs,
     read_runs,
 )
-from context_tui.formats.kit.heads import parse_first_values
+from context_tui.formats.kit.files import parse_first_values
 from context_tui.formats.kit.message_builder import CompactionRecord, MessageBuilder, MessagePart
 from context_tui.formats.kit.usage import (
     make_cached_usage,
@@ -34,7 +34,7 @@ from context_tui.formats.kit.usage import (
     parse_token_count,
 )
 from context_tui.formats.kit.values import parse_blocks, parse_id, parse_image_url, parse_usage_or_note
-from context_tui.formats.openai.shape import FunctionCalls, parse_call, parse_content_part
+from context_tui.formats.openai.reader import FunctionCalls, parse_call, parse_content_part
 from context_tui.session.facts import Usage
 from context_tui.session.session import SessionInfo
 from context_tui.session.validation import truncate_name

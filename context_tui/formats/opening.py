@@ -8,8 +8,7 @@ from pathlib import Path
 
 from context_tui.errors import SeveralSessions, UnreadableSession
 from context_tui.formats.base import HEAD_BYTES, LONG_HEAD_BYTES, Claim, Format, Scanner, scan
-from context_tui.formats.kit.files import make_unreadable_error, open_regular
-from context_tui.formats.kit.places import list_entries
+from context_tui.formats.kit.files import list_entries, make_unreadable_error, open_regular
 from context_tui.formats.registry import FORMATS
 from context_tui.session.jsontext import loads
 from context_tui.session.session import Session, SessionInfo
@@ -83,7 +82,7 @@ def list_session_suffixes() -> tuple[str, ...]:
     return tuple(dict.fromkeys(suffix for form in FORMATS.values() for suffix in form.suffixes))
 
 
-def list_sessions(spec: str | Path) -> list[SessionInfo]:
+def sessions_in(spec: str | Path) -> list[SessionInfo]:
     """The sessions at a path: of a file, or of the files in a directory.
 
     Raises:
@@ -187,7 +186,7 @@ def choose_session(spec: str | Path) -> SessionInfo:
         SeveralSessions: there are several and none is the main one.
         UnreadableSession: there is none.
     """
-    found = list_sessions(spec)
+    found = sessions_in(spec)
     if only := find_main_session(found):
         return only
     main = [info for info in found if not info.parent]

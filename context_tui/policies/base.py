@@ -7,8 +7,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from context_tui.compaction.plan import Plan, Trigger
-from context_tui.compaction.verdicts import KeepReason, VerdictCode
+from context_tui.compaction.plan import KeepReason, Plan, Trigger, VerdictCode
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
 

@@ -13,8 +13,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from context_tui.app.plugins import Plugins
 from context_tui.compaction.changes import Change, LazyChanges
-from context_tui.compaction.plan import Plan, Trigger
-from context_tui.compaction.verdicts import KeepReason, VerdictCode
+from context_tui.compaction.plan import KeepReason, Plan, Trigger, VerdictCode
 from context_tui.errors import PlanError
 from context_tui.policies.base import Belief, Params, Policy
 from context_tui.policies.runtime_state import RuntimeState
@@ -195,13 +194,13 @@ POLICIES: Plugins[Policy] = Plugins(
     "policy",
     "context_tui.policies",
     {
-        "defect-microcompact": "context_tui.policies.defect_microcompact:DefectMicrocompact",
-        "defect-compact": "context_tui.policies.defect_compact:DefectCompact",
-        "koda-microcompact": "context_tui.policies.koda_microcompact:KodaMicrocompact",
-        "agent-sdk-prune": "context_tui.policies.agent_sdk_prune:AgentSdkPrune",
-        "agent-sdk-compact": "context_tui.policies.agent_sdk_compact:AgentSdkCompact",
-        "manual": "context_tui.policies.manual:Manual",
-        "chain": "context_tui.policies.chain:Chain",
+        "defect-microcompact": "context_tui.policies.builtin.defect:DefectMicrocompact",
+        "defect-compact": "context_tui.policies.builtin.defect:DefectCompact",
+        "koda-microcompact": "context_tui.policies.builtin.koda:KodaMicrocompact",
+        "agent-sdk-prune": "context_tui.policies.builtin.agent_sdk:AgentSdkPrune",
+        "agent-sdk-compact": "context_tui.policies.builtin.agent_sdk:AgentSdkCompact",
+        "manual": "context_tui.policies.builtin.manual:Manual",
+        "chain": "context_tui.policies.builtin.chain:Chain",
         **dict.fromkeys(PRESETS, _load_preset),
     },
     _find_policy_error,

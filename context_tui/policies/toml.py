@@ -17,8 +17,8 @@ from pydantic import BaseModel, ValidationError
 
 from context_tui.errors import PlanError
 from context_tui.policies.base import Policy
-from context_tui.policies.composed import build_rule_policy
 from context_tui.policies.parts.rules import PolicySpec
+from context_tui.policies.rule_policy import build_rule_policy
 from context_tui.session.validation import truncate_name
 from context_tui.text.sanitize import sanitize_line
 

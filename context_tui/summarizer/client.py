@@ -11,9 +11,8 @@ from dataclasses import replace
 import httpx
 
 from context_tui.errors import SummarizerError
-from context_tui.summarizer.apis import BEARER_HEADER
 from context_tui.summarizer.decoder import Decoder
-from context_tui.summarizer.endpoint import ApiKey, Endpoint
+from context_tui.summarizer.endpoint import BEARER_HEADER, ApiKey, Endpoint
 from context_tui.summarizer.failures import (
     CallFailed,
     build_not_tls_failure,

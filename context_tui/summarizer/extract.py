@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.markers import is_summary_start, strip_summary_marker
 from context_tui.summarizer.request import Message, format_json, list_message_blocks
-from context_tui.summarizer.toolcalls import AnsweredCall, FailedCall, find_answered_calls
+from context_tui.summarizer.tool_calls import AnsweredCall, FailedCall, find_answered_calls
 
 EXTRACT_LABEL = "[Extract: quotations from the conversation, picked by rules; not a model's summary.]"
 """First line of every extract."""

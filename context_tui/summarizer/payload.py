@@ -1,15 +1,116 @@
-"""What goes over the wire: a request as the body of a call, with its secrets masked, as bytes."""
+"""Request payloads: the body of a call with its secrets masked, as bytes."""
 
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from typing import Any
 
 from context_tui.errors import SummarizerError
-from context_tui.summarizer.apis import APIS
-from context_tui.summarizer.endpoint import Endpoint
-from context_tui.summarizer.masking import mask_body
-from context_tui.summarizer.request import SummaryRequest
+from context_tui.session.jsontext import loads
+from context_tui.summarizer.endpoint import APIS, Endpoint
+from context_tui.summarizer.request import SummaryRequest, format_json
+from context_tui.summarizer.secrets import classify_named_value, find_secrets, mask_text
+
+_IDENTIFIER_KEYS = frozenset({"id", "name", "tool_use_id", "tool_call_id"})
+_DATA_KEYS = frozenset(
+    {"input", "input_schema", "parameters"}
+)  # below these, any JSON: an ``id`` is a value like others
+_NAMED_VALUE_KEYS = frozenset(
+    {"default", "const", "example", "examples", "enum", "value"}
+)  # values of what stands above them
+_SCHEMA_CHOICE_KEYS = frozenset({"anyof", "oneof", "allof", "items"})  # schemas of the same value
+_IMAGE_PREFIXES = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "JVBERi0")  # PNG, JPEG, GIF, WebP and PDF in base64
+_BASE64 = re.compile(r"[A-Za-z0-9+/]{16,}+={0,2}")
+_MAX_DEPTH = 100  # deeper than this, JSON is masked as the text that it is
+
+
+def mask_body(body: Any) -> tuple[Any, dict[str, int]]:
+    """A copy of *body* without what looks like a secret, and how many of each kind there were.
+
+    Args:
+        body: the JSON of a request in either wire format, or a part of it.
+
+    Returns:
+        A body that is as valid as the one before. In texts and values ``[masked KIND]`` stands for a secret; an
+        identifier or a key that holds one becomes ``masked_N``, the same one wherever it stands, so that calls, their
+        results and their tools still belong together. Strings that are JSON stay JSON. The data of an image stays.
+    """
+    masker = _Masker()
+    return masker.mask_value(body, "", False, 0), dict(masker.counts)
+
+
+class _Masker:
+    """One body's counts, and what its identifiers became."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self._identifiers: dict[str, str] = {}
+
+    def mask_value(self, value: Any, name: str, data: bool, depth: int) -> Any:
+        """Any JSON; *name* is what it is called, *data* whether it is below the request's own structure."""
+        if isinstance(value, str):
+            return self._mask_string(value, name, depth)
+        if not isinstance(value, dict | list):
+            return value
+        if depth > _MAX_DEPTH:
+            text = format_json(value)
+            masked = self._mask_text(text)
+            return value if masked == text else masked
+        if isinstance(value, list):
+            if name == "required":  # names of properties, which are keys
+                return [self._mask_identifier(item) if isinstance(item, str) else item for item in value]
+            return [self.mask_value(item, name, data, depth + 1) for item in value]
+        return {self._mask_identifier(key): self._mask_field(value, key, name, data, depth) for key in value}
+
+    def _mask_field(self, fields: dict[str, Any], key: str, name: str, data: bool, depth: int) -> Any:
+        value = fields[key]
+        if key in _IDENTIFIER_KEYS and not data and isinstance(value, str):
+            return self._mask_identifier(value)
+        if (lower := key.lower()) in _NAMED_VALUE_KEYS or lower in _SCHEMA_CHOICE_KEYS:
+            # What ``{"name": "DB_PASSWORD", "value": "…"}`` says, and the default of a property called ``password``.
+            names = ("name", "key", "Name", "Key", "NAME", "KEY") if lower == "value" else ()
+            called = next((fields[each] for each in names if fields.get(each)), None)
+            key = called if isinstance(called, str) else name or key
+        return self.mask_value(value, key, data or key in _DATA_KEYS, depth + 1)
+
+    def _mask_string(self, text: str, name: str, depth: int) -> str:
+        if _is_image(text):
+            return text
+        if kind := classify_named_value(name, text):
+            self.counts[kind] += 1
+            return f"[masked {kind}]"
+        if text[:1] in ("{", "[") and text[-1:] in ("}", "]") and depth <= _MAX_DEPTH:
+            try:
+                inner = loads(text)
+            except ValueError:
+                inner = None
+            before = self.counts.total()
+            masked = self.mask_value(inner, "", True, depth + 1)
+            if self.counts.total() > before:
+                return format_json(masked)
+        return self._mask_text(
+            text
+        )  # also what was read as JSON: of two fields of one name, only the last was looked at
+
+    def _mask_text(self, text: str) -> str:
+        masked, counts = mask_text(text)
+        self.counts.update(counts)
+        return masked
+
+    def _mask_identifier(self, text: str) -> str:
+        secrets = find_secrets(text)
+        if not secrets:
+            return text
+        self.counts.update(secret.kind for secret in secrets)
+        return self._identifiers.setdefault(text, f"masked_{len(self._identifiers) + 1}")
+
+
+def _is_image(text: str) -> bool:
+    """Whether it is the data of an image or a document in base64, or a ``data:`` address that holds it."""
+    start = text.find(";base64,", 0, 100) + 8 if text.startswith("data:") else 0
+    return text.startswith(_IMAGE_PREFIXES, start) and _BASE64.fullmatch(text, start) is not None
 
 
 def build_payload(endpoint: Endpoint, request: SummaryRequest, limit_field: str = "") -> bytes:

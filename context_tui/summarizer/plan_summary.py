@@ -13,18 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from context_tui.compaction.plan import Plan
-from context_tui.compaction.prompt import SummaryPrompt
+from context_tui.compaction.summary_prompt import SummaryPrompt
 from context_tui.compaction.tool_pairing import repair
 from context_tui.errors import PlanError
 from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.jsontext import compact_json, utf8_len
 from context_tui.session.session import Message
-from context_tui.summarizer.apis import APIS
 from context_tui.summarizer.checks.summary_checks import SummaryCheck, check_summary
-from context_tui.summarizer.endpoint import Endpoint
+from context_tui.summarizer.endpoint import APIS, Endpoint
 from context_tui.summarizer.extract import MAX_EXTRACT_BYTES, build_extract
-from context_tui.summarizer.masking import mask_body
-from context_tui.summarizer.payload import count_suspected_secrets
+from context_tui.summarizer.payload import count_suspected_secrets, mask_body
 from context_tui.summarizer.reply import ReplyEvent, Summary, Usage
 from context_tui.summarizer.request import SummaryRequest, clean_messages
 from context_tui.summarizer.secrets import mask_text

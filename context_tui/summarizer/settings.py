@@ -20,8 +20,7 @@ from urllib.parse import urlsplit
 
 from context_tui.app.config import ConfigError, config_path, read_tables, require_table
 from context_tui.errors import SummarizerError
-from context_tui.summarizer.apis import APIS, BEARER_HEADER, Api
-from context_tui.summarizer.endpoint import READ_TIMEOUT, TOTAL_TIMEOUT, ApiKey, Endpoint
+from context_tui.summarizer.endpoint import APIS, BEARER_HEADER, READ_TIMEOUT, TOTAL_TIMEOUT, Api, ApiKey, Endpoint
 from context_tui.summarizer.proxy import find_proxy
 
 _FILE_KEYS = ("model", "base_url", "read_timeout", "total_timeout")

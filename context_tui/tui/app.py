@@ -30,20 +30,28 @@ from context_tui.app.state import EMPTY_STATE, InspectorState, read_state, state
 from context_tui.session.session import Session, SessionInfo
 from context_tui.text.private_files import remove_open_folders
 from context_tui.text.sanitize import make_visible
-from context_tui.tui.clipboard import cancel_copy, start_copy, wait_for_copy
 from context_tui.tui.drafts import Drafts
-from context_tui.tui.glyphs import ASCII_KEY_NAMES
-from context_tui.tui.key_queue import KeyBarrier, KeyQueue, UserInput
 from context_tui.tui.options import InspectorOptions
-from context_tui.tui.output_filter import OutputFilter
-from context_tui.tui.readable import ContrastAdjuster
-from context_tui.tui.themes import ANSI_DARK, ANSI_LIGHT, DARK, LIGHT, choose_theme, has_few_colours, has_no_colours
+from context_tui.tui.terminal.cells import ASCII_KEY_NAMES
+from context_tui.tui.terminal.clipboard import cancel_copy, start_copy, wait_for_copy
+from context_tui.tui.terminal.contrast import ContrastAdjuster
+from context_tui.tui.terminal.key_queue import KeyBarrier, KeyQueue, UserInput
+from context_tui.tui.terminal.output_filter import OutputFilter
+from context_tui.tui.terminal.themes import (
+    ANSI_DARK,
+    ANSI_LIGHT,
+    DARK,
+    LIGHT,
+    choose_theme,
+    has_few_colours,
+    has_no_colours,
+)
 from context_tui.tui.threads import join_threads
 
 if TYPE_CHECKING:
     from context_tui.lab.sweep.results import Sweep
-    from context_tui.tui.screens.inspector import InspectorScreen
-    from context_tui.tui.screens.sweep.sessions import SessionsScreen
+    from context_tui.tui.inspector.screen import InspectorScreen
+    from context_tui.tui.sweep.sessions import SessionsScreen
 
 JOIN_TIMEOUT_S = 0.05
 """Seconds that work in threads has to stop before the program ends without it."""
@@ -149,7 +157,7 @@ class ContextTuiApp(App[None]):
 
     def _import_inspector(self) -> None:
         with suppress(Exception):  # it is told by the import on the main thread
-            import context_tui.tui.screens.inspector  # noqa: F401
+            import context_tui.tui.inspector.screen  # noqa: F401
         self.post_message(self.Imported())
 
     @on(Imported)
@@ -250,7 +258,7 @@ class ContextTuiApp(App[None]):
     def exit(self, result: None = None, return_code: int = 0, message: Any = None) -> None:
         """Leave, and remember what was chosen where no policy was named."""
         if self._has_imported_inspector and not self.options.policy and self.sweep is None:
-            from context_tui.tui.screens.inspector import InspectorScreen
+            from context_tui.tui.inspector.screen import InspectorScreen
 
             opened = [screen for screen in self.screen_stack if isinstance(screen, InspectorScreen)]
             self.last_state = opened[0].saved_state if opened else self.last_state
@@ -278,14 +286,14 @@ class ContextTuiApp(App[None]):
             self.open_picker(self.target)
 
     def _open_sweep(self, sweep: SweepToOpen) -> None:
-        from context_tui.tui.screens.sweep import build_sessions_screen
+        from context_tui.tui.sweep import build_sessions_screen
 
         self.push_screen(build_sessions_screen(sweep.sweep, sweep.command, self.options), lambda _: self.exit())
 
     def on_sessions_screen_opened(self, event: SessionsScreen.Opened) -> None:
         """Open a session of a sweep in the inspector, with the setting that was chosen."""
         from context_tui.policies.parameters import find_changed_values
-        from context_tui.tui.screens.inspector import InspectorScreen
+        from context_tui.tui.inspector.screen import InspectorScreen
 
         info = self.sweep.infos.get(event.name) if self.sweep else None
         if info is None:
@@ -299,8 +307,8 @@ class ContextTuiApp(App[None]):
 
     def open_picker(self, infos: Sequence[SessionInfo]) -> None:
         """Let a session be chosen: one of these, or where there are none, of those on this machine."""
-        from context_tui.library.discover import find_choices
-        from context_tui.tui.screens.picker import PickerScreen
+        from context_tui.library.discovery import find_choices
+        from context_tui.tui.picker.screen import PickerScreen
 
         found = find_choices(infos)
         self.push_screen(PickerScreen(next(found), find=found), self._handle_picked)
@@ -313,10 +321,10 @@ class ContextTuiApp(App[None]):
 
     def action_sessions(self) -> None:
         """Choose another session, the one that is open staying as it is; from a sub-agent go back to its call."""
-        from context_tui.library.discover import find_choices
-        from context_tui.library.summary import build_overview
-        from context_tui.tui.screens.inspector import InspectorScreen
-        from context_tui.tui.screens.picker import PickerScreen
+        from context_tui.library.discovery import find_choices
+        from context_tui.library.overview import build_overview
+        from context_tui.tui.inspector.screen import InspectorScreen
+        from context_tui.tui.picker.screen import PickerScreen
 
         inspector = self.screen
         if not isinstance(inspector, InspectorScreen):
@@ -332,9 +340,9 @@ class ContextTuiApp(App[None]):
         self.push_screen(picker, self._handle_other_picked)
 
     def _handle_other_picked(self, answer: object) -> None:
-        from context_tui.library.discover import build_session_key
-        from context_tui.tui.screens.inspector import InspectorScreen
-        from context_tui.tui.screens.picker import PickerExit
+        from context_tui.library.discovery import build_session_key
+        from context_tui.tui.inspector.screen import InspectorScreen
+        from context_tui.tui.picker.screen import PickerExit
 
         inspector = next(screen for screen in reversed(self.screen_stack) if isinstance(screen, InspectorScreen))
         if answer is PickerExit.QUIT:
@@ -350,9 +358,9 @@ class ContextTuiApp(App[None]):
 
         A result that would be lost is asked about first.
         """
-        from context_tui.tui.screens.dialogs import build_replace_prompt
-        from context_tui.tui.screens.inspector import InspectorScreen
+        from context_tui.tui.inspector.screen import InspectorScreen
         from context_tui.tui.view import clear_plan_cache
+        from context_tui.tui.widgets.dialogs import build_replace_prompt
 
         inspector = next(screen for screen in reversed(self.screen_stack) if isinstance(screen, InspectorScreen))
         if inspector.view.is_unexported and not await inspector.confirm_close(build_replace_prompt()):
@@ -372,16 +380,16 @@ class ContextTuiApp(App[None]):
 
     def _find_caller_screen(self) -> Screen[Any] | None:
         """The screen to go back to: of a sub-agent the session which called it, of a session of a sweep the list."""
-        from context_tui.tui.screens.inspector import InspectorScreen
+        from context_tui.tui.inspector.screen import InspectorScreen
 
         below = self.screen_stack[-2] if len(self.screen_stack) > 1 else None
         return below if isinstance(below, InspectorScreen) or (below and self.sweep) else None
 
     def on_inspector_screen_subagents_requested(self, event: InspectorScreen.SubagentsRequested) -> None:
         """Open a sub-agent on top of the session that called it; of several the one that is chosen."""
-        from context_tui.library.discover import IN_THIS_FILE, SessionEntry
-        from context_tui.library.summary import SUB_AGENT
-        from context_tui.tui.screens.picker import PickerScreen
+        from context_tui.library.discovery import IN_THIS_FILE, SessionEntry
+        from context_tui.library.overview import SUB_AGENT
+        from context_tui.tui.picker.screen import PickerScreen
 
         if event.screen is not self.screen:  # something else was opened meanwhile
             return
@@ -392,7 +400,7 @@ class ContextTuiApp(App[None]):
         self.push_screen(PickerScreen(entries, heading="Open a sub-agent", current=event.infos[0]), self._open_subagent)
 
     def _open_subagent(self, answer: object) -> None:
-        from context_tui.tui.screens.inspector import InspectorScreen
+        from context_tui.tui.inspector.screen import InspectorScreen
 
         below = next(screen for screen in reversed(self.screen_stack) if isinstance(screen, InspectorScreen))
         if isinstance(answer, SessionInfo):
@@ -406,7 +414,7 @@ class ContextTuiApp(App[None]):
 
     def open_inspector(self, target: Session | SessionInfo) -> None:
         """Open a session in the inspector."""
-        from context_tui.tui.screens.inspector import InspectorScreen
+        from context_tui.tui.inspector.screen import InspectorScreen
 
         self._freeze_imported()
         self.push_screen(InspectorScreen(target, self.options, self.drafts))

@@ -16,27 +16,28 @@ from context_tui.session.memory import from_messages
 from context_tui.session.session import Session, SessionInfo
 from context_tui.text.numbers import format_percent
 from context_tui.tokens.measures import TokenMeasure, TokenTable
-from context_tui.tui.applied import describe_applied_plan
-from context_tui.tui.choices import restore_settings
+from context_tui.tui.analysis import AnalysisCache
 from context_tui.tui.command_line import format_plan_command
-from context_tui.tui.computed import AnalysisCache
-from context_tui.tui.context_events import find_context_events, format_event_point, is_compaction
-from context_tui.tui.filters import NO_FILTER
-from context_tui.tui.folds import ALL_FOLDED, NO_FOLDS, TurnFolds
-from context_tui.tui.jumps import JumpPoint, find_jump_points, find_next_changed, find_next_jump
-from context_tui.tui.listing import find_line, is_listed, list_rows
+from context_tui.tui.jump_points import JumpPoint, find_jump_points, find_next_changed, find_next_jump
 from context_tui.tui.loading import SessionLoader, SessionSnapshot
-from context_tui.tui.marks import RowMarker
-from context_tui.tui.news import SeenState, format_news
 from context_tui.tui.options import InspectorOptions
-from context_tui.tui.rows import TURN_HEAD, WHOLE_MESSAGE, TimelineRows
+from context_tui.tui.rendering.formatting import MessageReader, format_block, pluralize
 from context_tui.tui.search import Search
-from context_tui.tui.text import MessageReader, format_block, pluralize
-from context_tui.tui.view import Location, View
+from context_tui.tui.timeline.context_events import (
+    SeenState,
+    find_context_events,
+    format_event_point,
+    format_news,
+    is_compaction,
+)
+from context_tui.tui.timeline.filters import ALL_FOLDED, NO_FILTER, NO_FOLDS, TurnFolds, find_line, is_listed, list_rows
+from context_tui.tui.timeline.marks import RowMarker
+from context_tui.tui.timeline.rows import TURN_HEAD, WHOLE_MESSAGE, TimelineRows
+from context_tui.tui.view import Location, View, describe_applied_plan, restore_settings
 
 if TYPE_CHECKING:
-    from context_tui.tui.screens.replay.comparison import Comparison
-    from context_tui.tui.screens.sweep.board import SweepRowCache
+    from context_tui.tui.comparison import Comparison
+    from context_tui.tui.sweep.board import SweepRowCache
 
 
 class CommandRefused(Exception):
@@ -387,7 +388,7 @@ class Controller:
 
     def build_comparison(self) -> Comparison:
         """What the replay screen is to show: the policy on screen, beside those that were compared before."""
-        from context_tui.tui.screens.replay.comparison import Comparison  # the replays: for who asks for one
+        from context_tui.tui.comparison import Comparison
 
         self._check_read()
         if self.view.session.origin:

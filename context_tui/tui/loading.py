@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from context_tui.errors import Error
 from context_tui.session.session import Session, SessionInfo
-from context_tui.tui.rows import TimelineRows
+from context_tui.tui.timeline.rows import TimelineRows
 
 if TYPE_CHECKING:
     from context_tui.library.follow import GrowingSession

@@ -1,4 +1,4 @@
-"""Full-text search over a session: every block's text, in order, and going through what was found. Knows no widget."""
+"""Full-text search over a session, and steps between its matches."""
 
 from __future__ import annotations
 
@@ -7,16 +7,43 @@ import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 from context_tui.session.facts import Facts
 from context_tui.session.session import Session
 from context_tui.session.values import Kind
 from context_tui.text.numbers import format_percent
-from context_tui.tui.finding import find_text
-from context_tui.tui.rows import TimelineRows
-from context_tui.tui.text import format_result, pluralize
+from context_tui.tui.rendering.formatting import format_result, pluralize
+from context_tui.tui.timeline.rows import TimelineRows
 from context_tui.tui.view import Location
+
+LOWERCASE_CHUNK = 1 << 20
+"""Characters that are looked at in lower case at once, so that no copy of a long text is made."""
+
+
+def find_text(text: str, needle: str, start: int = 0) -> int:
+    """The first place of *needle* in *text* from *start* on, or -1."""
+    if needle != needle.lower():
+        return text.find(needle, start)
+    for at in range(start, len(text), LOWERCASE_CHUNK):
+        part = text[at : at + LOWERCASE_CHUNK + len(needle) - 1]
+        lower = part.lower()
+        found = lower.find(needle)
+        if found >= 0:
+            if len(lower) != len(part):  # a capital may become two letters
+                found = sum(end <= found for end in accumulate(len(char.lower()) for char in part))
+            return at + found
+    return -1
+
+
+def find_all_text(text: str, needle: str) -> Iterator[int]:
+    """All places of *needle* in *text*, none inside another."""
+    at = find_text(text, needle)
+    while at >= 0:
+        yield at
+        at = find_text(text, needle, at + len(needle))
+
 
 REPORT_INTERVAL_S = 0.2
 """Seconds between two reports."""

@@ -1,30 +1,32 @@
-"""The one immutable state that the inspector draws: commands make a new view, widgets render it.
-
-Nothing here knows Textual. Everything derived (context, plan, tokens) is computed from the view when asked and kept by
-what it depends on, so that a new view with another filter does not plan again.
-"""
+"""Immutable state of the inspector: the view, its restored settings, and the plan applied last."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from context_tui.compaction.plan import Plan
+from context_tui.app.state import InspectorState
+from context_tui.compaction.apply import iterate_result_entries
+from context_tui.compaction.next_request import NextRequest, compute_current_size
+from context_tui.compaction.plan import ACTION_PAST_TENSE, Plan
 from context_tui.errors import PlanError
 from context_tui.policies.base import Params
-from context_tui.policies.parameters import build_params
+from context_tui.policies.parameters import build_params, find_changed_values, format_assignments, parse_assignments
 from context_tui.policies.registry import DEFAULT_POLICY, MANUAL_POLICY, POLICIES
 from context_tui.policies.runtime_state import RuntimeState, build_runtime_state
 from context_tui.session.context import Context
 from context_tui.session.session import Session
 from context_tui.session.values import Kind
 from context_tui.session.window import Window
+from context_tui.tokens.context_index import index_context
 from context_tui.tokens.measures import TokenMeasure
-from context_tui.tui.filters import NO_FILTER, RowFilter
-from context_tui.tui.folds import NO_FOLDS, TurnFolds
+from context_tui.tui.rendering.formatting import format_estimate_sign, pluralize
+from context_tui.tui.timeline.filters import NO_FILTER, NO_FOLDS, RowFilter, TurnFolds
 
 
 class Location(NamedTuple):
@@ -270,3 +272,79 @@ def clear_plan_cache() -> None:
     """Drop the plans that are kept; they hold their sessions."""
     _compute_plan_cached.cache_clear()
     _compute_runtime_state.cache_clear()
+
+
+PolicySettings = Mapping[str, Mapping[str, Any]]
+
+
+def restore_settings(state: InspectorState) -> tuple[str, PolicySettings]:
+    """The policy and the settings by policy; without what is not known or not valid any more."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for name, texts in state.settings.items():
+        if name in POLICIES:
+            try:
+                found |= find_changed_values(POLICIES[name], build_params(POLICIES[name], parse_assignments(texts)))
+            except PlanError:
+                continue
+    return (state.policy if state.policy in POLICIES else DEFAULT_POLICY), found
+
+
+def build_inspector_state(view: View, *, breakdown: bool) -> InspectorState:
+    """What is kept of a view: what is about one session only, as marks made by hand, is not."""
+    settings = {
+        name: tuple(format_assignments(values))
+        for name, values in view.params.items()
+        if values and not POLICIES[name].is_session_bound
+    }
+    return InspectorState(view.policy, settings, breakdown)
+
+
+def format_settings(settings: PolicySettings) -> str:
+    """The settings in a line; empty where all are the defaults."""
+    return ", ".join(
+        format_assignments({"": settings})
+    )  # as a chain has them: those of several policies, with their names
+
+
+def describe_applied_plan(plan: Plan, copy: Session, cursor: Location) -> tuple[AppliedPlan, Location]:
+    """What *plan* did where *after* came of it, and where a cursor that was at *cursor* is there."""
+    left = list(iterate_result_entries(plan))
+    order = [each if isinstance(each, int) else -1 for each in left]
+    place = {message: index for index, message in enumerate(order) if message >= 0}
+    touched = {plan.context.facts.block_message[row] for row in plan.changes}
+    marks: dict[int, str] = {}
+    for message in touched & place.keys():
+        for old, new in _map_rows(plan, copy, message, place[message]).items():
+            if old in plan.changes:
+                marks[new] = ACTION_PAST_TENSE[plan.changes[old].action]
+    told = AppliedPlan(plan.policy, _format_summary(plan, marks, copy), MappingProxyType(marks))
+    if cursor.message in place:
+        index = place[cursor.message]
+        return told, Location(
+            index, _map_rows(plan, copy, cursor.message, index).get(cursor.block, min(cursor.block, -1))
+        )
+    position = index_context(plan.context).position_of.get(cursor.message, -1)
+    if plan.find_action(position) == "summarise" and plan.summary_insert in left:
+        return told, Location(left.index(plan.summary_insert))
+    following = next((at for at, message in enumerate(order) if message > cursor.message), len(order))
+    return told, Location(max(following - 1, 0))
+
+
+def _map_rows(plan: Plan, copy: Session, message: int, index: int) -> dict[int, int]:
+    """The rows of a message's blocks, as far as they are still there, and their rows in the copy."""
+    left, new = [], copy.facts.blocks_of(index)
+    for row in plan.context.facts.blocks_of(message):
+        change = plan.changes.get(row)
+        body = change.body if change else plan.context.replacements.get(row)
+        if body is None or not body.removed:
+            left.append(row)
+    return dict(zip(left, new, strict=True))
+
+
+def _format_summary(plan: Plan, marks: Mapping[int, str], copy: Session) -> str:
+    """One line: ``next request ~58,592 → ~35,094 tokens, 23 blocks cleared``."""
+    did = [f"{pluralize(count, 'block')} {word}" for word, count in Counter(marks.values()).items()]
+    if plan.messages_dropped:
+        did.append(f"{pluralize(plan.messages_dropped, 'message')} {'summarised' if plan.needs_summary else 'dropped'}")
+    before, now = NextRequest(compute_current_size(plan.context)), compute_current_size(copy.context_at()).tokens
+    return ", ".join([f"next request {format_estimate_sign(before)}{before.tokens_before:,} → ~{now:,} tokens", *did])

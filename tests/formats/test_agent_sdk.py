@@ -13,15 +13,15 @@ import context_tui as ct
 from context_tui.errors import UnreadableSession
 from context_tui.export.files import export
 from context_tui.formats.agent_sdk import AgentSdkFormat
-from context_tui.formats.agent_sdk.shape import IGNORED_TYPES
-from context_tui.formats.opening import list_sessions, open_session
+from context_tui.formats.agent_sdk.reader import IGNORED_TYPES
+from context_tui.formats.opening import sessions_in, open_session
 from context_tui.session.facts import Usage
 from context_tui.session.markers import CLAUDE_CODE_SUMMARY, SDK_SUMMARY, SDK_SUMMARY_END
 from context_tui.session.values import BlockFlag, MessageFlag, RecordKind
-from context_tui.tui.marks import RowMarker
-from context_tui.tui.screens.apply.texts import format_title
-from context_tui.tui.tally import format_mark_totals
-from context_tui.tui.text import format_block
+from context_tui.tui.apply.texts import format_title
+from context_tui.tui.inspector.mark_totals import format_mark_totals
+from context_tui.tui.rendering.formatting import format_block
+from context_tui.tui.timeline.marks import RowMarker
 from tests.formats.growth import check_growth
 from tests.tui.test_timeline_rows import rows_of
 
@@ -159,7 +159,7 @@ def test_sub_agents_of_a_stream_are_sessions(tmp_path: Path) -> None:
         of_stream("user", RESULT, parent_tool_use_id=None),
     ]
     path = written(tmp_path / "a.jsonl", records)
-    main, first, second = list_sessions(path)
+    main, first, second = sessions_in(path)
     assert (main.id, main.cwd, first.id, second.id) == ("", "/w", "t1", "t2")
     assert first.parent == str(path) and first.title.startswith("look at") and second.title == "t2"
     session = open_session(path)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from context_tui.formats.aider import AiderFormat
-from context_tui.formats.opening import list_sessions, open_session
+from context_tui.formats.opening import sessions_in, open_session
 from context_tui.session.facts import Usage
 from context_tui.session.values import BlockFlag, Role
 
@@ -46,7 +46,7 @@ Another.
 def test_sessions_of_a_history(tmp_path: Path) -> None:
     path = tmp_path / "h.md"
     path.write_text(HISTORY)
-    first, second = list_sessions(path)
+    first, second = sessions_in(path)
     assert "best effort" in first.note and (first.title, second.title) == ("first", "other")
     session = open_session(f"{path}#0")
     facts = session.facts
@@ -145,7 +145,7 @@ def test_the_recording(shared: Path) -> None:
     path = shared / "corpus" / "aider" / "afi-core__aider.chat.history.md"
     blocks = [block.splitlines() for block in re.findall(r"\n\n((?:#### .*  \n)+)", path.read_text())]
     sent = [block for block in blocks if block[0][5] not in "/!" and not re.search(r"\(Y\)es/.*: \w+  $", block[0])]
-    sessions = [open_session(f"{info.path}#{info.id}") for info in list_sessions(path)]
+    sessions = [open_session(f"{info.path}#{info.id}") for info in sessions_in(path)]
     typed = [
         row
         for session in sessions

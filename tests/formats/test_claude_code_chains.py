@@ -144,7 +144,7 @@ def test_sidechains_are_apart(tmp_path: Path) -> None:
 
 def test_inline_sidechains_are_sessions_of_their_own(tmp_path: Path) -> None:
     path = inline().write(tmp_path)
-    assert [(info.id, bool(info.parent)) for info in ct.list_sessions(path)] == [
+    assert [(info.id, bool(info.parent)) for info in ct.sessions_in(path)] == [
         ("", False),
         ("aaa", True),
         ("bbb", True),
@@ -182,7 +182,7 @@ def test_agents_beside_the_session(tmp_path: Path, place: str) -> None:
     file.write_bytes(agent.data)
     stranger.write(tmp_path, "agent-xyz.jsonl")
 
-    assert [info.id for info in ct.list_sessions(path)] == ["", "abc"]
+    assert [info.id for info in ct.sessions_in(path)] == ["", "abc"]
     assert words(ct.open_session(path)) == ["main"]
     session = ct.open_session(f"{path}#abc")
     assert words(session) == words(ct.open_session(file)) == ["task", "reply"]

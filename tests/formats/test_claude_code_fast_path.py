@@ -14,7 +14,7 @@ from context_tui.errors import UnreadableSession
 from context_tui.formats.base import scan
 from context_tui.formats.claude_code import ClaudeCodeFormat
 from context_tui.formats.claude_code.parsing import Record
-from context_tui.formats.claude_code.scan import ClaudeCodeScanner
+from context_tui.formats.claude_code.reader import ClaudeCodeScanner
 from context_tui.session.blocks import measure_body, measure_raw_body
 from context_tui.session.jsontext import loads
 from context_tui.session.session import Session, SessionInfo

@@ -18,7 +18,7 @@ from context_tui.formats.claude_code import ClaudeCodeFormat
 from context_tui.session.drops import find_drops
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.values import RecordKind
-from context_tui.tui.rows import TimelineRows
+from context_tui.tui.timeline.rows import TimelineRows
 from tests.formats.histories import columns
 from tests.formats.recordings import Recording, call, result, text, thinking, usage
 
@@ -265,7 +265,9 @@ def test_a_main_record_without_content_beside_a_sidechain(tmp_path: Path) -> Non
 def line_by_line(path: Path) -> dict[str, Any]:
     """The facts that the reader finds without its loop for usual lines."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("context_tui.formats.claude_code.scan.make_fast_path", lambda scanner: lambda data, at: (at, 0))
+        patched.setattr(
+            "context_tui.formats.claude_code.reader.make_fast_path", lambda scanner: lambda data, at: (at, 0)
+        )
         return facts_of(scan(scanner(path)))
 
 

@@ -14,7 +14,7 @@ from context_tui.export.files import export
 from context_tui.formats.base import scan
 from context_tui.formats.cline import ClineFormat
 from context_tui.formats.cline.sdk import ClineSdkFormat
-from context_tui.formats.opening import detect_format, list_sessions
+from context_tui.formats.opening import detect_format, sessions_in
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag
@@ -85,7 +85,7 @@ def test_what_was_typed_and_what_was_taken(tmp_path: Path) -> None:
     assert [*session.facts.request_message] == [1, 3, 5]
     injected = [bool(flag & BlockFlag.INJECTED) for flag in facts.block_flags]
     assert injected == [False, True, False, True, True, True, False, True, False, True, False, True, True]
-    assert [found.path for found in list_sessions(tmp_path)] == [str(path)]  # the other files are no sessions
+    assert [found.path for found in sessions_in(tmp_path)] == [str(path)]  # the other files are no sessions
 
 
 def test_input_tokens_without_cached_ones(tmp_path: Path) -> None:

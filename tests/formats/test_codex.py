@@ -14,11 +14,10 @@ from context_tui.cli.inspect import build_report
 from context_tui.export.files import export
 from context_tui.formats.base import scan
 from context_tui.formats.codex import CodexFormat
-from context_tui.formats.codex.items import MISSING_SUMMARY
-from context_tui.formats.codex.scaffolding import is_scaffolding
+from context_tui.formats.codex.rollout import MISSING_SUMMARY, is_scaffolding
 from context_tui.formats.kit.line_scanner import list_only_session
 from context_tui.formats.opening import detect_format
-from context_tui.policies.native import build_agent_settings as configured
+from context_tui.policies.agent_settings import build_agent_settings as configured
 from context_tui.policies.registry import POLICIES
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session

@@ -13,7 +13,7 @@ import pytest
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import scan
 from context_tui.formats.crush import CrushFormat
-from context_tui.formats.opening import choose_session, detect_format, list_sessions, make_scanner, open_session
+from context_tui.formats.opening import choose_session, detect_format, sessions_in, make_scanner, open_session
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session
 from tests.formats.histories import columns
@@ -160,7 +160,7 @@ def test_agents_have_sessions_of_their_own(tmp_path: Path) -> None:
             if name != "empty":
                 put(made, 50 + number, ("user", [said("x")]), name, f"x{number}")
         made.commit()
-    found = list_sessions(path)
+    found = sessions_in(path)
     assert {each.id: each.parent for each in found} == {"s": "", "m5$$c3": f"{path}#s", "title-s": f"{path}#s"}
     session = open_session(path)
     facts = session.facts
@@ -220,4 +220,4 @@ def test_where_they_are(tmp_path: Path) -> None:
     found = [*FORM.find_sessions({}, below)]
     assert [(each.path, each.is_current_project) for each in found[:2]] == [(other, True), (crush, True)]
     assert detect_format(other).name == "crush"
-    assert list_sessions(crush)[0].cwd == str(tmp_path)
+    assert sessions_in(crush)[0].cwd == str(tmp_path)

@@ -12,7 +12,7 @@ import context_tui as ct
 from context_tui.errors import UnreadableSession
 from context_tui.export.files import export
 from context_tui.formats.defect import DefectFormat
-from context_tui.formats.opening import list_sessions, open_session
+from context_tui.formats.opening import sessions_in, open_session
 from context_tui.session.facts import Usage
 from context_tui.session.markers import DEFECT_PLACEHOLDER, DEFECT_SUMMARY
 from context_tui.session.values import MessageFlag
@@ -263,7 +263,7 @@ def test_sessions_are_found_where_defect_keeps_them(tmp_path: Path) -> None:
         ("b/snapshot.json", "", False),
         ("c/journal.jsonl", "project", True),
     ]
-    assert [Path(info.path).parent.name for info in list_sessions(state)] == ["a", "b"]
+    assert [Path(info.path).parent.name for info in sessions_in(state)] == ["a", "b"]
     form = DefectFormat()
     assert form.is_standalone(state / "b" / "snapshot.json") and form.is_standalone(state / "a" / "journal.jsonl")
     assert not form.is_standalone(state / "a" / "snapshot.json") and not form.is_standalone(state / "a" / "meta.json")

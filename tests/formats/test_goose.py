@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from context_tui.compaction.recorded import count_tokens_by_category
+from context_tui.compaction.recorded_compactions import count_tokens_by_category
 from context_tui.errors import UnreadableSession
 from context_tui.formats.goose import GooseFormat
-from context_tui.formats.opening import choose_session, detect_format, list_sessions, make_scanner, open_session
+from context_tui.formats.opening import choose_session, detect_format, sessions_in, make_scanner, open_session
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session
 from context_tui.session.values import MessageFlag
@@ -240,8 +240,8 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
 
 def test_sessions_without_messages_are_not_listed(tmp_path: Path) -> None:
     with pytest.raises(UnreadableSession, match="holds no session with messages"):
-        list_sessions(database(tmp_path / "s.db", []))
-    [info] = list_sessions(database(tmp_path / "t.db", WHOLE))
+        sessions_in(database(tmp_path / "s.db", []))
+    [info] = sessions_in(database(tmp_path / "t.db", WHOLE))
     assert (info.id, info.cwd, info.time) == ("20251202_1", "/src", 1_764_694_800)
     assert info.bytes > 100
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context_tui.compaction.apply import apply
-from context_tui.compaction.recorded import count_tokens_by_category, find_recorded_compactions
+from context_tui.compaction.recorded_compactions import count_tokens_by_category, find_recorded_compactions
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Advance
 from context_tui.formats.kit.databases import Database
@@ -418,7 +418,7 @@ def test_a_row_that_is_too_large_is_a_problem_and_never_copied(
 
     assert len(opened(FORM, path)) == 100
     monkeypatch.setattr(Database, "query", counted)
-    monkeypatch.setattr("context_tui.formats.kit.limits.MAX_RECORD_BYTES", 9_000)
+    monkeypatch.setattr("context_tui.formats.kit.files.MAX_RECORD_BYTES", 9_000)
     session = opened(FORM, path)
     assert [(problem.where, problem.what[:29]) for problem in session.facts.problems] == [
         ("row 61", "too large to read: 0 MB (at m")
@@ -436,5 +436,5 @@ def test_a_row_that_is_too_large_is_a_problem_and_never_copied(
 
 def test_of_a_long_row_the_beginning_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session = opened(FORM, make(tmp_path / "koda.db", [user("x" * 500)]))
-    monkeypatch.setattr("context_tui.formats.kit.limits.MAX_RAW_BYTES", 100)
+    monkeypatch.setattr("context_tui.formats.kit.files.MAX_RAW_BYTES", 100)
     assert session.content.raw(0) == "x" * 100 + "\n[the first 100 of 500 bytes]"

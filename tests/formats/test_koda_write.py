@@ -137,7 +137,7 @@ def test_a_full_disk_is_told_of_the_file_that_was_named(tmp_path: Path, monkeypa
     def full(*args: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr("context_tui.formats.koda.write.sqlite3.connect", full)
+    monkeypatch.setattr("context_tui.formats.koda.writer.sqlite3.connect", full)
     out = tmp_path / "out.db"
     with pytest.raises(Error) as caught:
         export(from_messages([{"role": "user", "content": "Hello."}]), out, "koda")

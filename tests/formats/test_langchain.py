@@ -12,7 +12,7 @@ import pytest
 from context_tui.compaction.tool_pairing import find_unpaired
 from context_tui.errors import UnreadableSession
 from context_tui.formats.langchain import LangChainFormat
-from context_tui.formats.opening import list_sessions, open_session
+from context_tui.formats.opening import sessions_in, open_session
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session
 from context_tui.session.values import MessageFlag
@@ -139,7 +139,7 @@ def test_states_checkpoints_and_runs(value: Any, tmp_path: Path) -> None:
 def test_a_history_of_states_is_a_session_each(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text(json.dumps([{"values": {"messages": FLAT}, "next": []}, {"values": {"messages": FLAT[:2]}}]))
-    assert [len(open_session(f"{info.path}#{info.id}").facts) for info in list_sessions(path)] == [4, 1]
+    assert [len(open_session(f"{info.path}#{info.id}").facts) for info in sessions_in(path)] == [4, 1]
 
 
 def ai(**data: Any) -> list[dict[str, Any]]:

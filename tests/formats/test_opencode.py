@@ -17,14 +17,14 @@ import pytest
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Advance, scan
 from context_tui.formats.kit.databases import Database
-from context_tui.formats.opencode import OpencodeFormat, shape
+from context_tui.formats.opencode import OpencodeFormat, reader
 from context_tui.formats.opencode.parts import parse_message
-from context_tui.formats.opening import choose_session, detect_format, list_sessions, make_scanner, open_session
-from context_tui.library.discover import build_entries, find_title
+from context_tui.formats.opening import choose_session, detect_format, sessions_in, make_scanner, open_session
+from context_tui.library.discovery import build_entries, find_title
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag, MessageFlag, Role
-from context_tui.tui.picking import _find_parent_key as owner_of
+from context_tui.tui.picker.listing import _find_parent_key as owner_of
 from tests.formats.histories import columns
 from tests.formats.opencode_records import (
     SESSION,
@@ -224,7 +224,7 @@ def test_a_message_of_many_requests_is_read_once_for_all(
         calls.append(len(parts))
         return parse_message(info, parts)
 
-    monkeypatch.setattr(shape, "parse_message", counted)
+    monkeypatch.setattr(reader, "parse_message", counted)
     assert len(session.to_messages()) == 41 and len(calls) == 2
 
 
@@ -333,7 +333,7 @@ def test_several_sessions_with_their_parents(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as made:
         child.insert(made, parentID=SESSION, title="Child")
         empty.insert(made)
-    found = list_sessions(path)
+    found = sessions_in(path)
     assert [(each.id, each.title, each.parent) for each in found] == [
         (SESSION, "Reading", ""),
         ("ses_2", "Child", f"{path}#{SESSION}"),
@@ -442,12 +442,12 @@ def test_folders_of_the_tree(tmp_path: Path) -> None:
     own = main.tree(storage)
     child.tree(storage, parentID=SESSION)
     for folder in (storage, storage.parent):
-        found = list_sessions(folder)
+        found = sessions_in(folder)
         assert [(Path(each.path).name, each.parent) for each in found] == [
             ("ses_1.json", ""),
             ("ses_2.json", str(own)),
         ]
-    [one] = list_sessions(storage / "message" / SESSION)
+    [one] = sessions_in(storage / "message" / SESSION)
     assert one.path == str(own)
     assert one.bytes > 3_000
     session = open_session(storage / "message" / SESSION)
@@ -511,7 +511,7 @@ def test_a_session_of_the_same_database_is_listed_below_its_parent(tmp_path: Pat
     path = database(tmp_path / "opencode.db", rich())
     with closing(sqlite3.connect(path)) as made:
         child.insert(made, parentID=SESSION, title="")
-    main, below = build_entries(list_sessions(path))
+    main, below = build_entries(sessions_in(path))
     assert owner_of(below) == main.key
     assert owner_of(main) is None
     assert (below.place, find_title(below.info)) == ("src", "")

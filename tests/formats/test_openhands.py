@@ -10,7 +10,7 @@ import pytest
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.openhands import OpenHandsFormat
-from context_tui.formats.opening import detect_format, list_sessions, open_session
+from context_tui.formats.opening import detect_format, sessions_in, open_session
 from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag
 from tests.formats.histories import columns, opened, put
@@ -167,7 +167,7 @@ def test_a_conversation_in_a_folder(tmp_path: Path) -> None:
         (300, 700, 7),
         (400, 100, 7),
     ]
-    assert [info.path for info in list_sessions(tmp_path / "abc")] == [str(path)]
+    assert [info.path for info in sessions_in(tmp_path / "abc")] == [str(path)]
     with pytest.raises(UnreadableSession, match=r"one event of an OpenHands conversation; open .*base_state\.json"):
         open_session(tmp_path / "abc" / "events" / "event-00003-3.json")
     assert not FORM.is_standalone(tmp_path / "abc" / "events" / "event-00003-3.json")
@@ -329,7 +329,7 @@ def test_rows_of_an_evaluation_with_pairs(tmp_path: Path) -> None:
     path = tmp_path / "output.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)) + '\n{"instance_id": 3}\n')
     assert detect_format(path).name == "openhands"
-    assert [(info.id, info.title) for info in list_sessions(path)] == [("0", "one"), ("1", "two")]
+    assert [(info.id, info.title) for info in sessions_in(path)] == [("0", "one"), ("1", "two")]
     first = opened(FORM, path)
     assert [message["role"] for message in first.to_messages()] == ["user", "assistant", "user"]
     assert [block["type"] for block in first.to_messages()[1]["content"]] == ["text", "tool_use"]
@@ -373,6 +373,6 @@ def test_a_folder_of_events_of_the_first_generation(tmp_path: Path) -> None:
     [found] = FORM.find_sessions({"HOME": str(tmp_path)}, tmp_path)
     assert detect_format(found.path).name == "openhands" and FORM.read_title(found.path) == "Fix it."
     assert len(opened(FORM, found.path)) == 6
-    assert [info.path for info in list_sessions(folder)] == [str(folder / "0.json")]
+    assert [info.path for info in sessions_in(folder)] == [str(folder / "0.json")]
     with pytest.raises(UnreadableSession, match=r"open .*0\.json"):
         open_session(folder / "3.json")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from benchmarks.following import WRITERS, Writer
 from context_tui.formats.base import scan
 from context_tui.formats.opening import choose_session, make_scanner
-from context_tui.tui.rows import TimelineRows
+from context_tui.tui.timeline.rows import TimelineRows
 from tests.formats import tree_seeds
 from tests.formats.growth import check_growth
 from tests.formats.histories import columns

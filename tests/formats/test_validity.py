@@ -262,7 +262,7 @@ def test_a_torn_list_of_runs(cut: int, tmp_path: Path) -> None:
     runs = [{"messages": [{"role": "user", "content": "one"}, {"role": "user", "content": "two"}]}] * 2
     path = tmp_path / "runs.json"
     path.write_bytes(json.dumps([*runs, {"stray": 1}]).encode()[:cut])
-    sessions = [ct.open_session(f"{path}#{info.id}" if info.id else path) for info in ct.list_sessions(path)]
+    sessions = [ct.open_session(f"{path}#{info.id}" if info.id else path) for info in ct.sessions_in(path)]
     assert not [what for session in sessions for what in invalid(session)]
     assert sessions[-1].facts.problems[-1].what == "the file is cut off here"
 
@@ -279,7 +279,7 @@ def test_one_bad_file_does_not_hide_the_others(tmp_path: Path, monkeypatch: pyte
         return sessions(self, path)
 
     monkeypatch.setattr(AnthropicFormat, "sessions", vanishing)
-    assert [info.path for info in ct.list_sessions(tmp_path)] == [str(tmp_path / "bad.json"), str(good)]
+    assert [info.path for info in ct.sessions_in(tmp_path)] == [str(tmp_path / "bad.json"), str(good)]
 
 
 def test_a_folder_that_cannot_be_listed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,7 +288,7 @@ def test_a_folder_that_cannot_be_listed_is_told(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(os, "listdir", refused)
     with pytest.raises(ct.UnreadableSession, match="cannot be read: Permission denied"):
-        ct.list_sessions(tmp_path)
+        ct.sessions_in(tmp_path)
 
 
 @pytest.mark.parametrize("cwd", ["/x" * 3_000, "/" + "y" * 300, "/a\0b", "/\ud800"])

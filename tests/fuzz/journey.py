@@ -19,28 +19,27 @@ from context_tui.compaction.apply import apply
 from context_tui.compaction.plan import Plan
 from context_tui.export.files import export, list_writable_formats, suggest_path
 from context_tui.formats.base import scan
-from context_tui.formats.claude_code.scan import ClaudeCodeScanner
-from context_tui.library.discover import build_entries, find_title
+from context_tui.formats.claude_code.reader import ClaudeCodeScanner
+from context_tui.library.discovery import build_entries, find_title
 from context_tui.policies.base import Params
 from context_tui.policies.parameters import build_params
 from context_tui.policies.planning import build_plan
 from context_tui.policies.registry import LISTED_POLICIES, POLICIES, PRESETS
 from context_tui.policies.runtime_state import build_runtime_state
-from context_tui.policies.triggers import find_firing_runs, find_first_firing
+from context_tui.policies.trigger_points import find_firing_runs, find_first_firing
 from context_tui.session.session import Session
 from context_tui.summarizer.extract import build_extract
 from context_tui.summarizer.plan_summary import prepare_summary
 from context_tui.tokens.estimators import count_context_tokens
 from context_tui.tokens.measures import TokenMeasure
-from context_tui.tui.document import DocumentSource, build_document
-from context_tui.tui.jumps import find_jump_points, find_peak
-from context_tui.tui.marks import RowMarker
-from context_tui.tui.request_info import describe_request
-from context_tui.tui.rows import TimelineRows
-from context_tui.tui.runtime_sizes import compute_runtime_sizes
+from context_tui.tui.analysis import compute_runtime_sizes
+from context_tui.tui.jump_points import find_jump_points, find_peak
+from context_tui.tui.reader.document import DocumentSource, build_document, describe_request
+from context_tui.tui.rendering.formatting import MessageReader
 from context_tui.tui.search import find_matches
-from context_tui.tui.text import MessageReader
-from context_tui.tui.turns import TurnSummaries
+from context_tui.tui.timeline.marks import RowMarker
+from context_tui.tui.timeline.rows import TimelineRows
+from context_tui.tui.timeline.turns import TurnSummaries
 from context_tui.tui.view import Location
 from tests.formats.histories import columns
 from tests.fuzz.validity import invalid
@@ -87,7 +86,7 @@ def travel(path: Path, seed: int) -> int:
     What takes long is done for some seeds only: every kind of it comes up often among a thousand.
     """
     dice = random.Random(f"journey {seed}")
-    infos = attempt(ct.list_sessions, path) or []
+    infos = attempt(ct.sessions_in, path) or []
     build_entries(infos)
     read = 0
     for info in infos[:2]:
@@ -132,7 +131,7 @@ def _among_others(path: Path) -> None:
     good = path.with_name("good.json")
     good.write_text('[{"role": "user", "content": "Hello."}]')
     try:
-        if str(good) not in {info.path for info in ct.list_sessions(path.parent)}:
+        if str(good) not in {info.path for info in ct.sessions_in(path.parent)}:
             raise Broken("a bad file hides a good one")
     finally:
         good.unlink()

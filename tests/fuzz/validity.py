@@ -7,7 +7,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from context_tui.formats.claude_code.content import ClaudeCodeContent
+from context_tui.formats.claude_code.reader import ClaudeCodeContent
 from context_tui.session.facts import Facts
 from context_tui.session.jsontext import is_nested_deeper
 from context_tui.session.session import Session

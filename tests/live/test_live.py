@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from context_tui.policies import agent_sdk_compact, defect_compact
+from context_tui.policies.builtin import agent_sdk, defect
 from context_tui.summarizer.checks.summary_checks import check_summary
 from context_tui.summarizer.client import summarize, summarize_with_fallback
 from context_tui.summarizer.endpoint import ApiKey, Endpoint
@@ -109,7 +109,7 @@ def cancelled_after(asked: Endpoint, request: SummaryRequest, wait: float | None
 
 
 def test_a_real_summary_streams(start: StartServer) -> None:
-    for prompt in (defect_compact.SUMMARY_PROMPT, agent_sdk_compact.SUMMARY_PROMPT):
+    for prompt in (defect.SUMMARY_PROMPT, agent_sdk.SUMMARY_PROMPT):
         names = prompt.sections
         server = start("--grammar", headings(*names))
         request = build_request(replace(prompt, max_tokens=400), HEAD, "old")

@@ -17,9 +17,8 @@ import httpx
 import pytest
 
 from context_tui.errors import ExitCode, SummarizerError
-from context_tui.summarizer.apis import APIS, Api
 from context_tui.summarizer.client import open_client, stream_events, summarize, summarize_with_fallback
-from context_tui.summarizer.endpoint import ApiKey, Endpoint
+from context_tui.summarizer.endpoint import APIS, Api, ApiKey, Endpoint
 from context_tui.summarizer.failures import CallFailed
 from context_tui.summarizer.payload import count_suspected_secrets
 from context_tui.summarizer.reply import ReplyEvent, ReplyModel, ReplyNote, Summary, TextDelta

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_tui.policies.defect_compact import SUMMARY_SECTIONS as DEFECT_SECTIONS
+from context_tui.policies.builtin.defect import SUMMARY_SECTIONS as DEFECT_SECTIONS
 from context_tui.session.markers import CLAUDE_CODE_SUMMARY, DEFECT_SUMMARY, KODA_SUMMARY, SDK_SUMMARY, SDK_SUMMARY_END
 from context_tui.summarizer.extract import EXTRACT_LABEL, build_extract
-from context_tui.summarizer.toolcalls import AnsweredCall, FailedCall, find_answered_calls
+from context_tui.summarizer.tool_calls import AnsweredCall, FailedCall, find_answered_calls
 
 Message = dict[str, Any]
 PROSE = "The exporter must keep every field and must not touch the database while it runs. " * 8

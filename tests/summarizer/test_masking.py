@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context_tui.summarizer.endpoint import Endpoint
-from context_tui.summarizer.masking import mask_body
-from context_tui.summarizer.payload import build_payload, count_suspected_secrets
+from context_tui.summarizer.payload import build_payload, count_suspected_secrets, mask_body
 from context_tui.summarizer.request import SummaryRequest
 
 from .secret_kinds import ALNUM, HEX, KINDS

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from context_tui.policies import agent_sdk_compact, defect_compact
-from context_tui.policies.agent_sdk_compact import format_transcript
+from context_tui.policies.builtin import agent_sdk, defect
+from context_tui.policies.builtin.agent_sdk import format_transcript
 from context_tui.summarizer.plan_summary import build_request
 
-DEFECT_SECTIONS, SDK_SECTIONS = defect_compact.SUMMARY_SECTIONS, agent_sdk_compact.SUMMARY_SECTIONS
+DEFECT_SECTIONS, SDK_SECTIONS = defect.SUMMARY_SECTIONS, agent_sdk.SUMMARY_SECTIONS
 
 HEAD: list[dict[str, Any]] = [
     {"role": "user", "content": "Fix it."},
@@ -18,11 +18,11 @@ HEAD: list[dict[str, Any]] = [
 
 
 def defect_request(head: list[dict[str, Any]], previous: str | None, tools: list[dict[str, Any]]) -> Any:
-    return build_request(defect_compact.SUMMARY_PROMPT, head, previous, tools)
+    return build_request(defect.SUMMARY_PROMPT, head, previous, tools)
 
 
 def agent_sdk_request(head: list[dict[str, Any]]) -> Any:
-    return build_request(agent_sdk_compact.SUMMARY_PROMPT, head, None, [{"name": "Read"}])
+    return build_request(agent_sdk.SUMMARY_PROMPT, head, None, [{"name": "Read"}])
 
 
 def prompt_of(request: Any) -> str:

@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_tui.summarizer.sse import ServerSentEvent, SSEParser
+from context_tui.summarizer.decoder import ServerSentEvent, SSEParser
 
 
 def parsed(*chunks: bytes) -> list[ServerSentEvent]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from context_tui.policies.defect_compact import SUMMARY_SECTIONS as DEFECT_SECTIONS
+from context_tui.policies.builtin.defect import SUMMARY_SECTIONS as DEFECT_SECTIONS
 from context_tui.summarizer.checks.summary_checks import SummaryCheck, check_summary
 from context_tui.summarizer.reply import Usage
 

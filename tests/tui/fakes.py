@@ -13,11 +13,11 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 
 from context_tui.compaction.plan import Plan
-from context_tui.policies.defect_compact import SUMMARY_SECTIONS as DEFECT_SECTIONS
+from context_tui.policies.builtin.defect import SUMMARY_SECTIONS as DEFECT_SECTIONS
 from context_tui.policies.planning import plan
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
-from context_tui.tui.themes import DARK, LIGHT
+from context_tui.tui.terminal.themes import DARK, LIGHT
 
 SECRET = "AKIAABCDEFGHIJKLMNOP"
 NASTY = "[/] [red]x[/nope] [@click=app.quit]y \x1b]0;title\x07\x1b[31m \x9b5m \u202e"

@@ -15,7 +15,7 @@ from context_tui.session.memory import from_messages
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.values import Kind, Role
 from context_tui.tui.app import ContextTuiApp
-from context_tui.tui.screens.inspector import InspectorScreen
+from context_tui.tui.inspector.screen import InspectorScreen
 from tests.tui.fakes import until
 
 Message = dict[str, Any]

@@ -20,11 +20,11 @@ from context_tui.policies.planning import plan
 from context_tui.session.memory import from_messages
 from context_tui.summarizer.checks.summary_checks import SummaryCheck
 from context_tui.summarizer.plan_summary import choose_summarizer
+from context_tui.tui.apply import ApplyScreen
+from context_tui.tui.apply import screen as module
+from context_tui.tui.apply.screen import Phase
+from context_tui.tui.apply.texts import format_checks, format_destination, format_draft_ending, format_progress
 from context_tui.tui.drafts import Drafts
-from context_tui.tui.screens.apply import ApplyScreen
-from context_tui.tui.screens.apply import screen as module
-from context_tui.tui.screens.apply.screen import Phase
-from context_tui.tui.screens.apply.texts import format_checks, format_destination, format_draft_ending, format_progress
 from context_tui.tui.widgets.reading_pane import ReadingPane
 from tests.tui.fakes import ENVIRONMENT, GOOD, SECRET, Server, Shell, drawn, footer_fits, planned, until
 
@@ -350,7 +350,7 @@ async def test_quitting_does_not_wait_for_a_long_head(monkeypatch: pytest.Monkey
 
 
 def test_the_client_is_imported_only_when_a_model_is_asked() -> None:
-    code = "import sys, context_tui.tui.screens.apply; raise SystemExit('httpx' in sys.modules)"
+    code = "import sys, context_tui.tui.apply; raise SystemExit('httpx' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2]).returncode == 0
 
 

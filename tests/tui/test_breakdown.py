@@ -13,12 +13,17 @@ from context_tui.session.memory import from_messages
 from context_tui.tokens.accounting import compute_not_in_file
 from context_tui.tokens.breakdown import compute_breakdown
 from context_tui.tokens.estimators import bytes4
-from context_tui.tui.context_sizes import ContextSizes, compute_context_sizes
-from context_tui.tui.filters import build_part_filter
+from context_tui.tui.analysis import ContextSizes, compute_context_sizes
+from context_tui.tui.inspector.breakdown import (
+    BreakdownRow,
+    BreakdownView,
+    build_breakdown_rows,
+    build_largest_block_rows,
+    format_row_line,
+)
+from context_tui.tui.timeline.filters import build_part_filter
 from context_tui.tui.view import View
-from context_tui.tui.widgets.breakdown import BreakdownView, format_row_line
-from context_tui.tui.widgets.breakdown_rows import BreakdownRow, build_breakdown_rows, build_largest_block_rows
-from context_tui.tui.widgets.draw import count_cells
+from context_tui.tui.widgets.styled_text import count_cells
 from tests.tui import inspecting
 from tests.tui.fakes import drawn
 from tests.tui.tuning import Alone, sample
@@ -235,7 +240,9 @@ def test_what_is_not_in_the_file_is_said_in_plain_words() -> None:
     said = next(row.text for row in build_breakdown_rows(CONTEXT, SIZES) if row.text.startswith("not in the file:"))
     assert "system prompt and tool definitions" in said and "the session file does not hold them" in said
     bare = from_messages([{"role": "user", "content": "hello"}]).context_at()
-    assert not any("not in the file" in row.text for row in build_breakdown_rows(bare, ContextSizes(compute_breakdown(bare))))
+    assert not any(
+        "not in the file" in row.text for row in build_breakdown_rows(bare, ContextSizes(compute_breakdown(bare)))
+    )
 
 
 @pytest.mark.parametrize("width", [60, 80])

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_tui.tui.glyphs import HORIZONTAL_BLOCKS, VERTICAL_BLOCKS
+from context_tui.tui.terminal.cells import HORIZONTAL_BLOCKS, VERTICAL_BLOCKS
 from context_tui.tui.widgets.canvas import Canvas, count_eighths, distribute_cells
-from context_tui.tui.widgets.draw import count_cells
+from context_tui.tui.widgets.styled_text import count_cells
 
 CELL = st.integers(-3, 12)
 

@@ -16,13 +16,12 @@ from context_tui.cli.options import resolve_policy
 from context_tui.formats import opening
 from context_tui.formats.opening import open_session
 from context_tui.policies.parameters import build_params, find_changed_values
-from context_tui.tui.choices import build_inspector_state, restore_settings
 from context_tui.tui.command_line import format_plan_command
-from context_tui.tui.screens.dialogs import InputPrompt
-from context_tui.tui.screens.inspector import InspectorScreen
-from context_tui.tui.view import View
-from context_tui.tui.widgets.parameters import ParameterPanel
-from context_tui.tui.widgets.scoreboard import Scoreboard
+from context_tui.tui.inspector.parameters import ParameterPanel
+from context_tui.tui.inspector.scoreboard import Scoreboard
+from context_tui.tui.inspector.screen import InspectorScreen
+from context_tui.tui.view import View, build_inspector_state, restore_settings
+from context_tui.tui.widgets.dialogs import InputPrompt
 from tests.tui.fakes import drawn, until
 from tests.tui.inspecting import app, conversation, file_of, inspector, opened, session, settled
 from tests.tui.test_inspector_loading import INFO, Slow

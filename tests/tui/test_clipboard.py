@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from context_tui.tui import clipboard
 from context_tui.tui.app import ContextTuiApp
+from context_tui.tui.terminal import clipboard
 from tests.tui.fakes import until
 from tests.tui.inspecting import session, settled
 

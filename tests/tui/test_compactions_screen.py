@@ -11,23 +11,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.pilot import Pilot
 
-from context_tui.compaction.recorded import count_tokens_by_category, find_recorded_compactions
+from context_tui.compaction.recorded_compactions import count_tokens_by_category, find_recorded_compactions
+from context_tui.lab.regret.cases import find_reused_blocks
 from context_tui.lab.regret.index import build_use_index
-from context_tui.lab.regret.returns import find_reused_blocks
 from context_tui.session.facts import Compaction
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
 from context_tui.tui.app import ContextTuiApp
-from context_tui.tui.screens.compactions.screen import CompactionsScreen
-from context_tui.tui.screens.compactions.sides import (
+from context_tui.tui.compactions.comparison import (
     CompactionComparison,
     format_categories,
     format_header,
     format_rows,
     format_summary,
 )
-from context_tui.tui.text import MessageReader
-from context_tui.tui.widgets.draw import count_cells
+from context_tui.tui.compactions.screen import CompactionsScreen
+from context_tui.tui.rendering.formatting import MessageReader
+from context_tui.tui.widgets.styled_text import count_cells
 from tests.formats.recordings import Recording, call, result, text, usage
 from tests.test_recorded_compactions import RARE, compacted
 from tests.tui.fakes import drawn
@@ -53,9 +53,14 @@ def test_both_sides_are_one_list(tmp_path: Path) -> None:
     assert "".join(row.sign for row in full.rows) == "SSSSS==▸"
     assert [(row.before, row.after) for row in micro.rows][2] == (410, 8)
     assert full.message == 7 and micro.message == 2  # the summary; the first message with cleared content
-    assert told(format_rows(full, MessageReader(session).format_preview, 90, 40))[4].startswith("S      4 result  Bash make")
+    assert told(format_rows(full, MessageReader(session).format_preview, 90, 40))[4].startswith(
+        "S      4 result  Bash make"
+    )
     assert "reference #8" in told(format_rows(full, MessageReader(session).format_preview, 90, 40))[4]
-    assert told([format_header(full, 90)])[0].endswith("2 of 2") and "full compaction (auto)" in told([format_header(full, 90)])[0]
+    assert (
+        told([format_header(full, 90)])[0].endswith("2 of 2")
+        and "full compaction (auto)" in told([format_header(full, 90)])[0]
+    )
     assert "2 blocks of that used later" in " ".join(told(format_summary(full, 60)))
     assert any(line.startswith("tool result") for line in told(format_categories(full, 56)))
 
@@ -69,7 +74,9 @@ def test_where_no_size_is_recorded_both_are_estimated(tmp_path: Path) -> None:
     made.microcompact("t1")
     made.user("And now?")
     found = sides(made.open(tmp_path), 0)
-    assert found.compaction.believed_tokens_before == sum(count_tokens_by_category(found.compaction.context_before).values())
+    assert found.compaction.believed_tokens_before == sum(
+        count_tokens_by_category(found.compaction.context_before).values()
+    )
     before, after = (
         found.compaction.believed_tokens_before,
         sum(count_tokens_by_category(found.compaction.context_after).values()),
@@ -98,7 +105,8 @@ def test_lines_fit(width: int, height: int, at: int) -> None:
     assert len(lines) == min(height, len(made.rows))
     fits = max(width, 60)
     assert all(
-        count_cells(line) <= fits for line in [*lines, *format_summary(made, fits), *format_categories(made, fits), format_header(made, fits)]
+        count_cells(line) <= fits
+        for line in [*lines, *format_summary(made, fits), *format_categories(made, fits), format_header(made, fits)]
     )
 
 

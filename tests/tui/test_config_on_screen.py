@@ -9,8 +9,8 @@ from textual.widgets import Input
 
 from context_tui.app.config import Config, SavedSettings, read_config
 from context_tui.tui.app import ContextTuiApp
-from context_tui.tui.screens.dialogs import InputPrompt
-from context_tui.tui.screens.inspector import InspectorScreen
+from context_tui.tui.inspector.screen import InspectorScreen
+from context_tui.tui.widgets.dialogs import InputPrompt
 from tests.tui.fakes import until
 from tests.tui.inspecting import app, inspector, session, settled
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import context_tui as ct
+from context_tui.tui.comparison import Lane
+from context_tui.tui.replay.configuration import ConfigurationScreen, format_configuration
+from context_tui.tui.replay.screen import ReplayScreen
 from context_tui.tui.saving import save_new_file
-from context_tui.tui.screens.replay.comparison import Lane
-from context_tui.tui.screens.replay.configuration import ConfigurationScreen, format_configuration
-from context_tui.tui.screens.replay.screen import ReplayScreen
 from context_tui.tui.view import View
 from tests.tui.fakes import drawn
 from tests.tui.test_replay_screen import alone, along

@@ -10,21 +10,26 @@ from context_tui.policies.registry import LISTED_POLICIES
 from context_tui.session.facts import Compaction, Drop, Epoch
 from context_tui.session.session import Session
 from context_tui.session.values import Explanation
-from context_tui.tui.context_events import ContextEvent, find_context_events, format_event_details, format_event_labels
-from context_tui.tui.jumps import find_jump_points
-from context_tui.tui.marks import RowMarker
-from context_tui.tui.rows import TimelineRows
-from context_tui.tui.view import Location, View
-from context_tui.tui.widgets.detail import Detail
-from context_tui.tui.widgets.recorded_line import (
+from context_tui.tui.inspector.request_history import (
     DROP_GLYPH,
     NEW_CONTEXT_GLYPH,
     build_request_history,
     draw_history,
     find_message_at_cell,
 )
-from context_tui.tui.widgets.row_paint import paint_rule
-from context_tui.tui.widgets.timeline import Timeline
+from context_tui.tui.inspector.timeline import Timeline
+from context_tui.tui.inspector.timeline_strips import paint_rule
+from context_tui.tui.jump_points import find_jump_points
+from context_tui.tui.reader.detail import Detail
+from context_tui.tui.timeline.context_events import (
+    ContextEvent,
+    find_context_events,
+    format_event_details,
+    format_event_labels,
+)
+from context_tui.tui.timeline.marks import RowMarker
+from context_tui.tui.timeline.rows import TimelineRows
+from context_tui.tui.view import Location, View
 from tests.tui.inspecting import CLEAR, DROP, app, eventful, opened, session, settled
 
 FALLS = "recorded context fell by 25,760: cleared results (inferred, 11 results)"

@@ -20,20 +20,14 @@ from context_tui.session.values import Role
 from context_tui.tokens.accounting import compute_not_in_file
 from context_tui.tokens.breakdown import DuplicateRead
 from context_tui.tokens.estimate_check import Cause, EstimateCheck, SuggestedSizes
-from context_tui.tui import status
-from context_tui.tui.context_sizes import (
-    ContextSizes,
-    compute_context_sizes,
-    format_estimate_check,
-    format_estimate_error,
-)
-from context_tui.tui.screens.dialogs import InputPrompt
-from context_tui.tui.status import format_branches, format_notice
+from context_tui.tui.analysis import ContextSizes, compute_context_sizes, format_estimate_check, format_estimate_error
+from context_tui.tui.inspector import notices
+from context_tui.tui.inspector.breakdown import BreakdownRow, BreakdownView, build_breakdown_rows, format_row_line
+from context_tui.tui.inspector.header import HeaderBar
+from context_tui.tui.inspector.notices import format_branches, format_notice
 from context_tui.tui.view import View
-from context_tui.tui.widgets.breakdown import BreakdownView, format_row_line
-from context_tui.tui.widgets.breakdown_rows import BreakdownRow, build_breakdown_rows
-from context_tui.tui.widgets.draw import count_cells
-from context_tui.tui.widgets.header import HeaderBar
+from context_tui.tui.widgets.dialogs import InputPrompt
+from context_tui.tui.widgets.styled_text import count_cells
 from tests.formats.recordings import Recording, text, usage
 from tests.tui.fakes import until
 from tests.tui.inspecting import app, conversation, inspector, opened, session, settled
@@ -109,7 +103,7 @@ async def test_the_fit_is_told_in_the_notice_and_is_computed_by_a_thread(
         threads.append(threading.current_thread())
         return replace(compute_context_sizes(view), estimate_check=OFF)
 
-    monkeypatch.setattr("context_tui.tui.workers.compute_context_sizes", sizes)
+    monkeypatch.setattr("context_tui.tui.inspector.workers.compute_context_sizes", sizes)
     running = app()
     async with running.run_test(size=(160, 44)) as pilot:
         await settled(pilot)
@@ -126,7 +120,7 @@ async def test_the_fit_is_told_in_the_notice_and_is_computed_by_a_thread(
 
 
 def test_the_notice_computes_no_fit() -> None:
-    assert not hasattr(status, "check_estimate")
+    assert not hasattr(notices, "check_estimate")
 
 
 def test_left_branches_are_told_with_what_opens_one() -> None:

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 import context_tui as ct
-from context_tui.library.discover import THIS_PROJECT, SessionEntry
+from context_tui.library.discovery import THIS_PROJECT, SessionEntry
 from context_tui.session.session import SessionInfo
 from context_tui.summarizer import plan_summary
-from context_tui.tui.screens import calibration
-from context_tui.tui.screens import export as exporting
-from context_tui.tui.screens.apply import ApplyScreen
-from context_tui.tui.screens.apply import screen as applying
-from context_tui.tui.screens.apply.screen import Phase
-from context_tui.tui.screens.calibration import CalibrationScreen
-from context_tui.tui.screens.export import ExportScreen
-from context_tui.tui.screens.picker import PickerScreen
+from context_tui.tui.apply import ApplyScreen
+from context_tui.tui.apply import screen as applying
+from context_tui.tui.apply.screen import Phase
+from context_tui.tui.export import screen as exporting
+from context_tui.tui.export.screen import ExportScreen
+from context_tui.tui.inspector import calibration
+from context_tui.tui.inspector.calibration import CalibrationScreen
+from context_tui.tui.picker.screen import PickerScreen
 from tests.formats.recordings import four_turns
 from tests.tui.fakes import Shell, drawn, planned, until
 from tests.tui.test_picker import write

@@ -13,15 +13,22 @@ from textual.app import App, ComposeResult
 from textual.content import Content
 
 from context_tui.session.memory import from_messages
-from context_tui.tui.diffs import compute_diff, find_edits, find_patch, parse_patch
-from context_tui.tui.document import MAX_SHOWN_CHARS, DocumentSource, build_document
-from context_tui.tui.finding import find_all_text, find_text
-from context_tui.tui.images import describe_image, read_image_size
-from context_tui.tui.marks import RowMark, RowMarker
-from context_tui.tui.request_info import describe_request
-from context_tui.tui.runtime_sizes import compute_runtime_sizes
+from context_tui.tui.analysis import compute_runtime_sizes
+from context_tui.tui.reader.detail import Detail
+from context_tui.tui.reader.document import (
+    MAX_SHOWN_CHARS,
+    DocumentSource,
+    build_document,
+    compute_diff,
+    describe_request,
+    find_edits,
+    find_patch,
+    parse_patch,
+)
+from context_tui.tui.rendering.formatting import describe_image, read_image_size
+from context_tui.tui.search import find_all_text, find_text
+from context_tui.tui.timeline.marks import RowMark, RowMarker
 from context_tui.tui.view import Location, View
-from context_tui.tui.widgets.detail import Detail
 from tests.tui.fakes import drawn
 from tests.tui.inspecting import session
 
@@ -171,7 +178,9 @@ async def test_the_place_stays_when_only_the_fate_changes() -> None:
         await pilot.pause()
         app.detail.scroll_to(y=100, animate=False)
         await pilot.pause()
-        app.detail.show_document(replace(subject, mark=RowMark("=", "protected", "kept: recent")), Content("0"), Content(""))
+        app.detail.show_document(
+            replace(subject, mark=RowMark("=", "protected", "kept: recent")), Content("0"), Content("")
+        )
         await pilot.pause()
         assert app.detail.scroll_offset.y == 100
 
@@ -292,7 +301,7 @@ def test_a_text_is_found_in_parts_as_in_the_whole(text: str, needle: str) -> Non
         (at for at in range(len(text)) if (text[at:] if exact else text[at:].lower()).startswith(needle)), -1
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("context_tui.tui.finding.LOWERCASE_CHUNK", 5)
+        patch.setattr("context_tui.tui.search.LOWERCASE_CHUNK", 5)
         assert find_text(text, needle) == expected
         found = [*find_all_text(text, needle)]
     assert found[:1] == ([expected] if expected >= 0 else []) and found == sorted(set(found))

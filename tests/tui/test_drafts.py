@@ -12,12 +12,11 @@ from textual.pilot import Pilot
 from textual.widgets import Static, TextArea
 
 from context_tui.summarizer.reply import Summary, Usage
+from context_tui.tui.apply import ApplyScreen
+from context_tui.tui.apply.screen import APPLY_BINDINGS, Phase
+from context_tui.tui.apply.texts import format_draft_ending, format_drafts
 from context_tui.tui.drafts import Draft, DraftEnding, Drafts, compute_plan_key, find_initial_draft
-from context_tui.tui.screens.apply import ApplyScreen
-from context_tui.tui.screens.apply.keys import APPLY_BINDINGS
-from context_tui.tui.screens.apply.screen import Phase
-from context_tui.tui.screens.apply.texts import format_draft_ending, format_drafts
-from context_tui.tui.screens.dialogs import ChoicePrompt
+from context_tui.tui.widgets.dialogs import ChoicePrompt
 from context_tui.tui.widgets.reading_pane import ReadingPane
 from tests.tui.fakes import ENVIRONMENT, GOOD, Server, Shell, drawn, footer_fits, planned, until
 from tests.tui.inspecting import app as application

@@ -17,8 +17,8 @@ import context_tui as ct
 from context_tui.export.files import ExportResult
 from context_tui.session.session import Session
 from context_tui.text.private_files import private_folder
-from context_tui.tui.screens import export as export_screen
-from context_tui.tui.screens.export import ExportScreen
+from context_tui.tui.export import screen as export_screen
+from context_tui.tui.export.screen import ExportScreen
 from tests.tui.fakes import Shell, drawn, footer_fits, until
 
 SAID = {"type": "text", "text": "So."}

@@ -13,21 +13,35 @@ from context_tui.session.facts import Compaction
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag, Kind
-from context_tui.tui.filter_counts import FilterCounts, find_possible_verdicts
-from context_tui.tui.filters import NO_FILTER, ROW_KINDS, SIZE_STEPS, RowFilter, build_part_filter, get_kind_label
-from context_tui.tui.jumps import find_next_changed
-from context_tui.tui.listing import count_shown_tokens, list_rows
-from context_tui.tui.marks import CHANGED_VERDICTS, VERDICT_GLYPHS, RowMarker
-from context_tui.tui.rows import WHOLE_MESSAGE, TimelineRows
-from context_tui.tui.screens.filters import LINE_WIDTH, FilterChoice, FilterScreen, build_filter_lines, draw_filter_line
-from context_tui.tui.screens.inspector import InspectorScreen
+from context_tui.tui.inspector.breakdown import BreakdownView
+from context_tui.tui.inspector.filter_counts import FilterCounts, find_possible_verdicts
+from context_tui.tui.inspector.filter_screen import (
+    LINE_WIDTH,
+    FilterChoice,
+    FilterScreen,
+    build_filter_lines,
+    draw_filter_line,
+)
+from context_tui.tui.inspector.screen import InspectorScreen
+from context_tui.tui.inspector.timeline import Timeline
+from context_tui.tui.inspector.timeline_frame import ColumnHeads, format_listed_variants
+from context_tui.tui.inspector.timeline_strips import TimelineColumns
+from context_tui.tui.jump_points import find_next_changed
 from context_tui.tui.search import Search, SearchReport
+from context_tui.tui.timeline.filters import (
+    NO_FILTER,
+    ROW_KINDS,
+    SIZE_STEPS,
+    RowFilter,
+    build_part_filter,
+    count_shown_tokens,
+    get_kind_label,
+    list_rows,
+)
+from context_tui.tui.timeline.marks import CHANGED_VERDICTS, VERDICT_GLYPHS, RowMarker
+from context_tui.tui.timeline.rows import WHOLE_MESSAGE, TimelineRows
 from context_tui.tui.view import AppliedPlan, Location, View
-from context_tui.tui.widgets.breakdown import BreakdownView
-from context_tui.tui.widgets.draw import count_cells
-from context_tui.tui.widgets.row_paint import TimelineColumns
-from context_tui.tui.widgets.timeline import Timeline
-from context_tui.tui.widgets.timeline_frame import ColumnHeads, format_listed_variants
+from context_tui.tui.widgets.styled_text import count_cells
 from tests.tui.fakes import drawn, footer_fits, until
 from tests.tui.inspecting import app, conversation, inspector, session, settled
 from tests.tui.tuning import sample
@@ -158,12 +172,14 @@ def test_choices_fit_their_lines_and_say_what_they_list() -> None:
 
 
 def test_the_frame_says_how_many_of_how_many_at_any_width() -> None:
-    from context_tui.tui.widgets.row_paint import paint_column_heads
+    from context_tui.tui.inspector.timeline_strips import paint_column_heads
     from tests.tui.test_timeline import FRAME
 
     for width, focused in product((57, 74, 78, 90, 120), (True, False)):
         told = format_listed_variants(23, 1_337, focused)
-        strip = paint_column_heads(TimelineColumns.fit(width, 99), get_kind_label("cleared"), FRAME, listed_variants=told)
+        strip = paint_column_heads(
+            TimelineColumns.fit(width, 99), get_kind_label("cleared"), FRAME, listed_variants=told
+        )
         assert strip.cell_length == width and "cleared: 23 of 1,337" in strip.text and "#" in strip.text
         assert ("esc" in strip.text) == focused
         long = paint_column_heads(TimelineColumns.fit(width, 99), "x" * 200, FRAME, listed_variants=told)
@@ -216,7 +232,7 @@ async def test_nothing_of_the_dialog_is_cut_off(size: tuple[int, int]) -> None:
 
 
 async def test_counts_of_a_long_session_come_after_the_dialog(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("context_tui.tui.screens.filters.INITIAL_COUNT_S", 0.0)
+    monkeypatch.setattr("context_tui.tui.inspector.filter_screen.INITIAL_COUNT_S", 0.0)
     running = app(sample(300, 4))
     async with running.run_test(size=WIDE) as pilot:
         await settled(pilot)

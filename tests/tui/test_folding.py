@@ -12,14 +12,14 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from benchmarks.pty import Terminal
-from context_tui.tui.rows import TURN_HEAD
-from context_tui.tui.screens.inspector import InspectorScreen
-from context_tui.tui.turns import TurnSummaries
+from context_tui.tui.inspector.minimap import Minimap
+from context_tui.tui.inspector.screen import InspectorScreen
+from context_tui.tui.inspector.timeline import Timeline
+from context_tui.tui.inspector.timeline_frame import Legend
+from context_tui.tui.reader.detail import Detail
+from context_tui.tui.timeline.rows import TURN_HEAD
+from context_tui.tui.timeline.turns import TurnSummaries
 from context_tui.tui.view import Location
-from context_tui.tui.widgets.detail import Detail
-from context_tui.tui.widgets.minimap import Minimap
-from context_tui.tui.widgets.timeline import Timeline
-from context_tui.tui.widgets.timeline_frame import Legend
 from tests.tui.fakes import drawn, until
 from tests.tui.inspecting import app, conversation, file_of, inspector, opened, session, settled
 from tests.tui.test_inspector_loading import INFO, Slow, slow
@@ -73,7 +73,9 @@ async def test_a_folded_session_is_its_table_of_contents() -> None:
         await pilot.press("Z")
         assert timeline(screen).listed_count == 6, "what was opened is folded with the rest"
         await pilot.press("Z")
-        assert timeline(screen).listed_count == len(screen.controller.rows) and screen.location == Location(16, TURN_HEAD)
+        assert timeline(screen).listed_count == len(screen.controller.rows) and screen.location == Location(
+            16, TURN_HEAD
+        )
 
 
 async def test_enter_and_the_mouse_open_a_head() -> None:

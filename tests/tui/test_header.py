@@ -17,19 +17,8 @@ from context_tui.session.values import MessageFlag, Spans
 from context_tui.session.window import Window
 from context_tui.tokens.accounting import BelievedSize, compute_not_in_file
 from context_tui.tokens.breakdown import compute_breakdown
-from context_tui.tui.counts import ContextCounts, count_context, find_turn_starts, format_context_counts
-from context_tui.tui.glyphs import ASCII_GLYPHS
-from context_tui.tui.widgets.composition import (
-    CATEGORY_STYLES,
-    FREE_PATTERN,
-    REST_PATTERN,
-    build_context_parts,
-    format_parts_line,
-)
-from context_tui.tui.widgets.draw import count_cells
-from context_tui.tui.widgets.gauge import WindowLevel, draw_gauge, format_level_variants
-from context_tui.tui.widgets.header import HeaderBar
-from context_tui.tui.widgets.recorded_line import (
+from context_tui.tui.inspector.header import HeaderBar
+from context_tui.tui.inspector.request_history import (
     DROP_GLYPH,
     NEW_CONTEXT_GLYPH,
     HistoryColumn,
@@ -43,6 +32,19 @@ from context_tui.tui.widgets.recorded_line import (
     format_legend_variants,
     format_window_crossings,
 )
+from context_tui.tui.terminal.cells import ASCII_GLYPHS
+from context_tui.tui.timeline.turns import ContextCounts, count_context, find_turn_starts, format_context_counts
+from context_tui.tui.widgets.gauge import (
+    CATEGORY_STYLES,
+    FREE_PATTERN,
+    REST_PATTERN,
+    WindowLevel,
+    build_context_parts,
+    draw_gauge,
+    format_level_variants,
+    format_parts_line,
+)
+from context_tui.tui.widgets.styled_text import count_cells
 from tests.tui.fakes import until
 from tests.tui.inspecting import app as inspector_of
 from tests.tui.inspecting import opened, session
@@ -125,7 +127,10 @@ def test_thresholds_are_told_by_where_they_were_crossed() -> None:
     assert format_window_crossings(grown, 100, 9, False) == "over 60 % since #7"
     assert find_window_crossings(grown, 100, 6) == {60: (3, False), 70: (3, False)}
     assert format_window_crossings(grown, 100, 6, True) == "first over 60 % of the window at #3, first over 70 % at #3"
-    assert find_window_crossings(grown, 100, 2) == {} and format_window_crossings(grown, 100, 2, True) == "not yet over 60 %"
+    assert (
+        find_window_crossings(grown, 100, 2) == {}
+        and format_window_crossings(grown, 100, 2, True) == "not yet over 60 %"
+    )
     assert format_window_crossings(grown, 200, 9, True) == "never over 60 %"
 
 
@@ -152,7 +157,10 @@ def test_the_parts_add_up_to_the_size(by_category: dict[str, int], size: int) ->
 
 
 def test_no_two_parts_of_the_bar_have_the_same_pattern_not_even_in_ascii() -> None:
-    patterns = [part.pattern for part in build_context_parts(dict.fromkeys(CATEGORY_STYLES, 1), 1_000)] + [FREE_PATTERN, REST_PATTERN]
+    patterns = [part.pattern for part in build_context_parts(dict.fromkeys(CATEGORY_STYLES, 1), 1_000)] + [
+        FREE_PATTERN,
+        REST_PATTERN,
+    ]
     assert len(patterns) == len(set(patterns)) == len({each.translate(ASCII_GLYPHS) for each in patterns}) == 12
 
 
@@ -165,11 +173,17 @@ def test_the_gauge_has_its_width(by_category: dict[str, int], size: BelievedSize
 
 def test_the_gauge_is_to_scale_or_says_that_it_is_not() -> None:
     parts = build_context_parts({"tool_result": 30_000, "user": 10_000}, 40_000)
-    half = "".join(text for text, _ in draw_gauge(WindowLevel(BelievedSize(40_000, 0), Window(80_000, "file")), parts, 40))
+    half = "".join(
+        text for text, _ in draw_gauge(WindowLevel(BelievedSize(40_000, 0), Window(80_000, "file")), parts, 40)
+    )
     assert half.count("█") == 5 and half[:20].endswith("▒") and half[20:] == "···· 40.0k free ····"
-    little = "".join(text for text, _ in draw_gauge(WindowLevel(BelievedSize(40_000, 0), Window(1_000_000, "file")), parts, 80))
+    little = "".join(
+        text for text, _ in draw_gauge(WindowLevel(BelievedSize(40_000, 0), Window(1_000_000, "file")), parts, 80)
+    )
     assert little.startswith("████ user ████▒") and little.endswith("▒ 960k free, not to scale")
-    narrow = "".join(text for text, _ in draw_gauge(WindowLevel(BelievedSize(40_000, 0), Window(1_000_000, "file")), parts, 40))
+    narrow = "".join(
+        text for text, _ in draw_gauge(WindowLevel(BelievedSize(40_000, 0), Window(1_000_000, "file")), parts, 40)
+    )
     assert narrow.count("▒") + narrow.count("█") == 2 and "scale" not in narrow
 
 

@@ -17,23 +17,23 @@ from context_tui.compaction.next_request import compute_next_request
 from context_tui.policies.registry import LISTED_POLICIES
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
-from context_tui.tui.document import MAX_SHOWN_CHARS
-from context_tui.tui.rows import TURN_HEAD
-from context_tui.tui.runtime_sizes import RuntimeSizes, compute_runtime_sizes
-from context_tui.tui.screens.apply import ApplyScreen
-from context_tui.tui.screens.dialogs import ChoicePrompt, InputPrompt
-from context_tui.tui.screens.filters import FilterScreen
-from context_tui.tui.screens.help import HelpScreen
-from context_tui.tui.screens.inspector import InspectorScreen
-from context_tui.tui.screens.inspector_keys import build_bindings
+from context_tui.tui.analysis import RuntimeSizes, compute_runtime_sizes
+from context_tui.tui.apply import ApplyScreen
+from context_tui.tui.inspector.breakdown import BreakdownView
+from context_tui.tui.inspector.filter_screen import FilterScreen
+from context_tui.tui.inspector.keys import build_bindings
+from context_tui.tui.inspector.parameters import ParameterPanel
+from context_tui.tui.inspector.scoreboard import Scoreboard
+from context_tui.tui.inspector.screen import InspectorScreen
+from context_tui.tui.inspector.search_bar import SearchBar
+from context_tui.tui.inspector.timeline import Timeline
+from context_tui.tui.inspector.timeline_frame import ColumnHeads
+from context_tui.tui.reader.detail import Detail
+from context_tui.tui.reader.document import MAX_SHOWN_CHARS
+from context_tui.tui.timeline.rows import TURN_HEAD
 from context_tui.tui.view import Location
-from context_tui.tui.widgets.breakdown import BreakdownView
-from context_tui.tui.widgets.detail import Detail
-from context_tui.tui.widgets.parameters import ParameterPanel
-from context_tui.tui.widgets.scoreboard import Scoreboard
-from context_tui.tui.widgets.search_bar import SearchBar
-from context_tui.tui.widgets.timeline import Timeline
-from context_tui.tui.widgets.timeline_frame import ColumnHeads
+from context_tui.tui.widgets.dialogs import ChoicePrompt, InputPrompt
+from context_tui.tui.widgets.help import HelpScreen
 from tests.tui.fakes import drawn, footer_fits, until
 from tests.tui.inspecting import app, conversation, inspector, session, settled
 from tests.tui.test_key_queue import burst
@@ -455,7 +455,7 @@ async def test_what_was_believed_is_counted_once_while_the_cursor_moves(monkeypa
         assert go.wait(20)
         return compute_runtime_sizes(session, checkpoint)
 
-    monkeypatch.setattr("context_tui.tui.workers.compute_runtime_sizes", slowly)
+    monkeypatch.setattr("context_tui.tui.inspector.workers.compute_runtime_sizes", slowly)
     running = app()
     async with running.run_test(size=WIDE) as pilot:
         await until(pilot, lambda: begun)

@@ -29,7 +29,7 @@ def test_a_crash_is_an_error_and_prints_no_locals(
 
 
 async def test_a_failing_thread_is_told_and_the_rest_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("context_tui.tui.workers.compute_context_sizes", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("context_tui.tui.inspector.workers.compute_context_sizes", lambda *_, **__: 1 / 0)
     running = app()
     async with running.run_test(size=(120, 40), notifications=True) as pilot:
         await opened(pilot)

@@ -17,11 +17,11 @@ from context_tui.formats import opening
 from context_tui.formats.base import Advance
 from context_tui.session.session import Session, SessionInfo
 from context_tui.text.numbers import format_percent
+from context_tui.tui.inspector.notices import format_notice
+from context_tui.tui.inspector.timeline import Timeline
+from context_tui.tui.inspector.timeline_frame import ColumnHeads
 from context_tui.tui.loading import ReadFailure, SessionLoader, SessionSnapshot
-from context_tui.tui.status import format_notice
 from context_tui.tui.view import Location
-from context_tui.tui.widgets.timeline import Timeline
-from context_tui.tui.widgets.timeline_frame import ColumnHeads
 from tests.tui.fakes import drawn, until
 from tests.tui.inspecting import app, conversation, file_of, opened, session, settled
 

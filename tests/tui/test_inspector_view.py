@@ -17,19 +17,18 @@ from context_tui.compaction.next_request import compute_next_request
 from context_tui.compaction.plan import Trigger
 from context_tui.formats.opening import open_session
 from context_tui.policies.registry import LISTED_POLICIES, POLICIES
-from context_tui.policies.triggers import find_firing_runs
+from context_tui.policies.trigger_points import find_firing_runs
 from context_tui.session.facts import Problem
-from context_tui.tui.applied import describe_applied_plan
+from context_tui.tui.analysis import find_first_effect
 from context_tui.tui.command_line import format_plan_command
-from context_tui.tui.computed import find_first_effect
-from context_tui.tui.filters import NO_FILTER, RowFilter
-from context_tui.tui.jumps import JumpPoint, find_jump_points, find_next_jump, find_peak
-from context_tui.tui.marks import RowMarker
-from context_tui.tui.screens.dialogs import parse_window_tokens
-from context_tui.tui.status import fit_notice, format_key_hint, format_notice
+from context_tui.tui.inspector.notices import fit_notice, format_key_hint, format_notice
+from context_tui.tui.inspector.scoreboard import build_score_rows
+from context_tui.tui.jump_points import JumpPoint, find_jump_points, find_next_jump, find_peak
 from context_tui.tui.threads import Cancelled
-from context_tui.tui.view import FIRST_LOCATION, AppliedPlan, Location, View
-from context_tui.tui.widgets.scoreboard import build_score_rows
+from context_tui.tui.timeline.filters import NO_FILTER, RowFilter
+from context_tui.tui.timeline.marks import RowMarker
+from context_tui.tui.view import FIRST_LOCATION, AppliedPlan, Location, View, describe_applied_plan
+from context_tui.tui.widgets.dialogs import parse_window_tokens
 from tests.formats.recordings import Recording, call, result
 from tests.tui.inspecting import conversation, file_of, session
 

@@ -13,8 +13,8 @@ from textual.driver import Driver
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input
 
-from context_tui.tui import key_queue
-from context_tui.tui.key_queue import KeyBarrier, KeyQueue
+from context_tui.tui.terminal import key_queue
+from context_tui.tui.terminal.key_queue import KeyBarrier, KeyQueue
 from tests.tui.fakes import until
 
 

@@ -13,8 +13,8 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from context_tui.text.sanitize import sanitize
-from context_tui.tui.markdown import MAX_PAIRED_MARKS, MAX_SECTION_CHARS, render_markdown, split_sections
-from context_tui.tui.parts import StyleSpan, TextPart, lay_out_part, sanitize_part
+from context_tui.tui.rendering.layout import StyleSpan, TextPart, lay_out_part, sanitize_part
+from context_tui.tui.rendering.markdown import MAX_PAIRED_MARKS, MAX_SECTION_CHARS, render_markdown, split_sections
 
 
 def no_looks(lines: Sequence[str], _language: str) -> list[tuple[StyleSpan, ...]]:

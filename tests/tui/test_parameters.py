@@ -15,7 +15,7 @@ from context_tui.policies.parameters import build_params
 from context_tui.policies.planning import plan
 from context_tui.policies.registry import LISTED_POLICIES
 from context_tui.policies.runtime_state import build_runtime_state
-from context_tui.tui.widgets.parameters import ParameterPanel
+from context_tui.tui.inspector.parameters import ParameterPanel
 from tests.tui.tuning import Alone, sample
 
 SESSION = sample()

@@ -19,9 +19,28 @@ from context_tui.policies.scales import Scale, build_scale, format_number, parse
 from context_tui.session.markers import KODA_COMPACTABLE
 from context_tui.tokens.accounting import BelievedSize
 from context_tui.tokens.context_index import index_context
+from context_tui.tui.inspector.curve import compute_bar_heights, draw_curve
+from context_tui.tui.inspector.outcome import (
+    Paragraph,
+    PlanOutcome,
+    compute_outcome,
+    format_difference_variants,
+    format_effect,
+    format_result_variants,
+    format_trigger_variants,
+)
+from context_tui.tui.inspector.parameters import fit_paragraphs
 from context_tui.tui.view import View
-from context_tui.tui.widgets.curve import compute_bar_heights, draw_curve
-from context_tui.tui.widgets.draw import (
+from context_tui.tui.widgets.setting_lines import (
+    build_setting_details,
+    draw_track,
+    find_knob_cell,
+    find_value_at_cell,
+    fit_setting_columns,
+    format_entries,
+    format_setting_row,
+)
+from context_tui.tui.widgets.styled_text import (
     Run,
     clip_runs,
     count_cells,
@@ -33,19 +52,6 @@ from context_tui.tui.widgets.draw import (
     shorten_path,
     wrap_parts,
 )
-from context_tui.tui.widgets.outcome import (
-    Paragraph,
-    PlanOutcome,
-    compute_outcome,
-    format_difference_variants,
-    format_effect,
-    format_result_variants,
-    format_trigger_variants,
-)
-from context_tui.tui.widgets.parameters import fit_paragraphs
-from context_tui.tui.widgets.setting_lists import format_entries
-from context_tui.tui.widgets.setting_paint import build_setting_details, fit_setting_columns, format_setting_row
-from context_tui.tui.widgets.sliders import draw_track, find_knob_cell, find_value_at_cell
 from tests.tui.inspecting import session
 from tests.tui.tuning import sample
 
@@ -225,7 +231,9 @@ def test_lines_have_the_width_that_was_asked_for(runs: list[Run], width: int) ->
     assert count_cells(pad_runs(runs, width)) == width
     assert count_cells(justify_runs([(n, run) for n, run in enumerate(runs)], [("end", "")], width)) <= width
     text = "".join(text for text, _ in runs)
-    assert count_cells([(shorten(text, width), "")]) <= width and count_cells([(shorten_path(text, width), "")]) <= width
+    assert (
+        count_cells([(shorten(text, width), "")]) <= width and count_cells([(shorten_path(text, width), "")]) <= width
+    )
 
 
 @given(st.lists(RUNS, max_size=4), st.integers(4, 40))
@@ -337,7 +345,9 @@ def test_the_result_reads_as_in_the_picture() -> None:
     summarised = "summarises 88 of 100 messages   next request ~118,900 → ~79,876 + summary"
     assert summarised in text(format_result_variants(outcome(0, 88))[0])
     recorded = PlanOutcome({"clears": 1}, 1, 0, 2, NextRequest(BelievedSize(5_000, 0), -40), True)
-    assert text(format_result_variants(recorded)[0]) == "clears 1 of 1 result   next request 5,000 → ~5,040   (+40, +1 %)"
+    assert (
+        text(format_result_variants(recorded)[0]) == "clears 1 of 1 result   next request 5,000 → ~5,040   (+40, +1 %)"
+    )
     assert text(format_result_variants(outcome(0))[0]) == "changes nothing: no reason given"
     why = replace(outcome(0), reason="nothing to clear: only 2 turns")
     assert text(format_result_variants(why)[0]) == "nothing to clear: only 2 turns"
@@ -382,7 +392,8 @@ def test_the_trigger_says_where_it_would_have_fired() -> None:
     assert why.startswith(f"{begun}: thinks it has ") and why.endswith(" = 120,000")
     assert numbers.startswith(f"{begun}: has ") and numbers.endswith(", limit 120k") and verdict == begun
     assert (
-        least == "runs first at #1,204, press }" and text(format_trigger_variants(made, -1)[-1]) == "never runs in this session"
+        least == "runs first at #1,204, press }"
+        and text(format_trigger_variants(made, -1)[-1]) == "never runs in this session"
     )
     assert "; never in this session: " in text(format_trigger_variants(made, -1)[0])
     assert "message" not in text(format_trigger_variants(made, None)[0])
@@ -406,7 +417,9 @@ def test_at_its_end_a_slider_says_that_nothing_changes_any_more() -> None:
     turns = Parameter("turns", "number", "turns that are kept", "turns", 3, scale=build_scale(1, 1_000, 3, 10, "turns"))
 
     def told(value: int, width: int, room: int = 9) -> str:
-        return text([run for line in build_setting_details(turns, value, 0, "", width, room).fixed_lines for run in [line]])
+        return text(
+            [run for line in build_setting_details(turns, value, 0, "", width, room).fixed_lines for run in [line]]
+        )
 
     assert told(9, 99) == "turns that are kept (1 to 1,000 turns, default 3)"
     assert told(10, 99) == "turns that are kept (beyond 10 nothing changes; = types more)"
@@ -428,7 +441,10 @@ def test_text_gives_way_to_what_is_before_it_and_is_cut_with_an_ellipsis() -> No
     first: list[list[list[Run]]] = [[[("result", "")]]]
 
     def words(width: int, room: int) -> list[str]:
-        return ["".join(text for text, _ in line).rstrip() for line in fit_paragraphs([first, [long, short_one]], width, room)]
+        return [
+            "".join(text for text, _ in line).rstrip()
+            for line in fit_paragraphs([first, [long, short_one]], width, room)
+        ]
 
     assert words(40, 2) == ["result", "would fire: because (of that)"]
     assert words(20, 2) == ["result", "would fire: because"]
@@ -436,7 +452,9 @@ def test_text_gives_way_to_what_is_before_it_and_is_cut_with_an_ellipsis() -> No
     assert words(40, 1) == ["result"]
     two: list[Paragraph] = [[[("a result", "")], [("of two lines", "")]], [[("a result", "")]]]
     said = [two, [long, short_one]]
-    assert len(fit_paragraphs(said, 14, 9)) == 5 and len(fit_paragraphs(said, 14, 4)) == 4, "the last one is shortened first"
+    assert len(fit_paragraphs(said, 14, 9)) == 5 and len(fit_paragraphs(said, 14, 4)) == 4, (
+        "the last one is shortened first"
+    )
     assert len(fit_paragraphs(said, 14, 3)) == 3, "then those before it"
     assert len(fit_paragraphs(said, 14, 9, below=4)) == 5 and len(fit_paragraphs(said, 14, 6, below=3)) == 3
     assert len(fit_paragraphs(said, 14, 5, below=3)) == 3, "a curve loses its title before what is said is cut"
@@ -455,7 +473,10 @@ def test_what_is_said_fits(paragraphs: list[list[Paragraph]], width: int, room: 
 
 def test_words_are_left_out_whole() -> None:
     assert shorten_at_word("clear big results of all turns", 20) == "clear big results…"
-    assert shorten_at_word("clear big results", 17) == "clear big results" and shorten_at_word("microcompact", 6) == "micro…"
+    assert (
+        shorten_at_word("clear big results", 17) == "clear big results"
+        and shorten_at_word("microcompact", 6) == "micro…"
+    )
 
 
 def test_a_curve_has_a_title_and_its_axes_a_unit() -> None:

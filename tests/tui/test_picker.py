@@ -15,12 +15,12 @@ from textual import events
 from textual.widgets import Label
 
 from context_tui.formats.registry import FORMATS
-from context_tui.library.discover import OTHER_PROJECTS, SAMPLES, THIS_PROJECT, SessionEntry
+from context_tui.library.discovery import OTHER_PROJECTS, SAMPLES, THIS_PROJECT, SessionEntry
 from context_tui.session.session import SessionInfo
 from context_tui.text.numbers import format_age, format_bytes
-from context_tui.tui.picking import SessionItem, SessionListing
-from context_tui.tui.screens.picker import PickerExit, PickerScreen
-from context_tui.tui.screens.picker_list import PickerColumns, PickerList, shorten_middle
+from context_tui.tui.picker.listing import SessionItem, SessionListing
+from context_tui.tui.picker.screen import PickerExit, PickerScreen
+from context_tui.tui.picker.session_list import PickerColumns, PickerList, shorten_middle
 from tests.tui.fakes import NASTY, Shell, drawn, footer_fits, until
 
 NOW = 1_800_000_000.0

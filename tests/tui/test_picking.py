@@ -9,12 +9,12 @@ from threading import Event
 
 import pytest
 
-from context_tui.library.discover import OTHER_PROJECTS, THIS_PROJECT, SessionEntry, list_database_sessions
-from context_tui.library.summary import SUB_AGENT, OverviewReader, SessionOverview
+from context_tui.library.discovery import OTHER_PROJECTS, THIS_PROJECT, SessionEntry, list_database_sessions
+from context_tui.library.overview import SUB_AGENT, OverviewReader, SessionOverview
 from context_tui.session.session import SessionInfo
 from context_tui.tui.app import ContextTuiApp
-from context_tui.tui.picking import SessionListing, SessionOrder
-from context_tui.tui.screens.picker import PickerScreen
+from context_tui.tui.picker.listing import SessionListing, SessionOrder
+from context_tui.tui.picker.screen import PickerScreen
 from tests.tui.fakes import Shell, drawn, until
 
 SAMPLES = Path(__file__).parents[2] / "sample_sessions"

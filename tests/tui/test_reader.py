@@ -20,7 +20,10 @@ from textual.pilot import Pilot
 from benchmarks.pty import Terminal
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
-from context_tui.tui.document import (
+from context_tui.tui.inspector.screen import InspectorScreen
+from context_tui.tui.inspector.timeline import Timeline
+from context_tui.tui.reader.detail import Detail
+from context_tui.tui.reader.document import (
     CHUNK_CHARS,
     MAX_MARKDOWN_CHARS,
     PLAIN_TEXT,
@@ -29,12 +32,16 @@ from context_tui.tui.document import (
     TextExtent,
     build_document,
 )
-from context_tui.tui.document import MAX_SHOWN_CHARS as LIMIT_SHOWN
-from context_tui.tui.highlighting import highlight
-from context_tui.tui.highlights import MAX_HIGHLIGHTED_CHARS, HighlightCache
-from context_tui.tui.languages import detect_language, find_fence_language, find_path_language, measure_line_numbers
-from context_tui.tui.marks import RowMarker
-from context_tui.tui.parts import (
+from context_tui.tui.reader.document import MAX_SHOWN_CHARS as LIMIT_SHOWN
+from context_tui.tui.rendering.highlight_cache import MAX_HIGHLIGHTED_CHARS, HighlightCache
+from context_tui.tui.rendering.highlighting import highlight
+from context_tui.tui.rendering.languages import (
+    detect_language,
+    find_fence_language,
+    find_path_language,
+    measure_line_numbers,
+)
+from context_tui.tui.rendering.layout import (
     PartLayout,
     StyleSpan,
     TextPart,
@@ -44,10 +51,8 @@ from context_tui.tui.parts import (
     pair_columns,
     sanitize_part,
 )
-from context_tui.tui.screens.inspector import InspectorScreen
+from context_tui.tui.timeline.marks import RowMarker
 from context_tui.tui.view import Location, View
-from context_tui.tui.widgets.detail import Detail
-from context_tui.tui.widgets.timeline import Timeline
 from tests.tui.fakes import drawn, until
 from tests.tui.inspecting import app, file_of, inspector, session, settled
 from tests.tui.test_detail import Shows, call, of
@@ -190,7 +195,7 @@ def test_numbers_of_lines_are_told_from_lines_that_begin_with_numbers() -> None:
 
 def test_a_long_text_is_rendered_at_its_beginning_and_shown_to_its_end() -> None:
     text = "Some **bold** words.\n" * 3_000
-    module = __import__("context_tui.tui.markdown", fromlist=["rendered"])
+    module = __import__("context_tui.tui.rendering.markdown", fromlist=["rendered"])
     rendering = RenderOptions(module.rendered, HighlightCache().get_spans)
     parts = list(build_document(of({"type": "text", "text": text}), rendering))
     shown = [part.text for part in parts]
@@ -205,7 +210,9 @@ async def test_v_shows_what_was_written_and_back() -> None:
     async with running.run_test(size=(80, 20)) as pilot:
         detail = running.detail
         await rendering(pilot, detail)
-        assert "First rotate the token, then read (https://a.b)." in detail.wrapped_text and "• one" in detail.wrapped_text
+        assert (
+            "First rotate the token, then read (https://a.b)." in detail.wrapped_text and "• one" in detail.wrapped_text
+        )
         detail.toggle_raw()
         assert detail.wrapped_text == "\n".join(part.text for part in build_document(subject, PLAIN_TEXT))
         assert "**rotate**" in drawn(running) and "as written" in str(detail.border_title)
@@ -303,7 +310,7 @@ async def test_code_that_is_known_is_not_highlighted_again(monkeypatch: pytest.M
         found.append(text)
         return highlight(text, language, checkpoint)
 
-    monkeypatch.setattr("context_tui.tui.highlighting.highlight", counted)
+    monkeypatch.setattr("context_tui.tui.rendering.highlighting.highlight", counted)
     fences = "".join(f"```py\nimport m{n}\n```\n" for n in range(150))
     running = Shows(of({"type": "text", "text": fences}))
     async with running.run_test(size=(80, 20)) as pilot:

@@ -19,12 +19,19 @@ from context_tui.policies.registry import POLICIES
 from context_tui.session.facts import Drop
 from context_tui.session.session import Session
 from context_tui.tui.command_line import format_replay_command
-from context_tui.tui.context_events import ContextEvent
-from context_tui.tui.screens.replay import telling
-from context_tui.tui.screens.replay.charts import draw_charts
-from context_tui.tui.screens.replay.comparison import MAX_POLICIES, Comparison, ReplayTask
-from context_tui.tui.screens.replay.firings import build_firing_parts
-from context_tui.tui.screens.replay.measured import LaneResult, add_study, build_recording_index, run_replay
+from context_tui.tui.comparison import (
+    MAX_POLICIES,
+    Comparison,
+    LaneResult,
+    ReplayTask,
+    add_study,
+    build_recording_index,
+    run_replay,
+)
+from context_tui.tui.replay import formatting
+from context_tui.tui.replay.charts import draw_charts
+from context_tui.tui.replay.firings import build_firing_parts
+from context_tui.tui.timeline.context_events import ContextEvent
 from context_tui.tui.view import View
 from tests.formats import recordings
 from tests.formats.recordings import usage
@@ -133,9 +140,9 @@ def test_what_is_of_something_else_is_not_shown(change: str) -> None:
 def test_a_policy_that_cannot_be_replayed_says_why() -> None:
     made = compared("manual")
     assert made.replay is None and "by hand" in made.selected_lane.error
-    why, remedy = telling.explain_missing_chart(made)
+    why, remedy = formatting.explain_missing_chart(made)
     assert "by hand" in why and "digit" in remedy
-    assert any("by hand" in line for line in text(telling.format_policy_table(made, 80, 4)))
+    assert any("by hand" in line for line in text(formatting.format_policy_table(made, 80, 4)))
     made.choose_policy("chain")
     made.set_param("chain", "policies", ("nonesuch",))
     finish(made)
@@ -144,7 +151,7 @@ def test_a_policy_that_cannot_be_replayed_says_why() -> None:
 
 def test_without_a_call_there_is_nothing_to_replay() -> None:
     made = compared(session=ct.from_messages([{"role": "user", "content": "Hello"}]))
-    assert "nothing to replay" in telling.explain_missing_chart(made)[0]
+    assert "nothing to replay" in formatting.explain_missing_chart(made)[0]
     assert made.inspector_point is None
     assert draw_charts(made, 0, 80, 20).lines == []
     made.move_to_firing(1)
@@ -169,7 +176,7 @@ def test_the_cursor_goes_from_firing_to_firing_around_the_ends() -> None:
     assert made.call == 0
     never = compared("agent-sdk-prune")
     assert not never.move_to_firing(1) and never.call == 0
-    assert "never fires" in text(telling.format_nearest_firings(never, 80))[0]
+    assert "never fires" in text(formatting.format_nearest_firings(never, 80))[0]
 
 
 def test_the_point_in_the_inspector_is_where_the_firing_was_decided() -> None:
@@ -190,22 +197,26 @@ def test_a_call_is_told_in_words() -> None:
     made = compared()
     assert made.recording is not None and made.replay is not None
     made.move_to_firing(1)
-    [line] = text([telling.format_call_line(made, 120)])
+    [line] = text([formatting.format_call_line(made, 120)])
     at, under = made.recording.calls[made.call].message, made.replay.sizes[made.call]
-    assert line.startswith(f"call {made.call + 1} of {made.call_count}, #{at}  recorded {made.recording.sizes[made.call]:,}")
+    assert line.startswith(
+        f"call {made.call + 1} of {made.call_count}, #{at}  recorded {made.recording.sizes[made.call]:,}"
+    )
     assert f"under the policy {under:,}" in line and "−" in line and " %)" in line
     [firing] = made.get_firings(made.call)
-    first, why, *largest = text(list(telling.format_firing_lines(made, firing, 120, lambda message, row: "Read a file")))
+    first, why, *largest = text(
+        list(formatting.format_firing_lines(made, firing, 120, lambda message, row: "Read a file"))
+    )
     assert first.startswith(f"▲ firing 1 of {len(made.replay.firings)} before #{firing.message}")
     assert f"{firing.before:,} → {firing.after:,}" in first and f"{firing.cleared} cleared" in first
     assert firing.reason in why
-    assert len(largest) == min(firing.cleared, telling.MAX_ITEM_LINES) and "cleared Read a file" in largest[0]
+    assert len(largest) == min(firing.cleared, formatting.MAX_ITEM_LINES) and "cleared Read a file" in largest[0]
 
 
 def test_the_largest_of_what_a_firing_took_come_first() -> None:
     made = compared("defect-compact")
     assert made.replay is not None
-    items = telling.find_largest_items(made.replay.firings[0], 100)
+    items = formatting.find_largest_items(made.replay.firings[0], 100)
     assert [item.tokens for item in items] == sorted((item.tokens for item in items), reverse=True)
     assert len(items) == made.replay.firings[0].summarised
     assert {item.outcome for item in items} == {"summarised"}
@@ -215,41 +226,41 @@ def test_recorded_compactions_are_told_and_whether_they_happen() -> None:
     made = compared()
     [(call, _)] = made.context_events.items()
     made.move_to_call(call)
-    assert any(line.startswith("│ full compaction") for line in text(list(telling.format_event_lines(made, 100))))
-    assert "1 recorded compaction kept" in text([telling.format_header(made, 1.0, 120)])[0]
+    assert any(line.startswith("│ full compaction") for line in text(list(formatting.format_event_lines(made, 100))))
+    assert "1 recorded compaction kept" in text([formatting.format_header(made, 1.0, 120)])[0]
     assert made.replay is not None
     kept = list(made.replay.baseline)
     made.toggle_recorded_compactions()
     finish(made)
-    assert all("(undone)" in line for line in text(list(telling.format_event_lines(made, 100))))
-    assert "1 recorded compaction undone" in text([telling.format_header(made, 1.0, 120)])[0]
+    assert all("(undone)" in line for line in text(list(formatting.format_event_lines(made, 100))))
+    assert "1 recorded compaction undone" in text([formatting.format_header(made, 1.0, 120)])[0]
     assert max(made.replay.baseline) > max(kept)
     assert draw_charts(made, 0, 80, 20).has_trace, "what was recorded is drawn besides"
-    assert "without a policy" in text([telling.format_call_line(made, 160)])[0]
-    assert "recorded compactions undone" in text(telling.format_policy_table(made, 100, 4))[-1]
+    assert "without a policy" in text([formatting.format_call_line(made, 160)])[0]
+    assert "recorded compactions undone" in text(formatting.format_policy_table(made, 100, 4))[-1]
 
 
 def test_sizes_that_nobody_recorded_are_called_estimated() -> None:
     made = compared(session=ct.from_messages(conversation()))
     assert made.is_estimated
-    assert "estimated" in text([telling.format_header(made, 1.0, 120)])[0]
-    assert "estimated" in text([telling.format_call_line(made, 120)])[0]
-    assert "recorded " not in text([telling.format_call_line(made, 120)])[0]
+    assert "estimated" in text([formatting.format_header(made, 1.0, 120)])[0]
+    assert "estimated" in text([formatting.format_call_line(made, 120)])[0]
+    assert "recorded " not in text([formatting.format_call_line(made, 120)])[0]
     some = compared(session=recorded())
-    assert "all sizes recorded" in text([telling.format_header(some, 1.0, 140)])[0]
+    assert "all sizes recorded" in text([formatting.format_header(some, 1.0, 140)])[0]
 
 
 def test_the_table_has_the_numbers_of_each_and_of_none() -> None:
     made = compared("defect-microcompact", "agent-sdk-prune")
     assert made.selected_lane.result is not None and made.replay is not None
-    head, first, second, last = text(telling.format_policy_table(made, 120, 4))
+    head, first, second, last = text(formatting.format_policy_table(made, 120, 4))
     sums = made.selected_lane.result.totals
     assert head.split() == ["policy", "firings", "peak", "sent", "saved", "cost", "regrets", "over"]
     count = str(len(made.replay.firings))
     assert first.split()[:5] == ["▸", "defect-microcompact", count, f"{sums.peak:,}", f"{sums.sent:,}"]
     assert second.split() == ["agent-sdk-prune", "0", *last.split()[3:5], "0", "%", "…", "…", last.split()[-1]]
     assert last.split()[:3] == ["as", "recorded", "–"]
-    small = text(telling.format_policy_table(made, 58, 4))
+    small = text(formatting.format_policy_table(made, 58, 4))
     assert all(len(line) <= 58 for line in small) and "defect-microcomp" in small[1]
     assert small[0].split() == ["policy", "firings", "sent", "saved", "cost", "regrets"], "what the chart shows goes"
 
@@ -269,20 +280,22 @@ def test_prices_and_regrets_follow_the_replays() -> None:
     again = lab.run_study(POLICIES["defect-microcompact"], made.selected_lane.params)
     assert study.price.cost == pytest.approx(again.price.cost)
     assert (study.regret.used_later, study.regret.dropped) == (again.regret.used_later, again.regret.dropped)
-    row = text(telling.format_policy_table(made, 140, 5))[1]
+    row = text(formatting.format_policy_table(made, 140, 5))[1]
     assert f"${study.price.cost:,.2f}" in row and f"{study.regret.used_later:,} of {study.regret.dropped:,}" in row
     whole = "\n".join(part.text for part in build_firing_parts(made))
     assert "without the policy" in whole and "regrets: " in whole
     assert made.move_to_firing(1)
     [firing] = made.get_firings(made.call)
-    lines = text(list(telling.format_firing_lines(made, firing, 120, lambda message, row: "Read a file")))
+    lines = text(list(formatting.format_firing_lines(made, firing, 120, lambda message, row: "Read a file")))
     assert any(line.startswith("  price") and " regret" in line for line in lines)
-    late = ReplayTask(made.selected_lane, made.build_key(made.selected_lane), made.selected_lane.params, made.selected_lane.result)
+    late = ReplayTask(
+        made.selected_lane, made.build_key(made.selected_lane), made.selected_lane.params, made.selected_lane.result
+    )
     made.set_param("defect-microcompact", "microcompact_ratio", 0.4)
     finish(made)
-    assert not made.update(late, add_study(late.result, made.recording_index, late.key.settings)) if late.result else False, (
-        "of an earlier replay"
-    )
+    assert (
+        not made.update(late, add_study(late.result, made.recording_index, late.key.settings)) if late.result else False
+    ), "of an earlier replay"
 
 
 def test_a_regret_is_told_with_its_evidence() -> None:
@@ -309,7 +322,7 @@ def test_a_regret_is_told_with_its_evidence() -> None:
     told = [
         line
         for firing in made.replay.firings
-        for line in text(list(telling.format_firing_lines(made, firing, 100, lambda message, row: "")))
+        for line in text(list(formatting.format_firing_lines(made, firing, 100, lambda message, row: "")))
     ]
     assert any("used later #2" in line and "(re-fetch)" in line for line in told), told
 
@@ -318,17 +331,17 @@ def test_the_selected_policy_is_in_sight_in_a_small_table() -> None:
     made = compared("defect-microcompact", "defect-compact", "koda-microcompact", "agent-sdk-prune")
     for number, lane in enumerate(made.lanes):
         made.select_lane(number)
-        lines = text(telling.format_policy_table(made, 80, 4))
+        lines = text(formatting.format_policy_table(made, 80, 4))
         assert len(lines) == 4 and any(line.startswith("▸") and lane.policy in line for line in lines)
         assert "2 more" in lines[-1]
 
 
 def test_settings_stand_beside_the_name_and_session_text_is_safe() -> None:
     made = compared(keep_recent_turns=7)
-    assert "defect-microcompact keep_recent_turns=7" in text(telling.format_policy_table(made, 120, 3))[1]
+    assert "defect-microcompact keep_recent_turns=7" in text(formatting.format_policy_table(made, 120, 3))[1]
     nasty = replace(made.session.info, path="/tmp/\x1b[31m[/]x.jsonl")
     made.session = replace(made.session, info=nasty)
-    assert "\x1b" not in text([telling.format_header(made, 1.0, 120)])[0]
+    assert "\x1b" not in text([formatting.format_header(made, 1.0, 120)])[0]
 
 
 def test_the_list_of_firings_has_them_all() -> None:
@@ -341,7 +354,7 @@ def test_the_list_of_firings_has_them_all() -> None:
 
 @pytest.mark.parametrize("width", [20, 58, 78, 118, 198])
 def test_limits_are_told_at_any_width(width: int) -> None:
-    words = telling.format_limits(width)
+    words = formatting.format_limits(width)
     assert words and len(words) <= width
 
 
@@ -351,7 +364,9 @@ def test_limits_are_told_at_any_width(width: int) -> None:
 def test_adding_and_removing() -> None:
     made = compared(keep_recent_turns=5)
     made.add_policy("defect-microcompact")
-    assert made.selected_number == 1 and made.selected_lane.values == {"keep_recent_turns": 5}, "the same again: its settings"
+    assert made.selected_number == 1 and made.selected_lane.values == {"keep_recent_turns": 5}, (
+        "the same again: its settings"
+    )
     made.set_param("defect-microcompact", "keep_recent_turns", 1)
     assert [lane.values for lane in made.lanes] == [{"keep_recent_turns": 5}, {"keep_recent_turns": 1}]
     assert made.remove_selected() and made.selected_number == 0
@@ -372,7 +387,9 @@ def test_going_there_again_finds_what_was_compared() -> None:
     assert [lane.policy for lane in other.lanes] == ["defect-microcompact", "koda-microcompact"], "what was selected"
     assert [wanted.key.policy] == ["koda-microcompact"] if (wanted := other.choose_replay_task()) else False
     larger = Comparison(replace(view, session=view.session.with_window(100_000)), other)
-    assert larger.recording is None and all(lane.result is None for lane in larger.lanes), "another window, other replays"
+    assert larger.recording is None and all(lane.result is None for lane in larger.lanes), (
+        "another window, other replays"
+    )
     assert [lane.view.session for lane in larger.lanes] == [larger.session] * 2
 
 
@@ -383,7 +400,10 @@ def test_the_settings_that_go_back_are_those_that_were_compared() -> None:
     made.select_lane(2)
     made.set_param("defect-compact", "compact_ratio", 0.9)
     made.select_lane(0)
-    assert made.policy_params == {"defect-microcompact": {"keep_recent_turns": 5}, "defect-compact": {"compact_ratio": 0.9}}
+    assert made.policy_params == {
+        "defect-microcompact": {"keep_recent_turns": 5},
+        "defect-compact": {"compact_ratio": 0.9},
+    }
     made.select_lane(1)
     assert made.policy_params["defect-microcompact"] == {"keep_recent_turns": 1}, "of two the selected one's"
 
@@ -406,10 +426,10 @@ def test_a_policy_that_never_fires_says_what_came_first() -> None:
         compared("agent-sdk-prune"),
         compared("agent-sdk-prune", session=ct.from_messages(conversation())),
     )
-    assert telling.count_compactions(with_compaction) == 1 and telling.count_compactions(without) == 0
-    words = telling.format_never_fires(without)
+    assert formatting.count_compactions(with_compaction) == 1 and formatting.count_compactions(without) == 0
+    words = formatting.format_never_fires(without)
     assert words == "agent-sdk-prune never fires; no recorded usage, which is all that it looks at"
-    first = telling.format_never_fires(with_compaction)
+    first = formatting.format_never_fires(with_compaction)
     assert first.startswith("agent-sdk-prune never fires; ")
     assert first.endswith(", where recorded compactions come first: r undoes them")
 
@@ -420,12 +440,12 @@ def test_a_policy_that_counts_less_than_there_is_says_so(tmp_path: Path) -> None
     made.user("Go on.")
     made.assistant(recordings.text("I go on."), use=usage(7, read=100_000))
     unlooked = compared("agent-sdk-prune", session=made.open(tmp_path))
-    assert telling.format_never_fires(unlooked) == "agent-sdk-prune never fires; its runtime never looks"
+    assert formatting.format_never_fires(unlooked) == "agent-sdk-prune never fires; its runtime never looks"
     made.assistant(recordings.call("t1"), use=usage(7, read=150_000))
     made.results(recordings.result("t1", "long"))
     made.assistant(recordings.text("I go on."), use=usage(7, read=150_000))
     begun = compared("agent-sdk-prune", session=made.open(tmp_path))
-    assert "never fires; nearest before #4: recorded input tokens 7, not above " in telling.format_never_fires(begun)
+    assert "never fires; nearest before #4: recorded input tokens 7, not above " in formatting.format_never_fires(begun)
 
 
 def test_a_policy_that_would_fire_behind_the_last_call_says_so(tmp_path: Path) -> None:
@@ -436,7 +456,7 @@ def test_a_policy_that_would_fire_behind_the_last_call_says_so(tmp_path: Path) -
     for size in (8, 150_000):
         made.assistant(recordings.text("I go on."), use=usage(size))
         made.user("Go on.")
-    told = telling.format_never_fires(compared("agent-sdk-prune", session=made.open(tmp_path)))
+    told = formatting.format_never_fires(compared("agent-sdk-prune", session=made.open(tmp_path)))
     assert re.fullmatch(r"agent-sdk-prune never fires; nearest before #\d+: .*; it would behind the last call", told)
 
 
@@ -448,12 +468,15 @@ def test_a_compaction_that_the_file_begins_with_is_no_reason(tmp_path: Path) -> 
         made.assistant(recordings.text("I go on."), use=usage(3_000))
         made.user("Go on.")
     begun = compared("agent-sdk-prune", session=made.open(tmp_path))
-    assert telling.count_compactions(begun) == 1
-    assert "compactions come first" not in telling.format_never_fires(begun)
+    assert formatting.count_compactions(begun) == 1
+    assert "compactions come first" not in formatting.format_never_fires(begun)
 
 
 def test_a_drop_is_no_compaction() -> None:
     made = compared("agent-sdk-prune")
     drop = ContextEvent(3, Drop(3, 900, 900))
     made._context_events = {1: [drop]}
-    assert telling.count_compactions(made) == 0 and "compaction" not in text([telling.format_header(made, 1.0, 120)])[0]
+    assert (
+        formatting.count_compactions(made) == 0
+        and "compaction" not in text([formatting.format_header(made, 1.0, 120)])[0]
+    )

@@ -13,9 +13,8 @@ from context_tui.cli import main
 from context_tui.lab.replay.recording import Recording
 from context_tui.lab.study import StudySettings
 from context_tui.tui.command_line import format_replay_command
-from context_tui.tui.screens.replay import options
-from context_tui.tui.screens.replay.comparison import Comparison
-from context_tui.tui.screens.replay.measured import add_study, build_recording_index
+from context_tui.tui.comparison import Comparison, add_study, build_recording_index
+from context_tui.tui.replay import setting_controls
 from context_tui.tui.view import View
 from context_tui.tui.widgets.setting_rows import SettingRows
 from tests.tui.test_replay_comparison import finish
@@ -26,29 +25,33 @@ OTHER = StudySettings("ignore", 700, 5, True, "anywhere")
 
 
 def names(settings: StudySettings) -> dict[str, object]:
-    return {name.rpartition(".")[2]: value for name, value in options.get_common_values(settings).items()}
+    return {name.rpartition(".")[2]: value for name, value in setting_controls.get_common_values(settings).items()}
 
 
 def test_each_has_a_row_and_gets_back_what_is_set() -> None:
     recording = Recording(ct.open_session(SAMPLE))
-    rows = options.build_common_controls(StudySettings(), recording, has_compactions=True)
+    rows = setting_controls.build_common_controls(StudySettings(), recording, has_compactions=True)
     labels = ["keep_recorded", "delay", "summary_tokens", "shares_prefix", "cache_anywhere"]
     assert [row.label for row in rows] == labels
-    assert {row.name for row in rows} == options.get_common_values(StudySettings()).keys()
-    assert {row.owner for row in rows} == {options.COMMON_OWNER}
-    assert all(row.default == options.get_common_values(StudySettings())[row.name] for row in rows), "backspace is the default"
+    assert {row.name for row in rows} == setting_controls.get_common_values(StudySettings()).keys()
+    assert {row.owner for row in rows} == {setting_controls.COMMON_OWNER}
+    assert all(row.default == setting_controls.get_common_values(StudySettings())[row.name] for row in rows), (
+        "backspace is the default"
+    )
     assert next(row for row in rows if row.label == "summary_tokens").implied_value == recording.summary_tokens
     made = StudySettings()
     for row, value in zip(rows, (False, 5, 700, True, True), strict=True):
-        changed = options.replace_common_value(made, row.name, value)
+        changed = setting_controls.replace_common_value(made, row.name, value)
         assert changed is not None
         made = changed
     assert made == OTHER
-    assert options.replace_common_value(made, "keep_recent_turns", 3) is None, "a setting of the policy"
+    assert setting_controls.replace_common_value(made, "keep_recent_turns", 3) is None, "a setting of the policy"
 
 
 def test_what_cannot_be_undone_has_no_row() -> None:
-    assert "keep_recorded" not in [row.label for row in options.build_common_controls(StudySettings(), None, has_compactions=False)]
+    assert "keep_recorded" not in [
+        row.label for row in setting_controls.build_common_controls(StudySettings(), None, has_compactions=False)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +90,7 @@ async def test_they_are_set_as_parameters_are() -> None:
         await known(pilot)
         assert screen.comparison.settings == StudySettings("ignore", 700, 4)
         assert screen.comparison.selected_lane.values == {}, "nothing of the policy"
-        assert rows.values[f"{options.COMMON_OWNER}.keep_recorded"] is False
+        assert rows.values[f"{setting_controls.COMMON_OWNER}.keep_recorded"] is False
         await pilot.press("y")
         await pilot.pause()
         assert "--recorded ignore --summary-tokens 700 --delay 4" in running.clipboard

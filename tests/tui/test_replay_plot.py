@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from context_tui.tui.screens.replay.charts import OTHER_CHART_LINES, SELECTED_CHART_LINES, place_charts
-from context_tui.tui.screens.replay.plot import (
+from context_tui.tui.replay.charts import OTHER_CHART_LINES, SELECTED_CHART_LINES, place_charts
+from context_tui.tui.replay.sawtooth import (
     COMPACTION_SIGN,
     FIRING_SIGN,
     GUTTER,
@@ -69,11 +69,15 @@ def test_blocks_are_the_policy_and_shade_is_what_it_spares() -> None:
 
 def test_signs_stand_below_the_calls_they_are_about() -> None:
     assert drawn(SAW, 10, 6)[-1] == "   │  ▲   "
-    assert drawn(SAW, 20, 6)[-1].rstrip() == " " * 6 + COMPACTION_SIGN + " " * 5 + FIRING_SIGN, "once, where the call begins"
+    assert drawn(SAW, 20, 6)[-1].rstrip() == " " * 6 + COMPACTION_SIGN + " " * 5 + FIRING_SIGN, (
+        "once, where the call begins"
+    )
     over = replace(SAW, windows=[55] * 10)
     assert drawn(over, 10, 6)[-1] == "   │ !▲   "
     both = replace(SAW, event_signs={6: COMPACTION_SIGN})
-    assert FIRING_SIGN in drawn(both, 5, 6)[-1] and COMPACTION_SIGN not in drawn(both, 5, 6)[-1], "a firing matters more"
+    assert FIRING_SIGN in drawn(both, 5, 6)[-1] and COMPACTION_SIGN not in drawn(both, 5, 6)[-1], (
+        "a firing matters more"
+    )
 
 
 def test_window_and_threshold_are_lines_with_their_numbers() -> None:

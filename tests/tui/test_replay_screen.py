@@ -14,12 +14,12 @@ import context_tui as ct
 from context_tui.session.session import Session
 from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.controller import Controller
+from context_tui.tui.inspector.screen import InspectorScreen
 from context_tui.tui.options import InspectorOptions
-from context_tui.tui.screens.help import HelpScreen
-from context_tui.tui.screens.inspector import InspectorScreen
-from context_tui.tui.screens.replay.drawn import ChartsView, TableView
-from context_tui.tui.screens.replay.firings import FiringsScreen
-from context_tui.tui.screens.replay.screen import ReplayScreen
+from context_tui.tui.replay.firings import FiringsScreen
+from context_tui.tui.replay.panes import ChartsView, TableView
+from context_tui.tui.replay.screen import ReplayScreen
+from context_tui.tui.widgets.help import HelpScreen
 from context_tui.tui.widgets.setting_rows import SettingRows
 from tests.tui.fakes import Shell, drawn, footer_fits, messages, until
 from tests.tui.inspecting import inspector, opened, settled, unsafe
@@ -216,7 +216,11 @@ async def test_zooming_shows_fewer_calls_around_the_cursor() -> None:
     async with running.run_test(size=(100, 32)) as pilot:
         screen = await along(pilot, "home", "z", "z")
         scale = screen.query_one(ChartsView).charts.scale
-        assert scale is not None and scale.end_call - scale.first_call == screen.comparison.call_count // 4 and scale.first_call == 0
+        assert (
+            scale is not None
+            and scale.end_call - scale.first_call == screen.comparison.call_count // 4
+            and scale.first_call == 0
+        )
         await pilot.press("Z", "Z", "Z")
         await pilot.pause()
         scale = screen.query_one(ChartsView).charts.scale
@@ -257,7 +261,10 @@ async def test_prices_and_regrets_come_after_the_replays() -> None:
         screen = await along(pilot, "right_square_bracket", worth=True)
         await pilot.pause()
         text = drawn(running)
-        assert screen.comparison.selected_lane.result is not None and screen.comparison.selected_lane.result.study is not None
+        assert (
+            screen.comparison.selected_lane.result is not None
+            and screen.comparison.selected_lane.result.study is not None
+        )
         assert "price" in text and "regret" in text and "…" not in text.partition("policy")[2].partition("recorded")[0]
 
 

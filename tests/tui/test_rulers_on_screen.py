@@ -11,22 +11,20 @@ import pytest
 from context_tui.session.session import Session
 from context_tui.session.values import Kind
 from context_tui.tokens.measures import TokenMeasure, TokenTable, build_calibrated_table, build_exact_table
-from context_tui.tui.computed import MeasuredRows
-from context_tui.tui.context_sizes import compute_context_sizes
+from context_tui.tui.analysis import MeasuredRows, compute_context_sizes
 from context_tui.tui.controller import Controller
-from context_tui.tui.numbers import format_token_column, format_token_unit
+from context_tui.tui.inspector.breakdown import BreakdownView, build_breakdown_rows, build_largest_block_rows
+from context_tui.tui.inspector.calibration import CalibrationScreen, build_calibration_parts
+from context_tui.tui.inspector.header import HeaderBar
+from context_tui.tui.inspector.scoreboard import Scoreboard, build_score_rows
+from context_tui.tui.inspector.timeline import Timeline
+from context_tui.tui.inspector.timeline_frame import ColumnHeads
 from context_tui.tui.options import InspectorOptions
-from context_tui.tui.rows import TURN_HEAD, WHOLE_MESSAGE, TimelineRows
-from context_tui.tui.screens.calibration import CalibrationScreen, build_calibration_parts
-from context_tui.tui.turns import TurnSummaries
+from context_tui.tui.rendering.formatting import format_token_column, format_token_unit
+from context_tui.tui.timeline.rows import TURN_HEAD, WHOLE_MESSAGE, TimelineRows
+from context_tui.tui.timeline.turns import TurnSummaries
 from context_tui.tui.view import Location, View
-from context_tui.tui.widgets.breakdown import BreakdownView
-from context_tui.tui.widgets.breakdown_rows import build_breakdown_rows, build_largest_block_rows
-from context_tui.tui.widgets.header import HeaderBar
 from context_tui.tui.widgets.reading_pane import ReadingPane
-from context_tui.tui.widgets.scoreboard import Scoreboard, build_score_rows
-from context_tui.tui.widgets.timeline import Timeline
-from context_tui.tui.widgets.timeline_frame import ColumnHeads
 from tests.formats.providers import RATES, Provider
 from tests.tui.inspecting import app, eventful, inspector, session, settled
 

@@ -20,12 +20,12 @@ from context_tui.policies.registry import LISTED_POLICIES
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session, SessionInfo
 from context_tui.tui.app import ContextTuiApp
-from context_tui.tui.output_filter import OutputFilter
-from context_tui.tui.readable import ContrastAdjuster
-from context_tui.tui.text import MessageReader, format_call, format_line
+from context_tui.tui.inspector.breakdown import BreakdownView
+from context_tui.tui.inspector.timeline import Timeline
+from context_tui.tui.rendering.formatting import MessageReader, format_call, format_line
+from context_tui.tui.terminal.contrast import ContrastAdjuster
+from context_tui.tui.terminal.output_filter import OutputFilter
 from context_tui.tui.view import Location
-from context_tui.tui.widgets.breakdown import BreakdownView
-from context_tui.tui.widgets.timeline import Timeline
 from tests.tui.fakes import drawn
 from tests.tui.inspecting import inspector, settled, unsafe
 

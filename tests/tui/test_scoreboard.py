@@ -13,9 +13,8 @@ from context_tui.compaction.plan import Plan
 from context_tui.policies.planning import plan
 from context_tui.policies.registry import LISTED_POLICIES, POLICIES, PRESETS
 from context_tui.tokens.accounting import BelievedSize
-from context_tui.tui.screens.inspector_keys import build_bindings, format_policy_digits
-from context_tui.tui.widgets.draw import count_cells
-from context_tui.tui.widgets.scoreboard import (
+from context_tui.tui.inspector.keys import build_bindings, format_policy_digits
+from context_tui.tui.inspector.scoreboard import (
     Scoreboard,
     ScoreRow,
     build_score_row,
@@ -25,6 +24,7 @@ from context_tui.tui.widgets.scoreboard import (
     format_score_heading,
     format_score_line,
 )
+from context_tui.tui.widgets.styled_text import count_cells
 from tests.tui.fakes import drawn
 from tests.tui.inspecting import app, inspector, settled
 from tests.tui.tuning import Alone, sample
@@ -88,7 +88,10 @@ def test_a_chain_says_which_of_its_policies_run_here_and_what_they_leave() -> No
 def drawn_at(width: int, *rows: ScoreRow) -> list[str]:
     """The lines of the board in so many cells."""
     columns = fit_score_columns(rows, width)
-    lines = [format_score_heading(columns, width), *(format_score_line(n, row, False, columns, width) for n, row in enumerate(rows, 1))]
+    lines = [
+        format_score_heading(columns, width),
+        *(format_score_line(n, row, False, columns, width) for n, row in enumerate(rows, 1)),
+    ]
     return ["".join(text for text, _ in line).rstrip() for line in lines]
 
 
@@ -128,7 +131,9 @@ def test_bars_have_a_head_and_words_are_left_out_whole() -> None:
     rows = [ScoreRow("a-policy", True, "", "clears 9 of 29 results", True, NextRequest(BelievedSize(9_000, 0), 3_000))]
     head, line, *_ = drawn_at(120, *rows, ScoreRow("chain", plan_error="chain: no policies are named"))
     assert head.endswith("  what is left") and line.index("━") == head.index("what is left")
-    assert drawn_at(30, ScoreRow("chain", plan_error="chain: no policies are named"))[1] == " 1 chain   no policies are…"
+    assert (
+        drawn_at(30, ScoreRow("chain", plan_error="chain: no policies are named"))[1] == " 1 chain   no policies are…"
+    )
 
 
 @pytest.mark.parametrize(
@@ -276,7 +281,9 @@ async def test_a_preset_is_chosen_in_the_palette() -> None:
 def test_only_nine_policies_have_a_digit(twelve: list[str]) -> None:
     rows = [ScoreRow(name) for name in twelve]
     columns = fit_score_columns(rows, 80)
-    lines = ["".join(text for text, _ in format_score_line(n, row, False, columns, 80)) for n, row in enumerate(rows, 1)]
+    lines = [
+        "".join(text for text, _ in format_score_line(n, row, False, columns, 80)) for n, row in enumerate(rows, 1)
+    ]
     assert [line[:3] for line in lines] == [*(f" {digit} " for digit in range(1, 10)), *["   "] * 3]
     bound = [binding.key for binding in build_bindings(LISTED_POLICIES) if (binding.id or "").startswith("policy-")]
     assert bound == list("123456789") and format_policy_digits(12) == "1–9" and format_policy_digits(7) == "1–7"

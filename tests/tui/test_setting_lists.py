@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context_tui.policies.parameters import ListEntry, Parameter
-from context_tui.tui.widgets.draw import count_cells
-from context_tui.tui.widgets.setting_lists import (
+from context_tui.tui.widgets.setting_lines import (
     format_entries,
     format_list_keys,
     format_list_value,
@@ -16,6 +15,7 @@ from context_tui.tui.widgets.setting_lists import (
     move_entry,
     toggle_entry,
 )
+from context_tui.tui.widgets.styled_text import count_cells
 
 NAMES = ("micro", "prune", "compact", "koda")
 TOOLS = Parameter("tools", "list", "", "tools", (), entries=tuple(map(ListEntry, NAMES)))

@@ -17,10 +17,15 @@ from context_tui.errors import PlanError
 from context_tui.policies.registry import LISTED_POLICIES
 from context_tui.session.session import Session
 from context_tui.tui.controller import CommandRefused, Controller
+from context_tui.tui.export.screen import ExportScreen
+from context_tui.tui.inspector.keys import FULL_SCREENS, build_bindings, build_full_screen
+from context_tui.tui.inspector.problems import ProblemsScreen
 from context_tui.tui.options import InspectorOptions
-from context_tui.tui.parts import TextPart
-from context_tui.tui.picking import SessionListing
-from context_tui.tui.screens.dialogs import (
+from context_tui.tui.picker.listing import SessionListing
+from context_tui.tui.picker.screen import PickerScreen
+from context_tui.tui.picker.session_list import PickerList
+from context_tui.tui.rendering.layout import TextPart, wrap_text
+from context_tui.tui.widgets.dialogs import (
     Answer,
     ChoicePrompt,
     InputPrompt,
@@ -28,16 +33,9 @@ from context_tui.tui.screens.dialogs import (
     build_unchanged_prompt,
     parse_message_number,
 )
-from context_tui.tui.screens.export import ExportScreen
-from context_tui.tui.screens.full_screens import FULL_SCREENS, build_full_screen
-from context_tui.tui.screens.help import HelpScreen
-from context_tui.tui.screens.inspector_keys import build_bindings
-from context_tui.tui.screens.picker import PickerScreen
-from context_tui.tui.screens.picker_list import PickerList
-from context_tui.tui.screens.problems import ProblemsScreen
 from context_tui.tui.widgets.footer import KeyFooter
+from context_tui.tui.widgets.help import HelpScreen
 from context_tui.tui.widgets.reading_pane import ReadingPane
-from context_tui.tui.wrapping import wrap_text
 from tests.tui import inspecting
 from tests.tui.fakes import NASTY, Shell, drawn, footer_fits, until
 

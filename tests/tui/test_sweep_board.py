@@ -10,22 +10,22 @@ from hypothesis import strategies as st
 
 from context_tui.errors import PlanError
 from context_tui.lab.sweep.frontier import ParetoPoint, compute_dominance
-from context_tui.lab.sweep.measure import SweepOptions, sweep_session
 from context_tui.lab.sweep.results import Sweep, sweep
 from context_tui.lab.sweep.rows import SettingCost, SettingDrops, SweepRow, build_row_report
+from context_tui.lab.sweep.session_sweep import SweepOptions, sweep_session
 from context_tui.lab.sweep.settings import SweepSetting, build_grid, build_setting
+from context_tui.policies.agent_settings import AgentSettings
 from context_tui.policies.base import Params, Policy
-from context_tui.policies.native import AgentSettings
 from context_tui.policies.parameters import build_params, get_value, list_parameters_in_context
 from context_tui.policies.registry import POLICIES
 from context_tui.session.session import Session
-from context_tui.tui.screens.replay.comparison import Comparison
-from context_tui.tui.screens.sweep import merge_params, table, telling
-from context_tui.tui.screens.sweep.board import SweepBoard, SweepRowCache, build_board
-from context_tui.tui.screens.sweep.grids import MAX_PROPOSED, build_settings, count_settings, parse_grid, propose_grid
-from context_tui.tui.screens.sweep.plot import GUTTER, build_frame, build_scatter, draw_plot
+from context_tui.tui.comparison import Comparison
+from context_tui.tui.sweep import formatting, merge_params, table
+from context_tui.tui.sweep.board import SweepBoard, SweepRowCache, build_board
+from context_tui.tui.sweep.grids import MAX_PROPOSED, build_settings, count_settings, parse_grid, propose_grid
+from context_tui.tui.sweep.plot import GUTTER, build_frame, build_scatter, draw_plot
 from context_tui.tui.view import View
-from context_tui.tui.widgets.draw import count_cells
+from context_tui.tui.widgets.styled_text import count_cells
 from tests.tui.tuning import sample
 
 MICRO = POLICIES["defect-microcompact"]
@@ -52,7 +52,9 @@ def text_of(runs: Any) -> str:
 def test_what_is_proposed_is_allowed_and_bounded(name: str, calls: int, session: Session) -> None:
     view, policy = View(session, policy=name), POLICIES[name]
     params = of(policy)
-    text = propose_grid(policy, params, list_parameters_in_context(policy, params, view.context, view.runtime_state), calls)
+    text = propose_grid(
+        policy, params, list_parameters_in_context(policy, params, view.context, view.runtime_state), calls
+    )
     parts = parse_grid(text, policy)
     settings = build_settings(parts, build_setting(policy, params))
     assert settings[0] == build_setting(policy, params), "the current one is the first"
@@ -144,7 +146,9 @@ def test_another_grid_keeps_what_is_known(session: Session) -> None:
     known = made.row_cache
     assert known is not None
     made.set_grid("keep_recent_turns=2..5")
-    assert [each.name for each in made.missing_settings] == [f"defect-microcompact keep_recent_turns={n}" for n in (4, 5)]
+    assert [each.name for each in made.missing_settings] == [
+        f"defect-microcompact keep_recent_turns={n}" for n in (4, 5)
+    ]
     assert made.done_count == 2 and len(known.rows) == 3, "the default and 2 turns are listed, 1 turn is kept"
 
 
@@ -227,7 +231,10 @@ def test_lines_are_as_wide_as_the_table(width: int, full: bool) -> None:
     big = 40_000_000 if full else 10
     made = made_up((10, 5, 3.0), (big, 9, -1_000.0), (-20, 2, 0.01))
     layout = table.compute_layout(made, width)
-    lines = [table.format_head(made, layout, width), *(table.format_setting_line(made, layout, name, width) for name in made.listed_names)]
+    lines = [
+        table.format_head(made, layout, width),
+        *(table.format_setting_line(made, layout, name, width) for name in made.listed_names),
+    ]
     assert {count_cells(line) for line in lines} == {width}
     assert "saved" in text_of(lines[0]) and "used later" in text_of(lines[0])
     numbers = [text_of(line) for line in lines[1:]]
@@ -307,7 +314,7 @@ def test_a_frame_of_nothing_and_of_one_point() -> None:
 
 
 def said(made: SweepBoard, width: int = 160) -> str:
-    return "\n".join(text_of(line) for line in telling.format_setting(made, width))
+    return "\n".join(text_of(line) for line in formatting.format_setting(made, width))
 
 
 def test_the_setting_under_the_cursor_is_explained() -> None:
@@ -327,11 +334,11 @@ def test_what_is_said_fits(width: int) -> None:
     for number in range(3):
         made.move_to_index(number)
         for line in (
-            *telling.format_setting(made, width),
-            telling.format_header(made, width),
-            telling.format_status(made, "", False, width),
-            telling.format_status(made, "wrong " * 60, False, width),
-            telling.format_legend(made, width),
+            *formatting.format_setting(made, width),
+            formatting.format_header(made, width),
+            formatting.format_status(made, "", False, width),
+            formatting.format_status(made, "wrong " * 60, False, width),
+            formatting.format_legend(made, width),
         ):
             assert count_cells(line) <= width, text_of(line)
 
@@ -339,11 +346,11 @@ def test_what_is_said_fits(width: int) -> None:
 def test_the_configuration_is_copied_with_its_file_and_notes() -> None:
     made = made_up((10, 5, 3.0))
     auto = POLICIES["claude-code-auto"]
-    text = telling.format_native_text(made, build_setting(auto, of(auto, trigger_reserve=50_000)))
+    text = formatting.format_native_text(made, build_setting(auto, of(auto, trigger_reserve=50_000)))
     assert "# ~/.claude/settings.json" in text and "\nautoCompactWindow = " in text and "reported to ignore it" in text
     micro = POLICIES["claude-code-micro"]
-    assert telling.format_native_text(made, build_setting(micro, of(micro))) == ""
-    assert isinstance(telling.get_native(made, build_setting(micro, of(micro))), AgentSettings)
+    assert formatting.format_native_text(made, build_setting(micro, of(micro))) == ""
+    assert isinstance(formatting.get_native(made, build_setting(micro, of(micro))), AgentSettings)
 
 
 def test_projects_and_sessions_of_a_sweep_over_many() -> None:
@@ -352,8 +359,8 @@ def test_projects_and_sessions_of_a_sweep_over_many() -> None:
     rows = [row(two, 10, 0, session="a"), row(two, 50, 7, session="b"), row(three, 5, 0, session="a")]
     made = SweepBoard(Sweep(settings, [*rows, row(three, 5, 9, session="b")], current=three.name), command="x")
     assert not made.is_live and not made.missing_settings and made.listed_names[0] == two.name
-    assert telling.find_best_by_project(made) == [("p", "keep_recent_turns=2", "60")]
-    from context_tui.tui.screens.sweep.sessions import format_session_lines, sort_sessions
+    assert formatting.find_best_by_project(made) == [("p", "keep_recent_turns=2", "60")]
+    from context_tui.tui.sweep.sessions import format_session_lines, sort_sessions
 
     found = sort_sessions([each for each in rows if each.setting == two.name], "used later")
     assert [each.session for each, _ in found] == ["b", "a"]

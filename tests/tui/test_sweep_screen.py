@@ -13,25 +13,25 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 import context_tui as ct
-from context_tui.batch.processes import SweepTask, SweepWork, find_sources, run_on_processes
+from context_tui.batch.workers import SweepTask, SweepWork, find_sources, run_on_processes
 from context_tui.cli import main
-from context_tui.lab.sweep.measure import SweepOptions, sweep_settings
 from context_tui.lab.sweep.results import Sweep
 from context_tui.lab.sweep.rows import SweepRow, build_row_report
+from context_tui.lab.sweep.session_sweep import SweepOptions, sweep_settings
 from context_tui.lab.sweep.settings import SweepSetting, build_grid
 from context_tui.session.session import Session, SessionInfo
 from context_tui.tui.app import ContextTuiApp, SweepToOpen
 from context_tui.tui.controller import Controller
+from context_tui.tui.inspector.screen import InspectorScreen
 from context_tui.tui.options import InspectorOptions
-from context_tui.tui.screens.help import HelpScreen
-from context_tui.tui.screens.inspector import InspectorScreen
-from context_tui.tui.screens.replay.screen import ReplayScreen
-from context_tui.tui.screens.sweep import build_screen, grids, screen
-from context_tui.tui.screens.sweep.drawn import ListView, PlotView
-from context_tui.tui.screens.sweep.plot import GUTTER
-from context_tui.tui.screens.sweep.screen import SweepScreen
-from context_tui.tui.screens.sweep.sessions import SessionsScreen
-from context_tui.tui.screens.sweep.texts import TextScreen
+from context_tui.tui.replay.screen import ReplayScreen
+from context_tui.tui.sweep import build_screen, grids, screen
+from context_tui.tui.sweep.panes import ListView, PlotView
+from context_tui.tui.sweep.plot import GUTTER
+from context_tui.tui.sweep.report import TextScreen
+from context_tui.tui.sweep.screen import SweepScreen
+from context_tui.tui.sweep.sessions import SessionsScreen
+from context_tui.tui.widgets.help import HelpScreen
 from tests.tui.fakes import Shell, drawn, footer_fits, messages, until
 from tests.tui.inspecting import inspector, settled, unsafe
 from tests.tui.test_sweep_board import MICRO

@@ -9,11 +9,11 @@ import pytest
 
 from context_tui.policies.base import Params
 from context_tui.policies.planning import build_plan
-from context_tui.tui.marks import RowMarker
-from context_tui.tui.rows import WHOLE_MESSAGE
-from context_tui.tui.tally import JUMP_KEYS, MAX_MARKED_ROWS, format_mark_totals
+from context_tui.tui.inspector.mark_totals import JUMP_KEYS, MAX_MARKED_ROWS, format_mark_totals
+from context_tui.tui.inspector.timeline_frame import fit_legend
+from context_tui.tui.timeline.marks import RowMarker
+from context_tui.tui.timeline.rows import WHOLE_MESSAGE
 from context_tui.tui.view import View
-from context_tui.tui.widgets.timeline_frame import fit_legend
 from tests.test_plans import Tidy, recording
 from tests.tui.inspecting import session
 from tests.tui.test_timeline_rows import rows_of

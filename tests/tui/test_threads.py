@@ -11,15 +11,13 @@ import pytest
 from textual.screen import Screen
 
 from context_tui.policies.registry import POLICIES
-from context_tui.policies.triggers import find_firing_runs
-from context_tui.tui.computed import AnalysisCache, find_first_effect
-from context_tui.tui.context_sizes import compute_context_sizes
-from context_tui.tui.rows import TimelineRows
-from context_tui.tui.runtime_sizes import compute_runtime_sizes
+from context_tui.policies.trigger_points import find_firing_runs
+from context_tui.tui.analysis import AnalysisCache, compute_context_sizes, compute_runtime_sizes, find_first_effect
+from context_tui.tui.inspector.workers import INPUT_QUIET_S, LONG_PAUSE_S, SHORT_PAUSE_S, InspectorWorkers
 from context_tui.tui.search import SearchReport, search_session
 from context_tui.tui.threads import Cancelled, ThreadJob, run_in_thread
+from context_tui.tui.timeline.rows import TimelineRows
 from context_tui.tui.view import View
-from context_tui.tui.workers import INPUT_QUIET_S, LONG_PAUSE_S, SHORT_PAUSE_S, InspectorWorkers
 from tests.tui.inspecting import session
 
 
@@ -83,9 +81,11 @@ async def test_work_that_nobody_waits_for_pauses_while_something_is_pressed(monk
         slept.append(seconds)
         now[0] += seconds
 
-    monkeypatch.setattr("context_tui.tui.workers.time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
+    monkeypatch.setattr(
+        "context_tui.tui.inspector.workers.time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)
+    )
     pauses = list[Callable[[], object]]()
-    monkeypatch.setattr("context_tui.tui.workers.start_work", lambda *given: pauses.append(given[-1]))
+    monkeypatch.setattr("context_tui.tui.inspector.workers.start_work", lambda *given: pauses.append(given[-1]))
     computed = InspectorWorkers(Screen(), AnalysisCache())
     computed.compute_runtime_sizes(VIEW.session)
     computed.compute_runtime_sizes(VIEW.session)  # it has begun

@@ -8,11 +8,11 @@ import pytest
 
 from context_tui.policies.parameters import list_parameters_in_context
 from context_tui.policies.registry import POLICIES
-from context_tui.tui.screens.replay.drawn import ChartsView
-from context_tui.tui.screens.replay.measured import compute_thresholds
-from context_tui.tui.screens.replay.plot import ChartScale, compute_line, compute_size_at_line
-from context_tui.tui.screens.replay.pulling import ThresholdDrag
-from context_tui.tui.screens.replay.screen import ReplayScreen
+from context_tui.tui.comparison import compute_thresholds
+from context_tui.tui.replay.panes import ChartsView
+from context_tui.tui.replay.sawtooth import ChartScale, compute_line, compute_size_at_line
+from context_tui.tui.replay.screen import ReplayScreen
+from context_tui.tui.replay.setting_controls import ThresholdDrag
 from context_tui.tui.view import View
 from tests.tui.fakes import drawn
 from tests.tui.test_replay_screen import alone, along, known
@@ -110,7 +110,9 @@ async def test_a_threshold_is_dragged_up_and_down_and_the_cursor_elsewhere() -> 
         await pilot.hover(ChartsView, offset=at(30, 1))
         await pilot.mouse_up(ChartsView, offset=at(30, 1))
         await pilot.pause()
-        assert screen.comparison.call == charts.charts.find_call(37) and screen.comparison.selected_lane.values == values
+        assert (
+            screen.comparison.call == charts.charts.find_call(37) and screen.comparison.selected_lane.values == values
+        )
         (line,) = charts.charts.thresholds
         await pilot.mouse_down(ChartsView, offset=at(50, line.y))
         await pilot.hover(ChartsView, offset=at(60, line.y))
@@ -119,7 +121,9 @@ async def test_a_threshold_is_dragged_up_and_down_and_the_cursor_elsewhere() -> 
         assert screen.comparison.call == charts.charts.find_call(67), "along the line the cursor is dragged"
         await pilot.click(ChartsView, offset=at(10, line.y))
         await pilot.pause()
-        assert screen.comparison.call == charts.charts.find_call(17) and screen.comparison.selected_lane.values == values
+        assert (
+            screen.comparison.call == charts.charts.find_call(17) and screen.comparison.selected_lane.values == values
+        )
 
 
 async def test_a_line_of_another_policy_selects_that() -> None:

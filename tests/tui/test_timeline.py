@@ -12,14 +12,13 @@ from textual.app import App, ComposeResult
 from textual.message import Message
 from textual.strip import Strip
 
-from context_tui.tui.folds import ALL_FOLDED, NO_FOLDS, TurnFolds
-from context_tui.tui.listing import fold_rows
-from context_tui.tui.marks import RowMarker
-from context_tui.tui.rows import TURN_HEAD, TimelineRows
-from context_tui.tui.text import MessageReader
+from context_tui.tui.inspector.timeline import Timeline
+from context_tui.tui.inspector.timeline_strips import TimelineColumns, paint_column_heads
+from context_tui.tui.rendering.formatting import MessageReader
+from context_tui.tui.timeline.filters import ALL_FOLDED, NO_FOLDS, TurnFolds, fold_rows
+from context_tui.tui.timeline.marks import RowMarker
+from context_tui.tui.timeline.rows import TURN_HEAD, TimelineRows
 from context_tui.tui.view import Location, View
-from context_tui.tui.widgets.row_paint import TimelineColumns, paint_column_heads
-from context_tui.tui.widgets.timeline import Timeline
 from tests.tui.fakes import drawn
 from tests.tui.inspecting import app, inspector, session, settled
 
@@ -90,7 +89,7 @@ async def test_only_what_is_in_sight_is_drawn_and_read() -> None:
             drawn_rows.append(row)
             return paint(reader, row, width, here)
 
-        shown.timeline._paint_row = counting  # type: ignore[method-assign]
+        shown.timeline._paint_row = counting  # type: ignore[method-assign,assignment]
         shown.timeline.action_go(-1)
         await pilot.pause()
         assert 20 <= len(drawn_rows) <= 45, "a screenful, wherever the cursor goes"

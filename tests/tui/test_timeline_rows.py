@@ -6,25 +6,23 @@ import random
 from dataclasses import replace
 from pathlib import Path
 
-from context_tui.compaction.plan import Plan
-from context_tui.compaction.verdicts import KeepReason, VerdictCode
+from context_tui.compaction.plan import KeepReason, Plan, VerdictCode
 from context_tui.policies.base import Params
 from context_tui.policies.planning import build_plan
 from context_tui.session.facts import Compaction
 from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag
-from context_tui.tui.cells import clip_to_width, fit_to_width
-from context_tui.tui.document import DocumentSource, build_document
-from context_tui.tui.filters import NO_FILTER, RowFilter
-from context_tui.tui.listing import list_rows
-from context_tui.tui.marks import RowMarker
-from context_tui.tui.rows import TURN_HEAD, TimelineRows
+from context_tui.tui.inspector.minimap import build_map_segments
+from context_tui.tui.inspector.outcome import compute_outcome, format_effect
+from context_tui.tui.reader.document import DocumentSource, build_document
+from context_tui.tui.rendering.formatting import MessageReader, format_call, format_row_kind, has_unknown_size
 from context_tui.tui.search import Search, SearchReport, find_matches
-from context_tui.tui.text import MessageReader, format_call, format_row_kind, has_unknown_size
+from context_tui.tui.terminal.cells import clip_to_width, fit_to_width
+from context_tui.tui.timeline.filters import NO_FILTER, RowFilter, list_rows
+from context_tui.tui.timeline.marks import RowMarker
+from context_tui.tui.timeline.rows import TURN_HEAD, TimelineRows
 from context_tui.tui.view import Location, View
-from context_tui.tui.widgets.minimap import build_map_segments
-from context_tui.tui.widgets.outcome import compute_outcome, format_effect
 from tests.test_plans import Tidy, recording
 from tests.tui.inspecting import conversation, session
 

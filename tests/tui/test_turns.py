@@ -19,12 +19,19 @@ from context_tui.session.memory import from_messages
 from context_tui.session.session import Session
 from context_tui.session.values import Kind, MessageFlag, Spans
 from context_tui.tokens.context_index import index_context
-from context_tui.tui.filters import NO_FILTER, RowFilter
-from context_tui.tui.folds import ALL_FOLDED, NO_FOLDS, TurnFolds
-from context_tui.tui.listing import find_line, fold_rows, list_rows
-from context_tui.tui.marks import RowMarker
-from context_tui.tui.rows import TURN_HEAD, WHOLE_MESSAGE, TimelineRows
-from context_tui.tui.turns import TurnEffect, TurnSummaries, TurnSummary
+from context_tui.tui.timeline.filters import (
+    ALL_FOLDED,
+    NO_FILTER,
+    NO_FOLDS,
+    RowFilter,
+    TurnFolds,
+    find_line,
+    fold_rows,
+    list_rows,
+)
+from context_tui.tui.timeline.marks import RowMarker
+from context_tui.tui.timeline.rows import TURN_HEAD, WHOLE_MESSAGE, TimelineRows
+from context_tui.tui.timeline.turns import TurnEffect, TurnSummaries, TurnSummary
 from context_tui.tui.view import AppliedPlan, View
 from tests.formats.recordings import Recording, conversations
 from tests.fuzz.journey import EAGER

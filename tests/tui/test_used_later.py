@@ -13,15 +13,14 @@ from context_tui.lab.regret.index import TIERS
 from context_tui.lab.study import Study
 from context_tui.session.session import Session
 from context_tui.tui.app import ContextTuiApp
-from context_tui.tui.screens.inspector import InspectorScreen
-from context_tui.tui.screens.replay import used_later
-from context_tui.tui.screens.replay.comparison import Comparison
-from context_tui.tui.screens.replay.firings import FiringsScreen
-from context_tui.tui.screens.replay.measured import add_study, build_recording_index
-from context_tui.tui.screens.replay.regrets import CaseList, RegretsScreen
-from context_tui.tui.screens.replay.screen import ReplayScreen
-from context_tui.tui.widgets.detail import Detail
-from context_tui.tui.widgets.draw import Run
+from context_tui.tui.comparison import Comparison, add_study, build_recording_index
+from context_tui.tui.inspector.screen import InspectorScreen
+from context_tui.tui.reader.detail import Detail
+from context_tui.tui.replay import regret_cases
+from context_tui.tui.replay.firings import FiringsScreen
+from context_tui.tui.replay.regrets import CaseList, RegretsScreen
+from context_tui.tui.replay.screen import ReplayScreen
+from context_tui.tui.widgets.styled_text import Run
 from tests.tui.fakes import NASTY, Shell, drawn, footer_fits, until
 from tests.tui.inspecting import conversation, inspector, settled, unsafe
 from tests.tui.test_replay_comparison import compared
@@ -85,30 +84,30 @@ def words(lines: list[list[Run]]) -> list[str]:
 
 
 def test_all_cases_and_those_of_one_firing(study: Study) -> None:
-    found = used_later.select_cases(study)
+    found = regret_cases.select_cases(study)
     assert {case.tier for case in found.cases} == set(TIERS) and len(found.cases) == 3
     assert sorted(found.case_numbers) == list(range(len(study.regret.cases)))
     for call in {firing.call for firing in study.replay.firings}:
-        here = used_later.select_cases(study, call)
+        here = regret_cases.select_cases(study, call)
         assert {found.study.replay.firings[here.firing_numbers[n]].call for n in here.case_numbers} <= {call}
-    each = [used_later.select_cases(study, firing.call).case_numbers for firing in study.replay.firings]
+    each = [regret_cases.select_cases(study, firing.call).case_numbers for firing in study.replay.firings]
     assert sorted(number for numbers in each for number in numbers) == sorted(found.case_numbers)
 
 
 def test_both_sides_hold_the_evidence(study: Study) -> None:
-    found, facts = used_later.select_cases(study), study.replay.session.facts
+    found, facts = regret_cases.select_cases(study), study.replay.session.facts
     content = study.replay.session.content
     for at, case in enumerate(found.cases):
-        dropped, used = used_later.find_dropped_side(found, at), used_later.find_used_side(found, at)
+        dropped, used = regret_cases.find_dropped_side(found, at), regret_cases.find_used_side(found, at)
         assert dropped.location == (case.message, case.row) and used.location == (case.later, -1)
         assert used.point == case.later and dropped.point == found.get_firing(at)[1].decided == case.dropped
         blocks = [content.blocks(side.location.message) for side in (dropped, used)]
         rows = [list(facts.blocks_of(side.location.message)) for side in (dropped, used)]
         left, right = (here[own.index(side.row)] for here, own, side in zip(blocks, rows, (dropped, used), strict=True))
-        assert used_later.choose_needle(case, left, used=False) == case.needle in str(left["content"])
+        assert regret_cases.choose_needle(case, left, used=False) == case.needle in str(left["content"])
         wanted = "src/token.py" if case.tier == "re-fetch" else case.needle
-        assert used_later.choose_needle(case, right, used=True) == wanted
-        assert used_later.choose_needle(case, {}, used=True) == "", "a message that cannot be read any more"
+        assert regret_cases.choose_needle(case, right, used=True) == wanted
+        assert regret_cases.choose_needle(case, {}, used=True) == "", "a message that cannot be read any more"
 
 
 @pytest.mark.parametrize(
@@ -126,30 +125,30 @@ def test_both_sides_hold_the_evidence(study: Study) -> None:
 def test_a_call_is_known_by_what_it_asks_for(study: Study, arguments: object, wanted: str) -> None:
     case = next(case for case in study.regret.cases if case.tier == "re-fetch")
     block = {"type": "tool_use", "name": "Any", "input": arguments}
-    assert used_later.choose_needle(case, block, used=True) == wanted
+    assert regret_cases.choose_needle(case, block, used=True) == wanted
 
 
 def test_the_bound_stands_beside_what_was_dropped(study: Study) -> None:
-    found, replay = used_later.select_cases(study), study.replay
+    found, replay = regret_cases.select_cases(study), study.replay
     last = len(replay.calls) - 1
-    told = words([used_later.format_regret_bound(found, last, 200)])[0]
+    told = words([regret_cases.format_regret_bound(found, last, 200)])[0]
     assert f"at #{replay.calls[last].message}, at most {study.bound.everything.droppable[last]:,} tokens" in told
     assert f"had dropped {study.regret.tokens_dropped:,}, {study.regret.tokens_used_later:,} of them" in told
     first = replay.firings[0].call
     assert study.bound.everything.dropped[first - 1] == 0 < study.bound.everything.dropped[first]
-    assert used_later.format_regret_bound(found, last + 1, 200) == [], "there is no such call"
+    assert regret_cases.format_regret_bound(found, last + 1, 200) == [], "there is no such call"
     for width in (200, 100, 60):
-        assert len(words([used_later.format_regret_bound(found, last, width)])[0]) <= width
+        assert len(words([regret_cases.format_regret_bound(found, last, width)])[0]) <= width
 
 
 def test_the_list_fits_with_the_selected_case_in_sight(study: Study) -> None:
-    found = used_later.select_cases(study)
+    found = regret_cases.select_cases(study)
     for selected in range(3):
-        lines = words(used_later.format_case_table(found, selected, 80, 2))
+        lines = words(regret_cases.format_case_table(found, selected, 80, 2))
         assert len(lines) == 2 and lines[1].startswith(f"▸ {found.cases[selected].tier}")
         assert all(len(line) <= 80 for line in lines)
-    assert len(used_later.format_case_table(found, 0, 80, 9)) == 4
-    told = words(used_later.format_evidence(found, 0, 120))
+    assert len(regret_cases.format_case_table(found, 0, 80, 9)) == 4
+    told = words(regret_cases.format_evidence(found, 0, 120))
     assert found.cases[0].tier in told[0] and "later" in told[0] and found.cases[0].evidence[:20] in told[1]
 
 
@@ -205,7 +204,9 @@ async def test_each_case_is_shown_at_its_evidence_on_both_sides() -> None:
             await scrolled(pilot, left, case.needle)
             await scrolled(pilot, right, "src/token.py" if case.tier == "re-fetch" else case.needle.split()[0])
             assert left.needle == case.needle and right.needle
-            assert list(left.find_overlays(next(n for n, line in enumerate(left._lines) if case.needle in line.drawn_text)))
+            assert list(
+                left.find_overlays(next(n for n, line in enumerate(left._lines) if case.needle in line.drawn_text))
+            )
             text = drawn(running)
             assert (
                 f"{case.tokens:,} tokens" in text and f"dropped at #{case.dropped}" in text and "used later: #" in text
@@ -225,7 +226,7 @@ async def test_keys_in_one_burst_before_anything_is_known() -> None:
         await settled(pilot)
         view = inspector(running).view
         study = study_of(compared(session=talk(), keep_recent_turns=1))
-        case = used_later.select_cases(study).cases[2]
+        case = regret_cases.select_cases(study).cases[2]
         assert view.at == case.later and view.cursor.message == case.later
 
 
@@ -234,7 +235,7 @@ async def test_enter_goes_to_the_dropped_block_as_of_the_firing() -> None:
     async with running.run_test(size=(80, 24)) as pilot:
         screen = await opened(pilot, "u")
         assert screen.case_selection is not None
-        side = used_later.find_dropped_side(screen.case_selection, 0)
+        side = regret_cases.find_dropped_side(screen.case_selection, 0)
         assert screen.query_one("#regrets-dropped").display and not screen.query_one("#regrets-used").display
         await pilot.press("tab", "tab")
         await pilot.pause()
@@ -252,8 +253,8 @@ async def test_from_a_firing_its_cases_from_the_list_all() -> None:
         screen = await opened(pilot, "right_square_bracket", "u")
         assert screen.case_selection is not None
         here, call = list(screen.case_selection.case_numbers), screen.call
-        everything = used_later.select_cases(screen.case_selection.study)
-        expected = used_later.select_cases(screen.case_selection.study, screen.comparison.call).case_numbers
+        everything = regret_cases.select_cases(screen.case_selection.study)
+        expected = regret_cases.select_cases(screen.case_selection.study, screen.comparison.call).case_numbers
         assert here == (list(expected) or list(everything.case_numbers))
         assert (call is None) == (not expected)
         await pilot.press("escape", "t", "u")
@@ -261,10 +262,14 @@ async def test_from_a_firing_its_cases_from_the_list_all() -> None:
         again = running.screen
         assert isinstance(again, RegretsScreen)
         await until(pilot, lambda: again.case_selection is not None)
-        assert again.case_selection is not None and list(again.case_selection.case_numbers) == list(everything.case_numbers)
+        assert again.case_selection is not None and list(again.case_selection.case_numbers) == list(
+            everything.case_numbers
+        )
         await pilot.press("f")
         assert again.call == everything.get_firing(0)[1].call
-        assert list(again.case_selection.case_numbers) == list(used_later.select_cases(again.case_selection.study, again.call).case_numbers)
+        assert list(again.case_selection.case_numbers) == list(
+            regret_cases.select_cases(again.case_selection.study, again.call).case_numbers
+        )
         await pilot.press("escape")
         assert isinstance(running.screen, FiringsScreen)
         await pilot.press("u", "enter")

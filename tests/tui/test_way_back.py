@@ -13,13 +13,13 @@ import pytest
 from textual.pilot import Pilot
 
 from context_tui.formats.opening import choose_session
-from context_tui.library.discover import IN_THIS_FOLDER, SAMPLES, THIS_PROJECT
+from context_tui.library.discovery import IN_THIS_FOLDER, SAMPLES, THIS_PROJECT
 from context_tui.tui.app import ContextTuiApp
-from context_tui.tui.screens.dialogs import ChoicePrompt
-from context_tui.tui.screens.inspector import InspectorScreen
-from context_tui.tui.screens.picker import PickerScreen
+from context_tui.tui.inspector.screen import InspectorScreen
+from context_tui.tui.picker.screen import PickerScreen
 from context_tui.tui.threads import _threads
 from context_tui.tui.view import AppliedPlan, Location, View
+from context_tui.tui.widgets.dialogs import ChoicePrompt
 from tests.tui.fakes import drawn, until
 from tests.tui.inspecting import conversation, file_of, settled
 from tests.tui.test_key_queue import burst

@@ -8,11 +8,18 @@ from pathlib import Path
 from typing import ClassVar
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.agent_sdk.agents import Subagent, find_subagents, is_compacted
-from context_tui.formats.agent_sdk.shape import MISSING_SUMMARY_NOTE, AgentSdkShape, is_agent_sdk, is_stream_record
-from context_tui.formats.agent_sdk.write import write
+from context_tui.formats.agent_sdk.reader import (
+    MISSING_SUMMARY_NOTE,
+    AgentSdkShape,
+    Subagent,
+    find_subagents,
+    is_agent_sdk,
+    is_compacted,
+    is_stream_record,
+)
+from context_tui.formats.agent_sdk.writer import write
 from context_tui.formats.base import ALL_FROM_SOURCE, Claim, Format, Scanner
-from context_tui.formats.kit.heads import parse_first_values, read_first_objects
+from context_tui.formats.kit.files import parse_first_values, read_first_objects
 from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_whole_file, list_only_session
 from context_tui.formats.kit.values import extract_text, format_title
 from context_tui.session.losses import Losses

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
-from context_tui.formats.anthropic.write import find_unsupported_reason, write_request
+from context_tui.formats.anthropic.writer import find_unsupported_reason, write_request
 from context_tui.formats.base import Claim, Format, Scanner
 from context_tui.formats.kit.document_scanner import DocumentScanner, copy_document, list_document_sessions
 from context_tui.formats.kit.documents import Run, read_head_run

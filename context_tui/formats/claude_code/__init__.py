@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import ClassVar
 
 from context_tui.formats.base import Claim, Format, Lister, SessionFile
-from context_tui.formats.claude_code.copy import copy
 from context_tui.formats.claude_code.parsing import METADATA_TYPES, parse_line
-from context_tui.formats.claude_code.places import build_resume_command, find_sessions, find_title, is_agent_file
-from context_tui.formats.claude_code.scan import ClaudeCodeScanner
-from context_tui.formats.claude_code.siblings import AgentFiles, find_subagent_session, list_sessions
-from context_tui.formats.claude_code.write import write
+from context_tui.formats.claude_code.paths import build_resume_command, find_sessions, find_title, is_agent_file
+from context_tui.formats.claude_code.reader import ClaudeCodeScanner
+from context_tui.formats.claude_code.subagents import AgentFiles, find_subagent_session, list_sessions
+from context_tui.formats.claude_code.writer import copy, write
 from context_tui.formats.kit.branches import find_branch
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo

@@ -2,7 +2,7 @@
 
 Nine of ten lines are a block or two of an assistant, results that answer it, or a record that stands beside the
 conversation. Here they are decoded once, into just the fields that facts are made of; what a line has besides, and any
-line with something unusual about it, is left to :mod:`~context_tui.formats.claude_code.scan`. Both give the same facts.
+line with something unusual about it, is left to :mod:`~context_tui.formats.claude_code.reader`. Both give the same facts.
 The loop is ``parse_usual_lines``.
 """
 
@@ -32,7 +32,7 @@ from context_tui.session.validation import MAX_DEPTH
 from context_tui.session.values import RecordKind, Role
 
 if TYPE_CHECKING:
-    from context_tui.formats.claude_code.scan import ClaudeCodeScanner
+    from context_tui.formats.claude_code.reader import ClaudeCodeScanner
 
 NO_MESSAGE_TYPES = METADATA_TYPES - {"system"}
 """Types of records that leave no more than a link between others."""

@@ -10,20 +10,19 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from context_tui.formats.base import Claim, Format, Scanner, SessionFile
-from context_tui.formats.cline.beside import (
+from context_tui.formats.cline.paths import find_tasks
+from context_tui.formats.cline.reader import ClineShape, has_text_call
+from context_tui.formats.cline.task_files import (
     CONVERSATION_FILES,
     UI_MESSAGES_FILE,
     RelatedFacts,
     list_related_files,
     read_related_files,
 )
-from context_tui.formats.cline.places import find_tasks
-from context_tui.formats.cline.shape import ClineShape
-from context_tui.formats.cline.typed import has_text_call
-from context_tui.formats.cline.write import find_unsupported_block_reason, write_conversation
+from context_tui.formats.cline.writer import find_unsupported_block_reason, write_conversation
 from context_tui.formats.kit.document_scanner import DocumentScanner, copy_document, list_document_sessions
 from context_tui.formats.kit.documents import Run, decode_element, read_runs
-from context_tui.formats.kit.heads import parse_first_values, read_first_values
+from context_tui.formats.kit.files import parse_first_values, read_first_values
 from context_tui.formats.kit.values import extract_text, format_title, parse_blocks
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Claim, Format, Scanner, SessionFile
-from context_tui.formats.cline.places import find_sdk_sessions
+from context_tui.formats.cline.paths import find_sdk_sessions
 from context_tui.formats.kit.document_scanner import (
     DocumentScanner,
     DocumentShape,
@@ -18,8 +18,7 @@ from context_tui.formats.kit.document_scanner import (
     read_document_title,
 )
 from context_tui.formats.kit.documents import Run
-from context_tui.formats.kit.files import open_regular
-from context_tui.formats.kit.heads import parse_first_values
+from context_tui.formats.kit.files import open_regular, parse_first_values
 from context_tui.formats.kit.message_builder import CompactionRecord, MessageBuilder, MessagePart
 from context_tui.formats.kit.usage import make_cached_usage, parse_token_count
 from context_tui.formats.kit.values import extract_text, parse_blocks, parse_time_ms, parse_tokens, parse_usage_or_note

@@ -7,15 +7,21 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from context_tui.formats.base import Claim, Format, Scanner, SessionFile
-from context_tui.formats.codex.agents import FORMAT_NAME, find_subagent_session, read_session_info
-from context_tui.formats.codex.places import build_resume_command, find_sessions, find_title
-from context_tui.formats.codex.records import META, RECORD_TYPES, parse_rollout_line
-from context_tui.formats.codex.shape import CodexShape
-from context_tui.formats.codex.write import write
+from context_tui.formats.codex.paths import (
+    FORMAT_NAME,
+    build_resume_command,
+    find_sessions,
+    find_subagent_session,
+    find_title,
+    read_session_info,
+)
+from context_tui.formats.codex.reader import CodexShape
+from context_tui.formats.codex.rollout import META, RECORD_TYPES, parse_rollout_line
+from context_tui.formats.codex.writer import write
 from context_tui.formats.kit.branches import find_branch
-from context_tui.formats.kit.heads import parse_first_values
-from context_tui.formats.kit.items_writing import unsupported_reason
+from context_tui.formats.kit.files import parse_first_values
 from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_whole_file
+from context_tui.formats.kit.response_items import unsupported_reason
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 

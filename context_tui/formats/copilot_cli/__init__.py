@@ -9,12 +9,10 @@ from typing import ClassVar
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Claim, Format, Scanner, SessionFile
-from context_tui.formats.copilot_cli.agents import Subagent, find_subagents
-from context_tui.formats.copilot_cli.shape import CopilotShape, find_agent_id
+from context_tui.formats.copilot_cli.reader import CopilotShape, Subagent, find_agent_id, find_subagents
 from context_tui.formats.kit.branches import BRANCH_PREFIX, find_branch
-from context_tui.formats.kit.heads import parse_first_values, read_first_objects
+from context_tui.formats.kit.files import find_program_folder, list_entries, parse_first_values, read_first_objects
 from context_tui.formats.kit.line_scanner import LineScanner, list_only_session
-from context_tui.formats.kit.places import find_program_folder, list_entries
 from context_tui.formats.kit.values import format_title, parse_id
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.validation import truncate_name

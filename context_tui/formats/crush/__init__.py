@@ -10,11 +10,9 @@ from typing import ClassVar
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Claim, Format, Scanner, SessionFile
-from context_tui.formats.crush.shape import CrushShape
-from context_tui.formats.crush.source import CrushSource
+from context_tui.formats.crush.reader import CrushShape, CrushSource
 from context_tui.formats.kit.databases import SQLITE_MAGIC, Database, decode_text, decode_value, read_columns
-from context_tui.formats.kit.entry_scanner import EntryScanner
-from context_tui.formats.kit.row_entries import query_session_sizes, query_sessions_with_messages
+from context_tui.formats.kit.entry_scanner import EntryScanner, query_session_sizes, query_sessions_with_messages
 from context_tui.formats.kit.values import format_title, parse_time_ms
 from context_tui.session.session import Session, SessionInfo
 

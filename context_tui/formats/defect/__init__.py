@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from context_tui.formats.base import ALL_FROM_SOURCE, Claim, Format, Scanner, SessionFile
-from context_tui.formats.defect import folder
-from context_tui.formats.defect.shape import JournalShape, SnapshotShape, is_journal_line, parse_message
-from context_tui.formats.defect.write import build_resume_command, write
+from context_tui.formats.defect import paths
+from context_tui.formats.defect.reader import JournalShape, SnapshotShape, is_journal_line, parse_message
+from context_tui.formats.defect.writer import build_resume_command, write
 from context_tui.formats.kit.branches import find_branch
 from context_tui.formats.kit.document_scanner import (
     DocumentContent,
@@ -23,7 +23,7 @@ from context_tui.formats.kit.document_scanner import (
     read_document_title,
 )
 from context_tui.formats.kit.documents import Element, Run, decode_members, find_runs, read_runs
-from context_tui.formats.kit.heads import parse_first_values, read_first_objects
+from context_tui.formats.kit.files import parse_first_values, read_first_objects
 from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_whole_file, list_only_session
 from context_tui.formats.kit.values import extract_text, format_title
 from context_tui.session.losses import Losses
@@ -48,29 +48,29 @@ class DefectFormat(Format):
         objects = [value for value in parse_first_values(head) if isinstance(value, dict)]
         if objects and is_journal_line(objects[0]):
             return Claim(90, "numbered records of a journal")
-        if len(objects) == 1 and folder.is_snapshot(objects[0]):
+        if len(objects) == 1 and paths.is_snapshot(objects[0]):
             return Claim(90, "a snapshot of a history")
-        if len(objects) == 1 and folder.is_meta(objects[0]) and os.path.isfile(folder.find_session_file(path)):
+        if len(objects) == 1 and paths.is_meta(objects[0]) and os.path.isfile(paths.find_session_file(path)):
             return Claim(90, "the description of a session beside it")
         return None
 
     def is_standalone(self, path: Path) -> bool:
         """Whether a file is the one of its folder that the session is read from."""
-        return path.name not in (folder.META_FILE, folder.SNAPSHOT_FILE) or folder.find_session_file(path) == path
+        return path.name not in (paths.META_FILE, paths.SNAPSHOT_FILE) or paths.find_session_file(path) == path
 
     def list_folder_sessions(self, path: Path) -> list[SessionInfo]:
         """The session of a folder with a description, or those of the folders in it."""
-        if not folder.read_meta(path):
-            return [info for file in folder.find_sessions_below(path) for info in self.list_sessions(file)]
-        file = folder.find_session_file(path / folder.META_FILE)
+        if not paths.read_meta(path):
+            return [info for file in paths.find_sessions_below(path) for info in self.list_sessions(file)]
+        file = paths.find_session_file(path / paths.META_FILE)
         return self.list_sessions(file) if os.path.isfile(file) else []
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
         """The only session of a folder."""
-        file = folder.find_session_file(path)
-        about = folder.read_meta(file.parent) if file.name in (folder.JOURNAL_FILE, folder.SNAPSHOT_FILE) else {}
+        file = paths.find_session_file(path)
+        about = paths.read_meta(file.parent) if file.name in (paths.JOURNAL_FILE, paths.SNAPSHOT_FILE) else {}
         own, cwd = about.get("session_id"), about.get("cwd")
-        known = own if isinstance(own, str) else file.parent.name if file.name == folder.JOURNAL_FILE else ""
+        known = own if isinstance(own, str) else file.parent.name if file.name == paths.JOURNAL_FILE else ""
         found = (
             list_document_sessions(file, self.name, SnapshotShape, read_runs=_SNAPSHOT_RUNS)
             if _is_snapshot_file(file)
@@ -80,7 +80,7 @@ class DefectFormat(Format):
 
     def related_files(self, path: Path) -> Iterable[Path]:
         """The other files of its folder."""
-        names = (folder.META_FILE, folder.JOURNAL_FILE, folder.SNAPSHOT_FILE)
+        names = (paths.META_FILE, paths.JOURNAL_FILE, paths.SNAPSHOT_FILE)
         return [path.with_name(name) for name in names if name != path.name]
 
     def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
@@ -92,7 +92,7 @@ class DefectFormat(Format):
         file = Path(info.path)
         if _is_snapshot_file(file):
             return DocumentScanner(file, info, SnapshotShape, read_runs=_SNAPSHOT_RUNS)
-        before = folder.read_journal_base(file)
+        before = paths.read_journal_base(file)
         return LineScanner(file, info, partial(JournalShape, before["seq"] if before else -1), first=before)
 
     def read_title(self, path: Path) -> str:
@@ -108,7 +108,7 @@ class DefectFormat(Format):
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
         """In the folder of defect's state, one for each session, and in that of the project."""
-        return folder.find_sessions(environ, cwd)
+        return paths.find_sessions(environ, cwd)
 
     def write(self, session: Session, path: Path) -> Losses:
         """Write the context as a journal."""
@@ -130,7 +130,7 @@ class DefectFormat(Format):
 
 def _is_snapshot_file(path: Path) -> bool:
     """Whether a file is a snapshot, whatever it is called."""
-    return any(map(folder.is_snapshot, read_first_objects(path)[:1]))
+    return any(map(paths.is_snapshot, read_first_objects(path)[:1]))
 
 
 def _find_history(values: list[Element]) -> list[Run]:

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Claim, Format, Scanner, SessionFile
-from context_tui.formats.gemini_cli.places import CHAT_SUFFIXES, build_subagent_info, find_sessions, find_subagent_files
-from context_tui.formats.gemini_cli.shape import (
+from context_tui.formats.gemini_cli.paths import CHAT_SUFFIXES, build_subagent_info, find_sessions, find_subagent_files
+from context_tui.formats.gemini_cli.reader import (
     SETUP_START,
     GeminiDocumentShape,
     GeminiLineShape,
@@ -17,11 +17,11 @@ from context_tui.formats.gemini_cli.shape import (
     is_command,
     parse_content,
 )
-from context_tui.formats.gemini_cli.write import build_resume_command, write_session
+from context_tui.formats.gemini_cli.writer import build_resume_command, write_session
 from context_tui.formats.kit.branches import find_branch
 from context_tui.formats.kit.document_scanner import DocumentContent, DocumentScanner, copy_document
 from context_tui.formats.kit.documents import read_runs
-from context_tui.formats.kit.heads import parse_first_values, read_first_objects, read_first_values
+from context_tui.formats.kit.files import parse_first_values, read_first_objects, read_first_values
 from context_tui.formats.kit.line_scanner import (
     LineContent,
     LineScanner,

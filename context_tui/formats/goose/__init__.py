@@ -10,14 +10,17 @@ from typing import Any, ClassVar
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import ALL_FROM_SOURCE, Claim, Format, Scanner, SessionFile
-from context_tui.formats.goose.shape import GooseShape
-from context_tui.formats.goose.sources import GooseRows, LinesSource
+from context_tui.formats.goose.reader import GooseRows, GooseShape, LinesSource
 from context_tui.formats.kit.databases import SQLITE_MAGIC, Database, decode_text, is_database, read_columns
-from context_tui.formats.kit.entry_scanner import EntryScanner
-from context_tui.formats.kit.heads import parse_first_values, read_first_objects
+from context_tui.formats.kit.entry_scanner import EntryScanner, query_session_sizes, query_sessions_with_messages
+from context_tui.formats.kit.files import (
+    ALL_PROJECTS,
+    find_data_home,
+    list_entries,
+    parse_first_values,
+    read_first_objects,
+)
 from context_tui.formats.kit.line_scanner import list_only_session
-from context_tui.formats.kit.places import ALL_PROJECTS, find_data_home, list_entries
-from context_tui.formats.kit.row_entries import query_session_sizes, query_sessions_with_messages
 from context_tui.formats.kit.values import format_title, parse_id, parse_time_ms
 from context_tui.session.session import SessionInfo
 

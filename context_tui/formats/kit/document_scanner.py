@@ -27,12 +27,15 @@ from context_tui.formats.kit.documents import (
     get_element_text,
     read_runs,
 )
-from context_tui.formats.kit.files import open_regular, read_file_stamp, read_status
-from context_tui.formats.kit.heads import read_first_values
-from context_tui.formats.kit.limits import format_too_large
+from context_tui.formats.kit.files import (
+    format_too_large,
+    open_regular,
+    read_file_stamp,
+    read_first_values,
+    read_status,
+)
 from context_tui.formats.kit.line_scanner import OrderedShape
-from context_tui.formats.kit.message_builder import MessageBuilder, MessagePart, validate_parts
-from context_tui.formats.kit.rereading import BlockReader
+from context_tui.formats.kit.message_builder import BlockReader, MessageBuilder, MessagePart, validate_parts
 from context_tui.formats.kit.values import extract_text, format_title
 from context_tui.session.losses import format_losses
 from context_tui.session.session import Session, SessionInfo

@@ -15,9 +15,13 @@ from typing import Any
 import msgspec
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.kit.files import read_whole_file
-from context_tui.formats.kit.heads import find_complete_prefix, parse_first_values
-from context_tui.formats.kit.limits import format_beginning, format_too_large
+from context_tui.formats.kit.files import (
+    find_complete_prefix,
+    format_beginning,
+    format_too_large,
+    parse_first_values,
+    read_whole_file,
+)
 from context_tui.formats.kit.values import parse_tokens
 from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.jsontext import compact_json, is_nested_deeper, loads, loads_all

@@ -11,11 +11,9 @@ from typing import Any, Protocol, runtime_checkable
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Advance
 from context_tui.formats.kit.branches import BranchFacts
-from context_tui.formats.kit.files import read_status
-from context_tui.formats.kit.limits import format_beginning
+from context_tui.formats.kit.files import format_beginning, read_status
 from context_tui.formats.kit.lines import LineFile, LineReader
-from context_tui.formats.kit.message_builder import MessageBuilder, MessagePart, validate_parts
-from context_tui.formats.kit.rereading import BlockReader
+from context_tui.formats.kit.message_builder import BlockReader, MessageBuilder, MessagePart, validate_parts
 from context_tui.session.facts import Facts
 from context_tui.session.jsontext import compact_json, is_nested_deeper, loads
 from context_tui.session.session import Session, SessionInfo

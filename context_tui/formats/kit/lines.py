@@ -15,7 +15,7 @@ from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 from typing import BinaryIO, Generic, TypeVar
 
-from context_tui.formats.kit import limits
+from context_tui.formats.kit import files
 from context_tui.formats.kit.files import FileChanged, make_unreadable_error, open_regular
 from context_tui.session.facts import Facts, Problem
 from context_tui.session.jsontext import find_value_ranges
@@ -96,7 +96,7 @@ class LineFile:
 
     def format_line(self, start: int, length: int) -> str:
         """The text of a line, or the beginning of a long one."""
-        return limits.format_beginning(self.read_range(start, min(length, limits.MAX_RAW_BYTES)), length)
+        return files.format_beginning(self.read_range(start, min(length, files.MAX_RAW_BYTES)), length)
 
     def read_range(self, start: int, length: int) -> bytes:
         """Bytes that were seen before, read anew: to touch what a map has lost would end the process.
@@ -272,7 +272,7 @@ class LineReader(Generic[R]):
                 yield True
         whole = end >= 0
         end = end if whole else size
-        if what := limits.format_too_large(end - start):
+        if what := files.format_too_large(end - start):
             self.torn = not whole
             self.add_problem(start, end - start, what)
         elif end - start <= STEP_BYTES:

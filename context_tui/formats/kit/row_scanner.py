@@ -8,10 +8,9 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Advance
-from context_tui.formats.kit import limits
+from context_tui.formats.kit import files
 from context_tui.formats.kit.databases import Database, ValueTooLarge, compute_checksum
-from context_tui.formats.kit.message_builder import MessageBuilder, MessagePart, validate_parts
-from context_tui.formats.kit.rereading import BlockReader
+from context_tui.formats.kit.message_builder import BlockReader, MessageBuilder, MessagePart, validate_parts
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session, SessionInfo
 
@@ -97,7 +96,7 @@ class RowCursor(Generic[R]):
         """The next rows behind the one with the id *last*; none at the end."""
         try:
             found = self.database.query(
-                self._select, (self.session, last_id, self._batch), max_value_bytes=limits.MAX_RECORD_BYTES
+                self._select, (self.session, last_id, self._batch), max_value_bytes=files.MAX_RECORD_BYTES
             )
         except ValueTooLarge:
             if self._batch == 1:
@@ -124,7 +123,7 @@ class RowCursor(Generic[R]):
         found = self.database.query(
             f"{self._shape.select_sql} WHERE {self._shape.id_column} = ?",
             (row_id,),
-            max_value_bytes=limits.MAX_RECORD_BYTES,
+            max_value_bytes=files.MAX_RECORD_BYTES,
         )
         if not found:
             raise UnreadableSession(f"{self.database.path}: row {row_id} was deleted since it was read; open it again")
@@ -184,8 +183,8 @@ class RowContent(Generic[R]):
         try:
             data = self._shape.format_row(self._read_row(record)).encode("utf-8", "replace")
         except ValueTooLarge:
-            return f"[{limits.TOO_LARGE}]"
-        return limits.format_beginning(data, len(data))
+            return f"[{files.TOO_LARGE}]"
+        return files.format_beginning(data, len(data))
 
     def system(self) -> str:
         """The system prompt, where a row holds it."""
@@ -265,8 +264,8 @@ class RowScanner(Generic[R]):
         row = self._waiting.pop()
         self._rows.record_row(row)
         where = f"row {row.id}"
-        if isinstance(row, OversizedRow) or limits.format_too_large(row.size):
-            self._builder.add_problem(row.id, row.size, where, limits.format_too_large(row.size) or limits.TOO_LARGE)
+        if isinstance(row, OversizedRow) or files.format_too_large(row.size):
+            self._builder.add_problem(row.id, row.size, where, files.format_too_large(row.size) or files.TOO_LARGE)
             return True
         part = self._part(row)
         message = self._builder.add(part, row.id, row.size, where)

@@ -1,4 +1,4 @@
-"""Values as recorders wrote them, taken for what they are meant to be, and refused without a fuss when they are not."""
+"""Parse recorded values (token counts, times, ids, blocks, call arguments), tolerating malformed ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from context_tui.session.facts import Usage
-from context_tui.session.jsontext import compact_text
+from context_tui.session.jsontext import compact_text, is_nested_deeper, loads
 from context_tui.session.validation import MAX_TIME_MS, MAX_TOKENS, truncate_name
 
 MAX_TITLE_LENGTH = 80
@@ -133,3 +133,33 @@ def parse_block(value: Any) -> Block:
             return {"type": "unknown", "value": value}
         mended["source"] = {}
     return {**value, **mended} if mended else value
+
+
+RAW_ARGUMENTS_KEY = "_raw"
+
+
+def parse_arguments(arguments: Any) -> dict[str, Any]:
+    """The object that some arguments are."""
+    if arguments is None or arguments == "":
+        return {}
+    if isinstance(arguments, dict):
+        return arguments
+    if not isinstance(arguments, str):
+        return {RAW_ARGUMENTS_KEY: compact_text(arguments)}
+    try:
+        value = loads(arguments)
+    except ValueError:
+        return {RAW_ARGUMENTS_KEY: arguments}
+    fits = isinstance(value, dict) and list(value) != [RAW_ARGUMENTS_KEY] and not is_nested_deeper(value)
+    return value if fits else {RAW_ARGUMENTS_KEY: arguments}
+
+
+def format_arguments(value: Any) -> str:
+    """The arguments that became an input."""
+    if (
+        isinstance(value, dict)
+        and list(value) == [RAW_ARGUMENTS_KEY]
+        and isinstance(text := value[RAW_ARGUMENTS_KEY], str)
+    ):
+        return text
+    return compact_text({} if value is None else value)

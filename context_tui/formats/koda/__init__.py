@@ -11,13 +11,13 @@ from typing import ClassVar
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import ALL_FROM_SOURCE, Claim, Format, Scanner, SessionCheck, SessionFile
 from context_tui.formats.kit.databases import SQLITE_MAGIC, Database, decode_text, read_columns
-from context_tui.formats.kit.places import ALL_PROJECTS, find_home_folder
+from context_tui.formats.kit.files import ALL_PROJECTS, find_home_folder
 from context_tui.formats.kit.row_scanner import RowScanner
 from context_tui.formats.kit.values import format_title, parse_time_ms
 from context_tui.formats.koda.in_place import clear_rows
-from context_tui.formats.koda.shape import KodaShape
+from context_tui.formats.koda.reader import KodaShape
 from context_tui.formats.koda.tables import copy_rows
-from context_tui.formats.koda.write import write_database
+from context_tui.formats.koda.writer import write_database
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 

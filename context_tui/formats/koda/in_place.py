@@ -15,8 +15,7 @@ from context_tui.errors import Error
 from context_tui.formats.base import SessionCheck, scan
 from context_tui.formats.kit.databases import LockedDatabase, compute_checksum, decode_text
 from context_tui.formats.kit.row_scanner import OversizedRow, RowContent, RowCursor, RowScanner
-from context_tui.formats.koda.rows import KodaRow
-from context_tui.formats.koda.shape import KodaShape
+from context_tui.formats.koda.reader import KodaRow, KodaShape
 from context_tui.session.markers import KODA_STUB
 from context_tui.session.session import Session
 from context_tui.session.values import Kind

@@ -15,9 +15,8 @@ from context_tui.formats.kit.document_scanner import (
     read_document_title,
 )
 from context_tui.formats.kit.documents import Element, Run, find_runs, read_runs
-from context_tui.formats.kit.heads import parse_first_values
-from context_tui.formats.kit.places import find_home_folder
-from context_tui.formats.mini_swe_agent.shape import MiniSweAgentShape
+from context_tui.formats.kit.files import find_home_folder, parse_first_values
+from context_tui.formats.mini_swe_agent.reader import MiniSweAgentShape
 from context_tui.session.session import Session, SessionInfo
 
 __all__ = ["MiniSweAgentFormat"]

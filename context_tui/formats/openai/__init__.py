@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from context_tui.formats.base import Claim, Format, Scanner
 from context_tui.formats.kit.document_scanner import DocumentScanner, copy_document, list_document_sessions
 from context_tui.formats.kit.documents import Run, read_head_run
-from context_tui.formats.openai.shape import OpenAIShape, find_reply
-from context_tui.formats.openai.write import find_unsupported_reason, write_request
+from context_tui.formats.openai.reader import OpenAIShape, find_reply
+from context_tui.formats.openai.writer import find_unsupported_reason, write_request
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 

@@ -16,18 +16,17 @@ from context_tui.formats.kit.entry_scanner import (
     EntryScanner,
     EntrySource,
     find_branch_in,
+    query_session_sizes,
+    query_sessions_with_messages,
     split_branch_id,
 )
-from context_tui.formats.kit.files import read_status
-from context_tui.formats.kit.heads import parse_first_values, read_first_values
-from context_tui.formats.kit.row_entries import query_session_sizes, query_sessions_with_messages
+from context_tui.formats.kit.files import parse_first_values, read_first_values, read_status
 from context_tui.formats.kit.values import format_title, parse_id, parse_time_ms
-from context_tui.formats.opencode.copy import copy_session, is_copyable
 from context_tui.formats.opencode.parts import get_call_state
-from context_tui.formats.opencode.places import find_folder_files, find_sessions, list_session_files
-from context_tui.formats.opencode.shape import OpencodeShape, parse_entry
+from context_tui.formats.opencode.paths import find_folder_files, find_sessions, list_session_files
+from context_tui.formats.opencode.reader import OpencodeShape, parse_entry
 from context_tui.formats.opencode.sources import ExportSource, TableSource, TreeSource, read_session_object
-from context_tui.formats.opencode.write import write_export
+from context_tui.formats.opencode.writer import copy_session, is_copyable, write_export
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 

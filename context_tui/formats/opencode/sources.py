@@ -24,13 +24,17 @@ from context_tui.formats.kit.documents import (
     decode_members,
     format_element,
 )
-from context_tui.formats.kit.entry_scanner import Entry
-from context_tui.formats.kit.files import open_regular, read_file_stamp, read_whole_file
-from context_tui.formats.kit.heads import find_complete_prefix
-from context_tui.formats.kit.limits import MAX_RECORD_BYTES, format_beginning
-from context_tui.formats.kit.places import list_entries as entries_in
-from context_tui.formats.kit.row_entries import format_placeholders, query_in_batches
-from context_tui.formats.opencode.shape import remove_reverted
+from context_tui.formats.kit.entry_scanner import Entry, format_placeholders, query_in_batches
+from context_tui.formats.kit.files import (
+    MAX_RECORD_BYTES,
+    find_complete_prefix,
+    format_beginning,
+    open_regular,
+    read_file_stamp,
+    read_whole_file,
+)
+from context_tui.formats.kit.files import list_entries as entries_in
+from context_tui.formats.opencode.reader import remove_reverted
 from context_tui.session.jsontext import loads
 
 

@@ -16,18 +16,17 @@ from context_tui.formats.kit.document_scanner import (
     list_document_sessions,
     read_document_title,
 )
-from context_tui.formats.kit.heads import parse_first_values
-from context_tui.formats.kit.places import find_home_folder, list_entries
+from context_tui.formats.kit.files import find_home_folder, list_entries, parse_first_values
 from context_tui.formats.kit.values import parse_id
-from context_tui.formats.openhands.runs import (
+from context_tui.formats.openhands.reader import (
     EVENTS_FOLDER,
     STATE_FILE,
+    OpenHandsShape,
     find_conversation_file,
     find_runs,
     is_state,
     read_histories,
 )
-from context_tui.formats.openhands.shape import OpenHandsShape
 from context_tui.session.session import SessionInfo
 
 __all__ = ["OpenHandsFormat"]

@@ -1,16 +1,14 @@
-"""Events of the software-agent SDK (OpenHands V1)."""
+"""Events of the software-agent SDK (OpenHands V1), the blocks of observations, and the view that condensations change."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from context_tui.formats.kit.message_builder import CompactionRecord, MessagePart
 from context_tui.formats.kit.usage import make_cached_usage, parse_token_count
-from context_tui.formats.kit.values import parse_id, parse_time_ms
-from context_tui.formats.openai.shape import parse_call, parse_thinking
-from context_tui.formats.openhands.observations import join_metadata, parse_content_blocks
-from context_tui.formats.openhands.views import EventView
+from context_tui.formats.kit.values import parse_blocks, parse_id, parse_time_ms
+from context_tui.formats.openai.reader import parse_call, parse_content_part, parse_thinking
 from context_tui.session.facts import Usage
 from context_tui.session.values import Role
 
@@ -143,3 +141,86 @@ def _parse_tool_schema(tool: dict[str, Any]) -> dict[str, Any]:
     mcp = tool.get("mcp_tool")
     given = mcp.get("inputSchema") if isinstance(mcp, dict) else None
     return given if isinstance(given, dict) else {"type": "object"}
+
+
+Block = dict[str, Any]
+
+
+def parse_content_blocks(content: Any) -> list[Block]:
+    """Content of a message of the SDK: text stays, images that are named by address become blocks of their own."""
+    found: list[Block] = []
+    for part in parse_blocks(content):
+        urls = part.get("image_urls")
+        if part.get("type") == "image" and isinstance(urls, list):
+            found += [parse_content_part({"type": "image_url", "image_url": {"url": url}}) for url in urls]
+        elif part.get("type") == "text":
+            found.append({"type": "text", "text": part.get("text") or ""})
+        else:
+            found.append(part)
+    return found
+
+
+def add_metadata(text: str, metadata: Any) -> str:
+    """The output of a command with what its model is told of it.
+
+    Source: OpenHands, CmdOutputObservation.to_agent_observation; the SDK's TerminalObservation.to_llm_content.
+    """
+    if not isinstance(metadata, dict):
+        return text
+    told = f"{metadata.get('prefix') or ''}{text}{metadata.get('suffix') or ''}"
+    if folder := metadata.get("working_dir"):
+        told += f"\n[Current working directory: {folder}]"
+    if interpreter := metadata.get("py_interpreter_path"):
+        told += f"\n[Python interpreter: {interpreter}]"
+    code = metadata.get("exit_code", -1)
+    return told if code in (-1, None) else f"{told}\n[Command finished with exit code {code}]"
+
+
+def join_metadata(blocks: list[Block], metadata: Any) -> list[Block]:
+    """Blocks of an observation, the last text of which says what its model is told of the command."""
+    at = next((at for at in reversed(range(len(blocks))) if blocks[at].get("type") == "text"), None)
+    if at is None or not isinstance(metadata, dict):
+        return blocks
+    return [
+        *blocks[:at],
+        {**blocks[at], "text": add_metadata(blocks[at].get("text") or "", metadata)},
+        *blocks[at + 1 :],
+    ]
+
+
+class EventView:
+    """The events that a model is shown, by key, in order; what was asked once is answered the same way again.
+
+    Source: OpenHands software-agent-sdk, context/view/view.py; OpenHands V0, memory/view.py.
+    """
+
+    def __init__(self) -> None:
+        self._shown: list[tuple[str, bool]] = []  # key, and whether it is a message (else it only counts)
+        self._seen: set[str] = set()
+        self._context_by_condensation: dict[str, tuple[str | int, ...]] = {}
+
+    def append(self, key: str, *, message: bool = True) -> None:
+        """Take an event; one that was taken before stays where it is."""
+        if key and key not in self._seen:
+            self._seen.add(key)
+            self._shown.append((key, message))
+
+    def condense(
+        self, key: str, is_forgotten: Callable[[str], bool], *, summary: bool, offset: int | None
+    ) -> tuple[str | int, ...]:
+        """The context that a condensation leaves, as :class:`CompactionRecord` tells it: keys, and 0 for its own summary.
+
+        Args:
+            key: of the condensation; its summary goes by it from now on.
+            forgets: whether an event is taken out, by its key.
+            summary: whether it puts one in.
+            offset: in front of how many of the events that are left; None: behind them.
+        """
+        if key not in self._context_by_condensation:
+            self._seen.add(key)
+            left = [each for each in self._shown if not is_forgotten(each[0])]
+            if summary:
+                left.insert(len(left) if offset is None else min(offset, len(left)), (key, True))
+            self._shown = left
+            self._context_by_condensation[key] = tuple(0 if each == key else each for each, message in left if message)
+        return self._context_by_condensation[key]

@@ -8,9 +8,8 @@ from typing import Any
 from context_tui.formats.kit.message_builder import CompactionRecord, MessagePart
 from context_tui.formats.kit.usage import make_cached_usage, parse_openai_usage, parse_token_count
 from context_tui.formats.kit.values import parse_blocks, parse_id, parse_time_ms, parse_usage_or_note
-from context_tui.formats.openai.shape import parse_call, parse_content_part, parse_schemas, parse_thinking
-from context_tui.formats.openhands.observations import add_metadata
-from context_tui.formats.openhands.views import EventView
+from context_tui.formats.openai.reader import parse_call, parse_content_part, parse_schemas, parse_thinking
+from context_tui.formats.openhands.events import EventView, add_metadata
 from context_tui.session.facts import Usage
 from context_tui.session.validation import truncate_name
 from context_tui.session.values import Role

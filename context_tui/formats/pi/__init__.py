@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 
 from context_tui.formats.base import Claim, Format, Scanner, SessionFile
 from context_tui.formats.kit.branches import find_branch
-from context_tui.formats.kit.heads import parse_first_values, read_first_objects
+from context_tui.formats.kit.files import parse_first_values, read_first_objects
 from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_whole_file, list_only_session
 from context_tui.formats.kit.values import extract_text, format_title, parse_blocks
-from context_tui.formats.pi import places
-from context_tui.formats.pi.shape import PiShape
-from context_tui.formats.pi.write import build_resume_command, write_session
+from context_tui.formats.pi import paths
+from context_tui.formats.pi.reader import PiShape
+from context_tui.formats.pi.writer import build_resume_command, write_session
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 
@@ -62,7 +62,7 @@ class PiFormat(Format):
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
         """In pi's folder of sessions, one for each project; OpenClaw's by agent."""
-        return places.find_sessions(environ, cwd)
+        return paths.find_sessions(environ, cwd)
 
     def write(self, session: Session, path: Path) -> Losses:
         """Write a session of version 3."""

@@ -8,10 +8,9 @@ from typing import Any, ClassVar
 from context_tui.formats.base import ALL_FROM_SOURCE, Claim, Format, Scanner
 from context_tui.formats.kit.document_scanner import DocumentScanner, copy_document, list_document_sessions
 from context_tui.formats.kit.documents import read_head_run
-from context_tui.formats.kit.items import is_item
-from context_tui.formats.kit.items_writing import unsupported_reason
-from context_tui.formats.responses.shape import ITEM_LISTS, ResponsesShape
-from context_tui.formats.responses.write import write_request
+from context_tui.formats.kit.response_items import is_item, unsupported_reason
+from context_tui.formats.responses.reader import ITEM_LISTS, ResponsesShape
+from context_tui.formats.responses.writer import write_request
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 

@@ -14,8 +14,8 @@ from context_tui.formats.kit.document_scanner import (
     read_document_title,
 )
 from context_tui.formats.kit.documents import Element, Run, decode_items, decode_members, read_runs
-from context_tui.formats.kit.heads import parse_first_values
-from context_tui.formats.swe_agent.shape import SweAgentShape, format_totals
+from context_tui.formats.kit.files import parse_first_values
+from context_tui.formats.swe_agent.reader import SweAgentShape, format_totals
 from context_tui.session.session import Session, SessionInfo
 
 __all__ = ["SweAgentFormat"]

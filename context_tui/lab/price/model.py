@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from context_tui.lab.price.cache import LOOKBACK
+from context_tui.lab.price.cache_requests import MISPREDICTION_TOLERANCE, CacheRead, reconstruct_recorded_calls
 from context_tui.lab.price.rates import CostUnit, build_rate_table
-from context_tui.lab.price.recorded import MISPREDICTION_TOLERANCE, CacheRead, reconstruct_recorded_calls
 from context_tui.session.session import Session
 
 SAME_SIZE_TOLERANCE = 16

@@ -1,8 +1,4 @@
-"""The regret of a replay: what its policy dropped, and the recorded run used later.
-
-It tells what the recorded agent did, which still had what the policy would have dropped. So it is a lower bound of
-re-fetches, which an agent seldom makes of what it sees, and says nothing about what a compacted agent would have done.
-"""
+"""Regret of a replay or a recorded compaction: removed blocks that were used later."""
 
 from __future__ import annotations
 
@@ -13,6 +9,7 @@ from typing import Any, NamedTuple
 
 from context_tui.compaction.changes import Change
 from context_tui.compaction.plan import Plan
+from context_tui.compaction.recorded_compactions import RecordedCompaction
 from context_tui.lab.regret.index import TIERS, BlockUse, UseIndex, UseTier
 from context_tui.lab.replay.result import NEVER_REMOVED, Replay
 from context_tui.session.blocks import get_text
@@ -202,3 +199,37 @@ def compute_regret(replay: Replay, uses: UseIndex) -> Regret:
 def _build_case(facts: Facts, row: int, removed_at: int, use: BlockUse, tokens: int) -> RegretCase:
     message, block, later = facts.block_message[row], facts.ordinal(row), facts.ordinal(use.block)
     return RegretCase(use.tier, message, block, row, removed_at, use.message, later, use.needle, use.evidence, tokens)
+
+
+class ReusedBlock(NamedTuple):
+    """A block (its row) that a compaction took away, and the first use of what it held, of the highest tier.
+
+    ``row_copies`` are the rows of blocks that still had in the context what was used then: the summary's, where that told it;
+    none where nothing there did, so that it was guessed, fetched again or typed anew.
+    """
+
+    row: int
+    use: BlockUse
+    row_copies: tuple[int, ...]
+
+
+def find_reused_blocks(compaction: RecordedCompaction, uses: UseIndex) -> list[ReusedBlock]:
+    """The blocks that were lost by *found* and used later by the recorded run, in prompt order.
+
+    Args:
+        uses: :func:`context_tui.lab.compute_regret.index.build_use_index` its session.
+    """
+    gone, facts = uses.removed_by_recording["keep"], compaction.session.facts
+    made = []
+    for row in compaction.removed_blocks:
+        later = (use for use in uses.by_row.get(row, ()) if use.message >= compaction.message)
+        use = next(later, None)
+        if use is None:
+            continue
+        had = tuple(
+            copy
+            for copy in use.copies
+            if facts.block_message[copy] < use.message and gone.get(copy, NEVER_REMOVED) > use.message
+        )
+        made.append(ReusedBlock(row, use, had))
+    return made

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
 
-from context_tui.lab.regret.calls import CallEffect, is_same_file
 from context_tui.lab.regret.needles import MIN_LINE_LENGTH
+from context_tui.lab.regret.tool_calls import CallEffect, is_same_file
 
 MAX_EARLIER_FETCHES = 20
 """Fetches of the same, newest first, that are looked at for what is fetched again."""

@@ -23,7 +23,6 @@ from dataclasses import dataclass, field
 from itertools import chain, groupby, islice, takewhile
 from typing import Any, Literal, NamedTuple
 
-from context_tui.lab.regret.calls import CallEffect, analyze_call, is_same_file
 from context_tui.lab.regret.fetches import Fetch, FetchLog
 from context_tui.lab.regret.needles import (
     cut_excerpt,
@@ -36,6 +35,7 @@ from context_tui.lab.regret.needles import (
     is_number,
     locate_needles,
 )
+from context_tui.lab.regret.tool_calls import CallEffect, analyze_call, is_same_file
 from context_tui.lab.replay.history import History
 from context_tui.lab.replay.recording import Recording
 from context_tui.lab.replay.result import CompactionHandling

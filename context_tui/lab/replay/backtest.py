@@ -1,23 +1,21 @@
-"""The agent's own policy held against the compactions that a recording holds: would it have fired there?
-
-A runtime compacts before a call, once what it believes has reached a threshold. So each recorded compaction tells an
-interval: the threshold is above what was believed at every look before it in the same context, and at most what was
-believed then, which the file itself often says.
-"""
+"""Back-tests of an agent's own policies against the recorded compactions."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from context_tui.compaction.plan import Trigger
 from context_tui.lab.replay.recording import Recording
+from context_tui.lab.replay.result import find_changed_params
 from context_tui.policies.base import Params, Policy
+from context_tui.policies.parameters import format_assignments
+from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState, build_runtime_state
-from context_tui.policies.triggers import iterate_runtime_states
+from context_tui.policies.trigger_points import iterate_runtime_states
 from context_tui.session.context import Context
 from context_tui.session.facts import Compaction, epoch_at, find_last_rewrite
 
@@ -174,3 +172,90 @@ def find_explaining_threshold(tested: Sequence[BacktestResult]) -> ThresholdInte
     best = max((sum(low < most <= high for low, high in spans), most) for _, most in spans)
     within = [span for span in spans if span[0] < best[1] <= span[1]]
     return ThresholdInterval(max(low for low, _ in within), min(high for _, high in within), len(within), len(told))
+
+
+OWN_POLICIES = {
+    "claude-code": {"full": "claude-code-auto", "micro": "claude-code-micro"},
+    "codex": {"full": "codex"},
+    "cline": {"full": "cline"},
+    "cline-sdk": {"full": "cline"},
+    "gemini-cli": {"full": "gemini-compress", "micro": "gemini-masking"},
+    "goose": {"full": "goose"},
+    "koda": {"full": "koda"},
+    "opencode": {"full": "opencode-compact", "micro": "opencode-prune"},
+    "openhands": {"full": "openhands-condenser"},
+    "pi": {"full": "pi"},
+}
+"""By format and kind of compaction, the agent's own policy."""
+
+
+class FormerPolicy(NamedTuple):
+    """What an agent once had in place of a policy, or of its defaults: from a version on, and before another one."""
+
+    since: tuple[int, ...]
+    before: tuple[int, ...]
+    policy: str
+    params: Mapping[str, Any]
+
+
+FORMER_POLICIES = {
+    # 32,000 tokens of the reply were left free and 13,000 more, until "auto-compact triggering too early on models with
+    # large output token limits" was mended (changelog of Claude Code, 2.1.21).
+    "claude-code-auto": (FormerPolicy((2, 0), (2, 1, 21), "claude-code-auto", {"trigger_reserve": 45_000}),),
+    "claude-code-micro": (FormerPolicy((2, 1), (2, 1, 21), "claude-code-micro-by-size", {}),),
+}
+"""By policy, what its versions differ in."""
+
+
+class PolicyBacktest(NamedTuple):
+    """The agent's own policy held against the recorded compactions of one kind.
+
+    ``results`` is by its own thresholds, as it was in each of the ``cases``; ``fitted_results`` is with the threshold that
+    explains most, which lies within ``threshold``.
+    """
+
+    policy: str
+    cases: list[BacktestCase]
+    results: list[BacktestResult]
+    threshold: ThresholdInterval | None
+    fitted_results: list[BacktestResult]
+
+    @property
+    def former_settings(self) -> list[str]:
+        """What its version had otherwise than the policy has now, as assignments."""
+        return list(
+            dict.fromkeys(text for case in self.cases for text in format_assignments(find_changed_params(case.params)))
+        )
+
+
+def run_backtests(recording: Recording, checkpoint: Callable[[], object] = lambda: None) -> list[PolicyBacktest]:
+    """The agent's own policies held against what the recording did.
+
+    *checkpoint* is called at every message, and may raise to stop.
+    """
+    found = list[PolicyBacktest]()
+    for kind, name in OWN_POLICIES.get(recording.session.info.format, {}).items():
+        cases: dict[str, list[BacktestCase]] = {}
+        for each in recording.session.facts.compactions:
+            if each.kind == kind:
+                policy, params = _find_own_policy(name, each)
+                cases.setdefault(policy, []).append(BacktestCase(each, POLICIES[policy].Params(**params)))
+        found += (
+            _backtest_own_policy(recording, POLICIES[policy], these, checkpoint) for policy, these in cases.items()
+        )
+    return found
+
+
+def _find_own_policy(name: str, compaction: Compaction) -> tuple[str, Mapping[str, Any]]:
+    """What the version that compacted had in place of a policy; the policy as it is now where that is not known."""
+    once = FORMER_POLICIES.get(name, ())
+    return next(((had.policy, had.params) for had in once if had.since <= compaction.version < had.before), (name, {}))
+
+
+def _backtest_own_policy(
+    recording: Recording, policy: Policy, cases: list[BacktestCase], checkpoint: Callable[[], object]
+) -> PolicyBacktest:
+    tested = backtest_policy(recording, policy, cases, checkpoint=checkpoint)
+    best = find_explaining_threshold(tested)
+    fitted = backtest_policy(recording, policy, cases, best.most, checkpoint) if best else []
+    return PolicyBacktest(policy.name, cases, tested, best, fitted)

@@ -15,6 +15,7 @@ from context_tui.lab.replay.amounts import (
     TEXT,
     ZERO_AMOUNT,
     Amount,
+    WeightScale,
     add_amounts,
     build_amount,
     compute_weights,
@@ -23,12 +24,13 @@ from context_tui.lab.replay.amounts import (
     count_body_amount,
     count_message_amount,
     drop_thinking,
+    fit_scale,
+    scale_weights,
     subtract_amounts,
     sum_amounts,
 )
 from context_tui.lab.replay.result import CompactionHandling, ModelCall
-from context_tui.lab.replay.scaling import WeightScale, fit_scale, scale_weights
-from context_tui.policies.triggers import find_phases
+from context_tui.policies.trigger_points import find_phases
 from context_tui.session.blocks import BYTES_PER_TOKEN
 from context_tui.session.context import CLEARED_BODIES, Body
 from context_tui.session.facts import order_at

@@ -8,7 +8,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from context_tui.errors import PlanError
-from context_tui.lab.replay.words import find_changed_params
+from context_tui.lab.replay.result import find_changed_params
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.parameters import (
     build_params,

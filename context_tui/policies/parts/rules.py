@@ -1,24 +1,107 @@
-"""A policy as data: its rules, in the order in which they run, and what is to be known about it."""
+"""Models of a TOML policy: its rules, their actions, and the policy's description."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
-from context_tui.policies.parts.actions import Clear, Drop, OnlyIf, Summarise, Truncate
-from context_tui.policies.parts.cutting import Cut, Head
-from context_tui.policies.parts.keeping import Keep
+from context_tui.policies.base import param
+from context_tui.policies.parts.cut_position import Cut, Head
 from context_tui.policies.parts.part import Part
-from context_tui.policies.parts.selecting import Select
-from context_tui.policies.parts.triggers import Size, TriggerCondition
+from context_tui.policies.parts.protection import Keep
+from context_tui.policies.parts.selection import BodyKind, Select
+from context_tui.policies.parts.trigger_condition import Size, TriggerCondition
 
 ACTIONS = ("clear", "truncate", "drop", "summarise")
 _NAME_PATTERN = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
 Phase = Literal["before_call", "after_tools", "user_turn"]
+Role = Literal["user", "assistant"]
+
+
+class Clear(Part):
+    """``marker`` stands in place of each body, ``{lines}`` in it for how many lines went; the inputs of calls become
+    empty, and thinking goes.
+
+    With ``inputs`` the inputs of the calls whose results are cleared are emptied too.
+    """
+
+    prefix: ClassVar[str] = "clear"
+
+    of: BodyKind = "results"
+    marker: str = "[cleared]"
+    inputs: bool = param(False, "empty the inputs of the calls whose results are cleared too", "")
+
+
+class Truncate(Part):
+    """The first ``head`` and last ``tail`` bytes of each result, with texts before, between and behind them."""
+
+    prefix: ClassVar[str] = "truncate"
+
+    head: int = param(250, "bytes that are kept of the beginning", "bytes", 0, 1_000_000)
+    tail: int = param(250, "bytes that are kept of the end", "bytes", 0, 1_000_000)
+    before: str = ""
+    middle: str = "\n...\n"
+    after: str = ""
+
+
+class Note(Part):
+    """A message that is put in: before or behind the summary (or where messages went), or at the end.
+
+    ``{messages}`` in the text is how many messages went.
+    """
+
+    role: Role
+    text: str
+    at: Literal["before", "after", "end"] = "after"
+
+
+class Drop(Part):
+    """The messages go without a summary."""
+
+    prefix: ClassVar[str] = "drop"
+
+    notes: tuple[Note, ...] = ()
+
+
+class Summarise(Part):
+    """A summary stands in place of the messages, or at the end: a message of ``role``, prefix and suffix around it.
+
+    ``background`` says that it is written while the agent goes on.
+    """
+
+    prefix: ClassVar[str] = "summary"
+
+    role: Role = "user"
+    at: Literal["head", "end"] = "head"
+    before: str = ""
+    after: str = ""
+    notes: tuple[Note, ...] = ()
+    sections: tuple[str, ...] = ()
+    max_tokens: int = param(8_192, "most tokens that the summary may have", "tokens", 1, 100_000, of_window=True)
+    background: bool = False
+
+
+class OnlyIf(Part):
+    """What has to be so, or nothing is done.
+
+    ``clear_at_least`` and ``clear_more_than`` are tokens of the bodies that would be changed; ``messages`` how many
+    there are, ``progress`` the share of them that would go; ``no_open_call`` that the last message has no call without
+    a result.
+    """
+
+    clear_at_least: int | None = param(
+        None, "do nothing unless so much would be cleared", "tokens", 0, 10_000_000, of_window=True
+    )
+    clear_more_than: int | None = param(
+        None, "do nothing unless more than this would be cleared", "tokens", 0, 10_000_000, of_window=True
+    )
+    messages: int | None = Field(default=None, ge=0, le=100_000)
+    progress: float | None = param(None, "do nothing unless this share of messages goes", "of messages", 0.0, 1.0)
+    no_open_call: bool = False
 
 
 class Rule(Part):
@@ -48,7 +131,7 @@ class Rule(Part):
                 raise ValueError(f"{name} means nothing to {actions[0]}")
         if of_bodies and self.keep.keeps_typed_messages():
             raise ValueError(f"keep.user_tokens and keep.user_messages mean nothing to {actions[0]}")
-        if not of_bodies and (self.keep.has_results is not None or self.keep.result_tokens is not None):
+        if not of_bodies and (self.keep.results is not None or self.keep.result_tokens is not None):
             raise ValueError(f"keep.results and keep.result_tokens mean nothing to {actions[0]}")
         return self
 

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 from context_tui.session.markers import PLACEHOLDERS
 from context_tui.summarizer.checks.summary_checks import PATH_PATTERN, URL_PATTERN
 from context_tui.summarizer.secrets import find_secrets, mask_text
-from context_tui.summarizer.toolcalls import extract_result_text, parse_call
+from context_tui.summarizer.tool_calls import extract_result_text, parse_call
 
 MAX_FACTS_PER_KIND = 30
 """Facts of one kind that count."""

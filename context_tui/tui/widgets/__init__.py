@@ -1,1 +1,1 @@
-"""One widget per file. Data reaches them by methods, what happens in them leaves as messages."""
+"""Widgets that several screens share."""

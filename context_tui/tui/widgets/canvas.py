@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
-from context_tui.tui.glyphs import HORIZONTAL_BLOCKS, VERTICAL_BLOCKS
-from context_tui.tui.widgets.draw import Run
+from context_tui.tui.terminal.cells import HORIZONTAL_BLOCKS, VERTICAL_BLOCKS
+from context_tui.tui.widgets.styled_text import Run
 
 
 def count_eighths(value: float, maximum: float, cells: int = 1) -> int:

@@ -16,7 +16,7 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
-from context_tui.tui.parts import (
+from context_tui.tui.rendering.layout import (
     COLUMN_GAP,
     LayoutLine,
     LineColumn,
@@ -239,7 +239,9 @@ class ReadingPane(ScrollView, can_focus=True):
         chosen = (self._find_selected_span(selection, index, span) for index, span in spans if span is not None)
         return format_copied_text(self._parts, chosen), "\n"
 
-    def _find_selected_span(self, selection: Selection, index: int, span: tuple[int, int]) -> tuple[LineColumn, int, int]:
+    def _find_selected_span(
+        self, selection: Selection, index: int, span: tuple[int, int]
+    ) -> tuple[LineColumn, int, int]:
         """What is selected of a line: of two columns, in the one in which the selection begins."""
         line, start = self._lines[min(index, len(self._lines) - 1)], selection.start
         begun = self._lines[start.y] if start is not None and start.y < len(self._lines) else None

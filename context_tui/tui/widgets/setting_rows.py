@@ -15,18 +15,21 @@ from textual.widget import Widget
 
 from context_tui.policies.parameters import Parameter
 from context_tui.policies.scales import parse_number
-from context_tui.tui.widgets.draw import MUTED, Run, build_content, clip_lines, clip_runs, set_background
-from context_tui.tui.widgets.setting_lists import ClickTarget, list_entries, move_entry, toggle_entry
-from context_tui.tui.widgets.setting_paint import (
+from context_tui.tui.widgets.setting_lines import (
     MARK_WIDTH,
+    ClickTarget,
     SettingColumns,
     SettingDetails,
     build_setting_details,
+    find_value_at_cell,
     fit_setting_columns,
     format_setting_row,
+    list_entries,
     list_setting_lines,
+    move_entry,
+    toggle_entry,
 )
-from context_tui.tui.widgets.sliders import find_value_at_cell
+from context_tui.tui.widgets.styled_text import MUTED, Run, build_content, clip_lines, clip_runs, set_background
 
 MIN_VISIBLE_ROWS = 2
 """Lines of settings that stay in sight above the items of a list."""
@@ -152,7 +155,9 @@ class SettingRows(Widget, can_focus=True):
         room -= len(fixed)
         first = max(0, under.find_line(self._current_item) - room + 1)
         place = len(seen) + len(fixed) - first
-        spots = [replace(spot, line=spot.line + place) for spot in under.click_targets if first <= spot.line < first + room]
+        spots = [
+            replace(spot, line=spot.line + place) for spot in under.click_targets if first <= spot.line < first + room
+        ]
         return seen, [*fixed, *under.scrolling_lines[first : first + room]], spots
 
     def render(self) -> Content:
@@ -184,7 +189,9 @@ class SettingRows(Widget, can_focus=True):
 
     def _format_row(self, number: int, columns: SettingColumns, width: int) -> list[Run]:
         control, here = self.parameters[number], number == self.row
-        runs = format_setting_row(control, self.values[control.name], columns, width, here, self.typed_text if here else None)
+        runs = format_setting_row(
+            control, self.values[control.name], columns, width, here, self.typed_text if here else None
+        )
         return set_background(runs) if here and self.has_focus else runs
 
     def on_focus(self) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from context_tui.compaction.plan import Insert, Plan, Trigger
-from context_tui.compaction.verdicts import KeepReason, VerdictCode
+from context_tui.compaction.plan import Insert, KeepReason, Plan, Trigger, VerdictCode
 from context_tui.policies.base import BasePolicy, Params, build_empty_plan, param
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context

@@ -1,0 +1,282 @@
+"""Sweeps over files: sources, and tasks on local processes or a Dask cluster."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from context_tui.errors import Error, UnreadableSession
+from context_tui.formats.base import scan
+from context_tui.formats.opening import list_session_suffixes, sessions_in, make_scanner, split_spec
+from context_tui.lab.sweep.results import UnreadSession
+from context_tui.lab.sweep.rows import SweepRow
+from context_tui.lab.sweep.session_sweep import SweepOptions, sweep_session
+from context_tui.lab.sweep.settings import SweepSetting, build_setting
+from context_tui.policies.registry import POLICIES
+from context_tui.policies.toml import parse_policy
+from context_tui.session.session import SessionInfo
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+
+class SweepSource(NamedTuple):
+    """A session to sweep: its name in rows, and the size and time (ns) of its file, by which a change is seen."""
+
+    name: str
+    info: SessionInfo
+    file_size: int
+    modified_ns: int
+
+
+class SweepTask(NamedTuple):
+    """A session, and the numbers of the settings that are wanted of it."""
+
+    source: SweepSource
+    setting_numbers: Sequence[int]
+
+
+class TaskResult(NamedTuple):
+    """The rows of a session; or ``failure_reason`` there are none."""
+
+    source: SweepSource
+    rows: Sequence[SweepRow]
+    failure_reason: str = ""
+
+
+@dataclass(frozen=True)
+class SweepWork:
+    """What is done with every session, in a form that goes to other processes: policies by name, with parameters.
+
+    ``policy_files`` are the paths and texts of policies that were given as TOML.
+    """
+
+    settings: Sequence[tuple[str, dict[str, Any]]]
+    options: SweepOptions
+    policy_files: Sequence[tuple[str, str]] = ()
+
+    @classmethod
+    def from_settings(
+        cls, settings: Iterable[SweepSetting], options: SweepOptions, files: Sequence[Path] = ()
+    ) -> SweepWork:
+        """The work of these settings; *files* are those of policies that are TOML."""
+        texts = [(str(path), path.read_text("utf-8-sig")) for path in files]
+        return cls([(each.policy.name, each.params.model_dump()) for each in settings], options, texts)
+
+    def build_settings(self) -> list[SweepSetting]:
+        """The settings, in this process."""
+        for path, text in self.policy_files:
+            policy = parse_policy(text, path)
+            if policy.name not in POLICIES:
+                POLICIES.add(policy, policy.name, path)
+        policies = {name: POLICIES[name] for name, _ in self.settings}
+        return [build_setting(policies[name], policies[name].Params(**values)) for name, values in self.settings]
+
+
+class SweepStopped(Exception):
+    """The sweep was told to stop."""
+
+
+# What there is
+
+
+def find_sources(specs: Sequence[str | Path]) -> tuple[list[SweepSource], list[UnreadSession]]:
+    """The sessions of files, ``PATH#ID`` and folders with all that is in them, each once; and what cannot be read."""
+    found: dict[str, SweepSource] = {}
+    unread: list[UnreadSession] = []
+    for spec in specs:
+        try:
+            path, _ = split_spec(spec)
+            listed = _iter_folder_sessions(path, unread) if os.path.isdir(path) else sessions_in(spec)
+            for info in listed:
+                status = os.stat(info.path)
+                name = f"{info.path}#{info.id}" if info.id else info.path
+                found.setdefault(name, SweepSource(name, info, status.st_size, status.st_mtime_ns))
+        except (Error, OSError) as error:
+            unread.append(UnreadSession(str(spec), _format_reason(error, str(spec))))
+    return list(found.values()), unread
+
+
+def _iter_folder_sessions(folder: Path, unread: list[UnreadSession]) -> Iterator[SessionInfo]:
+    """The sessions of all files in a folder and in those in it."""
+    suffixes = list_session_suffixes()
+
+    def closed(error: OSError) -> None:
+        unread.append(UnreadSession(str(error.filename), error.strerror or "it cannot be read"))
+
+    for here, folders, files in os.walk(folder, onerror=closed):
+        folders.sort()
+        for name in sorted(files):
+            path = os.path.join(here, name)
+            if name.endswith(suffixes) and os.path.isfile(path):
+                try:
+                    yield from sessions_in(path)
+                except (Error, OSError) as error:
+                    unread.append(UnreadSession(path, _format_reason(error, path)))
+
+
+def _format_reason(error: Exception, where: str) -> str:
+    return str(error).removeprefix(f"{where}: ")
+
+
+# One session
+
+
+def run_task(
+    task: SweepTask, settings: Sequence[SweepSetting], options: SweepOptions, checkpoint: Callable[[], object]
+) -> TaskResult:
+    """All that is wanted of a session. One that cannot be read or replayed says so."""
+    place = task.source
+    try:
+        session = scan(make_scanner(place.info))
+        folder = session.info.cwd or place.info.cwd or os.path.dirname(os.path.abspath(place.info.path))
+        session = replace(session, info=replace(session.info, cwd=folder))
+        wanted = [settings[number] for number in task.setting_numbers]
+        return TaskResult(place, list(sweep_session(session, wanted, options, name=place.name, checkpoint=checkpoint)))
+    except (UnreadableSession, OSError) as error:
+        return TaskResult(place, [], _format_reason(error, place.info.path))
+    except Error as error:
+        return TaskResult(place, [], str(error))
+
+
+# On this machine
+
+_worker_state: dict[str, Any] = {}
+"""In a worker process: its settings, and whether it is to stop."""
+
+
+def _init_worker(work: SweepWork, stop: Any) -> None:
+    """Begin a worker process. Interrupts are for the one that started it, and when that has gone, it goes too."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+
+        def follow() -> None:
+            parent.join()
+            os._exit(1)
+
+        Thread(target=follow, daemon=True).start()
+    _worker_state.update(settings=work.build_settings(), how=work.options, stop=stop)
+
+
+def _run_in_worker(task: SweepTask) -> TaskResult:
+    def checkpoint() -> None:
+        if _worker_state["stop"].is_set():
+            raise SweepStopped
+
+    return run_task(task, _worker_state["settings"], _worker_state["how"], checkpoint)
+
+
+def run_on_processes(
+    tasks: Sequence[SweepTask], work: SweepWork, jobs: int | None = None
+) -> Generator[TaskResult, None, None]:
+    """Do all tasks, the largest files first, in processes of their own; in this one for a single job or task.
+
+    Closing the iterator, or an interrupt, ends them. A session on which a process ends is told, and the others go on.
+
+    Args:
+        jobs: processes at a time (default: one for each core).
+    """
+    waiting = sorted(tasks, key=lambda task: -task.source.file_size)
+    jobs = min(jobs or count_cores(), len(waiting))
+    if jobs <= 1:
+        settings = work.build_settings()
+        for task in waiting:
+            yield run_task(task, settings, work.options, lambda: None)
+        return
+    left = yield from _run_in_pool(waiting, work, jobs)
+    for task in left:  # a process ended: one at a time tells on which
+        if (yield from _run_in_pool([task], work, 1)):
+            yield TaskResult(task.source, [], "the process that read it ended; it may need more memory than there is")
+
+
+def count_cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _run_in_pool(
+    tasks: Sequence[SweepTask], work: SweepWork, jobs: int
+) -> Generator[TaskResult, None, list[SweepTask]]:
+    """Do tasks in processes; returns those that are left when one of these ends."""
+    context = multiprocessing.get_context("spawn")
+    stop = context.Event()
+    left = {id(task): task for task in tasks}
+    pool = ProcessPoolExecutor(jobs, context, _init_worker, (work, stop))
+    try:
+        for task, future in _submit_ahead(tasks, lambda task: pool.submit(_run_in_worker, task), 2 * jobs):
+            done = future.result()
+            del left[id(task)]
+            yield done
+    except BrokenProcessPool:
+        pass
+    finally:
+        stop.set()
+        pool.shutdown(wait=True, cancel_futures=True)
+    return list(left.values())
+
+
+def _submit_ahead(
+    tasks: Iterable[SweepTask], submit: Callable[[SweepTask], Future[TaskResult]], max_pending: int
+) -> Iterator[tuple[SweepTask, Future[TaskResult]]]:
+    """Tasks with their results as they are done; a few are submitted ahead, so that results do not pile up."""
+    waiting = iter(tasks)
+    going = {submit(task): task for task in islice(waiting, max_pending)}
+    while going:
+        for future in wait(going, return_when=FIRST_COMPLETED).done:
+            task = going.pop(future)
+            following = next(waiting, None)
+            if following is not None:
+                going[submit(following)] = following
+            yield task, future
+
+
+# On a cluster
+
+
+def run_on_cluster(client: Client, tasks: Sequence[SweepTask], work: SweepWork) -> Generator[TaskResult, None, None]:
+    """Do all tasks on the workers of a Dask cluster, which must see the files under the same paths.
+
+    A task whose worker ends is done by another one. Closing the iterator cancels what is left.
+    """
+    from distributed import as_completed
+
+    there = client.scatter(work, broadcast=True, hash=False)
+    waiting = [_make_paths_absolute(task) for task in sorted(tasks, key=lambda task: -task.source.file_size)]
+    futures = {client.submit(_run_on_cluster_worker, task, there, pure=False): task for task in waiting}
+    try:
+        for future in as_completed(list(futures)):
+            yield _get_cluster_result(future, futures[future])
+            future.release()
+    finally:
+        with suppress(Exception):
+            client.cancel([future for future in futures if not future.done()])
+
+
+def _make_paths_absolute(task: SweepTask) -> SweepTask:
+    """A task for a process with another current folder."""
+    info = task.source.info
+    return task._replace(source=task.source._replace(info=replace(info, path=os.path.abspath(info.path))))
+
+
+def _get_cluster_result(future: Any, task: SweepTask) -> TaskResult:
+    """The rows of a task that has come to its end on a cluster, or what went wrong with it there."""
+    try:
+        done: TaskResult = future.result()
+    except (Exception, CancelledError) as error:  # whatever its workers raise
+        return TaskResult(task.source, [], f"failed on the cluster: {type(error).__name__}: {error}")
+    return done
+
+
+def _run_on_cluster_worker(task: SweepTask, work: SweepWork) -> TaskResult:
+    return run_task(task, work.build_settings(), work.options, lambda: None)

@@ -1,0 +1,170 @@
+"""Compactions found in a recording: the context before and after, and the blocks removed.
+
+Three kinds: a full one, with its summary; a micro one that a record announces; and a silent one, which shows only in
+the recorded sizes (:class:`context_tui.build_session.select_facts.Drop`) and whose results are inferred.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from context_tui.session.context import CLEARED_BODIES, Context, context_at
+from context_tui.session.facts import Compaction, Drop, Facts, epoch_at, find_last_rewrite
+from context_tui.session.session import Session
+from context_tui.session.values import MessageFlag, Role
+from context_tui.tokens.accounting import find_request_before
+from context_tui.tokens.breakdown import CATEGORIES, categorize_block
+from context_tui.tokens.estimators import bytes4
+from context_tui.tokens.running_sizes import RunningSizes
+
+CompactionKind = Literal["full", "micro", "silent"]
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedCompaction:
+    """A compaction of the recording.
+
+    Attributes:
+        session: the recording.
+        message: where it happened: a full one's summary, the message after a micro one, the reply that shows a silent
+            one.
+        kind: full, micro or silent.
+        what: what the facts say of it.
+        believed_before: tokens that a runtime with baseline and delta believed the context to have before it; None for
+            an empty one. ``believed_is_recorded`` says whether a recorded size is in that.
+        recorded_after: recorded tokens of the first request after it; None where another context begins before that.
+
+    What is there before and after is put together when it is asked for: it takes time in proportion to the contexts.
+    """
+
+    session: Session
+    message: int
+    kind: CompactionKind
+    event: Compaction | Drop
+    believed_tokens_before: int | None
+    believed_is_recorded: bool
+    recorded_tokens_after: int | None
+
+    @cached_property
+    def context_before(self) -> Context:
+        """The context before it."""
+        if self.kind == "silent":
+            return self.session.context_at(self.message)
+        return context_at(self.session.facts, self.message, after_micro=False, content=self.session.content)
+
+    @cached_property
+    def context_after(self) -> Context:
+        """The context of the first request after it, with what was put in and said by then."""
+        if isinstance(self.event, Drop):
+            return self.context_before.with_bodies(dict.fromkeys(self.event.cleared_blocks, CLEARED_BODIES["inferred"]))
+        at = _find_first_reply(self.session, self.message) if self.kind == "full" else self.message
+        return self.session.context_at(at)
+
+    @cached_property
+    def removed_blocks(self) -> Sequence[int]:
+        """Rows of the blocks whose content was there before and is not after, in prompt order."""
+        left = set(self.context_after.order)
+        return [
+            row
+            for message in self.context_before.order
+            for row in self.context_before.blocks_of(message)
+            if row not in self.context_before.replacements
+            and (message not in left or row in self.context_after.replacements)
+        ]
+
+    @cached_property
+    def added_messages(self) -> Sequence[int]:
+        """Messages that were not there before, in prompt order: the summary, what was attached again, what was said."""
+        known = set(self.context_before.order)
+        return [message for message in self.context_after.order if message not in known]
+
+    @cached_property
+    def remaining_messages(self) -> Sequence[int]:
+        """Messages that are there before and after, in prompt order."""
+        left = set(self.context_after.order)
+        return [message for message in self.context_before.order if message in left]
+
+    @property
+    def summary_message(self) -> int | None:
+        """The summary's message, None where there is none."""
+        flags = self.session.facts.flags
+        return next((message for message in self.added_messages if flags[message] & MessageFlag.SUMMARY), None)
+
+    def count_block_tokens(self, row: int) -> int:
+        """Estimated tokens (``bytes/4``) of a block before it."""
+        body = self.context_before.replacements.get(row)
+        return body.tokens if body else bytes4(self.session.facts, row)
+
+
+def count_tokens_by_category(context: Context) -> dict[str, int]:
+    """Estimated tokens (``bytes/4``) of the messages of a context by category, as in a breakdown."""
+    facts, found = context.facts, dict.fromkeys(CATEGORIES, 0)
+    for message in context.order:
+        for row in context.blocks_of(message):
+            body = context.replacements.get(row)
+            found[categorize_block(facts, message, row)] += body.tokens if body else bytes4(facts, row)
+    return {name: tokens for name, tokens in found.items() if tokens}
+
+
+def find_recorded_compactions(session: Session) -> list[RecordedCompaction]:
+    """All compactions of a recording, in order."""
+    facts, sizes = session.facts, RunningSizes(session.facts)
+    found: list[Compaction | Drop] = [each for each in facts.compactions if each.message <= session.length]
+    found += (drop for drop in session.drops if drop.cleared_blocks)
+    return [_build_recorded_compaction(session, each, sizes) for each in sorted(found, key=lambda each: each.message)]
+
+
+def _build_recorded_compaction(session: Session, what: Compaction | Drop, sizes: RunningSizes) -> RecordedCompaction:
+    facts = session.facts
+    at = min(what.message, len(session))
+    if isinstance(what, Drop):
+        after = facts.requests[bisect_left(facts.request_message, at)].context
+        return RecordedCompaction(session, at, "silent", what, after + what.tokens, True, after)
+    believed, known = _compute_believed_tokens(facts, at, sizes)
+    kind: CompactionKind = "full" if what.kind == "full" else "micro"
+    return RecordedCompaction(session, at, kind, what, believed, known, _find_recorded_tokens_after(facts, what))
+
+
+def _compute_believed_tokens(facts: Facts, at: int, sizes: RunningSizes) -> tuple[int | None, bool]:
+    """What a runtime believed before message *at*, and whether a recorded size is in that."""
+    sizes.move_to(at, until=at - 1)
+    epoch = epoch_at(facts, at)
+    request = find_request_before(facts, at, max(epoch.start, find_last_rewrite(facts, at - 1)))
+    tokens = sizes.believed_size(epoch, at, request).tokens if sizes.message_count(epoch, at) else None
+    return tokens, request >= 0
+
+
+def _find_recorded_tokens_after(facts: Facts, what: Compaction) -> int | None:
+    """What the first request after a compaction recorded. After a micro one that may be of another context."""
+    row = bisect_left(facts.request_message, what.message)
+    if row >= len(facts.requests):
+        return None
+    if what.kind == "micro":
+        begun = bisect_left(facts.epochs, what.message, key=lambda epoch: epoch.message)
+        if begun < len(facts.epochs) and what.message <= facts.epochs[begun].message <= facts.request_message[row]:
+            return None
+    return facts.requests[row].context
+
+
+def _find_first_reply(session: Session, summary: int) -> int:
+    """The point at which the model was first asked behind a summary, in the same context; else where that ends.
+
+    Not before what that context begins with is there: more may be put in behind the summary, such as a hint to go on.
+    """
+    facts = session.facts
+    begun = bisect_left(facts.epochs, summary + 1, key=lambda epoch: epoch.message)
+    start = max(summary + 1, facts.epochs[begun - 1].start)
+    end = min(facts.epochs[begun].message, len(session)) if begun < len(facts.epochs) else len(session)
+    spoken = (
+        message
+        for message in range(start, end)
+        if facts.role[message] == Role.ASSISTANT and not facts.flags[message] & _NOT_FROM_MODEL
+    )
+    return next(spoken, end)
+
+
+_NOT_FROM_MODEL = MessageFlag.SYNTHETIC | MessageFlag.NOT_SENT

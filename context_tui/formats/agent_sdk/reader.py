@@ -1,0 +1,247 @@
+"""Records of agent-sdk and of ``claude -p --output-format stream-json`` as messages, and the sub-agents among them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from context_tui.formats.kit.lines import MAX_SEARCHED_BYTES, LineFile, find_matching_lines
+from context_tui.formats.kit.message_builder import CompactionRecord, MessagePart
+from context_tui.formats.kit.usage import parse_anthropic_usage
+from context_tui.formats.kit.values import (
+    extract_text,
+    format_title,
+    parse_blocks,
+    parse_id,
+    parse_time_ms,
+    parse_tokens,
+    parse_usage_or_note,
+)
+from context_tui.formats.kit.writing import parse_tool_schemas
+from context_tui.session.jsontext import loads
+from context_tui.session.markers import CLAUDE_CODE_SUMMARY
+from context_tui.session.validation import truncate_name
+from context_tui.session.values import MessageFlag, Role
+
+ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT}
+IGNORED_TYPES = frozenset(
+    {
+        *("result", "stream_event", "rate_limit_event", "prompt_suggestion", "tool_progress", "tool_use_summary"),
+        *("auth_status", "keep_alive", "control_request", "control_response", "control_cancel_request"),
+    }
+)
+"""Types of records that are part of no message: totals, progress, and what is said between the ends of a stream."""
+KEPT_BEHIND_SUMMARY = 4
+"""Messages that agent-sdk keeps behind a summary unless it is told otherwise."""
+MISSING_SUMMARY_NOTE = (
+    "agent-sdk keeps no summary in the file, nor what else it kept: that is taken to be its default, 4 messages"
+)
+"""What a user has to know of a file with a compaction."""
+
+Record = dict[str, Any]
+
+
+def is_stream_record(value: Record) -> bool:
+    """Whether a record is of a stream, not of Claude Code's own transcripts."""
+    kind, inside = value.get("type"), value.get("message")
+    if not isinstance(value.get("session_id"), str) or "parentUuid" in value or "sessionId" in value:
+        return False
+    if not isinstance(kind, str):
+        return False
+    if kind in ROLES:
+        return "content" in value or isinstance(inside, dict)
+    return kind in ("system", "result") and "subtype" in value
+
+
+def is_agent_sdk(records: list[Record]) -> bool:
+    """Whether records are agent-sdk's, with the content of messages beside their type; else they are a stream's."""
+    own = ("content" in each for each in records if each.get("type") in [*ROLES])
+    return next(own, any("permission_mode" in each for each in records))
+
+
+def find_parent_call(record: Record) -> str:
+    """The call that started the sub-agent that a record is of; empty for one of the main session."""
+    return parse_id(record.get("parent_tool_use_id"))
+
+
+@dataclass
+class _HistoryMessage:
+    """A message of the history of a run: its key, role, and whether it holds calls or results."""
+
+    key: str
+    role: Role
+    has_calls: bool
+    has_results: bool
+
+
+class AgentSdkShape:
+    """Messages as they were sent; totals and progress are beside the conversation, and so is what other agents said.
+
+    ``agent_sdk`` says that the lines are agent-sdk's, ``agent`` whose messages these are (:func:`find_parent_call`).
+    """
+
+    def __init__(self, agent_sdk: bool = False, agent: str = "") -> None:
+        self._is_agent_sdk, self._agent = agent_sdk, agent
+        self._boundary: Record | None = None  # of a stream, whose summary has not been said yet
+        self._history: list[_HistoryMessage] = []  # of agent-sdk's file
+        self._results_open = False  # whether results that come are more of those that were said last
+        self._compacted = self._resumed = False
+
+    def parse(self, record: Record) -> MessagePart:
+        """What a record says."""
+        kind = record.get("type")
+        if not isinstance(kind, str):
+            raise ValueError("a record without a type")
+        if kind not in ROLES and kind != "system" and kind not in IGNORED_TYPES:
+            raise ValueError(f"a record of unknown type {kind[:40]!r}")
+        if kind in IGNORED_TYPES or find_parent_call(record) != self._agent:
+            return MessagePart()
+        if kind == "system":
+            return self._parse_system(record)
+        inside = record.get("message")
+        message = inside if isinstance(inside, dict) else record
+        if "content" not in message:
+            raise ValueError(f"{kind} without content")
+        return _parse_message(record, message, ROLES[kind])
+
+    def resolve_in_order(self, record: Record, part: MessagePart) -> MessagePart:
+        """What a record says behind those before it: what the context is from a compaction on, or from a new run."""
+        if self._is_agent_sdk:
+            return self._place_in_file(record, part)
+        if record.get("subtype") == "compact_boundary" and record.get("type") == "system":
+            self._boundary = record
+        elif part.role is not None and (part.compaction or self._boundary):
+            trigger, before, notes = _parse_boundary(self._boundary or {})
+            summarises, self._boundary = part.compaction is not None, None
+            what = CompactionRecord(trigger, before, context=(0,), has_summary=summarises)
+            return replace(part, compaction=what, notes=(*part.notes, *notes))
+        return part
+
+    def _parse_system(self, record: Record) -> MessagePart:
+        """How a run begins, or that what was said before was compacted; other events are progress."""
+        if record.get("subtype") == "compact_boundary":
+            if not self._is_agent_sdk:
+                return MessagePart()
+            trigger, before, notes = _parse_boundary(record)
+            stands = {"type": "summary", "note": "of what was said before; it is not in the file"}
+            what = CompactionRecord(trigger, before, context=(0,))
+            return MessagePart(Role.USER, [stands], is_injected=True, compaction=what, notes=notes)
+        model, tools = record.get("model"), parse_tool_schemas(record.get("tools"))
+        return MessagePart(model=truncate_name(model) if isinstance(model, str) else "", tools=tools or None)
+
+    def _place_in_file(self, record: Record, part: MessagePart) -> MessagePart:
+        if part.role is None:
+            self._resumed |= record.get("subtype") == "init" and self._compacted
+            return part
+        history = self._history
+        if part.compaction:
+            kept = history[_find_split_point(history) :]
+            summary = _HistoryMessage(f"summary before message {len(history)}", Role.USER, False, False)
+            self._history, self._compacted, self._results_open = [*history, summary], True, False
+            own = tuple(each.key for each in kept)
+            return replace(part, key=summary.key, compaction=replace(part.compaction, context=(0, *own)))
+        if part.has_results and self._results_open:
+            return replace(part, key=history[-1].key)
+        kinds = {str(block.get("type")) for block in part.blocks}
+        said = _HistoryMessage(f"message {len(history)}", part.role, "tool_use" in kinds, "tool_result" in kinds)
+        history.append(said)
+        self._results_open = part.has_results or (self._results_open and part.role == Role.USER)
+        if self._resumed:
+            self._resumed = self._compacted = False
+            every = tuple(each.key for each in history[:-1] if not each.key.startswith("summary"))
+            return replace(
+                part, key=said.key, compaction=CompactionRecord("resume", context=(*every, 0), has_summary=False)
+            )
+        return replace(part, key=said.key)
+
+
+def _find_split_point(history: list[_HistoryMessage]) -> int:
+    """The first message of a history that agent-sdk keeps (its ``find_split_point``); less where that is nothing."""
+    for keep in range(KEPT_BEHIND_SUMMARY, 0, -1):
+        at = len(history) - keep
+        while at > 0 and history[at].role == Role.USER and history[at].has_results and history[at - 1].has_calls:
+            at -= 1
+        if at > 0:
+            return at
+    return len(history)
+
+
+def _parse_message(record: Record, message: Record, role: Role) -> MessagePart:
+    blocks = parse_blocks(message.get("content"))
+    time = parse_time_ms(record.get("timestamp"))
+    if role == Role.USER:
+        results = bool(blocks) and all(block.get("type") == "tool_result" for block in blocks)
+        synthetic = any(record.get(name) is True for name in ("is_synthetic", "isSynthetic"))
+        text = blocks[0].get("text") if synthetic and blocks and blocks[0].get("type") == "text" else None
+        summary = isinstance(text, str) and text.startswith(CLAUDE_CODE_SUMMARY)
+        compacted = CompactionRecord(context=(0,)) if summary else None
+        flags = int(MessageFlag.SUMMARY) if summary else 0
+        injected = synthetic and not results
+        return MessagePart(role, blocks, results, flags, time, is_injected=injected, compaction=compacted)
+    usage, notes = parse_usage_or_note(parse_anthropic_usage, message.get("usage") or record.get("usage"))
+    model = message.get("model")
+    said = "" if model == "<synthetic>" or not isinstance(model, str) else truncate_name(model)
+    return MessagePart(
+        role, blocks, time=time, usage=usage, notes=notes, message_id=parse_id(message.get("id")), model=said
+    )
+
+
+def _parse_boundary(boundary: Record) -> tuple[str | None, int | None, tuple[str, ...]]:
+    """What a boundary tells of its compaction: the trigger and the tokens before, and what is wrong with them."""
+    about = boundary.get("compact_metadata")
+    about = about if isinstance(about, dict) else {}
+    trigger = about.get("trigger")
+    told = truncate_name(trigger) if isinstance(trigger, str) else None
+    try:
+        return told, parse_tokens(about.get("pre_tokens"), "pre_tokens") or None, ()
+    except ValueError as error:
+        return told, None, (str(error),)
+
+
+_PARENT_CALL = re.compile(rb'"parent_tool_use_id"\s*:\s*"([^"\\]+)"')
+
+
+class Subagent(NamedTuple):
+    """A sub-agent: the id of the call that started it, and what it was asked first, where that is said."""
+
+    id: str
+    title: str
+
+
+def find_subagents(path: Path) -> Iterator[Subagent]:
+    """The sub-agents that say something, in the order of the file.
+
+    Raises:
+        UnreadableSession: it cannot be read.
+    """
+    file, known = LineFile(path), set[bytes]()
+    try:
+        for line in find_matching_lines(file, _PARENT_CALL, known):
+            try:
+                record = loads(line)
+                own = find_parent_call(record) if isinstance(record, dict) else ""
+                part = AgentSdkShape(agent=own).parse(record)
+            except ValueError:
+                continue
+            if own and (name := own.encode("utf-8", "replace")) not in known:
+                known.add(name)
+                asked = part.role == Role.USER and not part.has_results
+                yield Subagent(own, (format_title(extract_text(part.blocks)) if asked else "") or own)
+    finally:
+        file.close()
+
+
+def is_compacted(path: Path) -> bool:
+    """Whether a file tells of a compaction.
+
+    Raises:
+        UnreadableSession: it cannot be read.
+    """
+    file = LineFile(path)
+    try:
+        return file.data.find(b'"compact_boundary"', 0, MAX_SEARCHED_BYTES) >= 0
+    finally:
+        file.close()

@@ -1,0 +1,167 @@
+"""Write a session as a Messages request: blocks and members of the vendor's types, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from context_tui.formats.kit.values import parse_arguments
+from context_tui.formats.kit.writing import count_injected_losses, write_json
+from context_tui.session.jsontext import compact_text
+from context_tui.session.losses import Losses
+from context_tui.session.session import Session
+
+Block = dict[str, Any]
+
+REQUIRED_MEMBERS: dict[str, tuple[str, ...]] = {
+    "text": ("text",),
+    "image": ("source",),
+    "document": ("source",),
+    "search_result": ("content", "source", "title"),
+    "thinking": ("thinking", "signature"),
+    "redacted_thinking": ("data",),
+    "tool_use": ("id", "name", "input"),
+    "tool_result": ("tool_use_id",),
+    "server_tool_use": ("id", "name", "input"),
+    **dict.fromkeys(
+        (
+            *("web_search_tool_result", "web_fetch_tool_result", "tool_search_tool_result"),
+            *("code_execution_tool_result", "bash_code_execution_tool_result"),
+            "text_editor_code_execution_tool_result",
+        ),
+        ("tool_use_id", "content"),
+    ),
+    "container_upload": ("file_id",),
+    "tool_reference": ("tool_name",),
+}
+"""Per type of block, the members that it has to have."""
+OPTIONAL_MEMBERS: dict[str, tuple[str, ...]] = {
+    "text": ("cache_control", "citations"),
+    "document": ("cache_control", "citations", "context", "title"),
+    "search_result": ("cache_control", "citations"),
+    "thinking": (),
+    "redacted_thinking": (),
+    "tool_use": ("cache_control", "caller"),
+    "tool_result": ("cache_control", "content", "is_error"),
+    "server_tool_use": ("cache_control", "caller"),
+    "web_search_tool_result": ("cache_control", "caller"),
+    "web_fetch_tool_result": ("cache_control", "caller"),
+}
+"""Those that it may have; ``cache_control`` where nothing is said."""
+TOOL_MEMBERS = ("name", "description", "input_schema", "cache_control", "type", "strict", "defer_loading")
+"""Members of a tool with a schema of its own; one that the provider hosts is passed on."""
+
+RESULT_BLOCK_TYPES = ("text", "image", "document", "search_result", "tool_reference")
+ASSISTANT_BLOCK_TYPES = ("thinking", "redacted_thinking", "server_tool_use")
+IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+UNSUPPORTED_BLOCKS = "blocks left out that a Messages request cannot hold"
+
+
+def find_unsupported_reason(role: str, block: Block) -> str:
+    """Why a message of *role* cannot hold *block*; empty when it can."""
+    kind = str(block.get("type"))
+    if kind in ("thinking", "redacted_thinking") and not block.get("signature" if kind == "thinking" else "data"):
+        return "unsigned thinking blocks left out, which Anthropic refuses"
+    if kind in ("tool_use", "tool_result"):
+        return ""
+    if kind == "tool_reference" or (kind in ASSISTANT_BLOCK_TYPES and role != "assistant"):
+        return UNSUPPORTED_BLOCKS
+    if kind == "image" and _build_image_source(block) is None:
+        return "images left out that Anthropic cannot read"
+    return "" if _is_complete(block) else UNSUPPORTED_BLOCKS
+
+
+def write_request(session: Session, path: Path) -> Losses:
+    """Write a Messages request without its limits: model, system, tools and messages, as far as they are known."""
+    losses = Losses()
+    system, tools = session.content.system(), [_build_tool(tool, losses) for tool in session.content.tools()]
+    request = {
+        **({"model": session.facts.model} if session.facts.model else {}),
+        **({"system": system} if system else {}),
+        **({"tools": tools} if tools else {}),
+        "messages": [
+            {"role": message["role"], "content": [_build_block(block, losses) for block in message["content"]]}
+            for message in session.to_messages()
+        ],
+    }
+    write_json(request, path)
+    count_injected_losses(session, losses)
+    return losses
+
+
+def _is_complete(block: Block) -> bool:
+    """Whether a block is of a type that requests have, with all that it has to have."""
+    kind = str(block.get("type"))
+    texts = ("text", "thinking", "signature", "data", "tool_name", "file_id")
+    return kind in REQUIRED_MEMBERS and all(
+        isinstance(block.get(name), str) if name in texts else block.get(name) is not None
+        for name in REQUIRED_MEMBERS[kind]
+    )
+
+
+def _build_image_source(image: Block) -> Block | None:
+    """The source of an image as a request has it; None where Anthropic could not read it."""
+    source = image.get("source")
+    if not isinstance(source, dict):
+        return None
+    match source.get("type"):
+        case "base64" if source.get("media_type") in IMAGE_TYPES and isinstance(source.get("data"), str):
+            return {name: source[name] for name in ("type", "media_type", "data")}
+        case "url" if source.get("url") and isinstance(source["url"], str):
+            return {name: source[name] for name in ("type", "url")}
+        case "file" if isinstance(source.get("file_id"), str):
+            return {name: source[name] for name in ("type", "file_id")}
+    return None
+
+
+def _build_block(block: Block, losses: Losses) -> Block:
+    """A block that is not refused, without members that are."""
+    kind = str(block.get("type"))
+    allowed = ("type", *REQUIRED_MEMBERS[kind], *OPTIONAL_MEMBERS.get(kind, ("cache_control",)))
+    for name in block:
+        if name not in allowed:
+            losses.add(f"block fields left out that Anthropic refuses ({name})")
+    found = {name: value for name, value in block.items() if name in allowed and value is not None}
+    match kind:
+        case "image":
+            found["source"] = _build_image_source(block)
+        case "tool_use":
+            found |= {"id": str(block.get("id") or ""), "name": str(block.get("name") or "")}
+            if not isinstance(block.get("input"), dict):
+                found["input"] = parse_arguments(block.get("input"))
+                losses.replace(block, found, "calls whose arguments were not an object")
+        case "tool_result":
+            found["tool_use_id"] = str(block.get("tool_use_id") or "")
+            if "is_error" in found:
+                found["is_error"] = bool(found["is_error"])
+            if "content" in found:
+                found["content"] = _build_result_body(block["content"], losses)
+                losses.replace(block, found)
+    return found
+
+
+def _build_result_body(body: Any, losses: Losses) -> Any:
+    """The content of a result; what a result cannot hold becomes text."""
+    if isinstance(body, str):
+        return body
+    if not isinstance(body, list):
+        losses.add("JSON results turned into text")
+        return compact_text(body)
+    parts = []
+    for part in body:
+        fits = isinstance(part, dict) and part.get("type") in RESULT_BLOCK_TYPES and _is_complete(part)
+        if fits and (part["type"] != "image" or _build_image_source(part)):
+            parts.append(_build_block(part, losses))
+        else:
+            losses.add("parts of results turned into text, as Anthropic cannot hold them")
+            parts.append({"type": "text", "text": part if isinstance(part, str) else compact_text(part)})
+    return parts
+
+
+def _build_tool(tool: Block, losses: Losses) -> Block:
+    if not isinstance(tool.get("input_schema"), dict):
+        return tool
+    for name in tool:
+        if name not in TOOL_MEMBERS:
+            losses.add(f"tool fields left out that Anthropic refuses ({name})")
+    return {name: tool[name] for name in TOOL_MEMBERS if tool.get(name) is not None}

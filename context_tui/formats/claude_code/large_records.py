@@ -1,0 +1,141 @@
+"""Outlines of records of many megabytes, decoded in a process of their own so that no thread is held up.
+
+``python -m context_tui.formats.claude_code.large_records DESCRIPTOR START LENGTH`` prints a line for each block of the record:
+the block with its long texts cut, beside what they measured whole; and before these one for the rest of the record.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import subprocess
+import sys
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from context_tui.formats.claude_code import parsing
+from context_tui.formats.claude_code.parsing import Record
+from context_tui.formats.kit.lines import LineFile
+from context_tui.session.facts import BlockSize, Facts
+from context_tui.session.jsontext import compact_json, loads
+from context_tui.session.values import Role
+
+MAX_TEXT_LENGTH = 4_000
+"""Characters that are left of a text: enough to tell markers and markup by."""
+WHOLE_MEMBERS = ("id", "tool_use_id", "name")
+"""Members of a block that stay whole."""
+POLL_INTERVAL_S = 0.005
+"""Time for which the other process is waited for before there is a chance to stop."""
+
+
+@dataclass
+class RecordOutline:
+    """A large record without its texts: its blocks as they begin, and what each measures whole."""
+
+    record: Record
+    blocks: list[dict[str, Any]] = field(default_factory=list)
+    _block_sizes: dict[int, BlockSize] = field(default_factory=dict)
+
+    def append_block(self, block: dict[str, Any], size: BlockSize) -> None:
+        """Add a block."""
+        self.blocks.append(block)
+        self._block_sizes[id(block)] = size
+
+    def get_block_size(self, block: dict[str, Any]) -> BlockSize:
+        """What one of the blocks measures."""
+        return self._block_sizes[id(block)]
+
+
+def decode_outline(file: LineFile, start: int, length: int) -> Generator[bool, None, RecordOutline]:
+    """Decode a record in another process: True as long as it works.
+
+    Returns:
+        The outline.
+
+    Raises:
+        ValueError: it cannot be decoded there, for whatever reason.
+    """
+    # -P: nothing is imported from the folder that the program happens to run in.
+    descriptor, nothing = file.descriptor, subprocess.DEVNULL
+    argv = [sys.executable, "-P", "-m", __name__, str(descriptor), str(start), str(length)]
+    try:
+        process = subprocess.Popen(argv, stdin=nothing, stdout=subprocess.PIPE, stderr=nothing, pass_fds=(descriptor,))
+    except OSError as error:
+        raise ValueError(str(error)) from None
+    assert process.stdout is not None
+    found: RecordOutline | None = None
+    rest = bytearray()  # of a line of which more is to come
+    try:
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            while True:
+                if selector.select(POLL_INTERVAL_S):
+                    if not (data := os.read(process.stdout.fileno(), 1 << 16)):
+                        break
+                    rest += data
+                    *lines, last = rest.split(b"\n") if b"\n" in data else (rest,)
+                    for line in lines:
+                        if found is None:
+                            found = RecordOutline(parsing.parse_line(bytes(line)))
+                        else:
+                            block, measures = loads(bytes(line))
+                            found.append_block(block, BlockSize(*measures))
+                    rest = last
+                yield True
+        ended = process.wait()
+    finally:  # also where it is not wanted any more
+        process.kill()
+        process.stdout.close()
+        process.wait()
+    if ended or found is None:
+        raise ValueError("could not be decoded")
+    return found
+
+
+def format_outline_lines(line: bytes) -> Iterator[bytes]:
+    """What is printed for a record.
+
+    Raises:
+        ValueError: it is not one JSON object.
+    """
+    record = parsing.parse_line(line)
+    found = parsing.extract_blocks(record)
+    if record.message is not None:
+        record.message.content = msgspec.Raw(b"null")
+    if not parsing.is_clear(record):
+        record.data = msgspec.Raw(b"null")
+    record.attachment = _truncate_texts(record.attachment)
+    yield compact_json(record)
+    facts = Facts()
+    message = facts.add_message(Role.ASSISTANT)
+    for block in found:
+        row = facts.add_block(message, block)
+        names = {name: block[name] for name in WHOLE_MEMBERS if name in block}
+        yield compact_json([_truncate_texts(block) | names, facts.block_size(row)])
+
+
+def _truncate_texts(value: Any) -> Any:
+    """The same with long texts cut, at any depth."""
+    if isinstance(value, str):
+        return value[:MAX_TEXT_LENGTH]
+    if isinstance(value, list):
+        return [*map(_truncate_texts, value)]
+    return {key: _truncate_texts(inner) for key, inner in value.items()} if isinstance(value, dict) else value
+
+
+def main() -> None:
+    """Print the outline of one record; the exit code is 1 where there is none."""
+    descriptor, start, length = map(int, sys.argv[1:])
+    line = os.pread(descriptor, length, start)
+    try:
+        for each in format_outline_lines(line):
+            sys.stdout.buffer.write(each + b"\n")
+    except ValueError:
+        raise SystemExit(1) from None
+
+
+if __name__ == "__main__":
+    main()

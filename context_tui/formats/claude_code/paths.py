@@ -1,0 +1,145 @@
+"""Paths, titles and resume commands of Claude Code's session files."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from context_tui.errors import UnreadableSession
+from context_tui.formats.base import HEAD_BYTES, SessionFile
+from context_tui.formats.claude_code.parsing import is_markup
+from context_tui.formats.kit.files import open_regular
+from context_tui.session.jsontext import loads
+from context_tui.session.markers import CLAUDE_CODE_SUMMARY
+from context_tui.session.session import Session
+
+MAX_SLUG_LENGTH = 200
+"""Longer names of projects Claude Code cuts, and adds what only it can tell."""
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def find_projects_folder(environ: Mapping[str, str]) -> Path:
+    """The folder of Claude Code's projects."""
+    if configured := environ.get("CLAUDE_CONFIG_DIR"):
+        return Path(configured) / "projects"
+    home = environ.get("HOME")
+    return (Path(home) if home else Path.home()) / ".claude" / "projects"
+
+
+def format_project_slug(cwd: Path) -> str:
+    """Claude Code's name for a project: its absolute path with everything but letters and digits as ``-``."""
+    return re.sub(r"[^A-Za-z0-9]", "-", str(cwd.absolute()))
+
+
+def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
+    """The sessions of every project; folders that are missing or cannot be read hold none."""
+    here = format_project_slug(cwd)
+    for folder in _list_folder(find_projects_folder(environ)):
+        # The slug cannot be turned back into a path; its end is what tells projects apart.
+        project = cwd.name if folder.name == here else folder.name.strip("-").rsplit("-", 2)[-1]
+        for file in _list_folder(folder):
+            if file.name.endswith(".jsonl") and not is_agent_file(file.name):
+                yield SessionFile(Path(file.path), project, folder.name == here)
+
+
+def is_agent_file(path: str | Path) -> bool:
+    """Whether a file is a sub-agent's, by its name."""
+    name = os.path.basename(path)
+    return name.startswith("agent-") and name.endswith(".jsonl")
+
+
+def _list_folder(folder: os.PathLike[str]) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []
+
+
+def find_title(path: Path) -> str:
+    """The first typed prompt in the head of a file; empty where there is none, or the file cannot be read."""
+    try:
+        with open_regular(path) as file:
+            lines = file.read(HEAD_BYTES).split(b"\n")
+    except (OSError, UnreadableSession):
+        return ""
+    for line in lines:
+        if b'"user"' in line:
+            try:
+                prompt = _find_typed_text(loads(line), subagent=is_agent_file(path))
+            except ValueError:  # not JSON, or cut at the end of the head
+                continue
+            if prompt:
+                return prompt
+    return ""
+
+
+def _find_typed_text(record: Any, *, subagent: bool = False) -> str:
+    """The text of a record if a person typed it, or for a sub-agent the model that called it."""
+    if not isinstance(record, dict) or record.get("isMeta") or (record.get("isSidechain") and not subagent):
+        return ""
+    if "user" not in (record.get("type"), record.get("role")) or record.get("isCompactSummary"):
+        return ""
+    message = record.get("message")
+    content = message.get("content") if isinstance(message, dict) else record.get("content")
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    for block in blocks if isinstance(blocks, list) else ():
+        if isinstance(block, dict) and block.get("type") == "text":
+            text = block.get("text")
+            if (
+                isinstance(text, str)
+                and text.strip()
+                and not is_markup(text)
+                and not text.startswith(CLAUDE_CODE_SUMMARY)
+            ):
+                return text
+    return ""
+
+
+def build_resume_command(session: Session, written: Path, out: Path) -> str:
+    """The shell command that resumes what was *written*, once it is at *out*; empty where there is none to be had.
+
+    Claude Code finds a session by its file's name in the folder of its project, so a file elsewhere is copied there.
+    """
+    try:
+        session_id, cwd = _read_session_id_and_cwd(written)
+        return _format_resume_command(out, session_id, cwd or session.info.cwd) if session_id else ""
+    except (OSError, ValueError, RuntimeError):  # a path that no system takes, no home: what was written is good still
+        return ""
+
+
+def _format_resume_command(out: Path, session_id: str, cwd: str) -> str:
+    slug = format_project_slug(Path(cwd) if cwd else Path.cwd())
+    if len(slug) > MAX_SLUG_LENGTH:
+        return ""
+    resume = f"claude --resume {shlex.quote(session_id)}"
+    if cwd:
+        resume = f"cd {shlex.quote(cwd)} && {resume}"
+    home = find_projects_folder(os.environ) / slug / f"{session_id}.jsonl"
+    if out.resolve() == home.resolve():
+        return resume
+    folder = "" if home.parent.is_dir() else f"mkdir -p {shlex.quote(str(home.parent))} && "
+    return f"{folder}cp -n {shlex.quote(str(out))} {shlex.quote(str(home))} && {resume}"
+
+
+def _read_session_id_and_cwd(path: Path) -> tuple[str, str]:
+    """The session id and the folder that the first records name."""
+    session_id = cwd = ""
+    with path.open("rb") as file:
+        for line in file.read(HEAD_BYTES).split(b"\n"):
+            try:
+                record = loads(line)
+            except ValueError:
+                continue
+            if isinstance(record, dict):
+                session_id, cwd = session_id or _get_text(record, "sessionId"), cwd or _get_text(record, "cwd")
+    return (session_id if _UUID.fullmatch(session_id) else ""), cwd
+
+
+def _get_text(record: dict[str, Any], key: str) -> str:
+    value = record.get(key)
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,446 @@
+"""The resumable scanner of a Claude Code file (records to facts), and full text of its messages read on demand."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from context_tui.errors import UnreadableSession
+from context_tui.formats.base import Advance
+from context_tui.formats.claude_code import parsing
+from context_tui.formats.claude_code.fast_path import make_fast_path
+from context_tui.formats.claude_code.forks import Forks
+from context_tui.formats.claude_code.large_records import RecordOutline, decode_outline
+from context_tui.formats.claude_code.parsing import Record
+from context_tui.formats.kit.branches import BRANCH_PREFIX, BranchFacts
+from context_tui.formats.kit.lines import FAST_PATH_LINES, LineFile, LineReader
+from context_tui.formats.kit.values import parse_time_ms, parse_tokens
+from context_tui.session.facts import Compaction, Facts, Usage
+from context_tui.session.session import Session, SessionInfo
+from context_tui.session.validation import truncate_name
+from context_tui.session.values import NO_MESSAGES, MessageFlag, RecordKind, Role, Spans
+
+MAIN_CHAIN = ""
+UNNAMED_SIDECHAIN = "sidechain"
+"""Id of a sidechain whose records do not name their agent."""
+
+
+class ClaudeCodeScanner:
+    """Reads the main chain of a file, the sidechain whose agent id is asked for, or a branch that was left."""
+
+    def __init__(self, path: Path, info: SessionInfo) -> None:
+        self._file = LineFile(path)
+        self._info = info
+        self._requested_chain = MAIN_CHAIN if info.id.startswith(BRANCH_PREFIX) else info.id
+        self._fast_path = make_fast_path
+        self._main_began = False  # after a sidechain was taken for the only one in the file
+        self._reset(self._requested_chain)
+
+    def _reset(self, chain: str) -> None:
+        self._chain = chain
+        self._outline: RecordOutline | None = None  # the record that was decoded elsewhere
+        self._first_sidechain: str | None = None
+        self.facts = Facts()
+        self._lines = LineReader(self._file, self.facts, parsing.parse_line)
+        self._message_by_api_id: dict[str, int] = {}  # API message id to message
+        self._usage_by_message: dict[int, Usage] = {}
+        self._message_by_uuid: dict[str, int] = {}  # record uuid to the message that it is part of or hangs below
+        self._results_by_reply: dict[int, int] = {}  # assistant message to the user message of its results
+        self._forks = Forks(self.facts)
+        self._parents = self._forks.parents
+        self._live_branch = BranchFacts(self.facts, self._forks, self._info)
+        self._row_by_uuid: dict[str, int] = {}  # record uuid to its row, as far as copies had to be looked for
+        self._rows_read = 0
+        self._epoch_start: Record | None = None  # the boundary or the clear at which the next message begins a context
+        self._notes: list[str] = []  # what could not be understood in the record that is read
+        self._separate_prompt = -1  # what was typed in a record of results, a message of its own
+
+    @property
+    def progress(self) -> float:
+        return self._lines.progress
+
+    def advance(self, budget_s: float | None = None) -> Advance:
+        deadline = None if budget_s is None else time.perf_counter() + budget_s
+        before, self._first_revised = len(self.facts), len(self.facts)
+        if self._lines.torn:  # its row may become another record's
+            self._rows_read = min(self._rows_read, len(self.facts.record_kind) - 1)
+        usual = self._chain == self._requested_chain == MAIN_CHAIN
+        ended = self._lines.advance(
+            self._append_record, deadline, self._fast_path(self) if usual else None, self._append_large_record
+        )
+        if self._main_began and self._chain != self._requested_chain:
+            self._reset(MAIN_CHAIN)
+            return replace(self.advance(budget_s), revised_from=0)
+        alone = len(self.facts) == 0 and self._chain == MAIN_CHAIN and not self._main_began
+        if ended and alone and self._first_sidechain is not None:
+            self._reset(self._first_sidechain)
+            return self.advance(budget_s)
+        if ended and not any(kind != RecordKind.PROBLEM for kind in self.facts.record_kind):
+            raise UnreadableSession(f"{self._file.path}: holds no known record")
+        revised = self._live_branch.find_first_changed(self._first_revised if self._first_revised < before else None)
+        return Advance(len(self.facts) - before, revised, ended)
+
+    def session(self) -> Session:
+        if self._chain != MAIN_CHAIN and not len(self.facts):
+            raise UnreadableSession(f"{self._file.path}: unknown session {self._chain!r}")
+        facts = self._live_branch.select_facts()
+        return Session(facts, ClaudeCodeContent(self._file, facts), self._info, len(facts))
+
+    # -- lines
+
+    def _append_record(self, record: Record, place: int, length: int) -> Iterator[bool]:
+        """Take in a record; where it may be a copy, when it is known where all before it are."""
+        if record.uuid is not None and record.uuid in self._message_by_uuid:
+            content = ClaudeCodeContent(self._file, self.facts)
+            for row in range(self._rows_read, len(self.facts.record_kind)):
+                if self.facts.record_kind[row] != RecordKind.PROBLEM:
+                    self._row_by_uuid.setdefault(parsing.parse_line(content.read_line(row)).uuid or "", row)
+                self._rows_read = row + 1
+                if row % FAST_PATH_LINES == 0:
+                    yield True
+        self._process_record(record, place, length)
+
+    def _append_large_record(self, start: int, length: int) -> Iterator[bool]:
+        """Take in a record that takes long to decode, which is done elsewhere.
+
+        Raises:
+            ValueError: it cannot be decoded there.
+        """
+        self._outline = yield from decode_outline(self._file, start, length)
+        yield from self._append_record(self._outline.record, start, length)
+        self._outline = None
+
+    # -- records
+
+    def _process_record(self, record: Record, place: int, length: int) -> None:
+        facts = self.facts
+        message, kind = -1, RecordKind.METADATA
+        what = record.type
+        if (record.isSidechain or self._chain != MAIN_CHAIN) and self._is_other_chain(record):
+            facts.add_record(place, length, RecordKind.MESSAGE if what in parsing.MESSAGE_TYPES else kind)
+            return
+        twice = (
+            record.uuid is not None and record.uuid in self._message_by_uuid and self._is_copy(record, place, length)
+        )
+        if not twice and parsing.is_clear(record):
+            self._epoch_start = record
+        if twice:
+            pass  # a copy of what is there already
+        elif what == "assistant" and record.message is not None:
+            message = self._append_assistant(record)
+        elif what == "user" and record.message is not None:
+            message = self._append_user(record, place, length)
+        elif what == "attachment" and record.attachment is not None:
+            message = self._append_attachment(record) if self._extract_blocks(record) else -1
+        elif what == "system":
+            self._process_system(record)
+        elif what in parsing.MESSAGE_TYPES or what not in parsing.METADATA_TYPES:
+            empty = what in parsing.MESSAGE_TYPES or what == "attachment"
+            unknown = (
+                f"unknown record type {truncate_name(repr(what), 80)}"
+                if what is not None
+                else "not a record: it has no type"
+            )
+            self._lines.add_problem(place, length, f"record of type {what!r} without content" if empty else unknown)
+            return
+        if message >= 0:
+            kind = RecordKind.MESSAGE
+        row = facts.add_record(place, length, kind, message)
+        for note in self._notes:
+            self._lines.add_note(row, note)
+        self._notes.clear()
+        if self._separate_prompt >= 0:
+            message, self._separate_prompt = self._separate_prompt, -1
+            facts.share_record(message, row)
+        if record.uuid and not twice:
+            self._message_by_uuid[record.uuid] = (
+                message if message >= 0 else self._message_by_uuid.get(record.parentUuid or "", -1)
+            )
+        if message >= 0:
+            self._forks.move_to(message)
+
+    def _extract_blocks(self, record: Record) -> list[dict[str, Any]]:
+        """The blocks of a record; of one that was decoded elsewhere, what is known of them."""
+        return parsing.extract_blocks(record) if self._outline is None else self._outline.blocks
+
+    def _add_block(self, message: int, block: dict[str, Any], *, injected: bool = False) -> int:
+        row = self.facts.add_block(message, block, injected=injected)
+        if self._outline is not None:
+            self.facts.set_block_size(row, self._outline.get_block_size(block))
+        return row
+
+    def _note_read_range(self, result: int, place: int, length: int) -> None:
+        """Keep which lines of a file the only result of a record holds, where it is of a read."""
+        facts = self.facts
+        use = facts.call_use[facts.call[result]]
+        if use >= 0 and facts.path[use] >= 0:
+            part = parsing.find_read_range(self._file.data, place, place + length)
+            if part is not None:
+                facts.read_range[result] = part
+
+    def _is_copy(self, record: Record, place: int, length: int) -> bool:
+        """Whether a record says what one with its uuid has said before."""
+        row = self._row_by_uuid.get(record.uuid or "", -1)
+        if row < 0:
+            return False
+        line, again = ClaudeCodeContent(self._file, self.facts).read_line(row), self._file.read_range(place, length)
+        if line == again:
+            return True
+        before, now = parsing.parse_line(line), parsing.parse_line(again)
+        known = ("type", "subtype", "compactMetadata", "microcompactMetadata", "isCompactSummary")
+        same = all(getattr(before, name) == getattr(now, name) for name in known)
+        return same and parsing.extract_blocks(before) == parsing.extract_blocks(now)
+
+    def _is_other_chain(self, record: Record) -> bool:
+        """Whether a record is of another chain than the one that is read."""
+        chain = (record.agentId or UNNAMED_SIDECHAIN) if record.isSidechain else MAIN_CHAIN
+        if record.isSidechain and self._first_sidechain is None and record.type in parsing.MESSAGE_TYPES:
+            self._first_sidechain = chain
+        if chain == MAIN_CHAIN == self._requested_chain and record.type in parsing.MESSAGE_TYPES:
+            self._main_began = True
+        return chain != self._chain
+
+    def _add_message(self, role: Role, record: Record, flags: int = 0) -> int:
+        message = self.facts.add_message(role, flags, parse_time_ms(record.timestamp))
+        self._parents.append(self._message_by_uuid.get(record.parentUuid or "", -1))
+        if self._epoch_start is not None:
+            self._begin_epoch(message, self._epoch_start)
+        return message
+
+    def _append_assistant(self, record: Record) -> int:
+        api = record.message
+        assert api is not None
+        key = api.id or record.uuid or ""
+        message = self._message_by_api_id.get(key, -1) if key else -1
+        synthetic = api.model == "<synthetic>"
+        if message < 0:
+            flags = MessageFlag.SYNTHETIC if synthetic else 0
+            if record.isApiErrorMessage:
+                flags = MessageFlag.SYNTHETIC | MessageFlag.NOT_SENT
+            message = self._add_message(Role.ASSISTANT, record, flags)
+            self._message_by_api_id[key] = message
+        else:
+            ended = parse_time_ms(record.timestamp)
+            self.facts.end_time[message] = ended if ended >= 0 else self.facts.end_time[message]
+            self._first_revised = min(self._first_revised, message)
+        for block in self._extract_blocks(record):
+            self._add_block(message, block)
+        if api.model and not synthetic:
+            self.facts.model = api.model
+        if why := parsing.find_cache_miss_reason(api.diagnostics):
+            self.facts.cache_misses[message] = why
+        if api.usage is not None and not synthetic:
+            try:
+                self._update_usage(message, parsing.parse_usage(api.usage, api.stop_reason is not None, record.version))
+            except ValueError as error:
+                self._notes.append(str(error))
+        return message
+
+    def _update_usage(self, message: int, usage: Usage | None) -> None:
+        """Once per API message: of its lines, the last with the most output counts."""
+        known = self._usage_by_message.get(message)
+        if usage is None or (known is not None and usage.output <= known.output and known.output_trusted):
+            return
+        if known is None:
+            self._usage_by_message[message] = usage
+            self.facts.add_request(message, usage, self.facts.time[message])
+        elif usage.output >= known.output:
+            self.facts.revise_request(known, usage)
+
+    def _append_user(self, record: Record, place: int, length: int) -> int:
+        found = self._extract_blocks(record)
+        if record.isCompactSummary:
+            return self._append_summary(record, found)
+        if record.isVisibleInTranscriptOnly:
+            return -1
+        answers = [block.get("tool_use_id") for block in found if parsing.is_result(block)]
+        if not answers:
+            if found and all(parsing.is_injected(record, block) for block in found):
+                return self._append_injected(record)
+            return self._append_prompt(record, found)
+        message = self._find_results_message(record, answers)
+        shown = parsing.select_blocks(found, record, typed=False)
+        rows = [self._add_block(message, block, injected=not parsing.is_result(block)) for block in shown]
+        results = [row for row, block in zip(rows, shown, strict=True) if parsing.is_result(block)]
+        if len(results) == 1:
+            self._note_read_range(results[0], place, length)
+        if typed := parsing.select_blocks(found, record, typed=True):
+            self._separate_prompt = self._append_prompt(record, typed, below=message)
+        return message
+
+    def _append_prompt(self, record: Record, found: list[dict[str, Any]], below: int = -1) -> int:
+        """What a person typed is a message of its own, below that of the record's results where it has some."""
+        message = self._add_message(Role.USER, record)
+        for block in found:
+            self._add_block(message, block, injected=parsing.is_injected(record, block))
+        if below >= 0:  # beside results nobody goes back to another beginning
+            self._parents[message] = below
+        else:
+            self._forks.add_prompt(message)
+        return message
+
+    def find_answered_call(self, ids: list[str]) -> int:
+        """The call that says where a record with results for these *ids* belongs: the first that still waits for one.
+
+        Ids may come again in a record, and what answers a call a second time says less. The first, where none waits.
+        """
+        calls = [self.facts.call_row(call_id) for call_id in ids]
+        return next((call for call in calls if call >= 0 and self.facts.call_result[call] < 0), calls[0])
+
+    def _find_results_message(self, record: Record, answers: list[object]) -> int:
+        """All results that answer one assistant message are one user message."""
+        facts = self.facts
+        call = self.find_answered_call([call_id if isinstance(call_id, str) else "" for call_id in answers])
+        use = facts.call_use[call] if call >= 0 else -1
+        owner = facts.block_message[use] if use >= 0 else -1
+        message = self._results_by_reply.get(owner, -1) if owner >= 0 else -1
+        if message < 0:
+            message = self._add_message(Role.USER, record)
+            if owner >= 0:
+                self._results_by_reply[owner] = message
+                self._parents[message] = owner
+        elif message < self._first_revised:
+            self._first_revised = message
+        return message
+
+    def _append_attachment(self, record: Record) -> int:
+        """An attachment is put in by the runtime, but for what was typed while the model was at work."""
+        if record.attachment is not None and parsing.is_typed_attachment(record.attachment):
+            return self._append_prompt(record, self._extract_blocks(record))
+        return self._append_injected(record)
+
+    def _append_injected(self, record: Record) -> int:
+        """What the runtime put in joins the user message before it, or is one of its own after an assistant."""
+        last = len(self.facts) - 1
+        if last < 0 or self.facts.role[last] != Role.USER or self._epoch_start is not None:
+            last = self._add_message(Role.USER, record)
+        elif last < self._first_revised:
+            self._first_revised = last
+        for block in self._extract_blocks(record):
+            self._add_block(last, block, injected=True)
+        return last
+
+    def _append_summary(self, record: Record, found: list[dict[str, object]]) -> int:
+        boundary, self._epoch_start = self._epoch_start or record, None
+        message = self._add_message(Role.USER, record, MessageFlag.SUMMARY)
+        for block in found:
+            self._add_block(message, block)
+        self._begin_epoch(message, boundary)
+        return message
+
+    # -- epochs
+
+    def _process_system(self, record: Record) -> None:
+        if record.subtype == "compact_boundary":
+            self._epoch_start = record
+            self._notes += filter(None, [_parse_size(record.compactMetadata or {}, "preTokens")[1]])
+        elif record.subtype == "microcompact_boundary":
+            about = record.microcompactMetadata or {}
+            self._notes += filter(None, [_parse_size(about, name)[1] for name in ("preTokens", "tokensSaved")])
+            calls = about.get("compactedToolIds")
+            facts = self.facts
+            rows = (facts.call_row(call) for call in _parse_ids(calls))
+            results = (facts.call_result[row] for row in rows if row >= 0)
+            facts.add_compaction(
+                Compaction(
+                    len(facts),
+                    "micro",
+                    _parse_text(about.get("trigger")),
+                    _parse_size(about, "preTokens")[0],
+                    cleared_blocks=frozenset(row for row in results if row >= 0),
+                    saved_tokens=_parse_size(about, "tokensSaved")[0],
+                    version=parsing.parse_version(record.version),
+                )
+            )
+
+    def _begin_epoch(self, message: int, first: Record) -> None:
+        """Begin an epoch at *message* because of the record *first*: a clear, or a boundary (or the summary itself)."""
+        self._epoch_start = None
+        self._forks.end_epoch()
+        if parsing.is_clear(first):
+            self.facts.begin_epoch(message, "clear")
+            return
+        about = first.compactMetadata or {}
+        prefix, missing = self._find_preserved(about, message)
+        if self.facts.flags[message] & MessageFlag.SUMMARY:
+            prefix = Spans(range(message, message + 1), *prefix.ranges)
+        trigger, tokens = _parse_text(about.get("trigger")), _parse_size(about, "preTokens")[0]
+        version = parsing.parse_version(first.version)
+        self.facts.add_compaction(
+            Compaction(message, "full", trigger, tokens, prefix, missing_messages=missing, version=version)
+        )
+
+    def _find_preserved(self, about: dict[str, object], end: int) -> tuple[Spans, int]:
+        """Messages before a boundary that it kept, as far as they are in the file; and how many records are not."""
+        kept, segment = about.get("preservedMessages"), about.get("preservedSegment")
+        if isinstance(kept, dict) and isinstance(kept.get("uuids"), list):
+            uuids = _parse_ids(kept["uuids"])
+            found = dict.fromkeys(self._message_by_uuid.get(uuid, -1) for uuid in uuids)
+            missing = sum(1 for uuid in uuids if uuid not in self._message_by_uuid)
+            return Spans.from_numbers(message for message in found if 0 <= message < end), missing
+        if isinstance(segment, dict):
+            ends = _parse_ids([segment.get(name) for name in ("headUuid", "tailUuid")])
+            head, tail = (self._message_by_uuid.get(uuid, -1) for uuid in ends)
+            missing = len({uuid for uuid in ends if uuid not in self._message_by_uuid})
+            return Spans(range(head, min(tail + 1, end)) if head >= 0 else range(0)), missing
+        return NO_MESSAGES, 0
+
+
+def _parse_size(about: dict[str, object], name: str) -> tuple[int | None, str]:
+    """A size that a boundary tells, None where it tells none; and what is wrong with it."""
+    try:
+        return parse_tokens(about[name], name) if about.get(name) is not None else None, ""
+    except ValueError as error:
+        return None, str(error)
+
+
+def _parse_ids(value: object) -> list[str]:
+    """A list of ids; what is no text in it is the id of nothing."""
+    return [item if isinstance(item, str) else "" for item in value] if isinstance(value, list) else []
+
+
+def _parse_text(value: object) -> str | None:
+    return truncate_name(value) if isinstance(value, str) else None
+
+
+class ClaudeCodeContent:
+    """Blocks of a message from the lines that it was put together of."""
+
+    def __init__(self, file: LineFile, facts: Facts) -> None:
+        self.file, self.facts = file, facts
+
+    def read_line(self, record: int) -> bytes:
+        """The bytes of a record."""
+        return self.file.read_range(self.facts.record_place[record], self.facts.record_length[record])
+
+    def blocks(self, message: int) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        for row in self.facts.records_of(message):
+            try:
+                record = parsing.parse_line(self.read_line(row))
+            except ValueError as error:
+                raise UnreadableSession(f"{self.file.path}: message {message:,} cannot be read: {error}") from None
+            part = self.select_message_blocks(message, row, record)
+            found.extend(parsing.extract_blocks(record) if part is None else part)
+        return found
+
+    def select_message_blocks(self, message: int, row: int, record: parsing.Record) -> list[dict[str, Any]] | None:
+        """What *message* has of a record that is part of two: its results, or what was typed there; None of others."""
+        if row not in self.facts.shared_records:
+            return None
+        return parsing.select_blocks(parsing.extract_blocks(record), record, typed=message in self.facts.shared_record)
+
+    def raw(self, record: int) -> str:
+        return self.file.format_line(self.facts.record_place[record], self.facts.record_length[record])
+
+    def system(self) -> str:
+        return ""
+
+    def tools(self) -> list[dict[str, Any]]:
+        return []
+
+    def is_unchanged(self) -> bool:
+        return self.file.is_unchanged()

@@ -1,0 +1,153 @@
+"""Sub-agent sessions of a Claude Code file: sidechains inside it and agent files next to it."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+from context_tui.errors import UnreadableSession
+from context_tui.formats.base import HEAD_BYTES
+from context_tui.formats.claude_code.parsing import MESSAGE_TYPES, Record, extract_blocks, parse_line
+from context_tui.formats.claude_code.reader import UNNAMED_SIDECHAIN, ClaudeCodeContent
+from context_tui.formats.kit.files import open_regular, read_status
+from context_tui.formats.kit.lines import MAX_SEARCHED_BYTES, STEP_BYTES, LineFile, find_matching_lines
+from context_tui.session.jsontext import loads
+from context_tui.session.session import Session, SessionInfo
+from context_tui.session.validation import truncate_name
+
+FORMAT_NAME = "claude-code"
+HEAD_LINES = 20
+"""Lines at the start of an agent's file on which its first message is looked for."""
+SUBAGENT_TOOLS = frozenset({"Task", "Agent"})
+"""The tools that start sub-agents."""
+_SIDECHAIN_MARK = re.compile(rb'"isSidechain":true')
+"""What is searched for only at the start of files: only old, small ones have sidechains inside."""
+
+
+class AgentFiles:
+    """The agent files that stand beside sessions (up to 2.0): each folder is listed, and each file read, once."""
+
+    def __init__(self) -> None:
+        self._by_folder: dict[Path, dict[str | None, list[tuple[Path, Record]]]] = {}
+
+    def find(self, path: Path) -> list[tuple[Path, Record]]:
+        """Those of the session *path* with their first messages, sorted by path."""
+        folder = path.parent
+        if folder not in self._by_folder:
+            found = self._by_folder[folder] = {}
+            for file in sorted(folder.glob("agent-*.jsonl")):
+                if first := _read_first_message(file):
+                    found.setdefault(first.sessionId, []).append((file, first))
+        return self._by_folder[folder].get(path.stem, [])
+
+
+def list_sessions(path: Path, agent_files: AgentFiles) -> list[SessionInfo]:
+    """The main session first (its id is empty), then its agents (their id is the agent's, their parent the file)."""
+    status = read_status(path)
+    first = _read_first_message(path) if path.stem.startswith("agent-") else None
+    if first is not None and first.isSidechain:
+        return [_build_agent_info(path, first, first.sessionId or "?")]
+    main = SessionInfo(str(path), FORMAT_NAME, title=path.stem, time=status.st_mtime, bytes=status.st_size)
+    inline = [
+        replace(main, id=agent, title=truncate_name(agent), parent=str(path)) for agent in _find_inline_agents(path)
+    ]
+    own = path.with_suffix("") / "subagents"
+    below = [(file, first) for file in sorted(own.rglob("agent-*.jsonl")) if (first := _read_first_message(file))]
+    return [
+        main,
+        *inline,
+        *(_build_agent_info(file, first, str(path)) for file, first in (*below, *agent_files.find(path))),
+    ]
+
+
+def _build_agent_info(path: Path, first: Record, parent: str) -> SessionInfo:
+    status = path.stat()
+    return SessionInfo(
+        str(path), FORMAT_NAME, first.agentId or UNNAMED_SIDECHAIN, path.stem, parent, status.st_mtime, status.st_size
+    )
+
+
+def _read_first_message(path: Path) -> Record | None:
+    """The first message record of a file, looked for on its first lines; a very long one is none."""
+    try:
+        with open_regular(path) as file:
+            for line in islice(iter(lambda: file.readline(STEP_BYTES), b""), HEAD_LINES):
+                with suppress(ValueError):
+                    record = parse_line(line)
+                    if record.type in MESSAGE_TYPES:
+                        return record
+    except (OSError, UnreadableSession):
+        pass
+    return None
+
+
+def find_subagent_session(session: Session, call: int) -> SessionInfo | None:
+    """The session of the sub-agent that the call in a block row started; None where no record says which.
+
+    Raises:
+        UnreadableSession: it is not here.
+    """
+    facts, content = session.facts, session.content
+    if not isinstance(content, ClaudeCodeContent) or facts.tools[facts.tool[call]] not in SUBAGENT_TOOLS:
+        return None
+    call_id, result = facts.calls[facts.call[call]], facts.call_result[facts.call[call]]
+    agent = _find_agent_in_result(content, facts.block_message[result], call_id) if result >= 0 else ""
+    path = Path(session.info.parent if os.path.isfile(session.info.parent) else session.info.path)
+    agent = agent or _find_agent_by_call(path, call_id)
+    if not agent:
+        return None
+    own = path.with_suffix("") / "subagents"
+    name = f"agent-{agent}.jsonl" if agent.isalnum() else ""
+    for file in (*own.rglob(name), path.with_name(name)) if name else ():
+        if first := _read_first_message(file):
+            return _build_agent_info(file, first, str(path))
+    if agent in _find_inline_agents(path):
+        return SessionInfo(str(path), FORMAT_NAME, agent, truncate_name(agent), str(path))
+    raise UnreadableSession(f"{path.name}#{agent}: the file of this sub-agent is not here")
+
+
+def _find_agent_in_result(content: ClaudeCodeContent, message: int, call_id: str) -> str:
+    """The sub-agent that the record of a call's result names."""
+    for row in content.facts.records_of(message):
+        line = content.read_line(row)
+        if b'"agentId"' not in line or call_id.encode() not in line:
+            continue
+        with suppress(ValueError):
+            record = loads(line)
+            said = record.get("toolUseResult") if isinstance(record, dict) else None
+            agent = said.get("agentId") if isinstance(said, dict) else None
+            answers = [block.get("tool_use_id") for block in extract_blocks(parse_line(line))]
+            if isinstance(agent, str) and answers == [call_id]:
+                return agent
+    return ""
+
+
+def _find_agent_by_call(path: Path, call_id: str) -> str:
+    """The sub-agent whose own notes name the call that started it."""
+    for file in sorted((path.with_suffix("") / "subagents").glob("agent-*.meta.json")):
+        with suppress(OSError, ValueError, UnreadableSession), open_regular(file) as opened:
+            notes = loads(opened.read(HEAD_BYTES))
+            if isinstance(notes, dict) and notes.get("toolUseId") == call_id:
+                return file.name.removeprefix("agent-").removesuffix(".meta.json")
+    return ""
+
+
+def _find_inline_agents(path: Path) -> list[str]:
+    """Agents whose sidechains are inside the file, in file order. A file of one sidechain only is no parent."""
+    file = LineFile(path)
+    found: dict[str, None] = {}
+    main = 0
+    try:
+        for line in find_matching_lines(file, _SIDECHAIN_MARK):
+            with suppress(ValueError):
+                record = parse_line(line)
+                if record.isSidechain and record.type in MESSAGE_TYPES:
+                    found[record.agentId or UNNAMED_SIDECHAIN] = None
+        main = file.data.find(b'"isSidechain":false', 0, MAX_SEARCHED_BYTES)
+    finally:
+        file.close()
+    return list(found) if main >= 0 else []

@@ -1,0 +1,309 @@
+"""Write a session that Claude Code can resume, or copy its recorded lines."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from context_tui.errors import Error
+from context_tui.formats.claude_code import parsing
+from context_tui.formats.claude_code.reader import UNNAMED_SIDECHAIN, ClaudeCodeContent
+from context_tui.formats.claude_code.subagents import AgentFiles, list_sessions
+from context_tui.formats.kit.branches import BRANCH_PREFIX
+from context_tui.formats.kit.values import parse_time_ms
+from context_tui.formats.kit.writing import INJECTED_LOSS, write_lines
+from context_tui.session.blocks import replace_texts
+from context_tui.session.facts import Usage
+from context_tui.session.jsontext import is_nested_deeper, loads
+from context_tui.session.losses import Losses
+from context_tui.session.memory import Origin, collect_models, collect_usage, find_origin
+from context_tui.session.session import Session
+from context_tui.session.validation import MAX_DEPTH
+from context_tui.session.values import BlockFlag, Kind, MessageFlag, RecordKind, Role
+
+VERSION = "2.1.219"
+"""The version of the program whose records ours are like."""
+MAX_TIME_MS = 253_402_300_799_000
+"""The last second of the year 9999."""
+MAX_RECORD_DEPTH = MAX_DEPTH + 8
+"""Levels of a record whose blocks have as many as they may."""
+_SUMMARY_FLAGS = ("isCompactSummary", "isVisibleInTranscriptOnly")
+"""What makes a record a summary with which a context begins."""
+_USAGE_FIELDS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
+
+
+def write(session: Session, path: Path) -> Losses:
+    """Write the session's context to the new file *path*; returns what could not be kept as it was."""
+    writer = _Writer(session)
+    write_lines(writer.build_records(), path)
+    if session.content.system():
+        writer.losses.add_note("the system prompt is left out; Claude Code adds its own")
+    return writer.losses
+
+
+class _Writer:
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.losses = Losses()
+        self._session_id = str(uuid.uuid4())
+        self._last_uuid: str | None = None
+        self._uuids: set[str] = set()
+        self._cwd = ""
+        self._time = -1
+        self._usages, self._models = collect_usage(session), collect_models(session)
+
+    def build_records(self) -> Iterator[dict[str, Any]]:
+        facts, order = self.session.facts, self.session.context_at().order
+        origins = [find_origin(self.session, message) for message in order]
+        self._cwd = self._find_recorded_cwd(origins)
+        self._time = next((facts.time[m] for m in order if facts.time[m] >= 0), parse_time_ms(datetime.now(UTC)))
+        before: Role | None = None
+        for message, origin in zip(order, origins, strict=True):
+            summary = message == order[0] and self._is_only_summary(message)
+            role = Role.ASSISTANT if facts.role[message] == Role.ASSISTANT and not summary else Role.USER
+            if summary:
+                yield self._build_boundary()
+            if isinstance(origin, Origin) and isinstance(origin.session.content, ClaudeCodeContent):
+                yield from self._copy_records(origin, origin.session.content, summary)
+            elif summary:
+                yield self._build_summary(message)
+            else:
+                self.losses.add("messages without Claude Code records, written as new ones")
+                yield from self._build_message_records(message)
+            if before == role == Role.USER and not summary and all(self._find_injected(message)):
+                self.losses.add("injected messages merged with the user message before them")
+            before = role
+
+    def _is_only_summary(self, message: int) -> bool:
+        """Whether a message is a summary and nothing else: with calls or results it has to stay what it is."""
+        facts = self.session.facts
+        kinds = {facts.kind[row] for row in facts.blocks_of(message)}
+        return bool(facts.flags[message] & MessageFlag.SUMMARY) and not kinds & {Kind.TOOL_USE, Kind.TOOL_RESULT}
+
+    def _find_injected(self, message: int) -> list[bool]:
+        """For each block of a message, whether the runtime put it in."""
+        facts = self.session.facts
+        return [bool(facts.block_flags[row] & BlockFlag.INJECTED) for row in facts.blocks_of(message)]
+
+    def _find_recorded_cwd(self, origins: list[Any]) -> str:
+        for origin in reversed(origins):
+            if isinstance(origin, Origin) and isinstance(origin.session.content, ClaudeCodeContent):
+                content = origin.session.content
+                for row in content.facts.records_of(origin.message):
+                    cwd = parsing.parse_line(content.read_line(row)).cwd
+                    if cwd:
+                        return cwd
+        return self.session.info.cwd
+
+    def _chain_record(self, record: dict[str, Any]) -> dict[str, Any]:
+        """The record as the next one of this session; time does not run backwards, whatever order records came in."""
+        time = parse_time_ms(record["timestamp"]) if isinstance(record.get("timestamp"), str) else self._time
+        if time < self._time:
+            record["timestamp"] = _format_time(self._time)
+        self._time = max(self._time, time)
+        own = record.get("uuid")
+        if not isinstance(own, str) or own in self._uuids:
+            own = str(uuid.uuid4())
+        record["uuid"], record["parentUuid"], record["sessionId"] = own, self._last_uuid, self._session_id
+        self._uuids.add(own)
+        self._last_uuid = own
+        return record
+
+    def _build_envelope(self, kind: str) -> dict[str, Any]:
+        return {
+            "parentUuid": None,
+            "isSidechain": False,
+            "userType": "external",
+            "cwd": self._cwd,
+            "sessionId": self._session_id,
+            "version": VERSION,
+            "gitBranch": "",
+            "type": kind,
+            "uuid": str(uuid.uuid4()),
+            "timestamp": _format_time(self._time),
+        }
+
+    def _build_boundary(self) -> dict[str, Any]:
+        record = self._build_envelope("system") | {
+            "subtype": "compact_boundary",
+            "content": "Conversation compacted",
+            "isMeta": False,
+            "level": "info",
+            "compactMetadata": {"trigger": "manual", "preTokens": self._find_tokens_before()},
+        }
+        return self._chain_record(record)
+
+    def _find_tokens_before(self) -> int:
+        """The last recorded size of the recording, else 0: Claude Code wants a number here."""
+        session = self.session
+        while not session.facts.requests and hasattr(session.content, "parent"):
+            session = session.content.parent
+        return session.facts.requests[-1].context if session.facts.requests else 0
+
+    def _build_summary(self, message: int) -> dict[str, Any]:
+        blocks = self.session.content.blocks(message)
+        alone = len(blocks) == 1 and blocks[0].get("type") == "text"
+        if self.session.facts.role[message] != Role.USER:
+            self.losses.add_note("the summary is written as a user message, as Claude Code does")
+        record = self._build_envelope("user") | {
+            "isVisibleInTranscriptOnly": True,
+            "isCompactSummary": True,
+            "message": {"role": "user", "content": blocks[0]["text"] if alone else blocks},
+        }
+        return self._chain_record(record)
+
+    def _copy_records(self, origin: Origin, content: ClaudeCodeContent, summary: bool) -> Iterator[dict[str, Any]]:
+        ordinal = 0
+        for row in content.facts.records_of(origin.message):
+            record = self._parse_recorded_line(content.read_line(row))
+            known, message = parsing.build_record(record), record.get("message")
+            part = content.select_message_blocks(origin.message, row, known)
+            if part is not None and isinstance(message, dict):
+                message["content"] = part
+                if not any(map(parsing.is_result, part)):
+                    record.pop("toolUseResult", None)
+            count = len(parsing.extract_blocks(known) if part is None else part)
+            own = range(ordinal, ordinal + count)
+            bodies = {o - ordinal: origin.texts[o] for o in own if o in origin.texts} if origin.texts else {}
+            first, ordinal = ordinal, ordinal + count
+            if bodies and all(bodies.get(at, "") is None for at in range(count)):
+                continue  # nothing of the record is left
+            if bodies and not isinstance(message, dict):  # an attachment: what is left of it is said anew
+                message = {"role": "user", "content": content.blocks(origin.message)[first:ordinal]}
+                record = self._build_envelope("user") | {"isMeta": True, "message": message}
+            if isinstance(message, dict):
+                if isinstance(message.get("usage"), dict):
+                    message["usage"] = _zero_usage(message["usage"])
+                if bodies:
+                    message["content"] = _replace_bodies(message["content"], bodies)
+                    if "toolUseResult" in record:
+                        record["toolUseResult"] = next((text for text in bodies.values() if text is not None), "")
+            # A summary that does not come first would begin the context anew.
+            for name in ("isSidechain", "agentId", *(() if summary else _SUMMARY_FLAGS)):
+                record.pop(name, None)
+            yield self._chain_record(record | {"isSidechain": False})
+
+    def _parse_recorded_line(self, line: bytes) -> dict[str, Any]:
+        """A recorded line without what is nested too deeply to be written again."""
+        try:
+            record: dict[str, Any] = loads(line)
+        except ValueError as error:
+            raise Error(f"claude-code: a record cannot be read again: {error}; choose another format") from None
+        if not is_nested_deeper(record, MAX_RECORD_DEPTH):
+            return record
+        self.losses.add("records written without fields that are nested too deeply")
+        message = record.get("message")
+        if isinstance(message, dict):
+            message["content"] = parsing.remove_deep_members(message.get("content"))
+            record["message"] = {
+                name: value for name, value in message.items() if not is_nested_deeper(value, MAX_RECORD_DEPTH)
+            }
+        return {name: value for name, value in record.items() if not is_nested_deeper(value, MAX_RECORD_DEPTH)}
+
+    def _build_message_records(self, message: int) -> Iterator[dict[str, Any]]:
+        facts, blocks = self.session.facts, self.session.content.blocks(message)
+        self._time = max(self._time, facts.time[message])
+        if facts.role[message] == Role.ASSISTANT:
+            api = self._build_api_message(message)
+            for part in [[block] for block in blocks] or [[]]:
+                yield self._chain_record(self._build_envelope("assistant") | {"message": {**api, "content": part}})
+            return
+        injected = self._find_injected(message)
+        said = max((at for at, put_in in enumerate(injected, 1) if not put_in), default=0)
+        self.losses.add(INJECTED_LOSS, sum(injected[:said]))
+        for part, meta in ((blocks[:said], {}), (blocks[said:], {"isMeta": True})):
+            if part or not (blocks or meta):
+                yield self._chain_record(
+                    self._build_envelope("user") | meta | {"message": {"role": "user", "content": part}}
+                )
+
+    def _build_api_message(self, message: int) -> dict[str, Any]:
+        """A reply without its content; usage is what was recorded, or 0 where the context is another one."""
+        usage = self._usages.get(message)
+        return {
+            "id": f"msg_{uuid.uuid4().hex[:24]}",
+            "type": "message",
+            "role": "assistant",
+            "model": self._models.get(message) or self.session.facts.model or "unknown",
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": dict.fromkeys(_USAGE_FIELDS, 0) if usage is None else _format_usage(usage),
+        }
+
+
+def _format_time(milliseconds: int) -> str:
+    """An epoch time as records have it."""
+    state = datetime.fromtimestamp(min(milliseconds, MAX_TIME_MS) / 1000, UTC)
+    return state.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _format_usage(usage: Usage) -> dict[str, Any]:
+    """Recorded usage as the API tells it."""
+    written = usage.cache_write_5m, usage.cache_write_1h
+    names = ("ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")
+    sizes = (usage.fresh, sum(written), usage.cache_read, usage.output)
+    return {**dict(zip(_USAGE_FIELDS, sizes, strict=True)), "cache_creation": dict(zip(names, written, strict=True))}
+
+
+def _zero_usage(usage: dict[str, Any]) -> dict[str, Any]:
+    """Usage with every number at 0, at any depth; iterations of a call are gone."""
+    found: dict[str, Any] = {}
+    for name, value in usage.items():
+        if isinstance(value, dict):
+            found[name] = _zero_usage(value)
+        elif name == "iterations":
+            found[name] = []
+        else:
+            found[name] = 0 if isinstance(value, int | float) and not isinstance(value, bool) else value
+    return found
+
+
+def _replace_bodies(content: str | list[Any], bodies: dict[int, str | None]) -> list[dict[str, Any]]:
+    """Record content with other texts; ordinals count its blocks, as :func:`build_records.blocks` does."""
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    return replace_texts([block for block in blocks if isinstance(block, dict)], bodies)
+
+
+def copy(session: Session, path: Path) -> list[str] | None:
+    """Write the lines of *session* to the new file *path*.
+
+    Returns:
+        What stays behind, in words; None for a session that was not read from lines.
+    """
+    content, source = session.content, Path(session.info.path)
+    if not isinstance(content, ClaudeCodeContent):
+        return None
+    facts, file = content.facts, content.file
+    listed = list_sessions(source, AgentFiles())
+    beside = sum(1 for each in listed if each.path != str(source))
+    with path.open("xb") as out:
+        if session.info.id and session.info.id != listed[0].id:
+            out.writelines(content.read_line(row) + b"\n" for row in _find_own_records(session, content))
+            return []
+        ends = (place + length for place, length in zip(facts.record_place, facts.record_length, strict=True))
+        file.copy_to(max(ends, default=0), out)
+        left = os.stat(file.descriptor).st_size - out.tell()
+    return [
+        *([f"not in the copy: {left:,} bytes at the end of the file that were not read"] if left else []),
+        *([f"not in the copy: sub-agents that have files of their own: {beside:,}"] if beside else []),
+    ]
+
+
+def _find_own_records(session: Session, content: ClaudeCodeContent) -> Iterator[int]:
+    """The records of a sidechain or branch, and those that cannot be read, which may be anyone's."""
+    facts, chain = content.facts, session.info.id
+    branch = chain.startswith(BRANCH_PREFIX)
+    for row, kind in enumerate(facts.record_kind):
+        if kind == RecordKind.PROBLEM or facts.record_message[row] >= 0:
+            yield row
+        elif branch:
+            if kind != RecordKind.MESSAGE:
+                yield row
+        else:
+            record = parsing.parse_line(content.read_line(row))
+            if record.isSidechain and (record.agentId or UNNAMED_SIDECHAIN) == chain:
+                yield row

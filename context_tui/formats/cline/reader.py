@@ -1,0 +1,247 @@
+"""Elements of ``api_conversation_history.json`` as messages: Anthropic's, and what Cline and Roo Code add."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from context_tui.formats.cline.task_files import RelatedFacts
+from context_tui.formats.kit.document_scanner import DocumentShape
+from context_tui.formats.kit.documents import Element, Run, decode_element
+from context_tui.formats.kit.message_builder import CompactionRecord, MessageBuilder, MessagePart
+from context_tui.formats.kit.values import extract_text, parse_blocks, parse_time_ms
+from context_tui.formats.openai.reader import parse_thinking
+from context_tui.session.facts import Usage
+from context_tui.session.validation import truncate_name
+from context_tui.session.values import MessageFlag, Role
+
+NEVER_DELETED = 2
+"""Messages that Cline's truncation never deletes: the task, and the first reply.
+
+Source: Cline, ContextManager.applyContextHistoryUpdates.
+"""
+_MODEL_TAG = re.compile(r"<model>([^<\n]{1,200})</model>")
+_ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT}
+
+
+def format_element_key(place: int) -> str:
+    """What an element is known by to the builder."""
+    return f"element {place}"
+
+
+class ClineShape(DocumentShape):
+    """Elements of one conversation, with what stands beside it."""
+
+    def __init__(self, related: RelatedFacts) -> None:
+        self._related = related
+        self._replaced_by: dict[int, int] = {}  # element to the one from which on it is not sent
+        self._usage_by_reply: dict[int, Usage] = {}
+        self._context_after_deletion: dict[
+            int, tuple[str | int, ...]
+        ] = {}  # element at which messages are deleted to what is left
+        self._clears_by_element: dict[int, tuple[tuple[str, int], ...]] = {}
+
+    def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
+        """Take the model, and find what each element is answered by, replaced by, or left out from."""
+        builder.facts.input_includes_cache = self._related.input_includes_cache
+        builder.facts.model = truncate_name(self._related.model) or None
+        elements = [*map(_parse_element, run.elements)]
+        self._replaced_by = _find_replacements(elements)
+        self._usage_by_reply = _match_usage(elements, self._related)
+        self._find_deletions(elements)
+        self._find_rewrites(elements)
+
+    def parse(self, value: Any, place: int) -> MessagePart:
+        """A message; its blocks stay as they are, but for reasoning."""
+        if not isinstance(value, dict):
+            raise ValueError("not a message: not a JSON object")
+        given, time = value.get("role"), parse_time_ms(value.get("ts"))
+        if given is None and value.get("type") == "reasoning":  # a message of its own in files of some providers
+            return MessagePart(Role.ASSISTANT, [_parse_block(value)], time=time, key=format_element_key(place))
+        role = _ROLES.get(given) if isinstance(given, str) else None
+        if role is None:
+            raise ValueError(f"not a message: unknown role {str(given)[:40]!r}")
+        blocks = [*map(_parse_block, parse_blocks(value.get("content")))]
+        part = MessagePart(
+            role, blocks, time=time, key=format_element_key(place), microcompaction=self._build_clearing(place)
+        )
+        if value.get("isSummary"):
+            before = self._related.tokens_before_summary.get(extract_text(blocks)) or None
+            return replace(part, compaction=CompactionRecord("condense", before, context=self._find_remaining(place)))
+        if value.get("isTruncationMarker"):
+            cut = CompactionRecord("sliding window", context=self._find_remaining(place), has_summary=False)
+            return replace(part, compaction=cut, is_injected=True)
+        if place in self._context_after_deletion:
+            part = replace(
+                part,
+                compaction=CompactionRecord(
+                    "truncation", context=self._context_after_deletion[place], has_summary=False
+                ),
+            )
+        if self._replaced_by.get(place, place + 1) <= place:  # replaced by what stands before it
+            part = replace(part, flags=MessageFlag.NOT_SENT)
+        if role == Role.ASSISTANT:
+            info = value.get("modelInfo")
+            model = info.get("modelId") if isinstance(info, dict) else None
+            thought = [] if any(block.get("type") == "thinking" for block in blocks) else parse_thinking(value)
+            model = truncate_name(model) if isinstance(model, str) else ""
+            return replace(part, blocks=[*thought, *blocks], usage=self._usage_by_reply.get(place), model=model)
+        return replace(part, injected_blocks=find_injected_blocks(blocks), model=_find_model(blocks))
+
+    def _find_remaining(self, place: int) -> tuple[str | int, ...]:
+        """The context that a summary or marker at *place* leaves: what nothing up to there replaced, and itself."""
+        return (
+            *(format_element_key(each) for each in range(place) if self._replaced_by.get(each, place + 1) > place),
+            0,
+        )
+
+    def _build_clearing(self, place: int) -> CompactionRecord | None:
+        clears = self._clears_by_element.get(place)
+        return CompactionRecord("duplicate reads", cleared_keys=clears) if clears else None
+
+    def _find_deletions(self, elements: list[dict[str, Any]]) -> None:
+        """Each deletion holds from the request on that the newest user message is sent with."""
+        for deleted in self._related.deletions:
+            at = deleted.start if 0 <= deleted.start < len(elements) else -1
+            if at >= 0 and elements[at].get("role") == "assistant":
+                at += 1
+            if NEVER_DELETED <= at < len(elements):
+                kept = (*range(min(NEVER_DELETED, at)), *range(deleted.last + 1, at))
+                self._context_after_deletion[at] = (*map(format_element_key, kept), 0)
+
+    def _find_rewrites(self, elements: list[dict[str, Any]]) -> None:
+        """Blocks that were sent with much less in their place; others stay as they are recorded."""
+        for each in self._related.rewrites:
+            if not 0 <= each.element < len(elements):
+                continue
+            blocks = parse_blocks(elements[each.element].get("content"))
+            text = blocks[each.block].get("text") if 0 <= each.block < len(blocks) else None
+            at = max(each.start, each.element + 1)
+            if isinstance(text, str) and len(each.text) * 2 < len(text) and at < len(elements):
+                self._clears_by_element[at] = (
+                    *self._clears_by_element.get(at, ()),
+                    (format_element_key(each.element), each.block),
+                )
+
+
+def _parse_element(element: Element) -> dict[str, Any]:
+    """An element as an object; an empty one for what is none."""
+    try:
+        value = decode_element(element)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _find_replacements(elements: list[dict[str, Any]]) -> dict[int, int]:
+    """By element, the summary or marker that stands for it; those whose summary is gone too are sent again.
+
+    Source: Roo Code, getEffectiveApiHistory.
+    """
+    names = (("condenseParent", "isSummary", "condenseId"), ("truncationParent", "isTruncationMarker", "truncationId"))
+    marks = {
+        (parent, value[own]): place
+        for parent, marked, own in names
+        for place, value in enumerate(elements)
+        if value.get(marked) and isinstance(value.get(own), str)
+    }
+    found: dict[int, int] = {}
+    for place, value in enumerate(elements):
+        by = [marks.get((parent, value[parent]), -1) for parent, *_ in names if isinstance(value.get(parent), str)]
+        if known := [each for each in by if each >= 0]:
+            found[place] = min(known)
+    return found
+
+
+def _match_usage(elements: list[dict[str, Any]], related: RelatedFacts) -> dict[int, Usage]:
+    """What the request took that each reply answers: by its time, by where it stood, or else by their order."""
+    replies = [
+        place for place, value in enumerate(elements) if value.get("role") == "assistant" and not value.get("isSummary")
+    ]
+    times = [parse_time_ms(elements[place].get("ts")) for place in replies]
+    asked = related.requests
+    if asked and min(times, default=-1) >= 0 and all(each.time >= 0 for each in asked):
+        return _match_usage_by_time(replies, times, related)
+    if asked and all(each.after >= -1 for each in asked):
+        known = set(replies)
+        return {each.after + 2: each.usage for each in asked if each.after + 2 in known}
+    pairs: Iterable[tuple[int, Any]] = zip(reversed(replies), reversed(asked), strict=False)
+    return {place: each.usage for place, each in pairs}
+
+
+def _match_usage_by_time(replies: list[int], times: list[int], related: RelatedFacts) -> dict[int, Usage]:
+    """Each reply answers the newest request before it that no earlier reply did."""
+    begun = [each.time for each in related.requests]
+    found: dict[int, Usage] = {}
+    before = -1
+    for place, time in zip(replies, times, strict=True):
+        number = bisect_right(begun, time) - 1
+        if number > before:
+            found[place] = related.requests[number].usage
+            before = number
+    return found
+
+
+def _parse_block(block: dict[str, Any]) -> dict[str, Any]:
+    """A block; reasoning of other providers is thinking, of unknown size where it is encrypted."""
+    if block.get("type") != "reasoning":
+        return block
+    told = block.get("text") or "\n\n".join(
+        str(each.get("text") or "") for each in parse_blocks(block.get("summary")) if each.get("type") != "unknown"
+    )
+    return {"type": "thinking", "thinking": told if isinstance(told, str) else ""}
+
+
+def _find_model(blocks: list[dict[str, Any]]) -> str:
+    """The model that the details of the environment name."""
+    for block in reversed(blocks):
+        text = block.get("text")
+        if isinstance(text, str) and text.startswith("<environment_details>") and (found := _MODEL_TAG.search(text)):
+            return found[1]
+    return ""
+
+
+TYPED_MARKERS = ("<feedback>", "<answer>", "<user_message>", "<task>")
+"""What stands around words of a person, also in the results of tools."""
+NOTICE_STARTS = (
+    "<environment_details>",
+    "[ERROR]",
+    "[TASK RESUMPTION]",
+    "The tool execution failed",
+    "The user denied this operation",
+    "Tool [",
+    "<explicit_instructions",
+    "<file_content ",
+    "<folder_content ",
+)
+"""How blocks begin that say something to the model in the place of a person."""
+_TEXT_RESULT = re.compile(r"\[\w+[^\n]*\] Result:")
+"""How the result of a tool is headed where calls are XML in texts."""
+_XML_CALL = re.compile(r"<(read_file|execute_command|write_to_file|apply_diff|replace_in_file|attempt_completion)>")
+
+
+def find_injected_blocks(blocks: list[dict[str, Any]]) -> frozenset[int]:
+    """The blocks of a user message, by number, that nobody typed."""
+    found, behind = set[int](), False
+    for number, block in enumerate(blocks):
+        if block.get("type") == "tool_result":
+            behind = False
+            continue
+        text = block.get("text") if block.get("type") == "text" else None
+        if not isinstance(text, str):
+            continue
+        head = _TEXT_RESULT.match(text) is not None
+        notice = text.lstrip().startswith(NOTICE_STARTS)
+        said = any(mark in text for mark in TYPED_MARKERS) and not notice
+        if (head or behind or notice) and not said:
+            found.add(number)
+        behind = behind or head
+    return frozenset(found)
+
+
+def has_text_call(text: str) -> bool:
+    """Whether a text of the assistant holds a call as XML."""
+    return _XML_CALL.search(text) is not None

@@ -1,0 +1,162 @@
+"""Related files of a task's conversation: usage of requests, deletions and rewrites."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from context_tui.errors import UnreadableSession
+from context_tui.formats.kit.files import read_whole_file
+from context_tui.formats.kit.usage import make_cached_usage, parse_token_count
+from context_tui.formats.kit.values import parse_time_ms
+from context_tui.session.facts import Usage
+from context_tui.session.jsontext import loads
+
+UI_MESSAGES_FILE, REWRITES_FILE, METADATA_FILE = "ui_messages.json", "context_history.json", "task_metadata.json"
+CONVERSATION_FILES = ("api_conversation_history.json", "claude_messages.json")
+
+
+@dataclass(frozen=True)
+class RecordedRequest:
+    """A request: its time, the element that stood last when it was shown (-2: not told), and what it took."""
+
+    time: int
+    after: int
+    usage: Usage
+
+
+@dataclass(frozen=True)
+class Deletion:
+    """That from the element ``start`` on requests left out those from the third up to ``last``."""
+
+    start: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """That from the element ``start`` on (-1: not told) a block of an element was sent with ``text`` in its place."""
+
+    start: int
+    element: int
+    block: int
+    text: str
+
+
+@dataclass
+class RelatedFacts:
+    """What the files beside a conversation tell of it; what cannot be read tells nothing."""
+
+    requests: list[RecordedRequest] = field(default_factory=list)
+    deletions: list[Deletion] = field(default_factory=list)
+    rewrites: list[Rewrite] = field(default_factory=list)
+    tokens_before_summary: dict[str, int] = field(default_factory=dict)  # summary to tokens before
+    model: str = ""
+    input_includes_cache: bool = False  # whether input tokens include cached ones
+
+
+def list_related_files(path: Path) -> tuple[Path, ...]:
+    """The files beside a conversation that tell of it, be they there or not; of one with another name, as an export
+    that stands in the task's folder, there are none.
+    """
+    return (
+        tuple(path.with_name(name) for name in (UI_MESSAGES_FILE, REWRITES_FILE, METADATA_FILE))
+        if path.name in CONVERSATION_FILES
+        else ()
+    )
+
+
+def read_related_files(path: Path) -> RelatedFacts:
+    """What the files beside the conversation at *path* tell."""
+    found, others = RelatedFacts(), list_related_files(path)
+    if not others:
+        return found
+    messages, rewrites, metadata = map(_read_json, others)
+    shown = [each for each in messages if isinstance(each, dict)] if isinstance(messages, list) else []
+    _update_requests(shown, found)
+    _update_deletions(shown, found)
+    for each in shown:
+        condensed = each.get("contextCondense")
+        if isinstance(condensed, dict) and isinstance(summary := condensed.get("summary"), str):
+            before = condensed.get("prevContextTokens")
+            found.tokens_before_summary[summary] = before if type(before) is int and before > 0 else 0
+    _update_rewrites(rewrites, shown, found)
+    used = metadata.get("model_usage") if isinstance(metadata, dict) else None
+    for each in used if isinstance(used, list) else ():
+        if isinstance(each, dict) and isinstance(name := each.get("model_id"), str):
+            found.model = name
+    return found
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return loads(read_whole_file(path))
+    except (UnreadableSession, ValueError):
+        return None
+
+
+def _update_requests(shown: list[dict[str, Any]], found: RelatedFacts) -> None:
+    """The requests that were answered, and whether their input tokens include cached ones.
+
+    Cline's never do; Roo says so of providers of OpenAI's kind, and its newer versions count all of them so.
+    """
+    told: list[tuple[int, int, tuple[int, ...]]] = []
+    protocols = set[str]()
+    for each in shown:
+        if each.get("say") != "api_req_started" or not isinstance(text := each.get("text"), str):
+            continue
+        try:
+            request = loads(text)
+            if not isinstance(request, dict) or "tokensIn" not in request:
+                continue
+            names = ("tokensIn", "cacheReads", "cacheWrites", "tokensOut")
+            sizes = tuple(parse_token_count(request, name) for name in names)
+        except ValueError:
+            continue
+        protocols.add(str(request.get("apiProtocol", "")))
+        after = each.get("conversationHistoryIndex")
+        told.append((parse_time_ms(each.get("ts")), after if type(after) is int else -2, sizes))
+    cached = any(read or written for _, _, (_, read, written, _) in told)
+    whole = all(given >= read + written for _, _, (given, read, written, _) in told)
+    found.input_includes_cache = cached and whole and protocols != {""}
+    for time, after, (given, read, written, output) in told:
+        usage = (
+            make_cached_usage(given, read, written, output)
+            if found.input_includes_cache
+            else Usage(given, read, written, 0, output)
+        )
+        found.requests.append(RecordedRequest(time, after, usage))
+
+
+def _update_deletions(shown: list[dict[str, Any]], found: RelatedFacts) -> None:
+    last = 1
+    for each in shown:
+        given, at = each.get("conversationHistoryDeletedRange"), each.get("conversationHistoryIndex")
+        if not isinstance(given, list) or len(given) != 2 or type(at) is not int:
+            continue
+        end = given[1]
+        if type(end) is int and end > last:
+            found.deletions.append(Deletion(at, end))
+            last = end
+
+
+def _update_rewrites(rewrites: Any, shown: list[dict[str, Any]], found: RelatedFacts) -> None:
+    """Rewritten blocks; the rewriting is of the request behind the one whose time it has.
+
+    Each is ``[element, [kind, [[block, [[time, "text", [text], …], …]], …]]]``, the last of its changes being in force.
+    """
+    times = [parse_time_ms(each.get("ts")) for each in shown]
+    places = [each.get("conversationHistoryIndex") for each in shown]
+    for entry in rewrites if isinstance(rewrites, list) else ():
+        match entry:
+            case [int(element), [_, list(blocks)]]:
+                for each in blocks:
+                    match each:
+                        case [int(block), [*_, [time, "text", [str(text), *_], *_]]]:
+                            at = bisect_right(times, parse_time_ms(time)) - 1
+                            place = places[at] if 0 <= at < len(places) else None
+                            found.rewrites.append(
+                                Rewrite(place + 3 if type(place) is int else -1, element, block, text)
+                            )

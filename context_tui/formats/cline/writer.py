@@ -1,0 +1,69 @@
+"""Write a session as a task's conversation, to be continued from the folder of that task."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+from context_tui.formats.anthropic.writer import find_unsupported_reason
+from context_tui.formats.cline.reader import find_injected_blocks
+from context_tui.formats.kit.writing import INJECTED_LOSS, write_json
+from context_tui.session.losses import Losses
+from context_tui.session.session import Session
+from context_tui.session.values import BlockFlag, MessageFlag
+
+Block = dict[str, Any]
+RESUME_NOTE = (
+    "to go on with it, put it in the place of api_conversation_history.json in its task's folder, with the editor "
+    "closed; a range that ui_messages.json there tells as deleted is deleted from it too"
+)
+UNSUPPORTED_BLOCKS = "blocks left out that Cline cannot hold"
+
+
+def write_conversation(session: Session, path: Path) -> Losses:
+    """Write the messages of a context, summaries marked as Roo Code marks them; what is not theirs is left out."""
+    losses, facts = Losses(), session.facts
+    messages: list[dict[str, Any]] = []
+    stamp = int(time.time() * 1000) - len(session.context_at())
+    for index, message in zip(session.context_at().order, session.to_messages(), strict=True):
+        role, given = message["role"], message["content"]
+        blocks = [*map(_build_block, given)]
+        known = facts.time[index]
+        stamp = known if known > 0 else stamp + 1
+        summary = bool(facts.flags[index] & MessageFlag.SUMMARY)
+        mark = {"isSummary": True, "condenseId": str(uuid.uuid4())} if summary else {}
+        messages.append({"role": role, "content": blocks, "ts": stamp, **mark})
+        if role == "user" and not summary:
+            _count_injected(session, index, given, losses)
+    write_json(messages, path)
+    if session.content.system():
+        losses.add_note("the system prompt is left out; the extension adds its own")
+    if session.content.tools():
+        losses.add_note("the tool schemas are left out; the extension adds its own")
+    losses.add_note(RESUME_NOTE)
+    return losses
+
+
+def _count_injected(session: Session, index: int, blocks: list[Block], losses: Losses) -> None:
+    """Count the blocks that were put in, and that read as typed now."""
+    facts, told = session.facts, find_injected_blocks(blocks)
+    rows = enumerate(facts.blocks_of(index))
+    losses.add(
+        INJECTED_LOSS, sum(bool(facts.block_flags[row] & BlockFlag.INJECTED) and at not in told for at, row in rows)
+    )
+
+
+def find_unsupported_block_reason(role: str, block: Block) -> str:
+    """Why a message of *role* cannot hold *block*; empty when it can. Unsigned thinking is kept as reasoning."""
+    if role == "assistant" and block.get("type") == "thinking":
+        return ""
+    return UNSUPPORTED_BLOCKS if find_unsupported_reason(role, block) else ""
+
+
+def _build_block(block: Block) -> Block:
+    """A block as Cline keeps it."""
+    if block.get("type") == "thinking" and not block.get("signature"):
+        return {"type": "reasoning", "text": str(block.get("thinking") or ""), "summary": []}
+    return block

@@ -1,0 +1,165 @@
+"""Paths, titles and resume commands of Codex's rollouts, those of sub-agents included."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from context_tui.errors import UnreadableSession
+from context_tui.formats.base import SessionFile
+from context_tui.formats.codex.reader import CodexShape
+from context_tui.formats.codex.rollout import ITEM, META, SessionMeta, as_object, parse_rollout_line, parse_session_meta
+from context_tui.formats.kit.files import find_home_folder, open_regular, read_first_values
+from context_tui.formats.kit.line_scanner import list_only_session
+from context_tui.formats.kit.values import extract_text, format_title, parse_id
+from context_tui.session.blocks import body_to_text
+from context_tui.session.jsontext import loads
+from context_tui.session.session import Session, SessionInfo
+from context_tui.session.values import Role
+
+ROLLOUT_FOLDERS = ("sessions", "archived_sessions")
+TITLE_HEAD_BYTES = 512 << 10
+"""How far a prompt is looked for: a session begins with some 100 KB of instructions."""
+_ROLLOUT = re.compile(r"rollout-(\d{4})-(\d\d)-(\d\d)T.*\.jsonl")
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def find_codex_home(environ: Mapping[str, str]) -> Path:
+    """Codex's folder."""
+    if configured := environ.get("CODEX_HOME"):
+        return Path(configured)
+    return find_home_folder(environ) / ".codex"
+
+
+def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
+    """Every rollout by its name, in folders of days or in one; which project it is of only its first line tells."""
+    for folder in ROLLOUT_FOLDERS:
+        for place, _, names in os.walk(find_codex_home(environ) / folder):
+            for name in names:
+                if _ROLLOUT.fullmatch(name):
+                    yield SessionFile(Path(place, name), "", is_current_project=False)
+
+
+def read_session_meta(path: Path) -> SessionMeta:
+    """What the first line of a file tells of its session, as far as the head holds it and can be read."""
+    lines = [parse_rollout_line(value) for value in read_first_values(path)[:2] if isinstance(value, dict)]
+    told = [parse_session_meta(line.payload) for line in lines if line.kind == META]
+    if not told:
+        return SessionMeta("", "", "", "", "")
+    copied = next((other.id for other in told[1:] if other.id != told[0].id), "")
+    return told[0]._replace(forked_from=told[0].forked_from or copied)
+
+
+def find_title(path: Path) -> str:
+    """The first prompt that was typed; empty where there is none, or the file cannot be read."""
+    part = CodexShape().parse
+    try:
+        with open_regular(path) as file:
+            lines = file.read(TITLE_HEAD_BYTES).split(b"\n")
+    except (OSError, UnreadableSession):
+        return ""
+    for line in lines:
+        if b'"user' not in line:
+            continue
+        try:
+            record = loads(line)
+            told = parse_rollout_line(record)
+            if (
+                told.kind == ITEM
+                and (said := part(record)).role == Role.USER
+                and not (said.is_injected or said.has_results)
+            ):
+                return format_title(extract_text(said.blocks))
+            event = as_object(told.payload)
+            if event.get("type") == "user_message" and isinstance(text := event.get("message"), str):
+                return format_title(text)
+        except (ValueError, AttributeError):  # not JSON, cut at the end of the head, or no record
+            continue
+    return ""
+
+
+def find_rollout(path: Path, session_id: str) -> Path | None:
+    """The rollout of another session in the same tree, on the day that its id tells or one around it."""
+    if not _UUID.fullmatch(session_id):
+        return None
+    root = path.parents[3] if len(path.parents) > 3 and path.parent.name.isdecimal() else path.parent
+    days = {path.parent, *(root / f"{day:%Y/%m/%d}" for day in _list_days(session_id))}
+    found = (file for day in sorted(days) for file in day.glob(f"rollout-*-{session_id}.jsonl"))
+    return next(found, None)
+
+
+def _list_days(session_id: str) -> list[datetime]:
+    """The day on which an id was made (of version 7, which begins with the time), and those before and after it."""
+    if session_id[14] != "7":
+        return []
+    made = int(session_id[:8] + session_id[9:13], 16) // 1000
+    return [datetime.fromtimestamp(made + offset * 86_400, UTC) for offset in (-1, 0, 1)]
+
+
+def build_resume_command(session: Session, written: Path, out: Path) -> str:
+    """The shell command that goes on with what was *written*, once it is at *out*; empty where there is none.
+
+    Codex finds a session by its id in the name of a file below its folder, so a file elsewhere is copied there.
+    """
+    try:
+        meta = read_session_meta(written)
+        if not _UUID.fullmatch(meta.id):
+            return ""
+        resume = f"codex resume {shlex.quote(meta.id)}"
+        if meta.cwd:
+            resume = f"cd {shlex.quote(meta.cwd)} && {resume}"
+        root = find_codex_home(os.environ) / ROLLOUT_FOLDERS[0]
+        if root.resolve() in out.resolve().parents and _ROLLOUT.fullmatch(out.name) and meta.id in out.name:
+            return resume
+        now = datetime.now()
+        home = root / f"{now:%Y/%m/%d}" / f"rollout-{now:%Y-%m-%dT%H-%M-%S}-{meta.id}.jsonl"
+        folder = shlex.quote(str(home.parent))
+        return f"mkdir -p {folder} && cp -n {shlex.quote(str(out))} {shlex.quote(str(home))} && {resume}"
+    except (OSError, ValueError, RuntimeError):  # a path that no system takes, no home: what was written is good still
+        return ""
+
+
+FORMAT_NAME = "codex"
+SPAWN_TOOL = "spawn_agent"
+_AGENT_ID_MEMBERS = ("agent_id", "thread_id", "receiver_thread_id")
+
+
+def read_session_info(path: Path) -> SessionInfo:
+    """The one session of a file: its folder, what started it (by its file, where that is here), what it goes on with.
+
+    Raises:
+        UnreadableSession: the file cannot be read.
+    """
+    [info] = list_only_session(path, FORMAT_NAME)
+    meta = read_session_meta(path)
+    parent = str(find_rollout(path, meta.parent) or meta.parent) if meta.parent else ""
+    return replace(info, title=find_title(path) or info.title, cwd=meta.cwd, parent=parent, note=meta.note)
+
+
+def find_subagent_session(session: Session, call: int) -> SessionInfo | None:
+    """The session of the sub-agent that the call in a block row started; None where no record says which.
+
+    Raises:
+        UnreadableSession: it is not here.
+    """
+    facts = session.facts
+    if facts.tool_name(call).rpartition("__")[2] != SPAWN_TOOL or (row := facts.call_result[facts.call[call]]) < 0:
+        return None
+    message = facts.block_message[row]
+    blocks = session.content.blocks(message)
+    try:
+        told = as_object(loads(body_to_text(blocks[[*facts.blocks_of(message)].index(row)].get("content"))))
+    except ValueError:
+        return None
+    agent = next((parse_id(told[name]) for name in _AGENT_ID_MEMBERS if told.get(name)), "")
+    if not agent:
+        return None
+    path = Path(session.info.path)
+    if file := find_rollout(path, agent):
+        return replace(read_session_info(file), parent=str(path))
+    raise UnreadableSession(f"{path.name}#{agent}: the file of this sub-agent is not here")

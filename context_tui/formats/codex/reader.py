@@ -1,0 +1,341 @@
+"""Codex rollouts as messages: items make the model's view; events give usage, windows and rollbacks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from hashlib import blake2b
+from typing import Any
+
+from context_tui.formats.codex.rollout import (
+    IGNORED_TYPES,
+    RolloutLine,
+    as_object,
+    find_replacement_history,
+    format_item_key,
+    list_item_keys,
+    parse_compaction,
+    parse_rollout_item,
+    parse_rollout_line,
+    parse_session_meta,
+)
+from context_tui.formats.kit.message_builder import MessagePart
+from context_tui.formats.kit.response_items import ResponseGrouping
+from context_tui.formats.kit.usage import parse_openai_usage
+from context_tui.formats.kit.values import extract_text, parse_id, parse_tokens, parse_usage_or_note
+from context_tui.session.facts import Usage
+from context_tui.session.jsontext import compact_json, utf8_len
+from context_tui.session.values import MessageFlag, Role
+
+Record = dict[str, Any]
+
+FORK_COPY_MS = 2_000
+"""Longest time after its first line in which a fork has written the history that it begins with. Lines of that are
+stamped anew or keep their older times; no reply of a model comes so soon."""
+USED_WINDOW_PERCENT = 95
+"""Of a model's window, what Codex uses and tells, unless a catalog of models says otherwise."""
+REASONING_ENVELOPE_BYTES = 650
+"""Bytes around the reasoning that stands encrypted."""
+REASONING_ESTIMATE_RATIO = 1.3
+"""Tokens that Codex takes reasoning to be, by its encrypted bytes, for a recorded one: 51,185 for 39,296 in 112 replies
+of two rollouts that have both."""
+KEPT_PROMPT_BYTES = 80_000
+"""Bytes of the newest typed messages that a compaction without a history of its own keeps (20,000 tokens of 4)."""
+
+
+class CodexShape:
+    """One pass over a rollout."""
+
+    def __init__(self) -> None:
+        self._replies = ResponseGrouping()
+        self._users: list[_UserMessage] = []
+        self._key_by_item: dict[str, str] = {}  # of an item, by that of its id
+        self._session_ids: set[str] = set()  # ids of sessions whose history is here, this one's first
+        self._start_time = -1
+        self._newest_line: tuple[Record, RolloutLine] = ({}, RolloutLine("", None))
+        self._usage_order = _UsageOrder()
+        self._reasoning_tokens = 0  # of the newest reply, by what stands encrypted for it
+
+    # -- what a record says
+
+    def parse(self, record: Record) -> MessagePart:
+        """What a record says, wherever it stands."""
+        line = self._parse_line(record)
+        payload = as_object(line.payload)
+        match line.kind:
+            case "response_item":
+                return parse_rollout_item(line.payload)
+            case "compacted":
+                return replace(parse_compaction(payload), time=line.time)
+            case "session_meta":
+                text = as_object(payload.get("base_instructions")).get("text")
+                blocks = [{"type": "text", "text": text}] if isinstance(text, str) else []
+                return MessagePart(
+                    Role.SYSTEM if blocks else None, blocks, tools=_parse_tools(payload.get("dynamic_tools"))
+                )
+            case "turn_context":
+                return MessagePart(model=parse_id(payload.get("model"))[:200])
+            case "event_msg":
+                return replace(_parse_event(payload), time=line.time)
+        if line.kind in IGNORED_TYPES:
+            return MessagePart()
+        raise ValueError(f"unknown type of record {line.kind[:40]!r}" if line.kind else "not a record of a rollout")
+
+    # -- what it says in its place
+
+    def resolve_in_order(self, record: Record, part: MessagePart) -> MessagePart:
+        """What a record says behind those before it."""
+        line = self._parse_line(record)
+        payload = as_object(line.payload)
+        if self._start_time < 0:
+            self._start_time = line.time
+        match line.kind:
+            case "session_meta":
+                return self._place_session_meta(payload, part)
+            case "response_item":
+                return self._add_item_key(payload, self._add_reasoning(payload, self._place_message(part, line.time)))
+            case "compacted":
+                self._replies.end_response()
+                self._usage_order.note_compaction()
+                return self._place_compaction(payload, part)
+            case "event_msg" if payload.get("type") == "token_count":
+                return self._place_token_count(payload, part, line.time)
+            case "event_msg" if payload.get("type") == "thread_rolled_back":
+                return replace(part, rewound_key=self._roll_back(payload.get("num_turns")))
+        return part
+
+    def _place_session_meta(self, payload: Record, part: MessagePart) -> MessagePart:
+        """The system prompt of this session; one that is told again, or is of a session it was forked from, is none."""
+        first = not self._session_ids
+        self._session_ids.add(parse_session_meta(payload).id)
+        return part if first else MessagePart()
+
+    def _parse_line(self, record: Record) -> RolloutLine:
+        """What a record is; of one that is asked for again right away this is known."""
+        if record is not self._newest_line[0]:
+            self._newest_line = record, parse_rollout_line(record)
+        return self._newest_line[1]
+
+    def _place_message(self, part: MessagePart, time: int) -> MessagePart:
+        response = self._replies.assign_response_id(part)
+        if part.role == Role.ASSISTANT:
+            return replace(part, time=time, message_id=response, usage=self._usage_order.pop_reply_usage())
+        if part.role == Role.USER and not part.has_results:
+            self._usage_order.note_prompt()
+            return replace(part, time=time, key=self._add_user(part))
+        return replace(part, time=time)
+
+    def _add_reasoning(self, item: Record, part: MessagePart) -> MessagePart:
+        """A part with what Codex takes its encrypted reasoning to be."""
+        tokens = estimate_reasoning_tokens(item)
+        self._reasoning_tokens += tokens
+        return replace(part, reasoning=tokens) if tokens else part
+
+    def _add_item_key(self, item: Record, part: MessagePart) -> MessagePart:
+        """A part of an item with an id of its own, which a later compaction may keep it by."""
+        if own := format_item_key(item):
+            part = part if part.key or part.role is None else replace(part, key=own)
+            self._key_by_item[own] = part.key
+        return part
+
+    def _add_user(self, part: MessagePart) -> str:
+        """The key of a new message of a user, by which what comes later tells that it is still there."""
+        key = f"user {len(self._users)}"
+        summary = bool(part.flags & MessageFlag.SUMMARY)
+        self._users.append(_UserMessage(part, key, typed=not (part.is_injected or summary), summary=summary))
+        return key
+
+    def _place_compaction(self, payload: Record, part: MessagePart) -> MessagePart:
+        """A compaction, with the context that it leaves: earlier messages where they are the same, else its own."""
+        if part.compaction is None:
+            return part
+        if find_replacement_history(payload) is None:
+            return replace(part, compaction=replace(part.compaction, context=(*self._find_kept_users(), 0)))
+        told, keys = part.compaction.context or (), list_item_keys(payload)
+        messages, notes, context = [part, *part.further_parts], list(part.notes), list[str | int]()
+        here = self._match_users({each: messages[each] for each in told if isinstance(each, int) and each})
+        for each in told:
+            if isinstance(each, str):
+                if each not in self._key_by_item:
+                    notes.append("a compaction that keeps an earlier item which is not in this file")
+                context.append(self._key_by_item.get(each, ""))
+                continue
+            if each in here:
+                key, messages[each] = here[each], MessagePart()
+            else:
+                own = messages[each]
+                new = each and own.role == Role.USER and not own.has_results
+                key = self._add_user(own) if new else next(iter(keys[each]), "")
+                messages[each] = replace(own, key=key)
+            context.append(here.get(each, each))
+            self._key_by_item |= dict.fromkeys(keys[each], key)
+        compacted = replace(part.compaction, context=tuple(context))
+        return replace(messages[0], compaction=compacted, further_parts=tuple(messages[1:]), notes=tuple(notes))
+
+    def _match_users(self, messages: dict[int, MessagePart]) -> dict[int, str]:
+        """Which messages of a new history are here already, each with the key of the newest that is the same."""
+        known: dict[bytes, list[str]] = {}
+        for user in self._users:
+            known.setdefault(user.signature, []).append(user.key)
+        found: dict[int, str] = {}
+        for number, part in reversed(messages.items()):
+            if part.role == Role.USER and not part.has_results and (same := known.get(_compute_signature(part))):
+                found[number] = same.pop()
+        return found
+
+    def _find_kept_users(self) -> list[str]:
+        """What a compaction that only tells its summary leaves: what the session began with, and what was typed.
+
+        That is the newest that fit; of the one before these Codex keeps a part, which the file does not hold.
+        """
+        at = next((n for n, user in enumerate(self._users) if user.typed), len(self._users))
+        kept, room = list[str](), KEPT_PROMPT_BYTES
+        for user in reversed([user for user in self._users[at:] if user.typed]):
+            room -= user.size
+            if room < 0:
+                break
+            kept.append(user.key)
+        return [*(user.key for user in self._users[:at] if not user.summary), *reversed(kept)]
+
+    def _roll_back(self, turns: Any) -> str:
+        """The key of the first of the last *turns* typed messages, which are left with all behind them."""
+        typed = [at for at, user in enumerate(self._users) if user.typed]
+        if type(turns) is not int or turns <= 0 or not typed:
+            return ""
+        at = typed[max(len(typed) - turns, 0)]
+        key = self._users[at].key
+        del self._users[at:]
+        self._replies.end_response()
+        return key
+
+    def _place_token_count(self, payload: Record, part: MessagePart, time: int) -> MessagePart:
+        """Usage at the reply that it is of: not what is told again, made up, or was used before the fork."""
+        info = as_object(payload.get("info"))
+        if not self._usage_order.is_new(info):
+            return replace(part, usage=None)
+        self._replies.end_response()
+        copied = len(self._session_ids) > 1 and time <= self._start_time + FORK_COPY_MS
+        now = self._usage_order.update(None if copied else part.usage)
+        encrypted, self._reasoning_tokens = self._reasoning_tokens, 0
+        return replace(
+            part, usage=now, reasoning=_estimate_missing_reasoning(info, now) if now and not encrypted else 0
+        )
+
+
+class _UserMessage:
+    """A message of a user: its key and what it is told by when it comes again."""
+
+    def __init__(self, part: MessagePart, key: str, *, typed: bool, summary: bool) -> None:
+        self.key, self.typed, self.summary = key, typed, summary
+        self.signature, self.size = (
+            _compute_signature(part),
+            sum(utf8_len(extract_text([block])) for block in part.blocks),
+        )
+
+
+class _UsageOrder:
+    """Tells which reply a count is of. Up to 0.5x a count comes before the items of its reply, later behind them.
+
+    Which it is shows at the first count after a user message: whether any item of a reply stands between them.
+    """
+
+    def __init__(self) -> None:
+        self._last_count: Any = None  # the totals of the newest count
+        self._counts_first = False
+        self._pending: Usage | None = None  # of the reply that comes next
+        self._awaiting_count = True  # no count since the newest user message
+        self._has_reply_items = False  # an item of a reply since the newest user message or count
+
+    def note_prompt(self) -> None:
+        """A user message has come."""
+        self._awaiting_count, self._has_reply_items = True, False
+
+    def note_compaction(self) -> None:
+        """The context begins anew: what was counted for making the summary is of no reply."""
+        self._pending, self._has_reply_items = None, False
+
+    def pop_reply_usage(self) -> Usage | None:
+        """What is known to have been used for the reply of which an item has come."""
+        self._has_reply_items = True
+        usage, self._pending = self._pending, None
+        return usage
+
+    def is_new(self, info: Record) -> bool:
+        """Whether a count is one of a reply: not the same as before, and not an estimate after a compaction."""
+        totals, last = info.get("total_token_usage"), as_object(info.get("last_token_usage"))
+        if not last or (totals, last) == self._last_count:
+            return False
+        if not any(last.get(name) for name in ("input_tokens", "output_tokens")):
+            return False
+        self._last_count = (totals, last)
+        return True
+
+    def update(self, usage: Usage | None) -> Usage | None:
+        """Take a new count; returns it where it is of the newest reply, not of the next one."""
+        if self._awaiting_count:
+            self._counts_first, self._awaiting_count = not self._has_reply_items, False
+        came, self._has_reply_items = self._has_reply_items, False
+        if self._counts_first:
+            self._pending = usage
+            return None
+        return usage if came else None
+
+
+def estimate_reasoning_tokens(item: Record) -> int:
+    """What Codex takes the encrypted reasoning of an item to be: four bytes a token of what is left when decoded.
+
+    Source: codex-rs/core, estimate_reasoning_length.
+    """
+    text = item.get("encrypted_content") if item.get("type") == "reasoning" else None
+    return -(-max(len(text) * 3 // 4 - REASONING_ENVELOPE_BYTES, 0) // 4) if isinstance(text, str) else 0
+
+
+def _estimate_missing_reasoning(info: Record, usage: Usage) -> int:
+    """The same of a reply whose encrypted reasoning was left out by who published the file, by its recorded tokens."""
+    told = as_object(info.get("last_token_usage")).get("reasoning_output_tokens")
+    return round(told * REASONING_ESTIMATE_RATIO) if type(told) is int and 0 < told <= usage.output else 0
+
+
+def _compute_signature(part: MessagePart) -> bytes:
+    """What tells a message from others, however long it is."""
+    return blake2b(compact_json(part.blocks), digest_size=16).digest()
+
+
+def _parse_event(payload: Record) -> MessagePart:
+    """What an event says beside what it shows: how much was used, and the window."""
+    if payload.get("type") == "task_started":
+        return _parse_window(payload.get("model_context_window"))
+    if payload.get("type") != "token_count":
+        return MessagePart()
+    info = as_object(payload.get("info"))
+    part = _parse_window(info.get("model_context_window"))
+    usage, notes = parse_usage_or_note(parse_openai_usage, info.get("last_token_usage"))
+    return replace(part, usage=usage, notes=(*part.notes, *notes))
+
+
+def _parse_window(value: Any) -> MessagePart:
+    """The window that Codex uses, and the model's: since 0.5x the former is 95 % of that (openai/codex#8763).
+
+    Which version it is shows in the number: models have windows of whole thousands, or of whole times 1,024.
+    """
+    try:
+        window = parse_tokens(value, "model_context_window")
+        whole = -(-window * 100 // USED_WINDOW_PERCENT)
+        part_of = (
+            whole if whole * USED_WINDOW_PERCENT // 100 == window and 0 in (whole % 1_000, whole % 1_024) else None
+        )
+        return MessagePart(window=window, model_window=part_of or None)
+    except ValueError as error:
+        return MessagePart(notes=(str(error),))
+
+
+def _parse_tools(value: Any) -> list[dict[str, Any]] | None:
+    """The tools that a client gave the session, Anthropic-shaped; Codex's own are never told."""
+    tools = [tool for tool in value if isinstance(tool, dict)] if isinstance(value, list) else []
+    return [
+        {
+            "name": parse_id(tool.get("name")),
+            "description": parse_id(tool.get("description")),
+            "input_schema": as_object(tool.get("inputSchema") or tool.get("input_schema")),
+        }
+        for tool in tools
+    ] or None

@@ -1,0 +1,302 @@
+"""Records and items of a rollout: envelopes, session metadata, injected scaffolding and compacted histories."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from context_tui.formats.kit.line_scanner import LineContent
+from context_tui.formats.kit.message_builder import CompactionRecord, MessagePart
+from context_tui.formats.kit.response_items import COMPACTION_TYPES, Item, parse_item
+from context_tui.formats.kit.values import parse_id, parse_time_ms
+from context_tui.session.memory import Origin
+from context_tui.session.values import MessageFlag, Role
+
+Record = dict[str, Any]
+
+META, ITEM = "session_meta", "response_item"
+RECORD_TYPES = frozenset({META, ITEM, "turn_context", "event_msg", "compacted"})
+IGNORED_TYPES = frozenset(
+    {
+        *("world_state", "inter_agent_communication", "inter_agent_communication_metadata", "token_usage_record"),
+        *("security_risk_score", "realtime_item", "state"),
+    }
+)
+"""Types of records that say nothing of the context: what the model sees of them is told by items."""
+_OLD_META_MEMBERS = ("id", "timestamp", "instructions")
+
+
+class RolloutLine(NamedTuple):
+    """What a line is: its type, what it says, and when (epoch milliseconds, -1: unknown)."""
+
+    kind: str
+    payload: Any
+    time: int = -1
+
+
+def parse_rollout_line(record: Record) -> RolloutLine:
+    """What a record is, in either form; of no type where it is neither."""
+    kind = record.get("type")
+    if "payload" in record and isinstance(kind, str):
+        return RolloutLine(kind, record["payload"], parse_time_ms(record.get("timestamp")))
+    if isinstance(state := record.get("record_type"), str):
+        return RolloutLine(state, record)
+    if isinstance(kind, str):
+        return RolloutLine(ITEM, record)
+    if all(name in record for name in _OLD_META_MEMBERS):
+        return RolloutLine(META, record, parse_time_ms(record.get("timestamp")))
+    return RolloutLine("", record)
+
+
+def as_object(value: Any) -> Record:
+    """An object's members; of anything else none."""
+    return value if isinstance(value, dict) else {}
+
+
+class SessionMeta(NamedTuple):
+    """What ``session_meta`` tells of a session; what it was forked from and by whom it was started, by their ids."""
+
+    id: str
+    cwd: str
+    forked_from: str
+    parent: str
+    continued_from: str
+
+    @property
+    def note(self) -> str:
+        """What a user has to know about where its history is from, in words."""
+        if self.continued_from:
+            return f"it goes on with session {self.continued_from}, whose messages are not in this file"
+        if self.forked_from:
+            return f"forked from session {self.forked_from}, whose messages are repeated here without their usage"
+        return ""
+
+
+def parse_session_meta(payload: Any) -> SessionMeta:
+    """The ids and the folder of a session; what is not told is empty."""
+    told = as_object(payload)
+    source = as_object(told.get("source"))
+    spawned = as_object(as_object(source.get("subagent")).get("thread_spawn"))
+    parent = told.get("parent_thread_id") or spawned.get("parent_thread_id")
+    base = as_object(told.get("history_base"))
+    given = (told.get("id"), told.get("cwd"), told.get("forked_from_id"), parent, base.get("thread_id"))
+    return SessionMeta(*map(parse_id, given))
+
+
+NO_SUMMARY = "(no summary available)"
+MISSING_SUMMARY = {"type": "compaction", "note": "the summary is not in this file"}
+"""What stands in place of a summary that was left out of a file, whose size is unknown."""
+
+
+def parse_rollout_item(item: Any) -> MessagePart:
+    """An item of the conversation; what developers and Codex say is put in.
+
+    Raises:
+        ValueError: it is not known.
+    """
+    part = parse_item(item)
+    return mark_injected(replace(part, role=Role.USER, is_injected=True) if part.role == Role.SYSTEM else part)
+
+
+def mark_injected(part: MessagePart) -> MessagePart:
+    """A part, marked where Codex says it as a user: surroundings and instructions, or the summary of a compaction."""
+    if part.role != Role.USER or part.has_results:
+        return part
+    if is_summary_message(part.blocks):
+        return replace(part, flags=part.flags | MessageFlag.SUMMARY)
+    return replace(part, is_injected=part.is_injected or is_injected_message(part.blocks))
+
+
+class ItemReference(NamedTuple):
+    """An entry of a new history that is an earlier item, by its id."""
+
+    item: str
+
+
+def find_replacement_history(payload: Record) -> list[Any] | None:
+    """The items of the history that a compaction leaves; None where it does not tell them."""
+    if isinstance(items := payload.get("replacement_history"), list):
+        return items
+    entries = payload.get("replacement_history_entries")
+    if not isinstance(entries, list):
+        return None
+    told = map(as_object, entries)
+    return [
+        each.get("item") if each.get("type") != "reference" else ItemReference(parse_id(each.get("item_id")))
+        for each in told
+    ]
+
+
+def format_item_key(item: Any) -> str:
+    """What an item with an id of its own is known by to the builder; empty for others."""
+    own = as_object(item).get("id")
+    return f"item {own}" if isinstance(own, str) and own else ""
+
+
+def parse_compaction(payload: Record) -> MessagePart:
+    """A compaction: its summary first, then everything else of the history it leaves; ``context`` is their order.
+
+    A summary that the file does not hold, as who made it left it out, is a block of unknown size at the end. What is
+    only kept for reviews of what the model did (``guardian_history``) is no compaction.
+    """
+    if find_replacement_history(payload) is None:
+        if "guardian_history" in payload:
+            return MessagePart()
+        text = _get_summary_text(payload) or NO_SUMMARY
+        return MessagePart(Role.USER, [{"type": "text", "text": text}], compaction=CompactionRecord())
+    history = _parse_history(payload)
+    summary, *more = (spoken.part for spoken in history.messages)
+    told = CompactionRecord(context=tuple(history.order))
+    return replace(summary, is_injected=False, notes=tuple(history.notes), compaction=told, further_parts=tuple(more))
+
+
+def list_item_keys(payload: Record) -> list[list[str]]:
+    """By message of a new history, the summary first, the keys of the items that it is made of."""
+    return [
+        [own for item in spoken.items if (own := format_item_key(item))] for spoken in _parse_history(payload).messages
+    ]
+
+
+class RolloutItems:
+    """The items that messages were read from; those of the newest record are kept, as several messages may be in it."""
+
+    def __init__(self) -> None:
+        self._newest: tuple[LineContent | None, int] = (None, -1)
+        self._newest_items: list[list[Item]] = []
+
+    def find_items(self, origin: Origin) -> list[Item] | None:
+        """The items of a message that was read from a rollout; None for one that was read from something else.
+
+        Of a summary that is told as a text, or not at all, there are none, and it has to be written anew.
+        """
+        content = origin.session.content
+        if not isinstance(content, LineContent) or origin.session.info.format != "codex":
+            return None
+        facts, message = content.facts, origin.message
+        numbers = ((row, facts.ordinal_in_record(message, row)) for row in facts.records_of(message))
+        return [item for row, number in numbers for item in self._read_items(content, row)[number]] or None
+
+    def _read_items(self, content: LineContent, row: int) -> list[list[Item]]:
+        """By number, the items of the messages in a record; none of one of which it holds only the text."""
+        if self._newest != (content, row):
+            self._newest, self._newest_items = (content, row), _list_record_items(content.read_record(row))
+        return self._newest_items
+
+
+def _list_record_items(record: Record) -> list[list[Item]]:
+    line = parse_rollout_line(record)
+    payload = as_object(line.payload)
+    if line.kind != "compacted":
+        return [[payload]]
+    return (
+        [[]]
+        if find_replacement_history(payload) is None
+        else [spoken.items for spoken in _parse_history(payload).messages]
+    )
+
+
+class _HistoryMessage(NamedTuple):
+    """A message of a history and the items that it is made of."""
+
+    part: MessagePart
+    items: list[Item]
+
+
+class _History(NamedTuple):
+    """The messages of a history, the summary first; what it is in prompt order: their numbers, and the keys of earlier
+    items; what was not understood.
+    """
+
+    messages: list[_HistoryMessage]
+    order: list[int | str]
+    notes: list[str]
+
+
+def _get_summary_text(payload: Record) -> str:
+    message = payload.get("message")
+    return message if isinstance(message, str) else ""
+
+
+def _parse_history(payload: Record) -> _History:
+    found, notes = list[_HistoryMessage](), list[str]()
+    order = list[int | str]()  # the numbers are those in what was found
+    for item in find_replacement_history(payload) or ():
+        if isinstance(item, ItemReference):
+            order.append(format_item_key({"id": item.item}))
+            continue
+        try:
+            part = parse_rollout_item(item)
+        except ValueError as error:
+            notes.append(str(error))
+            continue
+        if part.role is None:
+            continue
+        before = found[-1].part if order and isinstance(order[-1], int) else MessagePart()
+        if (
+            before.role == part.role
+            and before.has_results == part.has_results
+            and (part.has_results or part.role != Role.USER)
+        ):
+            joined = replace(before, blocks=[*before.blocks, *part.blocks])
+            found[-1] = _HistoryMessage(joined, [*found[-1].items, item])
+        else:
+            order.append(len(found))
+            found.append(_HistoryMessage(part, [item]))
+    text = _get_summary_text(payload)
+    at = next((n for n in reversed(range(len(found))) if _is_history_summary(found[n].part, text)), len(found))
+    if at == len(found):
+        order.append(at)
+        found.append(_HistoryMessage(MessagePart(Role.USER, [MISSING_SUMMARY]), []))
+    summary = found.pop(at)
+    numbers = {at: 0, **{n: n + (n < at) for n in range(len(found) + 1) if n != at}}
+    return _History([summary, *found], [numbers[each] if isinstance(each, int) else each for each in order], notes)
+
+
+def _is_history_summary(part: MessagePart, text: str) -> bool:
+    """Whether a message of a new history is the summary: so marked, encrypted, or the text that is told beside."""
+    if part.role != Role.USER or part.has_results or not part.blocks:
+        return False
+    block, marked = part.blocks[0], bool(part.flags & MessageFlag.SUMMARY)
+    return marked or str(block.get("type")) in COMPACTION_TYPES or (bool(text) and block.get("text") == text)
+
+
+SUMMARY_PREFIX = "Another language model started to solve this problem and produced a summary of its thinking process"
+"""The first words of the user message that holds the summary of a compaction."""
+INSTRUCTIONS_START = "# AGENTS.md instructions"
+_ELEMENT_NAME = re.compile(r"[a-z][a-z0-9]*[_ ][a-z0-9_ ]*")
+"""Names of several words, as the elements of Codex have and those of HTML have not."""
+_SINGLE_WORD_ELEMENTS = ("skill", "hook", "recommended")
+MAX_TAG_LENGTH = 200
+
+
+def is_scaffolding(text: str) -> bool:
+    """Whether a text of a user message was put in by Codex: its instructions, or one element of its own."""
+    text = text.strip()
+    if text.startswith(INSTRUCTIONS_START):
+        return True
+    end = text.find(">", 0, MAX_TAG_LENGTH) if text.startswith("<") else -1
+    tag = text[1:end] if end > 0 else ""
+    names = (tag, tag.partition(" ")[0])  # it may have attributes
+    return any(
+        (name in _SINGLE_WORD_ELEMENTS or _ELEMENT_NAME.fullmatch(name)) and text.endswith(f"</{name}>")
+        for name in names
+    )
+
+
+def is_injected_message(blocks: list[dict[str, Any]]) -> bool:
+    """Whether a user message is nothing but scaffolding."""
+    return bool(blocks) and all(map(_is_scaffolding_block, blocks))
+
+
+def is_summary_message(blocks: list[dict[str, Any]]) -> bool:
+    """Whether a user message is the summary of a compaction."""
+    return bool(blocks) and blocks[0].get("type") == "text" and _get_text(blocks[0]).startswith(SUMMARY_PREFIX)
+
+
+def _is_scaffolding_block(block: dict[str, Any]) -> bool:
+    return block.get("type") == "text" and is_scaffolding(_get_text(block))
+
+
+def _get_text(block: dict[str, Any]) -> str:
+    return str(block.get("text") or "")

@@ -1,0 +1,186 @@
+"""Write a rollout that Codex can resume: its first line, the context of a turn, and the items of the context.
+
+A context that holds a summary begins with a compaction that tells its new history whole, up to the summary. Messages
+that were read from items are these items again; what is shown on resuming (``event_msg``) is made anew.
+"""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from context_tui.formats.codex.rollout import META, RolloutItems, as_object, parse_rollout_line
+from context_tui.formats.kit.line_scanner import LineContent
+from context_tui.formats.kit.response_items import ItemWriter, WrittenItem
+from context_tui.formats.kit.values import parse_time_ms
+from context_tui.formats.kit.writing import write_lines
+from context_tui.session.blocks import bytes_to_tokens
+from context_tui.session.losses import Losses
+from context_tui.session.memory import collect_models, collect_usage, find_recording
+from context_tui.session.session import Session
+from context_tui.session.values import Kind, MessageFlag, RecordKind, Role
+
+VERSION = "0.142.4"
+"""The version of the program whose records ours are like."""
+PROVIDER = "openai"
+"""Codex resumes nothing that names no provider."""
+_SOURCE_SESSION_MEMBERS = ("forked_from_id", "parent_thread_id", "history_base", "session_id", "dynamic_tools")
+"""What the first line of another session tells that is not so of this one."""
+_USAGE_FIELDS = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_output_tokens", "total_tokens")
+
+Record = dict[str, Any]
+
+
+def write(session: Session, path: Path) -> Losses:
+    """Write the session's context to the new file *path*; returns what could not be kept as it was."""
+    writer = _Writer(session)
+    write_lines(writer.build_records(), path)
+    return writer.losses
+
+
+class _Writer:
+    def __init__(self, session: Session) -> None:
+        self._session, self.losses = session, Losses()
+        self._items = ItemWriter(session, self.losses, RolloutItems().find_items)
+        self._usages, self._models = collect_usage(session), collect_models(session)
+        self._totals = [0, 0, 0, 0, 0]
+        self._time = -1
+
+    def build_records(self) -> Iterator[Record]:
+        facts, order = self._session.facts, self._session.context_at().order
+        known = (facts.time[message] for message in order)
+        self._time = next((time for time in known if time >= 0), parse_time_ms(datetime.now(UTC)))
+        meta, turn = self._find_recorded_meta()
+        yield self._build_record(META, self._build_meta(meta))
+        model = next((self._models[message] for message in order if message in self._models), facts.model)
+        if model:
+            yield self._build_record("turn_context", self._build_turn_context(turn, str(meta.get("cwd") or ""), model))
+        replaced = self._count_compacted(order)
+        if replaced:
+            yield self._build_record("compacted", self._build_compaction(order[:replaced]))
+        parting = sum(1 for message in order[replaced:] if facts.flags[message] & MessageFlag.SUMMARY)
+        self.losses.add("summaries between a call and its result are plain messages", parting)
+        for message in order[replaced:]:
+            self._time = max(self._time, facts.time[message])
+            if model != (model := self._models.get(message, model)):
+                yield self._build_record(
+                    "turn_context", self._build_turn_context(turn, str(meta.get("cwd") or ""), model)
+                )
+            for written in self._items.write_message(message):
+                yield self._build_record("response_item", written.item)
+                yield from self._build_display_events(written)
+            if usage := self._usages.get(message):
+                self.losses.add("cache writes counted as new input", bool(usage.cache_write_5m + usage.cache_write_1h))
+                last = (usage.context, usage.cache_read, usage.output, 0, usage.context + usage.output)
+                yield self._build_record("event_msg", self._build_token_count(last))
+        if not any(self._totals) and facts.window:
+            yield self._build_record("event_msg", self._build_token_count((0, 0, 0, 0, self._estimate_context())))
+
+    def _count_compacted(self, order: Sequence[int]) -> int:
+        """How many messages a compaction tells: up to the last summary, but for one between a call and its result.
+
+        A compaction's summary is a user's message, so that what is called before it has to be answered before it.
+        """
+        facts, left, until = self._session.facts, 0, -1
+        rows = [(at, row) for at, message in enumerate(order) for row in facts.blocks_of(message)]
+        answers = {facts.call_id(row): at for at, row in rows if facts.kind[row] == Kind.TOOL_RESULT}
+        for at, message in enumerate(order):
+            own = facts.blocks_of(message)
+            begins = all(facts.kind[row] != Kind.TOOL_USE for row in islice(own, 1))  # else it was joined to a call
+            if facts.flags[message] & MessageFlag.SUMMARY and begins and until <= at:
+                left = at + 1
+            ids = (facts.call_id(row) for row in facts.blocks_of(message) if facts.kind[row] == Kind.TOOL_USE)
+            until = max(until, *(answers.get(call, -1) for call in ids), -1)
+        return left
+
+    def _build_record(self, kind: str, payload: Record) -> Record:
+        stamp = datetime.fromtimestamp(self._time / 1000, UTC).isoformat(timespec="milliseconds")
+        return {"timestamp": stamp.replace("+00:00", "Z"), "type": kind, "payload": payload}
+
+    def _find_recorded_meta(self) -> tuple[Record, Record]:
+        """The first line and the newest context of a turn of the rollout that the session was read from, if any."""
+        recording = find_recording(self._session)
+        content = recording.content
+        if not isinstance(content, LineContent) or recording.info.format != "codex":
+            return {}, {}
+        beside = [row for row, kind in enumerate(content.facts.record_kind) if kind == RecordKind.METADATA]
+        return _find_first_payload(content, beside, META), _find_first_payload(content, beside[::-1], "turn_context")
+
+    def _build_meta(self, recorded: Record) -> Record:
+        kept = {name: value for name, value in recorded.items() if name not in _SOURCE_SESSION_MEMBERS}
+        system, source = self._session.content.system(), kept.get("source")
+        return {
+            "originator": "codex_cli_rs",
+            "cli_version": VERSION,
+            **kept,
+            "id": _make_id(),
+            "timestamp": self._build_record("", {})["timestamp"],
+            "cwd": kept.get("cwd") or self._session.info.cwd,
+            "source": source if isinstance(source, str) else "cli",
+            "model_provider": kept.get("model_provider") or PROVIDER,
+            **({"base_instructions": {"text": system}} if system else {}),
+        }
+
+    def _build_turn_context(self, recorded: Record, cwd: str, model: str | None) -> Record:
+        made = {"approval_policy": "on-request", "sandbox_policy": {"type": "read-only"}, "summary": "auto"}
+        given = {name: value for name, value in recorded.items() if name != "turn_id"}
+        return {"cwd": cwd or self._session.info.cwd, **made, **given, "model": model}
+
+    def _build_compaction(self, messages: Sequence[int]) -> Record:
+        """A compaction that leaves *messages*, of which the last is the summary."""
+        *before, summary = messages
+        if self._session.facts.role[summary] == Role.ASSISTANT:
+            self.losses.add_note("the summary is written as a user message, as Codex does")
+        history = [written.item for message in before for written in self._items.write_message(message)]
+        history += [written.item for written in self._items.write_message(summary, as_user=True)]
+        blocks = self._session.content.blocks(summary)
+        text = next((str(block.get("text") or "") for block in blocks if block.get("type") == "text"), "")
+        return {"message": text, "replacement_history": history}
+
+    def _build_display_events(self, written: WrittenItem) -> Iterator[Record]:
+        """What is shown for an item when a session is resumed: what was typed, and what the assistant said."""
+        item = written.item
+        if item.get("type") != "message" or not (written.is_typed or item.get("role") == "assistant"):
+            return
+        parts = [part for part in item.get("content") or () if isinstance(part, dict)]
+        text = "\n\n".join(str(part["text"]) for part in parts if part.get("text"))
+        kind = "user_message" if written.is_typed else "agent_message"
+        if text or written.is_typed:
+            yield self._build_record("event_msg", {"type": kind, "message": text})
+
+    def _estimate_context(self) -> int:
+        """How large the context is about, in tokens: Codex says so behind a compaction, in place of what was used."""
+        facts, context = self._session.facts, self._session.context_at()
+        rows = [row for message in context.order for row in facts.blocks_of(message)]
+        return bytes_to_tokens(facts.system_bytes + sum(facts.size[row] for row in rows))
+
+    def _build_token_count(self, last: tuple[int, ...]) -> Record:
+        if any(last[:-1]):
+            self._totals = [before + now for before, now in zip(self._totals, last, strict=True)]
+        window = self._session.facts.window
+        return {
+            "type": "token_count",
+            "info": {
+                "total_token_usage": dict(zip(_USAGE_FIELDS, self._totals, strict=True)),
+                "last_token_usage": dict(zip(_USAGE_FIELDS, last, strict=True)),
+                **({"model_context_window": window} if window else {}),
+            },
+        }
+
+
+def _find_first_payload(content: LineContent, rows: list[int], kind: str) -> Record:
+    """What the first record of a type among some rows says."""
+    lines = (parse_rollout_line(content.read_record(row)) for row in rows)
+    return next((as_object(line.payload) for line in lines if line.kind == kind), {})
+
+
+def _make_id() -> str:
+    """An id of version 7, which begins with the time, as Codex's do."""
+    time = parse_time_ms(datetime.now(UTC))
+    number = (time << 80) | (7 << 76) | (secrets.randbits(12) << 64) | (2 << 62) | secrets.randbits(62)
+    return str(uuid.UUID(int=number))

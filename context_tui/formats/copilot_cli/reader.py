@@ -1,0 +1,264 @@
+"""Events of GitHub Copilot CLI as messages, and the sub-agents among them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from context_tui.formats.kit.lines import LineFile, find_matching_lines
+from context_tui.formats.kit.message_builder import CompactionRecord, MessagePart
+from context_tui.formats.kit.usage import parse_usage
+from context_tui.formats.kit.values import parse_arguments, parse_id, parse_time_ms, parse_tokens, parse_usage_or_note
+from context_tui.session.facts import Usage
+from context_tui.session.jsontext import loads
+from context_tui.session.values import Role
+
+Block = dict[str, Any]
+Data = dict[str, Any]
+HIDDEN_SUMMARY: Block = {"type": "hidden_summary"}
+"""What stands in the place of a summary that is not in the file."""
+
+
+def find_agent_id(record: Data) -> str:
+    """The sub-agent that an event is of: its own id, before that the call that started it; empty for the main one."""
+    data = record.get("data")
+    return parse_id(record.get("agentId")) or parse_id(data.get("parentToolCallId") if isinstance(data, dict) else None)
+
+
+class CopilotShape:
+    """The events of the main agent, or of one sub-agent."""
+
+    def __init__(self, agent: str = "") -> None:
+        self._agent = agent
+
+    def parse(self, record: Data) -> MessagePart:
+        """What an event says; those of another agent say nothing.
+
+        Raises:
+            ValueError: it is none.
+        """
+        kind, data = record.get("type"), record.get("data")
+        if not isinstance(kind, str) or not isinstance(data, dict):
+            raise ValueError("not an event: it has no type or no data")
+        understand = EVENT_PARSERS.get(kind)
+        if understand is None or find_agent_id(record) != self._agent:
+            return MessagePart(key=parse_id(record.get("id")))
+        return understand(data, parse_id(record.get("id")), parse_time_ms(record.get("timestamp")))
+
+
+def _parse_start(data: Data, key: str, time: int) -> MessagePart:
+    return MessagePart(key=key, model=parse_id(data.get("selectedModel")))
+
+
+def _parse_model_change(data: Data, key: str, time: int) -> MessagePart:
+    return MessagePart(key=key, model=parse_id(data.get("newModel")))
+
+
+def _parse_system(data: Data, key: str, time: int) -> MessagePart:
+    """The system prompt, which is recorded anew for every turn."""
+    return MessagePart(key=key, system=parse_id(data.get("content")))
+
+
+def _parse_user(data: Data, key: str, time: int) -> MessagePart:
+    """What was typed, and what the program put around it for the model."""
+    typed, sent = parse_id(data.get("content")), parse_id(data.get("transformedContent"))
+    texts, injected = [typed], set[int]()
+    if sent and sent != typed:
+        before, found, behind = sent.partition(typed) if typed else ("", "", sent)
+        texts, injected = ([sent], set()) if typed and not found else ([before, typed, behind], {0, 2})
+    kept = [(number in injected, text) for number, text in enumerate(texts) if text]
+    blocks: list[Block] = [{"type": "text", "text": text} for _, text in kept]
+    attached = data.get("attachments")
+    blocks += [
+        _parse_image(each) for each in (attached if isinstance(attached, list) else ()) if _is_image_attachment(each)
+    ]
+    source = data.get("source")
+    other = bool(data.get("isAutopilotContinuation")) or (isinstance(source, str) and source not in ("", "user"))
+    numbers = frozenset(number for number, (put_in, _) in enumerate(kept) if put_in)
+    return MessagePart(Role.USER, blocks, time=time, key=key, is_injected=other, injected_blocks=numbers)
+
+
+def _is_image_attachment(attached: Any) -> bool:
+    return isinstance(attached, dict) and parse_id(attached.get("mimeType")).startswith("image/") and "data" in attached
+
+
+def _parse_image(attached: Data) -> Block:
+    source = {
+        "type": "base64",
+        "media_type": parse_id(attached.get("mimeType")),
+        "data": parse_id(attached.get("data")),
+    }
+    return {"type": "image", "source": source}
+
+
+def _parse_notification(data: Data, key: str, time: int) -> MessagePart:
+    text = {"type": "text", "text": parse_id(data.get("content"))}
+    return MessagePart(Role.USER, [text], time=time, key=key, is_injected=True)
+
+
+def _parse_assistant(data: Data, key: str, time: int) -> MessagePart:
+    """A reply. Only its output is counted where it stands, which tells nothing of the context: it is left out."""
+    blocks: list[Block] = []
+    thought, hidden = parse_id(data.get("reasoningText")), parse_id(data.get("reasoningOpaque"))
+    if thought or hidden:
+        blocks.append({"type": "thinking", "thinking": thought, "signature": hidden})
+    if text := parse_id(data.get("content")):
+        blocks.append({"type": "text", "text": text})
+    requests = data.get("toolRequests")
+    notes: list[str] = []
+    for call in requests if isinstance(requests, list) else ():
+        if isinstance(call, dict):
+            given = parse_arguments(call.get("arguments"))
+            own = parse_id(call.get("toolCallId"))
+            blocks.append({"type": "tool_use", "id": own, "name": parse_id(call.get("name")), "input": given})
+        else:
+            notes.append("a tool request that is not an object")
+    return MessagePart(
+        Role.ASSISTANT,
+        blocks,
+        time=time,
+        notes=tuple(notes),
+        message_id=parse_id(data.get("messageId")),
+        model=parse_id(data.get("model")),
+        key=key,
+    )
+
+
+def _parse_result(data: Data, key: str, time: int) -> MessagePart:
+    """What a tool gave to the model, or its error; what is shown to the user is not sent."""
+    given, error = data.get("result"), data.get("error")
+    body = parse_id(given.get("content")) if isinstance(given, dict) else parse_id(given)
+    if not body and error is not None:
+        body = parse_id(error.get("message") if isinstance(error, dict) else error)
+    if data.get("isUserRequested"):
+        return MessagePart(Role.USER, [{"type": "text", "text": body}], time=time, key=key, is_injected=True)
+    result: Block = {"type": "tool_result", "tool_use_id": parse_id(data.get("toolCallId")), "content": body}
+    if data.get("success") is False:
+        result["is_error"] = True
+    return MessagePart(Role.USER, [result], has_results=True, time=time, key=key)
+
+
+def _parse_usage_event(data: Data, key: str, time: int) -> MessagePart:
+    """A request's own usage, which is only in logs of other programs."""
+    usage, notes = parse_usage_or_note(_parse_usage, data)
+    return MessagePart(key=key, usage=usage, notes=notes)
+
+
+def _parse_usage(data: Any) -> Usage | None:
+    return parse_usage(
+        data,
+        "inputTokens",
+        cache_read="cacheReadTokens",
+        cache_write="cacheWriteTokens",
+        output=("outputTokens",),
+        includes_cache=True,
+    )
+
+
+def _parse_shutdown(data: Data, key: str, time: int) -> MessagePart:
+    """The size of the context when the session ended, with its newest reply."""
+    size = _parse_tokens(data, "currentTokens")
+    return MessagePart(key=key, usage=Usage(size) if size else None)
+
+
+def _parse_sizes(data: Data, key: str, time: int) -> MessagePart:
+    return MessagePart(key=key, window=_parse_tokens(data, "tokenLimit"))
+
+
+def _parse_compaction(data: Data, key: str, time: int) -> MessagePart:
+    """A compaction that succeeded; what it kept behind its summary is not recorded."""
+    if not data.get("success"):
+        return MessagePart(key=key)
+    summary = data.get("summaryContent")
+    block = {"type": "text", "text": summary} if isinstance(summary, str) and summary else HIDDEN_SUMMARY
+    trigger = parse_id(data.get("trigger")) or ("manual" if data.get("customInstructions") else None)
+    kept = _parse_tokens(data, "preCompactionMessagesLength") - _parse_tokens(data, "messagesRemoved")
+    return MessagePart(
+        Role.USER,
+        [block],
+        time=time,
+        key=key,
+        compaction=CompactionRecord(trigger, _parse_tokens(data, "preCompactionTokens") or None),
+        notes=(f"a compaction that kept {kept:,} messages, without saying which",) if kept > 0 else (),
+    )
+
+
+def _parse_truncation(data: Data, key: str, time: int) -> MessagePart:
+    """The oldest messages were left out, without saying which."""
+    before, gone = (
+        _parse_tokens(data, name) or None for name in ("preTruncationTokensInMessages", "tokensRemovedDuringTruncation")
+    )
+    told = CompactionRecord("truncation", before, saved_tokens=gone) if gone else None
+    return MessagePart(key=key, compaction=told, window=_parse_tokens(data, "tokenLimit"))
+
+
+def _parse_rewind(data: Data, key: str, time: int) -> MessagePart:
+    return MessagePart(rewound_key=parse_id(data.get("upToEventId")))
+
+
+def _parse_clear(data: Data, key: str, time: int) -> MessagePart:
+    return MessagePart(key=key, resets_context=True)
+
+
+def _parse_tokens(data: Data, name: str) -> int:
+    try:
+        return parse_tokens(data.get(name), name)
+    except ValueError:
+        return 0
+
+
+EVENT_PARSERS: dict[str, Callable[[Data, str, int], MessagePart]] = {
+    "session.start": _parse_start,
+    "session.resume": _parse_start,
+    "session.model_change": _parse_model_change,
+    "session.usage_info": _parse_sizes,
+    "session.shutdown": _parse_shutdown,
+    "session.compaction_complete": _parse_compaction,
+    "session.truncation": _parse_truncation,
+    "session.snapshot_rewind": _parse_rewind,
+    "session.context_cleared": _parse_clear,
+    "system.message": _parse_system,
+    "system.notification": _parse_notification,
+    "user.message": _parse_user,
+    "assistant.message": _parse_assistant,
+    "assistant.usage": _parse_usage_event,
+    "tool.execution_complete": _parse_result,
+}
+
+
+_SUBAGENT_STARTED = re.compile(rb'"subagent\.started"')
+
+
+class Subagent(NamedTuple):
+    """A sub-agent: what its events name, the call that started it, and its own name."""
+
+    id: str
+    call: str
+    name: str
+
+
+def find_subagents(path: Path) -> Iterator[Subagent]:
+    """The sub-agents that were started, in the order of the file.
+
+    Raises:
+        UnreadableSession: it cannot be read.
+    """
+    file, known = LineFile(path), set[str]()
+    try:
+        for line in find_matching_lines(file, _SUBAGENT_STARTED):
+            try:
+                record = loads(line)
+            except ValueError:
+                continue
+            data = record.get("data") if isinstance(record, dict) else None
+            if not isinstance(data, dict) or record.get("type") != "subagent.started":
+                continue
+            call = parse_id(data.get("toolCallId"))
+            own = parse_id(record.get("agentId")) or call
+            if own and own not in known:
+                known.add(own)
+                yield Subagent(own, call, parse_id(data.get("agentDisplayName") or data.get("agentName")))
+    finally:
+        file.close()

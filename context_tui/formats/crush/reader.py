@@ -1,0 +1,203 @@
+"""Rows of ``sessions`` and ``messages`` as messages, in the schemas of the Go opencode and of Crush."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from context_tui.formats.kit.databases import Database, decode_text, decode_value
+from context_tui.formats.kit.entry_scanner import (
+    Entry,
+    RowSource,
+    format_placeholders,
+    replace_compactions,
+    replace_usage,
+)
+from context_tui.formats.kit.message_builder import MessageBuilder, MessagePart
+from context_tui.formats.kit.values import parse_arguments, parse_id, parse_time_ms, parse_tokens, parse_usage_or_note
+from context_tui.session.facts import Compaction, Usage
+from context_tui.session.jsontext import compact_json, is_nested_deeper, loads
+from context_tui.session.validation import truncate_name
+from context_tui.session.values import MessageFlag, Role, Spans
+
+Block = dict[str, Any]
+
+ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "tool": Role.USER, "system": Role.SYSTEM}
+FAILED_REASONS = ("error", "canceled")
+"""Reasons to finish that are no end of a reply."""
+
+
+class CrushShape:
+    """The rows of one session: the texts of an entry are its columns as an object, and its parts."""
+
+    def __init__(self) -> None:
+        self._summaries: list[int] = []
+        self._newest_reply = -1  # the newest reply that ended
+
+    def parse(self, entry: Entry) -> MessagePart:
+        """What a row says."""
+        row, parts, notes = _parse_entry(entry)
+        given = parse_id(row.get("role"))
+        if given not in ROLES:
+            raise ValueError(f"not a message: unknown role {given[:40]!r}")
+        role, time = ROLES[given], parse_time_ms(row.get("created_at"))
+        blocks, failed = [], ""
+        for kind, data in parts:
+            if kind == "finish":
+                failed = _format_failure(data)
+            elif (block := _parse_block(kind, data)) is not None:
+                blocks.append(block)
+            else:
+                notes.append(f"a part of unknown type {str(kind)[:40]!r}")
+        model = truncate_name(parse_id(row.get("model"))) if given == "assistant" else ""
+        if row.get("summary"):  # whoever wrote it, it is sent as a user's
+            return MessagePart(
+                Role.USER, blocks, flags=MessageFlag.SUMMARY, time=time, is_injected=True, notes=tuple(notes)
+            )
+        flags = 0
+        if not blocks:
+            flags = MessageFlag.NOT_SENT
+            blocks = [{"type": "text", "text": failed}] if failed else []
+        return MessagePart(role, blocks, given == "tool", flags, time, notes=tuple(notes), model=model)
+
+    def add_facts(self, entry: Entry, part: MessagePart, messages: range, builder: MessageBuilder) -> None:
+        """Note the summaries, and the newest reply."""
+        if messages and part.flags & MessageFlag.SUMMARY:
+            self._summaries.append(messages.start)
+        if messages and part.role == Role.ASSISTANT and not part.flags & MessageFlag.NOT_SENT:
+            self._newest_reply = messages.start
+
+    def finish(self, about: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
+        """Take the compactions anew, and the session's tokens as those of the newest reply."""
+        facts = builder.facts
+        summaries = ((message, Spans(range(message, message + 1))) for message in self._summaries)
+        replace_compactions(facts, (Compaction(message, "full", prefix=prefix) for message, prefix in summaries))
+        usage, _ = parse_usage_or_note(_parse_usage, about)
+        last = self._summaries[-1] if self._summaries else -1
+        if usage and self._newest_reply > last:
+            replace_usage(facts, usage, self._newest_reply)
+        return []
+
+
+def _parse_entry(entry: Entry) -> tuple[dict[str, Any], list[tuple[Any, dict[str, Any]]], list[str]]:
+    """The columns of a row, the types of its parts with what they hold, and what cannot be read."""
+    assert entry.texts is not None
+    columns, text = entry.texts
+    row, parts = loads(columns), loads(text)
+    if not isinstance(row, dict) or not isinstance(parts, list):
+        raise ValueError("its parts are no list")
+    if is_nested_deeper(parts):
+        raise ValueError("nested too deeply")
+    known = [(part.get("type"), part.get("data")) for part in parts if isinstance(part, dict)]
+    objects = [(kind, data) for kind, data in known if isinstance(data, dict)]
+    return row, objects, ["a part that is not an object"] * (len(parts) - len(objects))
+
+
+def _format_failure(finish: dict[str, Any]) -> str:
+    """Why a reply ended that did not end well, in a line."""
+    if finish.get("reason") not in FAILED_REASONS:
+        return ""
+    words = [parse_id(finish.get(name)) for name in ("message", "details")]
+    return ": ".join(dict.fromkeys(filter(None, words))) or parse_id(finish["reason"])
+
+
+def _parse_block(kind: Any, data: dict[str, Any]) -> Block | None:
+    """A part as a block; None where it is of no known type."""
+    match kind:
+        case "text":
+            return {"type": "text", "text": data.get("text")}
+        case "reasoning":
+            signature = {"signature": data["signature"]} if isinstance(data.get("signature"), str) else {}
+            return {"type": "thinking", "thinking": data.get("thinking"), **signature}
+        case "tool_call":
+            call = {"type": "tool_use", "id": parse_id(data.get("id")), "name": parse_id(data.get("name"))}
+            return {**call, "input": parse_arguments(data.get("input"))}
+        case "tool_result":
+            result: Block = {"type": "tool_result", "tool_use_id": parse_id(data.get("tool_call_id"))}
+            content: Any = parse_id(data.get("content"))
+            if isinstance(media := data.get("data"), str) and media:
+                image = _build_media_block(parse_id(data.get("mime_type")), media)
+                content = [*([{"type": "text", "text": content}] if content else []), image]
+            return {**result, "content": content, **({"is_error": True} if data.get("is_error") else {})}
+        case "image_url":
+            return {"type": "image", "source": {"type": "url", "url": parse_id(data.get("url"))}}
+        case "binary":  # its members have no names of their own in the source
+            return _build_media_block(parse_id(data.get("MIMEType")), parse_id(data.get("Data")))
+    return None
+
+
+def _build_media_block(mime: str, data: str) -> Block:
+    source = {"type": "base64", "media_type": mime, "data": data}
+    return {"type": "image" if mime.startswith("image/") else "document", "source": source}
+
+
+def _parse_usage(about: Mapping[str, Any]) -> Usage | None:
+    """The tokens of a session's row, which are those of its newest request; none right after a summary.
+
+    Raises:
+        ValueError: a size is none; the message names it.
+    """
+    prompt, made = (parse_tokens(about.get(name), name) for name in ("prompt_tokens", "completion_tokens"))
+    return Usage(fresh=prompt, output=made) if prompt else None
+
+
+SUMMARY_ID = "\0summary"
+"""The id of the summary that one dialect keeps in the session's row."""
+_COLUMNS = ("role", "model", "provider", "created_at", "finished_at", "is_summary_message")
+
+
+class CrushSource(RowSource):
+    """Messages by the second in which they were made, and as they were written within one."""
+
+    metadata_columns = (
+        "summary_message_id",
+        "summary",
+        "summarized_at",
+        "prompt_tokens",
+        "completion_tokens",
+        "updated_at",
+    )
+
+    def __init__(self, database: Database, session_id: str) -> None:
+        super().__init__(database, session_id)
+        self._session_row: Mapping[str, Any] = {}
+
+    def list_ids(self) -> list[str]:
+        """The ids of the messages."""
+        self._session_row = self.read_metadata()
+        order = "created_at, rowid" if "created_at" in self.columns else "rowid"
+        time = "created_at" if "created_at" in self.columns else "NULL"
+        rows = self.database.query(
+            f"SELECT id, {time} FROM messages WHERE session_id = ? ORDER BY {order}", (self.session_id,)
+        )
+        ids = [decode_text(row[0]) for row in rows]
+        if self._session_row.get("summary") and (when := parse_time_ms(self._session_row.get("summarized_at"))) >= 0:
+            times = (parse_time_ms(decode_value(row[1])) for row in rows)
+            ids.insert(next((place for place, time in enumerate(times) if time > when), len(ids)), SUMMARY_ID)
+        return ids
+
+    def query_entries(self, ids: Sequence[str], max_value_bytes: int) -> dict[str, Entry]:
+        names = [name for name in _COLUMNS if name in self.columns]
+        rows = self.database.query(
+            f"SELECT id, parts, {', '.join(names)} FROM messages WHERE id IN ({format_placeholders(ids)})",
+            tuple(ids),
+            max_value_bytes=max_value_bytes,
+        )
+        found = {}
+        for name, parts, *values in rows:
+            row = dict(zip(names, map(decode_value, values), strict=True))
+            summary = bool(row.pop("is_summary_message", 0)) or decode_text(name) == self._session_row.get(
+                "summary_message_id"
+            )
+            known = {key: value for key, value in row.items() if value is not None} | (
+                {"summary": True} if summary else {}
+            )
+            found[decode_text(name)] = Entry(
+                decode_text(name),
+                (compact_json(known), parts if isinstance(parts, bytes) else decode_text(parts).encode()),
+            )
+        if SUMMARY_ID in ids:
+            parts = [{"type": "text", "data": {"text": self._session_row.get("summary")}}]
+            known = {"role": "user", "created_at": self._session_row.get("summarized_at"), "summary": True}
+            found[SUMMARY_ID] = Entry(SUMMARY_ID, (compact_json(known), compact_json(parts)))
+        return found

@@ -1,0 +1,141 @@
+"""Session folders of defect: the description, the journal, and the snapshot that a shortened journal continues.
+
+defect writes the snapshot at the end of each turn, as a shortcut; a journal that was shortened begins behind one, and
+says nothing without it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from context_tui.errors import UnreadableSession
+from context_tui.formats.base import SessionFile
+from context_tui.formats.defect.reader import is_journal_line
+from context_tui.formats.kit.files import (
+    MAX_RECORD_BYTES,
+    find_program_folder,
+    list_entries,
+    open_regular,
+    parse_first_values,
+    read_file_stamp,
+    read_first_objects,
+)
+from context_tui.session.jsontext import is_nested_deeper, loads
+
+JOURNAL_FILE, META_FILE, SNAPSHOT_FILE = "journal.jsonl", "meta.json", "snapshot.json"
+_MAX_META_BYTES = 1 << 20
+Record = dict[str, Any]
+
+
+def is_meta(value: Record) -> bool:
+    """Whether an object is the description of a session."""
+    return "schema_version" in value and isinstance(value.get("session_id"), str) and "cwd" in value
+
+
+def is_snapshot(value: Record) -> bool:
+    """Whether an object is a snapshot of its own, with the history and how much of the journal it stands for."""
+    return "schema_version" in value and "next_seq" in value and "record" not in value
+
+
+def read_meta(folder: Path) -> Record:
+    """The description of the session in a folder; nothing where there is none."""
+    try:
+        with open_regular(folder / META_FILE) as file:
+            values = parse_first_values(file.read(_MAX_META_BYTES))
+    except (OSError, UnreadableSession):
+        return {}
+    return values[0] if values and isinstance(values[0], dict) and is_meta(values[0]) else {}
+
+
+def find_session_file(path: Path) -> Path:
+    """The file that a session is read from, by any of the files of its folder: the journal, or the snapshot alone."""
+    journal, snapshot = path.with_name(JOURNAL_FILE), path.with_name(SNAPSHOT_FILE)
+    if path.name not in (META_FILE, SNAPSHOT_FILE, JOURNAL_FILE):
+        return path
+    if not os.path.isfile(snapshot):
+        return journal
+    stamp = read_file_stamp(journal)
+    return journal if stamp and stamp[1] else snapshot  # an empty journal says nothing yet
+
+
+def find_sessions_below(folder: Path) -> Iterator[Path]:
+    """The files that the sessions in the folders in *folder* are read from; none is opened."""
+    for entry in list_entries(folder):
+        inside = Path(entry.path)
+        if (
+            entry.is_dir()
+            and os.path.isfile(inside / META_FILE)
+            and os.path.isfile(file := find_session_file(inside / META_FILE))
+        ):
+            yield file
+
+
+def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
+    """The sessions of any project, and those that ``--local`` keeps in the folder of the current one."""
+    state = find_program_folder(environ, "XDG_STATE_HOME", ".local", "state")
+    for path in find_sessions_below(state / "defect" / "sessions"):
+        yield SessionFile(path, "", False)
+    project = next((each for each in (cwd, *cwd.parents) if os.path.exists(each / ".git")), cwd)
+    for path in find_sessions_below(project / ".defect" / "sessions"):
+        yield SessionFile(path, project.name, True)
+
+
+def read_journal_base(journal: Path) -> Record | None:
+    """What a shortened journal goes on from, as a line that would stand before its first; None for a whole journal.
+
+    The snapshot beside it may stand for lines that are still there. Where these only add messages, they are taken off
+    its end again, so that each is read from the line that says it; else such lines are left out.
+    """
+    first = next((value for value in read_first_objects(journal) if is_journal_line(value)), None)
+    begins = first.get("seq") if first else None
+    if journal.name != JOURNAL_FILE or begins == 0 or (first is not None and type(begins) is not int):
+        return None
+    snapshot = _read_object(journal.with_name(SNAPSHOT_FILE))
+    state, after = snapshot.get("state"), snapshot.get("next_seq")
+    history = state.get("history") if isinstance(state, dict) else None
+    if not is_snapshot(snapshot) or not isinstance(history, list) or type(after) is not int:
+        return None
+    if isinstance(begins, int) and begins < after and (added := _read_added_messages(journal, after)) is not None:
+        kept_back = len(history) - len(added)
+        if history[max(kept_back, 0) :] == added:
+            history, after = history[:kept_back], begins
+    return {"schema_version": 1, "seq": after - 1, "record": {"type": "snapshot", "history": history}}
+
+
+def _read_added_messages(journal: Path, before: int) -> list[Any] | None:
+    """The messages that the lines before a number add to the history; None where they do anything else to it."""
+    found: list[Any] = []
+    ended = 0
+    with open_regular(journal) as file:
+        for line in file:
+            try:
+                value = loads(line)
+            except ValueError:
+                return None
+            if not isinstance(value, dict) or not is_journal_line(value) or type(value["seq"]) is not int:
+                return None
+            if value["seq"] >= before:
+                break
+            match value["record"].get("type"):
+                case "message":
+                    found.append(value["record"].get("message"))
+                case "turn_ended":
+                    ended = len(found)
+                case "turn_aborted":
+                    del found[ended:]
+                case "snapshot":
+                    return None
+    return found
+
+
+def _read_object(path: Path) -> Record:
+    """The object in a file; an empty one where there is none that can be worked with."""
+    try:
+        with open_regular(path) as file:
+            value = loads(file.read(MAX_RECORD_BYTES))
+    except (OSError, UnreadableSession, ValueError):
+        return {}
+    return value if isinstance(value, dict) and not is_nested_deeper(value) else {}

@@ -1,0 +1,250 @@
+"""Lines of a defect journal as messages: turns, and snapshots that replace the history.
+
+Usage is told for a turn, the sum of its requests. A turn that failed is taken back. defect records no compaction while
+it runs (0.1.0-alpha.6), but its loader takes a snapshot between the lines for the history from there on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from context_tui.formats.kit.document_scanner import DocumentShape
+from context_tui.formats.kit.documents import MessageLists, Run
+from context_tui.formats.kit.message_builder import CompactionRecord, MessageBuilder, MessagePart
+from context_tui.formats.kit.usage import parse_anthropic_usage
+from context_tui.formats.kit.values import parse_id, parse_usage_or_note
+from context_tui.session.facts import Usage
+from context_tui.session.jsontext import compact_text
+from context_tui.session.markers import DEFECT_PLACEHOLDER
+from context_tui.session.values import Role
+
+Record = dict[str, Any]
+Block = dict[str, Any]
+ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT}
+_OUTPUT_MEMBERS = {"text": "text", "json": "value", "content": "blocks"}
+"""The member that holds the body of a result, by its kind."""
+
+
+def is_journal_line(value: Record) -> bool:
+    """Whether an object is a line of a journal."""
+    return "schema_version" in value and "seq" in value and isinstance(value.get("record"), dict)
+
+
+class JournalShape:
+    """A journal: what a snapshot leaves as it was is the message that was there, so that only what is new is told.
+
+    Lines up to *known*, but for one that stands before the journal with that number, say what is known already.
+    """
+
+    def __init__(self, base_seq: int = -1) -> None:
+        self._base_seq = base_seq
+        self._seq: int | None = None
+        self._turn_end = 0  # messages of the history when the last turn ended
+        self._key_count = 0
+        self._turn_replies = 0  # of the assistant in this turn
+        self._history: list[tuple[str, MessagePart]] = []
+
+    def parse(self, record: Record) -> MessagePart:
+        """What a line says."""
+        inside = record.get("record")
+        if not isinstance(inside, dict):
+            raise ValueError("a line of a journal without a record")
+        match inside.get("type"):
+            case "message":
+                return parse_message(inside.get("message"))
+            case "snapshot":
+                history = inside.get("history")
+                if not isinstance(history, list):
+                    raise ValueError("a snapshot without a history")
+                return MessagePart(further_parts=tuple(map(parse_message, history)))
+            case "turn_ended":
+                usage, notes = parse_usage_or_note(_parse_usage, inside.get("usage"))
+                return MessagePart(usage=usage, notes=notes)
+            case "turn_started" | "turn_aborted":
+                return MessagePart()
+        raise ValueError(f"a record of unknown type {str(inside.get('type'))[:40]!r}")
+
+    def resolve_in_order(self, record: Record, part: MessagePart) -> MessagePart:
+        """What a line says behind those before it: a snapshot is held against the history that it replaces."""
+        notes, seq = part.notes, record.get("seq")
+        if type(seq) is int and self._seq is not None and seq <= self._base_seq:
+            return MessagePart()
+        if type(seq) is not int:
+            notes = (*notes, "seq is no number; defect refuses to load such a journal")
+        else:
+            if self._seq is not None and seq != self._seq + 1:
+                notes = (*notes, f"seq goes from {self._seq} to {seq}; defect refuses to load such a journal")
+            self._seq = seq
+        part = replace(part, notes=notes)
+        kind = record["record"].get("type")
+        if kind in ("turn_started", "turn_ended"):
+            # What a turn of several requests took says nothing of any one of them.
+            part, self._turn_replies = (part if self._turn_replies == 1 else replace(part, usage=None)), 0
+        if kind == "turn_ended":
+            self._turn_end = len(self._history)
+        elif kind == "turn_aborted" and len(self._history) > self._turn_end:
+            failed, self._turn_replies = self._history[self._turn_end][0], 0
+            del self._history[self._turn_end :]
+            return replace(part, rewound_key=failed)
+        if part.role is not None:
+            self._turn_replies += part.role == Role.ASSISTANT
+            part = replace(part, key=self._make_key())
+            self._history.append((part.key, part))
+        elif kind == "snapshot":
+            return self._place_snapshot(part)
+        return part
+
+    def _make_key(self) -> str:
+        self._key_count += 1
+        return str(self._key_count)
+
+    def _place_snapshot(self, part: MessagePart) -> MessagePart:
+        """A snapshot: the messages that are not in the history yet, and what became of those that are."""
+        old, at = self._history, 0
+        exact, bare = _index_history(old, _format_signature), _index_history(old, _format_bare_signature)
+        history: list[tuple[str, MessagePart]] = []
+        then: list[MessagePart] = []
+        clears: list[str] = []
+        for each in part.further_parts:
+            found = _pop_place(exact.get(_format_signature(each), []), at)
+            cleared: list[str] | None = [] if found >= 0 else None
+            if found < 0 and (found := _pop_place(bare.get(_format_bare_signature(each), []), at)) >= 0:
+                cleared = _find_cleared_calls(old[found][1], each)
+            if found >= 0 and cleared is not None:
+                clears += cleared
+                history.append((old[found][0], each))
+                then.append(MessagePart())
+                at = found + 1
+            else:
+                new = replace(each, key=self._make_key())
+                history.append((new.key, new))
+                then.append(new)
+        changed = [key for key, _ in history] != [key for key, _ in old]
+        self._history, self._turn_end = history, len(history)
+        compacted = CompactionRecord("snapshot", context=tuple(key for key, _ in history)) if old and changed else None
+        micro = CompactionRecord("microcompact", cleared_keys=tuple(clears)) if clears else None
+        return replace(part, further_parts=tuple(then), compaction=compacted, microcompaction=micro)
+
+
+def parse_message(value: Any) -> MessagePart:
+    """A message of a journal or a snapshot.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not isinstance(value, dict):
+        raise ValueError("not a message: not a JSON object")
+    given, content = value.get("role"), value.get("content")
+    role = ROLES.get(given) if isinstance(given, str) else None
+    if role is None or not isinstance(content, list | str):
+        raise ValueError(f"not a message: unknown role {str(given)[:40]!r}, or no content")
+    items = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    return MessagePart(role, [_parse_block(item) if isinstance(item, dict) else item for item in items])
+
+
+class SnapshotShape(DocumentShape):
+    """The history in a snapshot, where there is no journal."""
+
+    lists: ClassVar[MessageLists] = MessageLists(keys=("history",), required_keys=("role",), excluded_keys=("history",))
+
+    def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
+        """Take nothing: only the history is there."""
+
+    def parse(self, value: Any, place: int) -> MessagePart:
+        """A message."""
+        return parse_message(value)
+
+
+def _parse_usage(value: Any) -> Usage | None:
+    """What a turn took; None where the provider told nothing, each size of which is null."""
+    told = isinstance(value, dict) and any(size is not None for size in value.values())
+    return parse_anthropic_usage(value) if told else None
+
+
+def _parse_block(item: Block) -> Block:
+    """A block as Anthropic's; what has no counterpart stays as it is."""
+    match item.get("type"):
+        case "thinking":
+            signature = {"signature": item["signature"]} if item.get("signature") is not None else {}
+            return {"type": "thinking", "thinking": item.get("text"), **signature}
+        case "tool_use":
+            return {"type": "tool_use", "id": item.get("id"), "name": item.get("name"), "input": item.get("args")}
+        case "tool_result":
+            error = {"is_error": True} if item.get("is_error") is True else {}
+            body = _parse_output(item.get("output"))
+            return {"type": "tool_result", "tool_use_id": item.get("tool_use_id"), "content": body, **error}
+        case "image":
+            return _parse_image(item)
+    return item
+
+
+def _parse_image(item: Block) -> Block:
+    """An image, whose data or address stands in an object of its own."""
+    match item.get("data"):
+        case {"kind": "base64", "encoded": str() as data}:
+            source = {"type": "base64", "media_type": parse_id(item.get("mime")) or "image/png", "data": data}
+            return {"type": "image", "source": source}
+        case {"kind": "url", "url": str() as url}:
+            return {"type": "image", "source": {"type": "url", "url": url}}
+    return item
+
+
+def _parse_output(output: Any) -> Any:
+    """The body of a result: a text, any value, or texts and images."""
+    if not isinstance(output, dict) or not isinstance(kind := output.get("kind"), str):
+        return output
+    if kind not in _OUTPUT_MEMBERS or _OUTPUT_MEMBERS[kind] not in output:
+        return output
+    body = output[_OUTPUT_MEMBERS[kind]]
+    return [_parse_output_block(each) for each in body] if kind == "content" and isinstance(body, list) else body
+
+
+def _parse_output_block(item: Any) -> Any:
+    """A text or an image in the body of a result."""
+    match item:
+        case {"kind": "text", "text": str() as text}:
+            return {"type": "text", "text": text}
+        case {"kind": "image"}:
+            return _parse_image({**item, "type": "image"})
+    return item
+
+
+def _format_signature(part: MessagePart) -> str:
+    return compact_text([part.role, part.blocks])
+
+
+def _format_bare_signature(part: MessagePart) -> str:
+    """A message without the bodies of its results."""
+    return compact_text(
+        [part.role, [{**block, "content": None} if _is_tool_result(block) else block for block in part.blocks]]
+    )
+
+
+def _is_tool_result(block: Block) -> bool:
+    return block.get("type") == "tool_result"
+
+
+def _index_history(history: list[tuple[str, MessagePart]], say: Any) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for at, (_, part) in enumerate(history):
+        found.setdefault(say(part), []).append(at)
+    return found
+
+
+def _pop_place(places: list[int], at: int) -> int:
+    """The first of some places that is not before *at*; -1 for none. Places before it are forgotten."""
+    while places and places[0] < at:
+        places.pop(0)
+    return places[0] if places else -1
+
+
+def _find_cleared_calls(before: MessagePart, after: MessagePart) -> list[str] | None:
+    """The calls whose results were cleared; None where anything else differs."""
+    cleared: list[str] = []
+    for old, new in zip(before.blocks, after.blocks, strict=True):
+        if old != new:
+            if new.get("content") != DEFECT_PLACEHOLDER:
+                return None
+            cleared.append(parse_id(new.get("tool_use_id")))
+    return cleared

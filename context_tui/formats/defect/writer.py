@@ -1,0 +1,134 @@
+"""Write a journal that defect can resume, with turns as if each had just ended.
+
+defect takes back what stands behind the last turn that ended, so each one does. A summary is a message like others; it
+is told by its first words.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from context_tui.formats.defect.paths import JOURNAL_FILE, META_FILE
+from context_tui.formats.kit.writing import count_injected_losses, write_lines
+from context_tui.session.blocks import is_block_list
+from context_tui.session.facts import Usage
+from context_tui.session.losses import Losses
+from context_tui.session.memory import collect_usage
+from context_tui.session.session import Session
+
+VERSION = 1
+"""The version of the schema that is written."""
+SESSIONS_FOLDER = "${XDG_STATE_HOME:-$HOME/.local/state}/defect/sessions"
+Block = dict[str, Any]
+Record = dict[str, Any]
+
+
+def write(session: Session, path: Path) -> Losses:
+    """Write the messages of a context, with the usage of each turn; returns what could not be kept as it was."""
+    losses = Losses()
+    records = _build_records(session, losses)
+    write_lines(({"schema_version": VERSION, "seq": at, "record": each} for at, each in enumerate(records)), path)
+    count_injected_losses(session, losses)
+    for what, there in (("system prompt is", session.content.system()), ("tool schemas are", session.content.tools())):
+        if there:
+            losses.add_note(f"the {what} left out; defect adds its own")
+    return losses
+
+
+def build_resume_command(session: Session, written: Path, out: Path) -> str:
+    """What puts the journal into a folder of its own among defect's sessions, and opens it."""
+    own = str(uuid.uuid4())
+    cwd = session.info.cwd or str(Path.cwd())
+    meta = json.dumps({"schema_version": VERSION, "session_id": own, "cwd": cwd, "mcp_servers": []})
+    folder = f'd="{SESSIONS_FOLDER}/{own}" && mkdir -p "$d"'
+    files = (
+        f'cp {shlex.quote(str(out.absolute()))} "$d/{JOURNAL_FILE}" && printf %s {shlex.quote(meta)} > "$d/{META_FILE}"'
+    )
+    return f"{folder} && {files} && cd {shlex.quote(cwd)} && defect --repl --resume {own}"
+
+
+def _build_records(session: Session, losses: Losses) -> Iterator[Record]:
+    """A turn begins behind what was typed, and ends before what is typed next; it tells what its requests took."""
+    context, usages = session.context_at(), collect_usage(session)
+    began, used = False, list[Usage]()
+    for index, message in zip(context.order, session.messages_in(context), strict=True):
+        content = [made for block in message["content"] if (made := _build_block(block, losses))]
+        typed = message["role"] == "user" and any(each["type"] != "tool_result" for each in content)
+        if typed and began:
+            yield _build_turn_end(used)
+            began, used = False, []
+        yield {"type": "message", "message": {"role": message["role"], "content": content}}
+        if not began:
+            yield {"type": "turn_started"}
+            began = True
+        if usage := usages.get(index):
+            used.append(usage)
+    if began:
+        yield _build_turn_end(used)
+
+
+def _build_turn_end(used: list[Usage]) -> Record:
+    told: dict[str, int | None] = {
+        "input_tokens": sum(usage.fresh for usage in used),
+        "output_tokens": sum(usage.output for usage in used),
+        "cache_read_input_tokens": sum(usage.cache_read for usage in used),
+        "cache_creation_input_tokens": sum(usage.cache_write_5m + usage.cache_write_1h for usage in used),
+    }
+    return {"type": "turn_ended", "reason": "end_turn", "usage": told if used else dict.fromkeys(told)}
+
+
+def _build_block(block: Block, losses: Losses) -> Block | None:
+    """A block as defect has it; None for one that it cannot hold."""
+    match block.get("type"):
+        case "text":
+            return {"type": "text", "text": block.get("text") or ""}
+        case "thinking":
+            text, signature = block.get("thinking") or "", block.get("signature")
+            return {"type": "thinking", "text": text, "signature": signature}
+        case "tool_use":
+            own, name = str(block.get("id") or ""), str(block.get("name") or "")
+            return {"type": "tool_use", "id": own, "name": name, "args": block.get("input")}
+        case "tool_result":
+            told = {"tool_use_id": str(block.get("tool_use_id") or ""), "output": _build_output(block, losses)}
+            return {"type": "tool_result", **told, "is_error": block.get("is_error") is True}
+        case "image" if image := _build_image(block):
+            return {"type": "image", **image}
+    losses.omit(f"blocks of type {block.get('type')} left out, which defect cannot hold", block)
+    return None
+
+
+def _build_output(result: Block, losses: Losses) -> Record:
+    body = result.get("content")
+    if body is None or isinstance(body, str):
+        return {"kind": "text", "text": body or ""}
+    if not is_block_list(body) or not body:
+        return {"kind": "json", "value": body}
+    made = [(block, _build_output_block(block)) for block in body]
+    if kept := [block for block, piece in made if piece]:
+        if len(kept) < len(body):
+            losses.replace(result, {**result, "content": kept}, "results whose images defect cannot hold")
+        return {"kind": "content", "blocks": [piece for _, piece in made if piece]}
+    losses.replace(result, {**result, "content": ""}, "results whose images defect cannot hold")
+    return {"kind": "text", "text": ""}
+
+
+def _build_output_block(block: Block) -> Record | None:
+    if block.get("type") == "text":
+        return {"kind": "text", "text": block.get("text") or ""}
+    image = _build_image(block)
+    return {"kind": "image", **image} if image else None
+
+
+def _build_image(block: Block) -> Record | None:
+    """An image as defect has it: its kind, and its data or address in an object; None for a reference to a file."""
+    match block.get("source"):
+        case {"type": "base64", "data": str() as data, **more}:
+            return {"mime": str(more.get("media_type") or "image/png"), "data": {"kind": "base64", "encoded": data}}
+        case {"type": "url", "url": str() as url}:
+            return {"mime": "image/png", "data": {"kind": "url", "url": url}}
+    return None

@@ -1,0 +1,63 @@
+"""Paths of Gemini CLI's sessions; those of sub-agents are in a folder named after the session that started them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from context_tui.formats.base import SessionFile
+from context_tui.formats.kit.files import find_home_folder, list_entries, list_files
+from context_tui.session.session import SessionInfo
+
+CHAT_SUFFIXES = (".json", ".jsonl")
+CHAT_PREFIX = "session-"
+PROJECT_HASH = re.compile("[0-9a-f]{64}")
+
+
+def find_projects_folder(environ: Mapping[str, str]) -> Path:
+    """The folder with one for each project."""
+    root = environ.get("GEMINI_CLI_HOME")
+    return (Path(root) if root else find_home_folder(environ)) / ".gemini" / "tmp"
+
+
+def compute_project_hash(folder: str) -> str:
+    """What Gemini CLI knows a project by: the hash of its path, which may hold what is no character."""
+    return hashlib.sha256(folder.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
+    """The sessions of every project, whose folder is named after the hash of its path or, newer, after its name.
+
+    Where that is a name, whether it is the current project cannot be told for sure without opening a file.
+    """
+    hashed = compute_project_hash(str(cwd.absolute()))
+    slug = re.sub("[^a-z0-9]+", "-", cwd.name.lower()).strip("-")
+    for folder in list_entries(find_projects_folder(environ)):
+        here = folder.name in (hashed, slug)
+        project = cwd.name if here else folder.name[:8] if PROJECT_HASH.fullmatch(folder.name) else folder.name
+        files = [
+            path for path in list_files(Path(folder.path, "chats"), *CHAT_SUFFIXES) if path.name.startswith(CHAT_PREFIX)
+        ]
+        lines = {path.name for path in files if path.suffix == ".jsonl"}
+        for path in files:
+            if f"{path.name}l" not in lines:  # one that was gone on with since
+                yield SessionFile(path, project, here)
+
+
+def find_subagent_files(path: Path, session_id: str) -> list[Path]:
+    """The files of the sub-agents of a session."""
+    if not session_id or not re.fullmatch(r"[\w-]+", session_id):
+        return []
+    return sorted(list_files(path.parent / session_id, *CHAT_SUFFIXES))
+
+
+def build_subagent_info(path: Path, name: str, session_id: str, parent: str) -> SessionInfo:
+    """A sub-agent's session.
+
+    Raises:
+        OSError: its file is not there.
+    """
+    status = path.stat()
+    return SessionInfo(str(path), name, session_id, path.stem, parent, status.st_mtime, status.st_size)

@@ -1,0 +1,356 @@
+"""Messages and records of Gemini CLI, in documents (up to 0.38) and in lines (since 0.39).
+
+Results stand inside the message that made the calls, so that one record is a message of the model and the one that
+answers it. Thoughts are the summaries that the API gave; they are not sent again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from context_tui.formats.kit.document_scanner import DocumentShape
+from context_tui.formats.kit.documents import Element, Run, decode_items, decode_members
+from context_tui.formats.kit.message_builder import CompactionRecord, MessageBuilder, MessagePart
+from context_tui.formats.kit.usage import parse_usage
+from context_tui.formats.kit.values import parse_arguments, parse_id, parse_time_ms, parse_usage_or_note
+from context_tui.session.facts import Usage
+from context_tui.session.jsontext import compact_text
+from context_tui.session.values import MessageFlag, Role
+
+Block = dict[str, Any]
+NOTICE_TYPES = ("info", "error", "warning")
+SUMMARY_START = "<state_snapshot>"
+"""How the summary of a compression begins."""
+MASKED_START = "<tool_output_masked>"
+"""How a result begins that was taken out of the history."""
+SETUP_START = "<session_context>"
+"""How the message begins that tells of the folder and the date."""
+
+
+class _HistoryMessage(NamedTuple):
+    """A message of the history: whether it is sent, what tells it from other versions, and that without results."""
+
+    sent: bool
+    version: int
+    bare: int
+
+
+class GeminiLineShape:
+    """The records of a file of lines (since 0.39)."""
+
+    def __init__(self) -> None:
+        self._history: dict[str, _HistoryMessage] = {}  # by its key, in the order of the history
+        self._masked_calls: set[str] = set()  # calls whose results were taken out
+
+    def parse(self, record: dict[str, Any]) -> MessagePart:
+        """What a record says."""
+        if isinstance(target := record.get("$rewindTo"), str):
+            return MessagePart(rewound_key=target, rewinds_to_start=True)
+        if isinstance(key := record.get("id"), str):
+            first, *more = parse_message(record, key)
+            return replace(
+                first,
+                key=key,
+                replaces_previous=True,
+                version=_summarize_message([first, *more]).version,
+                further_parts=tuple(more),
+            )
+        changed = record.get("$set")
+        if isinstance(changed, dict):
+            messages = changed.get("messages")
+            return _parse_history(messages) if isinstance(messages, list) and messages else MessagePart()
+        if "sessionId" in record and "projectHash" in record:
+            return MessagePart()
+        raise ValueError("neither a message nor anything else that Gemini CLI records")
+
+    def resolve_in_order(self, record: dict[str, Any], part: MessagePart) -> MessagePart:
+        """What a record says behind those before it: a history that was written anew is held against what there was."""
+        if part.rewound_key:
+            while self._history and self._history.popitem()[0] != part.rewound_key:
+                pass
+        elif part.key:
+            self._history[part.key] = _summarize_message([part, *part.further_parts])
+        elif part.compaction:
+            return self._place_history(part)
+        return part
+
+    def _place_history(self, part: MessagePart) -> MessagePart:
+        """A history that was written anew: a compression where anything of the one before is no longer there.
+
+        A message that only differs by results that were taken out is the one that was there.
+        """
+        history: dict[str, _HistoryMessage] = {}
+        then = list[MessagePart]()
+        cleared = list[str]()
+        for own in _group_messages(part.further_parts):
+            now, before = _summarize_message(own), self._history.get(own[0].key)
+            masked = [*_find_masked_calls(own)]
+            if before and masked and now != before and now.bare == before.bare:
+                now = before
+                cleared += [each for each in masked if each not in self._masked_calls]
+            history[own[0].key] = now
+            first = own[0] if own[0].version == now.version else replace(own[0], version=now.version)
+            then += [first, *own[1:]]
+        was, now_is = ([each for each in told.items() if each[1].sent] for told in (self._history, history))
+        self._history = history
+        self._masked_calls.update(cleared)
+        micro = CompactionRecord("masking", cleared_keys=tuple(cleared)) if cleared else None
+        compacted = None if now_is[: len(was)] == was else part.compaction
+        return replace(part, further_parts=tuple(then), compaction=compacted, microcompaction=micro)
+
+
+class GeminiDocumentShape(DocumentShape):
+    """The message list of a document (up to 0.38)."""
+
+    def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
+        """Nothing stands beside the messages that the model saw; Google's input counts cached tokens."""
+        builder.facts.input_includes_cache = True
+
+    def parse(self, value: Any, place: int) -> MessagePart:
+        """What a message says."""
+        if not isinstance(value, dict):
+            raise ValueError("not a message: not a JSON object")
+        first, *more = parse_message(value, f"message-{place}")
+        return replace(first, further_parts=tuple(more))
+
+
+def find_message_lists(values: list[Element]) -> list[Run]:
+    """The message list of the document that some JSON values are."""
+    runs = []
+    for value in values[:1]:
+        members = decode_members(value) or {}
+        if "sessionId" in members and (listed := decode_items(members.get("messages"))) is not None:
+            beside = {name: each for name, each in members.items() if name != "messages"}
+            runs.append(Run(beside, listed, "", "messages"))
+    return runs
+
+
+def parse_gemini_usage(value: Any) -> Usage | None:
+    """Recorded tokens: the input has cached ones in it, and not those of tools; the output has no thoughts in it.
+
+    Raises:
+        ValueError: a size is none; the message names it.
+    """
+    usage = parse_usage(value, "input", cache_read="cached", output=("output", "thoughts"), includes_cache=True)
+    tools = parse_usage(value, "tool")
+    if usage and tools:
+        usage.fresh += tools.fresh
+    return usage
+
+
+def parse_message(message: dict[str, Any], name: str) -> list[MessagePart]:
+    """What a message says: itself, and behind one of the model the results of its calls.
+
+    Args:
+        name: what calls are named after that have no id.
+
+    Raises:
+        ValueError: it is none.
+    """
+    kind, time = message.get("type"), parse_time_ms(message.get("timestamp"))
+    if kind == "user":
+        return [_parse_user_message(message, time)]
+    if kind == "gemini":
+        calls = [call for call in _get_list(message.get("toolCalls")) if isinstance(call, dict)]
+        named = [(call, parse_id(call.get("id")) or f"{name}-{number}") for number, call in enumerate(calls)]
+        usage, notes = parse_usage_or_note(parse_gemini_usage, message.get("tokens"))
+        reply = MessagePart(
+            Role.ASSISTANT,
+            [*_parse_thoughts(message), *_parse_reply(message, named)],
+            time=time,
+            usage=usage,
+            notes=notes,
+            model=parse_id(message.get("model")),
+        )
+        results = [_parse_result(call, own) for call, own in named if call.get("result")]
+        if not results:
+            return [reply]
+        ended = max((parse_time_ms(call.get("timestamp")) for call in calls), default=time)
+        return [reply, MessagePart(Role.USER, results, has_results=True, time=ended)]
+    if kind in NOTICE_TYPES:
+        return [MessagePart()]
+    raise ValueError(f"unknown type of message {str(kind)[:40]!r}")
+
+
+def parse_content(content: Any) -> Iterator[Block]:
+    """Gemini's parts as blocks; what has no counterpart stays, unknown to every estimator."""
+    for part in content if isinstance(content, list) else [] if content in (None, "") else [content]:
+        yield _parse_block(part)
+
+
+def is_command(text: str) -> bool:
+    """Whether what was typed is carried out by the program, which does not send it; comments of code are no commands.
+
+    Source: Gemini CLI, isSlashCommand; up to 0.1 those of ``?`` too.
+    """
+    return text.startswith(("/", "?")) and not text.startswith(("//", "/*"))
+
+
+def _parse_user_message(message: dict[str, Any], time: int) -> MessagePart:
+    """What stands in the user's place: what was typed, what the runtime put there, or results."""
+    blocks = list(parse_content(message.get("content")))
+    text = next((parse_id(block.get("text")) for block in blocks if block.get("type") == "text"), "").lstrip()
+    results = bool(blocks) and all(block.get("type") == "tool_result" for block in blocks)
+    command = is_command(text)
+    return MessagePart(
+        Role.USER,
+        blocks,
+        has_results=results,
+        time=time,
+        flags=MessageFlag.SUMMARY if text.startswith(SUMMARY_START) else MessageFlag.NOT_SENT if command else 0,
+        is_injected=command or text.startswith(SETUP_START),
+    )
+
+
+def _parse_history(messages: list[Any]) -> MessagePart:
+    """A history that was written anew: after a compression with its summary, with results taken out, or with more."""
+    listed = [message for message in messages if isinstance(message, dict)]
+    answered = {parse_id(call.get("id")) for message in listed for call in _list_calls(message) if call.get("result")}
+    found: list[MessagePart] = []
+    notes: list[str] = []
+    keys: list[str] = []
+    for number, message in enumerate(listed):
+        key = parse_id(message.get("id")) or f"message-{number}"
+        try:
+            first, *more = parse_message(message, key)
+        except ValueError as error:
+            notes.append(str(error))
+            continue
+        if first.role is None or (
+            first.has_results and {block.get("tool_use_id") for block in first.blocks} <= answered
+        ):
+            continue  # a notice, or results that stand with their calls too
+        found += [replace(first, key=key, version=_summarize_message([first, *more]).version, usage=None), *more]
+        keys.append(key)
+    return MessagePart(
+        compaction=CompactionRecord("compression", context=tuple(keys)), further_parts=tuple(found), notes=tuple(notes)
+    )
+
+
+def _summarize_message(parts: list[MessagePart]) -> _HistoryMessage:
+    """A message by its parts, however it is written: a history has no thoughts in it."""
+    blocks = [block for part in parts for block in part.blocks if block.get("type") != "thinking"]
+    bare = [{**block, "content": None} if block.get("type") == "tool_result" else block for block in blocks]
+    sent = parts[0].role is not None and not parts[0].flags & MessageFlag.NOT_SENT
+    return _HistoryMessage(sent, hash(compact_text(blocks)), hash(compact_text(bare)))
+
+
+def _group_messages(parts: Iterable[MessagePart]) -> Iterator[list[MessagePart]]:
+    """The parts of each message of a history: one with a key, and those behind it without."""
+    own = list[MessagePart]()
+    for part in parts:
+        if part.key and own:
+            yield own
+            own = []
+        own.append(part)
+    if own:
+        yield own
+
+
+def _find_masked_calls(parts: list[MessagePart]) -> Iterator[str]:
+    """The calls of a message whose results were taken out."""
+    for block in (block for part in parts for block in part.blocks if block.get("type") == "tool_result"):
+        body = block.get("content")
+        if isinstance(body, str) and body.lstrip().startswith(MASKED_START):
+            yield parse_id(block.get("tool_use_id"))
+
+
+def _list_calls(message: dict[str, Any]) -> list[dict[str, Any]]:
+    return [call for call in _get_list(message.get("toolCalls")) if isinstance(call, dict)]
+
+
+def _get_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _parse_thoughts(message: dict[str, Any]) -> Iterator[Block]:
+    for thought in _get_list(message.get("thoughts")):
+        if isinstance(thought, dict):
+            told = [parse_id(thought.get(name)) for name in ("subject", "description")]
+            yield {"type": "thinking", "thinking": "\n".join(filter(None, told))}
+
+
+def _parse_reply(message: dict[str, Any], calls: list[tuple[dict[str, Any], str]]) -> Iterator[Block]:
+    """What a reply says, and its calls; those that stand in both places once, with the id that is answered."""
+    ids = set[str]()
+    for block in parse_content(message.get("content")):
+        if block.get("type") == "tool_use":
+            if not block["id"]:
+                asked = _format_signature(block["name"], block["input"])
+                block["id"] = next(
+                    (own for call, own in calls if own not in ids and _format_call_signature(call) == asked), ""
+                )
+            ids.add(block["id"])
+        yield block
+    for call, own in calls:
+        if own not in ids:
+            yield {
+                "type": "tool_use",
+                "id": own,
+                "name": parse_id(call.get("name")),
+                "input": parse_arguments(call.get("args")),
+            }
+
+
+def _format_call_signature(call: dict[str, Any]) -> str:
+    return _format_signature(parse_id(call.get("name")), parse_arguments(call.get("args")))
+
+
+def _format_signature(name: str, given: dict[str, Any]) -> str:
+    return compact_text([name, given])
+
+
+def _parse_result(call: dict[str, Any], own: str) -> Block:
+    """The result of a call, which may be several parts."""
+    given = call.get("result")
+    if isinstance(given, str):
+        body: Any = given
+        failed = False
+    else:
+        blocks = [_parse_block(part) for part in (given if isinstance(given, list) else [given])]
+        if any(block.get("tool_use_id") == own for block in blocks):  # those of calls beside it may stand there too
+            blocks = [block for block in blocks if block.get("tool_use_id", own) == own]
+        failed = any(block.get("is_error") for block in blocks)
+        bodies = [block["content"] if block.get("type") == "tool_result" else [block] for block in blocks]
+        body = bodies[0] if len(bodies) == 1 else [each for one in bodies for each in _as_block_list(one)]
+    result = {"type": "tool_result", "tool_use_id": own, "content": body}
+    return {**result, "is_error": True} if failed or call.get("status") in ("error", "cancelled") else result
+
+
+def _as_block_list(body: Any) -> list[Any]:
+    if isinstance(body, list):
+        return body
+    return [{"type": "text", "text": body if isinstance(body, str) else compact_text(body)}]
+
+
+def _parse_block(part: Any) -> Any:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    if not isinstance(part, dict):
+        return {"type": "unknown", "value": part}
+    if isinstance(text := part.get("text"), str):
+        return {"type": "thinking", "thinking": text} if part.get("thought") is True else {"type": "text", "text": text}
+    if isinstance(call := part.get("functionCall"), dict):
+        given = parse_arguments(call.get("args"))
+        return {"type": "tool_use", "id": parse_id(call.get("id")), "name": parse_id(call.get("name")), "input": given}
+    if isinstance(answer := part.get("functionResponse"), dict):
+        return _parse_function_response(answer)
+    if isinstance(data := part.get("inlineData"), dict) and parse_id(data.get("mimeType")).startswith("image/"):
+        source = {"type": "base64", "media_type": parse_id(data.get("mimeType")), "data": parse_id(data.get("data"))}
+        return {"type": "image", "source": source}
+    return {"type": "unknown", "value": part}
+
+
+def _parse_function_response(answer: dict[str, Any]) -> Block:
+    """A functionResponse: its output or error as text where that is all it has, else its JSON, and other parts."""
+    response = answer.get("response")
+    members = response if isinstance(response, dict) else {}
+    [only] = members if len(members) == 1 else [""]
+    text = members.get(only) if only in ("output", "error") else None
+    body: Any = text if isinstance(text, str) else "" if response is None else response
+    if isinstance(parts := answer.get("parts"), list) and parts:
+        body = [*_as_block_list(body), *map(_parse_block, parts)]
+    result = {"type": "tool_result", "tool_use_id": parse_id(answer.get("id")), "content": body}
+    return {**result, "is_error": True} if only == "error" else result

@@ -1,0 +1,219 @@
+"""Write a session that Gemini CLI resumes: lines, as since 0.39, with results inside the message of their calls."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from context_tui.formats.gemini_cli.paths import CHAT_PREFIX, compute_project_hash, find_projects_folder
+from context_tui.formats.gemini_cli.reader import SETUP_START, SUMMARY_START, is_command
+from context_tui.formats.kit.files import read_first_objects
+from context_tui.formats.kit.writing import INJECTED_LOSS, convert_body_to_text, format_iso_time, write_lines
+from context_tui.session.blocks import is_block_list
+from context_tui.session.facts import Usage
+from context_tui.session.losses import Losses
+from context_tui.session.memory import collect_models, collect_usage
+from context_tui.session.session import Message, Session
+from context_tui.session.values import BlockFlag, MessageFlag
+
+Block = dict[str, Any]
+Record = dict[str, Any]
+SUMMARY_END = "</state_snapshot>"
+
+
+def write_session(session: Session, path: Path) -> Losses:
+    """Write the metadata and a record for each message; returns what could not be kept as it was."""
+    losses = Losses()
+    write_lines(_Writer(session, losses).build_records(), path)
+    for what, there in (("system prompt is", session.content.system()), ("tool schemas are", session.content.tools())):
+        if there:
+            losses.add_note(f"the {what} left out; Gemini CLI adds its own")
+    return losses
+
+
+def build_resume_command(session: Session, written: Path, out: Path) -> str:
+    """Gemini CLI finds a session by its id among the chats of the current project; empty where these are not known."""
+    header = next(iter(read_first_objects(written)), {})
+    own, started = header.get("sessionId"), header.get("startTime")
+    if not isinstance(own, str) or not isinstance(started, str):
+        return ""
+    resume = f"gemini --resume {shlex.quote(own)}"
+    if session.info.cwd:
+        resume = f"cd {shlex.quote(session.info.cwd)} && {resume}"
+    if out.absolute().parent.name == "chats":
+        return resume
+    source = Path(session.info.path).absolute().parent
+    chats = source if source.name == "chats" else _find_chats_folder(session.info.cwd)
+    if chats is None:
+        return ""
+    name = f"{CHAT_PREFIX}{started[:16].replace(':', '-')}-{own[:8]}.jsonl"
+    return f"cp -n {shlex.quote(str(out))} {shlex.quote(str(chats / name))} && {resume}"
+
+
+def _find_chats_folder(cwd: str) -> Path | None:
+    """The chats of a project whose folder is named after its path; None where there are none."""
+    chats = find_projects_folder(os.environ) / compute_project_hash(cwd) / "chats"
+    return chats if cwd and os.path.isdir(chats) else None
+
+
+class _Writer:
+    """The records of a context, one after the other."""
+
+    def __init__(self, session: Session, losses: Losses) -> None:
+        self._session, self._losses = session, losses
+        self._facts = session.facts
+        self._usages, self._models = collect_usage(session), collect_models(session)
+
+    def build_records(self) -> Iterator[Record]:
+        """Metadata, and the messages."""
+        times = [time for time in self._facts.time if time >= 0]
+        yield {
+            "sessionId": str(uuid.uuid4()),
+            "projectHash": compute_project_hash(self._session.info.cwd or str(Path.cwd())),
+            "startTime": format_iso_time(min(times, default=-1)),
+            "lastUpdated": format_iso_time(max(times, default=-1)),
+            "kind": "main",
+        }
+        context = self._session.context_at()
+        listed = list(zip(context.order, self._session.messages_in(context), strict=True))
+        answered: dict[str, Block] = {}
+        for place, (index, message) in enumerate(listed):
+            blocks = message["content"]
+            if message["role"] == "assistant":
+                behind: Message = {"role": "assistant", "content": []}
+                if place + 1 < len(listed):
+                    behind = listed[place + 1][1]
+                results = [block for block in behind["content"] if block.get("type") == "tool_result"]
+                answered = {str(block.get("tool_use_id")): block for block in results}
+                if behind["role"] == "assistant" or len(answered) < len(results):
+                    answered = {}
+                called = {str(block.get("id")) for block in blocks if block.get("type") == "tool_use"}
+                answered = {own: result for own, result in answered.items() if own in called}
+                yield self._build_record("gemini", index, **self._build_reply(index, blocks, answered))
+                continue
+            rest = [block for block in blocks if not self._is_answer(block, answered)]
+            self._losses.add("messages with results and text split into two", 0 < len(rest) < len(blocks))
+            if rest or not blocks:
+                yield from self._build_user_records(index, rest)
+            answered = {}
+
+    @staticmethod
+    def _is_answer(block: Block, answered: dict[str, Block]) -> bool:
+        return block.get("type") == "tool_result" and str(block.get("tool_use_id")) in answered
+
+    def _build_record(self, kind: str, index: int, **members: Any) -> Record:
+        when = format_iso_time(self._facts.time[index])
+        return {"id": str(uuid.uuid4()), "timestamp": when, "type": kind, **members}
+
+    def _build_reply(self, index: int, blocks: list[Block], answered: dict[str, Block]) -> Record:
+        """The members of a reply: thoughts, content, and calls with their results."""
+        thoughts, content, calls = list[Record](), list[Record](), list[Record]()
+        order = [block.get("type") for block in blocks]
+        kinds = ("thinking", "text", "tool_use")
+        known = [kind for kind in order if kind in kinds]
+        self._losses.add("replies whose blocks were put in order", known != sorted(known, key=kinds.index))
+        for block in blocks:
+            match block.get("type"):
+                case "thinking" if block.get("thinking"):
+                    told = {"type": "thinking", "thinking": block["thinking"]}
+                    if block.get("signature"):
+                        self._losses.replace(block, told, "signatures of thinking left out")
+                    thoughts.append({"subject": "", "description": block["thinking"]})
+                case "text":
+                    content.append({"text": block.get("text") or ""})
+                case "tool_use":
+                    calls.append(self._build_call(index, block, answered.get(str(block.get("id")))))
+                case other:
+                    self._losses.omit(f"blocks of type {other} left out, which Gemini CLI cannot hold", block)
+        usage, model = self._usages.get(index), self._models.get(index) or self._facts.model
+        return {
+            "content": content,
+            "thoughts": thoughts,
+            "tokens": _format_usage(usage) if usage else None,
+            **({"model": model} if model else {}),
+            **({"toolCalls": calls} if calls else {}),
+        }
+
+    def _build_call(self, index: int, call: Block, result: Block | None) -> Record:
+        own, name, given = str(call.get("id") or ""), str(call.get("name") or ""), call.get("input")
+        arguments = given if isinstance(given, dict) else {}
+        if given != arguments:
+            self._losses.replace(call, {**call, "input": arguments}, "calls whose arguments are no object")
+        told = {"id": own, "name": name, "args": arguments, "timestamp": format_iso_time(self._facts.time[index])}
+        if result is None:
+            return {**told, "result": None, "status": "cancelled"}
+        status = "error" if result.get("is_error") else "success"
+        return {**told, "result": [self._build_function_response(result, name)], "status": status}
+
+    def _build_function_response(self, result: Block, name: str) -> Record:
+        """A functionResponse: text as output or error, images beside it, JSON as it is."""
+        body, parts = result.get("content"), list[Record]()
+        if isinstance(body, dict) and list(body) not in (["output"], ["error"]):
+            response = body
+        else:
+            text: str = ""
+            if is_block_list(body) and len(body) != 1:
+                parts = [made for block in body if (made := _build_part(block))]
+                if len(parts) < len(body):
+                    kept = [block for block in body if _build_part(block)]
+                    self._losses.replace(result, {**result, "content": kept}, "results whose images cannot be held")
+            else:
+                text = convert_body_to_text(result, self._losses)
+            response = {"error" if result.get("is_error") else "output": text}
+        told: Record = {"id": str(result.get("tool_use_id") or ""), "name": name, "response": response}
+        return {"functionResponse": {**told, **({"parts": parts} if parts else {})}}
+
+    def _build_user_records(self, index: int, blocks: list[Block]) -> Iterator[Record]:
+        """What stands in the user's place: results without their call, and texts."""
+        results = [block for block in blocks if block.get("type") == "tool_result"]
+        if results:
+            yield self._build_record(
+                "user", index, content=[self._build_function_response(result, "unknown") for result in results]
+            )
+        texts = [block for block in blocks if block.get("type") != "tool_result"]
+        self._losses.add("messages with results and text split into two", bool(results and texts))
+        if not texts and results:
+            return
+        content = list[Record]()
+        for block in texts:
+            if made := _build_part(block):
+                content.append(made)
+            else:
+                kind = block.get("type")
+                self._losses.omit(f"blocks of type {kind} left out, which Gemini CLI cannot hold", block)
+        first = next((part for part in content if "text" in part), {"text": ""})
+        begins = first["text"].lstrip()
+        if self._facts.flags[index] & MessageFlag.SUMMARY and not begins.startswith(SUMMARY_START):
+            first["text"] = f"{SUMMARY_START}\n{first['text']}\n{SUMMARY_END}"
+            self._losses.add("summaries put between the tags that Gemini CLI's stand in")
+        elif is_command(begins):
+            for block in texts:
+                if _build_part(block):
+                    self._losses.omit("blocks of messages left out that begin like a command", block)
+            return
+        elif not begins.startswith(SETUP_START):
+            rows = self._session.context_at().blocks_of(index)
+            marked = sum(bool(self._facts.block_flags[row] & BlockFlag.INJECTED) for row in rows)
+            self._losses.add(INJECTED_LOSS, marked)
+        yield self._build_record("user", index, content=content)
+
+
+def _build_part(block: Block) -> Record | None:
+    """A text or an image as Gemini has it."""
+    source = block.get("source")
+    if block.get("type") == "text":
+        return {"text": block.get("text") or ""}
+    if block.get("type") == "image" and isinstance(source, dict) and isinstance(source.get("data"), str):
+        kind = str(source.get("media_type") or "image/png")
+        return {"inlineData": {"mimeType": kind, "data": source["data"]}} if kind.startswith("image/") else None
+    return None
+
+
+def _format_usage(usage: Usage) -> Record:
+    """Usage as Google's API tells it: the input has cached tokens in it."""
+    told = {"input": usage.context, "output": usage.output, "cached": usage.cache_read, "thoughts": 0, "tool": 0}
+    return {**told, "total": usage.context + usage.output}

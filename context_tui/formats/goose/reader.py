@@ -1,0 +1,282 @@
+"""Messages of Goose from rows of its database and from lines of files (up to 1.9), and which of them the model still has."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from context_tui.formats.kit.databases import decode_text, decode_value
+from context_tui.formats.kit.entry_scanner import (
+    Entry,
+    RowSource,
+    format_placeholders,
+    replace_compactions,
+    replace_usage,
+)
+from context_tui.formats.kit.files import read_file_stamp, read_whole_file
+from context_tui.formats.kit.message_builder import MessageBuilder, MessagePart
+from context_tui.formats.kit.values import parse_id, parse_time_ms, parse_tokens, parse_usage_or_note
+from context_tui.session.facts import Compaction, Usage, order_at
+from context_tui.session.jsontext import compact_json, find_value_ranges, is_nested_deeper, loads
+from context_tui.session.values import BlockFlag, MessageFlag, Role, Spans
+
+Block = dict[str, Any]
+
+IGNORED_TYPES = frozenset(
+    {
+        *("toolConfirmationRequest", "actionRequired", "systemNotification"),
+        *("conversationCompacted", "contextLengthExceeded", "summarizationRequested"),
+    }
+)
+"""Content that the model is not given."""
+
+
+class GooseShape:
+    """Messages: the text of an entry is one with ``role``, ``created``, ``content`` and ``metadata``."""
+
+    def __init__(self) -> None:
+        self._hidden: list[bool] = []  # by message
+        self._summaries: list[int] = []
+        self._newest_reply = -1
+        self._has_visible = False  # whether the model still has a message
+
+    def parse(self, entry: Entry) -> MessagePart:
+        """What a message says; the first line of a file says something of the session."""
+        value = _parse_entry(entry)
+        role = value.get("role")
+        if role is None and "working_dir" in value:
+            return MessagePart()
+        if role not in ("user", "assistant"):
+            raise ValueError(f"not a message: unknown role {str(role)[:40]!r}")
+        content, notes = value.get("content"), list[str]()
+        blocks = []
+        for each in content if isinstance(content, list) else []:
+            kind = parse_id(each.get("type")) if isinstance(each, dict) else ""
+            if kind not in IGNORED_TYPES:
+                block = _parse_block(kind, each) if isinstance(each, dict) else None
+                blocks += [block] if block else []
+                notes += [] if block else [f"content of unknown type {kind[:40]!r}"]
+        if not isinstance(content, list):
+            notes.append("content that is no list")
+        time = parse_time_ms(value.get("created"))
+        if role == "assistant":
+            return MessagePart(
+                Role.ASSISTANT, blocks, flags=0 if blocks else MessageFlag.NOT_SENT, time=time, notes=tuple(notes)
+            )
+        results = bool(blocks) and all(block["type"] == "tool_result" for block in blocks)
+        unseen = not is_visible(value, "userVisible")
+        flags = 0 if blocks else MessageFlag.NOT_SENT
+        return MessagePart(Role.USER, blocks, results, flags, time, is_injected=unseen, notes=tuple(notes))
+
+    def add_facts(self, entry: Entry, part: MessagePart, messages: range, builder: MessageBuilder) -> None:
+        """Note whether the model still has it, and whether it is the summary of all before."""
+        if part.role is None:
+            return
+        value = _parse_entry(entry)
+        hidden = not is_visible(value, "agentVisible")
+        if (
+            messages
+            and part.role == Role.USER
+            and part.is_injected
+            and not part.has_results
+            and self._hidden
+            and not self._has_visible
+        ):
+            self._summaries.append(messages.start)
+            builder.facts.flags[messages.start] |= MessageFlag.SUMMARY
+            for block in builder.facts.blocks_of(messages.start):
+                builder.facts.block_flags[block] &= ~BlockFlag.INJECTED
+        if messages:
+            self._hidden.append(hidden)
+        self._has_visible |= not hidden
+        if part.role == Role.ASSISTANT and messages and part.blocks:
+            self._newest_reply = messages.start
+
+    def finish(self, about: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
+        """Take the compactions anew, leave out what is hidden without one, and take the session's tokens."""
+        facts = builder.facts
+        summaries = ((message, Spans(range(message, message + 1))) for message in self._summaries)
+        replace_compactions(facts, (Compaction(message, "full", prefix=prefix) for message, prefix in summaries))
+        for message in order_at(facts, len(facts))[1]:
+            if self._hidden[message]:
+                facts.flags[message] |= MessageFlag.NOT_SENT
+        usage, _ = parse_usage_or_note(_parse_usage, about)
+        if usage and self._newest_reply >= (self._summaries[-1] if self._summaries else 0):
+            replace_usage(facts, usage, self._newest_reply)
+        return []
+
+
+def is_visible(value: Mapping[str, Any], to: str) -> bool:
+    """Whether a message is there for the model (``agentVisible``) or for the user; without a word it is for both."""
+    metadata = value.get("metadata")
+    return not isinstance(metadata, dict) or metadata.get(to) is not False
+
+
+def _parse_entry(entry: Entry) -> dict[str, Any]:
+    assert entry.texts is not None
+    value = loads(entry.texts[0])
+    if not isinstance(value, dict):
+        raise ValueError("not a JSON object")
+    if is_nested_deeper(value):
+        raise ValueError("nested too deeply")
+    return value
+
+
+def _parse_block(kind: str, value: dict[str, Any]) -> Block | None:
+    """Content as a block; None where it is of no known type."""
+    match kind:
+        case "text":
+            return {"type": "text", "text": value.get("text")}
+        case "image":
+            return _parse_image(value)
+        case "thinking":
+            signature = {"signature": value["signature"]} if isinstance(value.get("signature"), str) else {}
+            return {"type": "thinking", "thinking": value.get("thinking"), **signature}
+        case "reasoning":
+            return {"type": "thinking", "thinking": value.get("text")}
+        case "redactedThinking":
+            return {"type": "redacted_thinking", "data": value.get("data")}
+        case "toolRequest" | "frontendToolRequest":
+            return _parse_call(value)
+        case "toolResponse":
+            return _parse_result(value)
+    return None
+
+
+def _parse_call(value: dict[str, Any]) -> Block:
+    """A call; one that the model made badly has no name, and says what was wrong."""
+    made: Any = value.get("toolCall")
+    made = made if isinstance(made, dict) else {}
+    called: Any = made.get("value")
+    called = called if isinstance(called, dict) else {}
+    given = called.get("arguments")
+    arguments = given if isinstance(given, dict) else {}
+    if made.get("status") == "error":
+        arguments = {"error": parse_id(made.get("error"))}
+    return {
+        "type": "tool_use",
+        "id": parse_id(value.get("id")),
+        "name": parse_id(called.get("name")),
+        "input": arguments,
+    }
+
+
+def _parse_result(value: dict[str, Any]) -> Block:
+    """What a call gave, as far as it is for the model: an older list of content, or an MCP result."""
+    result: Block = {"type": "tool_result", "tool_use_id": parse_id(value.get("id"))}
+    given: Any = value.get("toolResult")
+    given = given if isinstance(given, dict) else {}
+    if given.get("status") == "error":
+        return {**result, "content": parse_id(given.get("error")), "is_error": True}
+    body: Any = given.get("value")
+    failed = isinstance(body, dict) and body.get("isError") is True
+    body = body.get("content") if isinstance(body, dict) else body
+    parts = [_parse_result_content(part) for part in body if _is_for_model(part)] if isinstance(body, list) else []
+    return {**result, "content": parts, **({"is_error": True} if failed else {})}
+
+
+def _is_for_model(part: Any) -> bool:
+    annotations = part.get("annotations") if isinstance(part, dict) else None
+    audience = annotations.get("audience") if isinstance(annotations, dict) else None
+    return not isinstance(audience, list) or not audience or "assistant" in audience
+
+
+def _parse_result_content(part: Any) -> Any:
+    if isinstance(part, dict) and part.get("type") == "image":
+        return _parse_image(part)
+    resource = part.get("resource") if isinstance(part, dict) else None
+    if isinstance(resource, dict) and isinstance(text := resource.get("text"), str):
+        return {"type": "text", "text": text}
+    if isinstance(part, dict) and part.get("type") == "text":
+        return {"type": "text", "text": parse_id(part.get("text"))}
+    return part
+
+
+def _parse_image(value: dict[str, Any]) -> Block:
+    source = {"type": "base64", "media_type": parse_id(value.get("mimeType")), "data": parse_id(value.get("data"))}
+    return {"type": "image", "source": source}
+
+
+def _parse_usage(about: Mapping[str, Any]) -> Usage | None:
+    """The tokens of the session's newest request; where its parts are not told, all of them are taken for input.
+
+    Raises:
+        ValueError: a size is none; the message names it.
+    """
+    names = ("input_tokens", "output_tokens", "total_tokens")
+    given, made, total = (parse_tokens(about.get(name), name) for name in names)
+    return Usage(fresh=given or total, output=made if given else 0) if given or total else None
+
+
+class GooseRows(RowSource):
+    """Messages by the second in which they were made, then by id."""
+
+    metadata_columns = ("total_tokens", "input_tokens", "output_tokens", "working_dir", "description", "name")
+
+    def list_ids(self) -> list[str]:
+        """The ids of the messages."""
+        order = "created_timestamp, id" if "created_timestamp" in self.columns else "id"
+        rows = self.database.query(f"SELECT id FROM messages WHERE session_id = ? ORDER BY {order}", (self.session_id,))
+        return [decode_text(row[0]) for row in rows]
+
+    def query_entries(self, ids: Sequence[str], max_value_bytes: int) -> dict[str, Entry]:
+        names = ("id", "role", "content_json", "created_timestamp", "metadata_json")
+        wanted = ", ".join(name if name in self.columns else "NULL" for name in names)
+        rows = self.database.query(
+            f"SELECT {wanted} FROM messages WHERE id IN ({format_placeholders(ids)})",
+            tuple(ids),
+            max_value_bytes=max_value_bytes,
+        )
+        return {decode_text(row[0]): Entry(decode_text(row[0]), (_format_line(*row[1:]),)) for row in rows}
+
+
+class LinesSource:
+    """The lines of a file. Goose writes it anew for a compaction, so all of it is kept at hand."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lines: list[bytes] = []
+        self._stamp: Hashable = None
+
+    def read_stamp(self) -> Hashable:
+        """Time and size of the file."""
+        return read_file_stamp(self.path)
+
+    def list_ids(self) -> list[str]:
+        """The numbers of the records, from 1."""
+        stamp = self.read_stamp()
+        if stamp != self._stamp:
+            data = read_whole_file(self.path)
+            self._lines, self._stamp = [each for line in data.split(b"\n") for each in _split_records(line)], stamp
+        return [str(number) for number in range(1, len(self._lines) + 1)]
+
+    def read_entries(self, ids: Sequence[str]) -> list[Entry]:
+        """Records with these numbers."""
+        return [Entry(each, (self._lines[int(each) - 1],)) for each in ids if int(each) <= len(self._lines)]
+
+    def read_metadata(self) -> Mapping[str, Any]:
+        """What the first line tells, if it is of the session."""
+        with suppress(ValueError):
+            first = loads(self._lines[0]) if self._lines else None
+            if isinstance(first, dict) and "role" not in first:
+                return first
+        return {}
+
+
+def _split_records(line: bytes) -> list[bytes]:
+    """The objects on a line: one, or several that were written at once."""
+    if not line.strip():
+        return []
+    with suppress(ValueError):
+        return [line[start:end] for start, end in find_value_ranges(line)] if b"}{" in line else [line]
+    return [line]
+
+
+def _format_line(role: Any, content: Any, created: Any, metadata: Any) -> bytes:
+    """A row as the line that it would be."""
+    about = {"role": decode_value(role), "created": decode_value(created)}
+    raw = content if isinstance(content, bytes) else compact_json(decode_value(content))
+    own = metadata if isinstance(metadata, bytes) and metadata.strip() else b"null"
+    return b'%s,"content":%s,"metadata":%s}' % (compact_json(about)[:-1], raw or b"null", own)

@@ -1,0 +1,370 @@
+"""Parse and write items of OpenAI's Responses API, as in requests, responses and Codex rollouts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from context_tui.formats.kit.message_builder import MessagePart
+from context_tui.formats.kit.values import (
+    RAW_ARGUMENTS_KEY,
+    format_arguments,
+    parse_arguments,
+    parse_id,
+    parse_image_url,
+)
+from context_tui.session.blocks import is_block_list, replace_texts
+from context_tui.session.jsontext import compact_text
+from context_tui.session.losses import Losses
+from context_tui.session.memory import Origin, find_origin
+from context_tui.session.session import Session
+from context_tui.session.validation import truncate_name
+from context_tui.session.values import BlockFlag, MessageFlag, Role
+
+Item = dict[str, Any]
+Block = dict[str, Any]
+
+ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM, "developer": Role.SYSTEM}
+CALL_ARGUMENT_KEYS = {
+    "function_call": "arguments",
+    "custom_tool_call": "input",
+    "tool_search_call": "arguments",
+    "local_shell_call": "action",
+    "shell_call": "action",
+    "computer_call": "action",
+    "apply_patch_call": "operation",
+}
+"""Types of calls that the client answers, and the member that says what is asked for."""
+CALL_OUTPUT_KEYS = {
+    "function_call_output": "output",
+    "custom_tool_call_output": "output",
+    "tool_search_output": "tools",
+    "local_shell_call_output": "output",
+    "shell_call_output": "output",
+    "computer_call_output": "output",
+    "apply_patch_call_output": "output",
+}
+"""Types of answers, and the member that holds them."""
+HOSTED_TYPES = frozenset(
+    {
+        *("web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call"),
+        *("mcp_list_tools", "mcp_approval_request", "item_reference"),
+    }
+)
+"""What the provider did or keeps itself: the size of what the model has of it is unknown."""
+COMPACTION_TYPES = frozenset({"compaction", "compaction_summary", "context_compaction"})
+"""What stands, encrypted, for everything before it."""
+METADATA_TYPES = frozenset({"ghost_snapshot", "compaction_trigger"})
+"""What clients keep among the items and no model sees."""
+TEXT_PART_TYPES = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
+
+
+def is_item(value: Any) -> bool:
+    """Whether a value is an item that nothing but this API has."""
+    kind = value.get("type") if isinstance(value, dict) else None
+    if not isinstance(kind, str):
+        return False
+    content = value.get("content")
+    if kind == "message":
+        parts = content if isinstance(content, list) else []
+        return any(isinstance(part, dict) and part.get("type") in ("input_text", "output_text") for part in parts)
+    return "role" not in value and (
+        kind == "reasoning" or kind in (*CALL_ARGUMENT_KEYS, *CALL_OUTPUT_KEYS, "web_search_call")
+    )
+
+
+def parse_item(item: Any) -> MessagePart:
+    """What an item says, wherever it stands. A message of system or developer has that role.
+
+    Raises:
+        ValueError: it is no item, or of a type that is not known.
+    """
+    kind = item.get("type", "message" if "role" in item else None) if isinstance(item, dict) else None
+    if not isinstance(kind, str):
+        raise ValueError("not an item: no type and no role")
+    if kind == "message":
+        role = item.get("role")
+        if not isinstance(role, str) or role not in ROLES:
+            raise ValueError(f"not a message: unknown role {truncate_name(parse_id(role), 40)!r}")
+        return MessagePart(ROLES[role], _parse_blocks(item.get("content")))
+    if kind == "reasoning":
+        return MessagePart(Role.ASSISTANT, [_build_thinking(item)])
+    if kind in CALL_ARGUMENT_KEYS and (
+        call_id := item.get("call_id") or (item.get("id") if kind == "local_shell_call" else None)
+    ):
+        return MessagePart(Role.ASSISTANT, [_build_tool_use(item, kind, parse_id(call_id))])
+    if kind in CALL_OUTPUT_KEYS and item.get("call_id"):
+        return MessagePart(Role.USER, [_build_tool_result(item, kind)], has_results=True)
+    if kind in HOSTED_TYPES or kind in CALL_ARGUMENT_KEYS or kind in CALL_OUTPUT_KEYS:
+        return MessagePart(Role.ASSISTANT, [item])
+    if kind in COMPACTION_TYPES:
+        return MessagePart(Role.USER, [item], is_injected=True, flags=MessageFlag.SUMMARY)
+    if kind == "additional_tools":
+        return MessagePart(Role.SYSTEM, [{"type": "text", "text": compact_text(item.get("tools"))}], is_injected=True)
+    if kind == "agent_message":
+        return MessagePart(Role.USER, _parse_blocks(item.get("content")), is_injected=True)
+    if kind in METADATA_TYPES:
+        return MessagePart()
+    raise ValueError(f"unknown type of item {truncate_name(kind, 40)!r}")
+
+
+def filter_known_items(items: Any) -> tuple[list[Item], list[str]]:
+    """The items of a response that are known, and what is wrong with the others."""
+    known, wrong = list[Item](), list[str]()
+    for item in items if isinstance(items, list) else []:
+        try:
+            parse_item(item)
+            known.append(item)
+        except ValueError as error:
+            wrong.append(str(error))
+    return known, wrong
+
+
+def parse_response_items(items: Any) -> MessagePart:
+    """What the items of a response say together; notes say which are not known."""
+    known, notes = filter_known_items(items)
+    blocks = [block for item in known for block in parse_item(item).blocks]
+    return MessagePart(Role.ASSISTANT if blocks else None, blocks, notes=tuple(notes))
+
+
+class ResponseGrouping:
+    """Puts the items of one response together: those of the assistant with nothing else between them."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._open = False
+
+    def assign_response_id(self, part: MessagePart) -> str:
+        """The id of the response that a part is of; nothing for one of a user. Parts are asked for in their order."""
+        if part.role == Role.ASSISTANT:
+            self._number += not self._open
+            self._open = True
+            return f"response {self._number}"
+        self._open &= part.role is None
+        return ""
+
+    def end_response(self) -> None:
+        """The response is at its end."""
+        self._open = False
+
+
+def _parse_blocks(content: Any) -> list[Block]:
+    parts = content if isinstance(content, list) else [] if content is None else [content]
+    return [_parse_block(part) for part in parts]
+
+
+def _parse_block(part: Any) -> Block:
+    """A content part as a block; what has no counterpart stays as it is, unknown to every estimator."""
+    if not isinstance(part, dict):
+        return {"type": "text", "text": part} if isinstance(part, str) else {"type": "unknown", "value": part}
+    kind = part.get("type")
+    if kind in TEXT_PART_TYPES and isinstance(text := part.get("text"), str):
+        return {"type": "text", "text": text}
+    if kind in ("input_image", "image_url", "computer_screenshot"):
+        url = part.get("image_url")
+        if isinstance(url := url.get("url") if isinstance(url, dict) else url, str):
+            return parse_image_url(url)
+        return {"type": "image", "source": {"type": "file", "file_id": parse_id(part.get("file_id"))}}
+    return part
+
+
+def _build_thinking(item: Item) -> Block:
+    """Reasoning as thinking: its text, where it is open, and its summary; nothing where all of it is encrypted."""
+    texts = (block.get("text") for name in ("content", "summary") for block in _parse_blocks(item.get(name)))
+    return {"type": "thinking", "thinking": "\n\n".join(text for text in texts if isinstance(text, str))}
+
+
+def _build_tool_use(item: Item, kind: str, call_id: str) -> Block:
+    given = item.get(CALL_ARGUMENT_KEYS[kind])
+    arguments = (
+        {RAW_ARGUMENTS_KEY: given} if kind == "custom_tool_call" and isinstance(given, str) else parse_arguments(given)
+    )
+    return {"type": "tool_use", "id": call_id, "name": _parse_call_name(item, kind), "input": arguments}
+
+
+def _parse_call_name(item: Item, kind: str) -> str:
+    name, space = item.get("name"), item.get("namespace")
+    if not isinstance(name, str) or not name:
+        return kind.removesuffix("_call")
+    return f"{space.removesuffix('__')}__{name}" if isinstance(space, str) and space else name
+
+
+def _build_tool_result(item: Item, kind: str) -> Block:
+    body, failed = item.get(CALL_OUTPUT_KEYS[kind]), False
+    if isinstance(body, dict) and "content" in body:  # as Codex once kept it, with whether it went well
+        body, failed = body["content"], body.get("success") is False
+    if isinstance(body, list) and kind != "tool_search_output":
+        content: Any = _parse_blocks(body)
+    elif isinstance(body, dict) and body.get("type") == "computer_screenshot":
+        content = [_parse_block(body)]
+    else:
+        content = body if isinstance(body, str) else "" if body is None else compact_text(body)
+    block = {"type": "tool_result", "tool_use_id": parse_id(item.get("call_id")), "content": content}
+    return {**block, "is_error": True} if failed else block
+
+
+ItemReader = Callable[[Origin], list[Item] | None]
+"""The items that a recorded message was read from; None where it was read from something else."""
+
+UNSUPPORTED_BLOCKS_LOSS = "blocks left out that the Responses API cannot hold"
+THINKING_LOSS = "thinking left out, which only its own provider can read"
+SUMMARY_LOSS = "summaries left out that were not in the file"
+
+
+class WrittenItem(NamedTuple):
+    """An item, and whether it is a message that a person typed."""
+
+    item: Item
+    is_typed: bool
+
+
+class ItemWriter:
+    """Writes the messages of one session in their order."""
+
+    def __init__(self, session: Session, losses: Losses, read_items: ItemReader) -> None:
+        self._session, self._losses, self._read_items = session, losses, read_items
+        self._custom: set[str] = set()  # ids of calls whose argument is free text
+
+    def write_message(self, message: int, *, as_user: bool = False) -> list[WrittenItem]:
+        """A message as items; new ones of a user, whoever it is from, where that is asked for."""
+        origin = find_origin(self._session, message)
+        items = self._read_items(origin) if isinstance(origin, Origin) else None
+        injected = self._find_injected(message)
+        blocks = self._session.content.blocks(message)
+        spoken = self._session.facts.role[message] == Role.ASSISTANT and not as_user
+        if items is None or not isinstance(origin, Origin):
+            return list(self._build_items(blocks, injected, spoken))
+        return list(self._reuse_items(origin, items, injected, spoken))
+
+    def _find_injected(self, message: int) -> list[bool]:
+        facts = self._session.facts
+        return [bool(facts.block_flags[row] & BlockFlag.INJECTED) for row in facts.blocks_of(message)]
+
+    def _reuse_items(
+        self, origin: Origin, items: list[Item], injected: list[bool], spoken: bool
+    ) -> Iterator[WrittenItem]:
+        """Recorded items as they are, but for those of which a block was changed or removed."""
+        first = at = 0
+        for item in items:
+            blocks = parse_item(item).blocks
+            own = range(first, first + len(blocks))
+            first += len(blocks)
+            bodies = {each - own.start: origin.texts[each] for each in own if each in origin.texts}
+            left = replace_texts(blocks, bodies)
+            flags = injected[at : at + len(left)]
+            at += len(left)
+            if not bodies:
+                if item.get("type") == "custom_tool_call":
+                    self._custom.add(str(item.get("call_id")))
+                typed = parse_item(item).role == Role.USER and not all(flags)
+                yield WrittenItem(item, typed and blocks[0].get("type") != "tool_result")
+            elif left:
+                yield from self._build_items(left, flags, spoken)
+
+    def _build_items(self, blocks: list[Block], injected: list[bool], spoken: bool) -> Iterator[WrittenItem]:
+        """Items for blocks of other formats: results first, as they were given, and texts of one kind together."""
+        results = [block for block in blocks if block.get("type") == "tool_result"]
+        rest = [(block, put_in) for block, put_in in zip(blocks, injected, strict=True) if block not in results]
+        for block in results:
+            yield WrittenItem(self._build_call_output(block), False)
+        if results and rest:
+            self._losses.add("messages with results and text split into two")
+        content: list[Item] = []
+        role = ""
+        for block, put_in in rest:
+            now = "assistant" if spoken else "developer" if put_in else "user"
+            part = self._build_content_part(block, spoken)
+            if content and (now != role or part is None):
+                yield WrittenItem(_build_message(role, content), role == "user")
+                content = []
+            role = now
+            if part is not None:
+                content.append(part)
+            elif (item := self._build_item(block)) is not None:
+                yield WrittenItem(item, False)
+        if content:
+            yield WrittenItem(_build_message(role, content), role == "user")
+
+    def _build_content_part(self, block: Block, spoken: bool) -> Item | None:
+        """A block as a part of a message, where it can be one."""
+        kind = block.get("type")
+        if kind == "text":
+            return {"type": "output_text" if spoken else "input_text", "text": str(block.get("text") or "")}
+        if kind == "refusal" and spoken:
+            return {"type": "refusal", "refusal": block.get("refusal")}
+        if kind in ("image", "input_file") and not spoken:
+            return build_image_part(block) if kind == "image" else block
+        return None
+
+    def _build_item(self, block: Block) -> Item | None:
+        """A block as an item of its own, where it can be one."""
+        kind = block.get("type")
+        if kind == "tool_use":
+            return self._build_call(block)
+        if kind in HOSTED_TYPES or (kind in COMPACTION_TYPES and block.get("encrypted_content")):
+            return block
+        words = THINKING_LOSS if kind in ("thinking", "redacted_thinking") else UNSUPPORTED_BLOCKS_LOSS
+        self._losses.omit(SUMMARY_LOSS if kind in COMPACTION_TYPES else words, block)
+        return None
+
+    def _build_call(self, block: Block) -> Item:
+        call_id, name, given = str(block.get("id") or ""), str(block.get("name") or ""), block.get("input")
+        called = {"name": name, "call_id": call_id}
+        if (
+            isinstance(given, dict)
+            and list(given) == [RAW_ARGUMENTS_KEY]
+            and isinstance(text := given[RAW_ARGUMENTS_KEY], str)
+        ):
+            self._custom.add(call_id)
+            return {"type": "custom_tool_call", **called, "input": text}
+        return {"type": "function_call", **called, "arguments": format_arguments(given)}
+
+    def _build_call_output(self, block: Block) -> Item:
+        body, call_id = block.get("content"), str(block.get("tool_use_id") or "")
+        if block.get("is_error"):
+            self._losses.add("results no longer marked as errors")
+        output: Any = "" if body is None else body
+        if is_block_list(body):
+            output = [part for each in body if (part := self._build_content_part(each, spoken=False)) is not None]
+            if len(output) < len(body):
+                kept = [each for each in body if self._build_content_part(each, spoken=False) is not None]
+                self._losses.replace(block, {**block, "content": kept}, UNSUPPORTED_BLOCKS_LOSS)
+        elif not isinstance(output, str):
+            output = compact_text(output)
+            self._losses.add("JSON results turned into text")
+        kind = "custom_tool_call_output" if call_id in self._custom else "function_call_output"
+        return {"type": kind, "call_id": call_id, "output": output}
+
+
+def unsupported_reason(role: str, block: Block) -> str:
+    """Why a request cannot hold *block* in a message of *role*; empty where it can. Thinking may be encrypted items."""
+    kind, spoken = block.get("type"), role == "assistant"
+    match kind:
+        case "text" | "tool_use" | "tool_result" | "thinking":
+            return ""
+        case "redacted_thinking":
+            return THINKING_LOSS
+        case "refusal" if spoken:
+            return ""
+        case "image" | "input_file" if not spoken and (kind != "image" or build_image_part(block)):
+            return ""
+    if kind in COMPACTION_TYPES:
+        return "" if block.get("encrypted_content") else SUMMARY_LOSS
+    return "" if kind in HOSTED_TYPES and kind != "item_reference" else UNSUPPORTED_BLOCKS_LOSS
+
+
+def build_image_part(block: Block) -> Item | None:
+    """An image as a part of a message; None for one that is nowhere."""
+    source = block.get("source")
+    source = source if isinstance(source, dict) else {}
+    if isinstance(data := source.get("data"), str):
+        return {"type": "input_image", "image_url": f"data:{source.get('media_type') or 'image/png'};base64,{data}"}
+    if isinstance(url := source.get("url"), str) and url:
+        return {"type": "input_image", "image_url": url}
+    if isinstance(file := source.get("file_id"), str) and file:
+        return {"type": "input_image", "file_id": file}
+    return None
+
+
+def _build_message(role: str, content: list[Item]) -> Item:
+    return {"type": "message", "role": role, "content": content}

@@ -1,0 +1,101 @@
+"""Elements of mini-swe-agent's message list as messages."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from context_tui.formats.kit.document_scanner import DocumentShape
+from context_tui.formats.kit.documents import Run
+from context_tui.formats.kit.message_builder import MessageBuilder, MessagePart
+from context_tui.formats.kit.response_items import is_item, parse_item, parse_response_items
+from context_tui.formats.kit.usage import parse_openai_usage
+from context_tui.formats.kit.values import format_title, parse_time_ms, parse_usage_or_note
+from context_tui.formats.openai.reader import OpenAIShape
+from context_tui.session.validation import truncate_name
+from context_tui.session.values import Role
+
+TYPED_STARTS = (
+    "Interrupted by user: ",
+    "The user added a new task: ",
+    "Command not executed. The user rejected your command",
+    "Commands not executed. The user rejected your commands",
+)
+"""How texts begin that a person typed at the agent's prompt; the other texts of the user are its observations."""
+
+
+_TEMPLATE_STARTS = (
+    "<pr_description>",
+    "Consider the following PR description:",
+    "We're currently solving the following ",
+    "ISSUE:",
+)
+"""How lines begin that templates of SWE-agent and mini-swe-agent put before a task."""
+_TASK_PREFIX = "Please solve this issue: "
+"""What they put before one on its line."""
+
+
+def find_task_title(text: str) -> str:
+    """The title of a task, without what a template says before each; what it says where that is all."""
+    lines = [line.strip() for line in text[:4_000].splitlines()]
+    own = next((line for line in lines if line and not line.startswith(_TEMPLATE_STARTS)), text)
+    return format_title(own.removeprefix(_TASK_PREFIX))
+
+
+class MiniSweAgentShape(DocumentShape):
+    """Messages of Chat Completions with what the agent knows of them in ``extra``, or items of the Responses API."""
+
+    def __init__(self) -> None:
+        self._chat_shape = OpenAIShape()
+        self._task_place = -1  # the element that holds the task
+
+    def title(self, text: str) -> str:
+        """The title of the task."""
+        return find_task_title(text)
+
+    def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
+        """Take the model that was asked for."""
+        builder.facts.input_includes_cache = True
+        info = run.get("info")
+        for each in ("config", "model"):
+            info = info.get(each) if isinstance(info, dict) else None
+        if isinstance(info, dict) and isinstance(name := info.get("model_name"), str):
+            builder.facts.model = truncate_name(name)
+
+    def parse(self, value: Any, place: int) -> MessagePart:
+        """A message; the last one of role ``exit`` was never sent."""
+        if not isinstance(value, dict):
+            raise ValueError("not a message: not a JSON object")
+        extra = value.get("extra")
+        extra = extra if isinstance(extra, dict) else {}
+        if value.get("role") == "exit":
+            return MessagePart(time=parse_time_ms(extra.get("timestamp")))
+        response = value if value.get("object") == "response" else extra.get("response")
+        response = response if isinstance(response, dict) else {}
+        part = self._parse_message(value, place)
+        time = parse_time_ms(extra.get("timestamp", response.get("created", response.get("created_at"))))
+        part = replace(part, time=time if time >= 0 else part.time)
+        if part.role == Role.ASSISTANT:
+            usage, unread = parse_usage_or_note(parse_openai_usage, response.get("usage"))
+            model = truncate_name(name) if isinstance(name := response.get("model"), str) else ""
+            return replace(part, usage=usage, notes=(*part.notes, *unread), model=model)
+        if part.role == Role.USER and not part.has_results:
+            return replace(part, is_injected=self._is_observation(value, extra, place))
+        return part
+
+    def _parse_message(self, value: dict[str, Any], place: int) -> MessagePart:
+        if "role" not in value:
+            if value.get("object") == "response":
+                return parse_response_items(value.get("output"))
+            if is_item(value):
+                return parse_item(value)
+        return self._chat_shape.parse(value, place)
+
+    def _is_observation(self, value: dict[str, Any], extra: dict[str, Any], place: int) -> bool:
+        """Whether a text of the user was put in by the agent: all but the task and what a person typed."""
+        if self._task_place < 0 or place == self._task_place:
+            self._task_place = place
+            return False
+        content = value.get("content")
+        typed = isinstance(content, str) and content.startswith(TYPED_STARTS)
+        return not typed and not str(extra.get("interrupt_type")).startswith("User")

@@ -1,0 +1,189 @@
+"""Chat Completions messages as Anthropic-shaped blocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from context_tui.formats.kit.documents import Run
+from context_tui.formats.kit.message_builder import MessageBuilder, MessagePart
+from context_tui.formats.kit.usage import parse_openai_usage
+from context_tui.formats.kit.values import (
+    RAW_ARGUMENTS_KEY,
+    parse_arguments,
+    parse_blocks,
+    parse_id,
+    parse_image_url,
+    parse_time_ms,
+    parse_usage_or_note,
+)
+from context_tui.formats.kit.writing import parse_tool_schemas
+from context_tui.session.jsontext import compact_json
+from context_tui.session.validation import truncate_name
+from context_tui.session.values import Role
+
+ROLES = {
+    **{"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM, "developer": Role.SYSTEM},
+    **{"tool": Role.USER, "function": Role.USER},
+}
+TEXT_RESULT_START = "EXECUTION RESULT of ["
+"""How OpenHands begins the result of a call as text, for models that call no functions: typed by nobody."""
+TEXT_PART_TYPES = ("text", "input_text", "output_text")
+
+
+def find_reply(run: Run) -> dict[str, Any] | None:
+    """The first choice of the response that was logged with a request, with its usage and time."""
+    response = run.get("response")
+    if isinstance(response, dict) and isinstance(response.get("body"), dict):
+        response = response["body"]
+    choices = response.get("choices") if isinstance(response, dict) else None
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    message = choice.get("message") if isinstance(choice, dict) else None
+    if not isinstance(message, dict):
+        return None
+    return {"role": "assistant", **message, "usage": response.get("usage"), "created": response.get("created")}
+
+
+class OpenAIShape:
+    """Chat Completions requests: tool messages become one user message, tool calls blocks of the assistant's."""
+
+    def __init__(self) -> None:
+        self._function_calls = FunctionCalls()
+
+    def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
+        """Take the model, the window and the size of the tools."""
+        facts, response = builder.facts, run.get("response")
+        model = run.get("model") or (response.get("model") if isinstance(response, dict) else None)
+        facts.model = truncate_name(model) if isinstance(model, str) else None
+        builder.set_window(run.get("context_window"))
+        facts.input_includes_cache = True
+        if tools := run.get("tools") or run.get("functions"):
+            facts.tools_bytes = len(compact_json(tools))
+
+    def parse_tools(self, run: Run) -> list[dict[str, Any]]:
+        """Function schemas, Anthropic-shaped."""
+        return parse_schemas(run.get("tools") or run.get("functions"))
+
+    def parse_response(self, run: Run) -> dict[str, Any] | None:
+        """The logged response as a message."""
+        return find_reply(run)
+
+    def parse(self, value: Any, place: int) -> MessagePart:
+        """A message. Results of tools are marked as such, for they are put together."""
+        if not isinstance(value, dict):
+            raise ValueError("not a message: not a JSON object")
+        role = value.get("role")
+        if not isinstance(role, str) or role not in ROLES:
+            raise ValueError(f"not a message: unknown role {str(role)[:40]!r}")
+        stamp = next((value[key] for key in ("timestamp", "created_at", "created") if key in value), None)
+        (usage, unread), time = parse_usage_or_note(parse_openai_usage, value.get("usage")), parse_time_ms(stamp)
+        if role in ("tool", "function"):
+            call_id = (
+                self._function_calls.find_call_id(place) if role == "function" else parse_id(value.get("tool_call_id"))
+            )
+            block = {"type": "tool_result", "tool_use_id": call_id, "content": _parse_result_body(value.get("content"))}
+            return MessagePart(Role.USER, [block], has_results=True, time=time)
+        blocks = [parse_content_part(part) for part in parse_blocks(value.get("content"))]
+        if role == "assistant":
+            blocks, notes = self._parse_assistant(value, blocks, place)
+            return MessagePart(Role.ASSISTANT, blocks, time=time, usage=usage, notes=(*notes, *unread))
+        text = blocks[0].get("text") if blocks else None
+        return MessagePart(
+            ROLES[role], blocks, time=time, is_injected=isinstance(text, str) and text.startswith(TEXT_RESULT_START)
+        )
+
+    def _parse_assistant(
+        self, value: dict[str, Any], blocks: list[dict[str, Any]], place: int
+    ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+        """Blocks of an assistant message: thinking, text, refusal, calls; and what was not understood."""
+        calls, notes = [], []
+        given = value.get("tool_calls")
+        for call in given if isinstance(given, list) else []:
+            if isinstance(call, dict):
+                calls.append(parse_call(call, parse_id(call.get("id"))))
+            else:
+                notes.append("a tool call that is not an object")
+        if given and not isinstance(given, list):
+            notes.append("tool_calls that are not a list")
+        if isinstance(function := value.get("function_call"), dict):
+            calls.append(parse_call({"function": function}, self._function_calls.make_call_id(place)))
+        if isinstance(refusal := value.get("refusal"), str) and refusal:
+            blocks.append({"type": "refusal", "refusal": refusal})
+        if calls and blocks == [{"type": "text", "text": ""}]:
+            blocks = []
+        return [*parse_thinking(value), *blocks, *calls], tuple(notes)
+
+
+class FunctionCalls:
+    """Ids for calls of the old style, which have none; a result, which has none either, is of the newest before it.
+
+    What was asked about an element is answered the same way again.
+    """
+
+    def __init__(self) -> None:
+        self._newest = -1
+        self._newest_call = ""
+        self._answers: dict[int, str] = {}  # element with a result -> the call that it answers
+
+    def make_call_id(self, place: int) -> str:
+        """The id of the call in the element at *place*."""
+        call_id = f"function-{place}"
+        if place > self._newest:
+            self._newest, self._newest_call = place, call_id
+        return call_id
+
+    def find_call_id(self, place: int) -> str:
+        """The id of the call that the element at *place* answers; empty where there is none."""
+        return self._answers.setdefault(place, self._newest_call)
+
+
+def parse_schemas(tools: Any) -> list[dict[str, Any]]:
+    """Function schemas, Anthropic-shaped."""
+    functions = [
+        tool["function"] if isinstance(tool.get("function"), dict) else tool for tool in parse_tool_schemas(tools)
+    ]
+    return [
+        {
+            "name": parse_id(function.get("name")),
+            **({"description": function["description"]} if "description" in function else {}),
+            "input_schema": function.get("parameters") or {"type": "object"},
+        }
+        for function in functions
+    ]
+
+
+def parse_thinking(value: dict[str, Any]) -> list[dict[str, Any]]:
+    """The thinking in a message of the assistant: blocks as Anthropic's, or one text."""
+    blocks = value.get("thinking_blocks")
+    if isinstance(blocks, list) and (kept := parse_blocks([block for block in blocks if isinstance(block, dict)])):
+        return kept
+    texts = (value.get("reasoning_content"), value.get("reasoning"))
+    return [{"type": "thinking", "thinking": text} for text in texts if isinstance(text, str) and text][:1]
+
+
+def parse_call(call: dict[str, Any], call_id: str) -> dict[str, Any]:
+    """A tool call as a block."""
+    if isinstance(custom := call.get("custom"), dict):  # a call whose argument is free text
+        name, given = custom.get("name"), {RAW_ARGUMENTS_KEY: str(custom.get("input") or "")}
+    else:
+        function = call.get("function")
+        function = function if isinstance(function, dict) else {}
+        name, given = function.get("name"), parse_arguments(function.get("arguments"))
+    return {"type": "tool_use", "id": call_id, "name": parse_id(name), "input": given}
+
+
+def parse_content_part(part: dict[str, Any]) -> dict[str, Any]:
+    """A content part as a block; what has no counterpart stays as it is, unknown to every estimator."""
+    kind = part.get("type")
+    if kind in TEXT_PART_TYPES and isinstance(part.get("text"), str):
+        return {**part, "type": "text"}
+    if kind == "image_url":
+        image = part.get("image_url")
+        return parse_image_url(str((image.get("url") if isinstance(image, dict) else image) or ""))
+    return part
+
+
+def _parse_result_body(content: Any) -> Any:
+    """A tool message's content as a tool_result's."""
+    if isinstance(content, list):
+        return [parse_content_part(part) if isinstance(part, dict) else part for part in content]
+    return "" if content is None else content

@@ -1,0 +1,161 @@
+"""Write a session as a Chat Completions request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from context_tui.formats.kit.values import format_arguments
+from context_tui.formats.kit.writing import count_injected_losses, write_json
+from context_tui.session.blocks import is_block_list
+from context_tui.session.jsontext import compact_text
+from context_tui.session.losses import Losses
+from context_tui.session.session import Message, Session
+
+Block = dict[str, Any]
+OWN_PART_MEMBERS = {"input_audio": ("data", "format"), "file": ("file_data", "file_id", "filename")}
+"""Parts of a user message with their own members, which stand in a member named like the part."""
+
+
+def find_unsupported_reason(role: str, block: Block) -> str:
+    """Why a message of *role* cannot hold *block*; empty when it can."""
+    kind, spoken = block.get("type"), role == "assistant"
+    match kind:
+        case "thinking" | "redacted_thinking":
+            return "thinking blocks left out"
+        case "text" | "tool_use" | "tool_result":
+            return ""
+        case "refusal" if spoken and isinstance(block.get("refusal"), str):
+            return ""
+        case "image" if not spoken and _format_image_url(block):
+            return ""
+        case "image":
+            return "images left out that Chat Completions cannot hold"
+        case "input_audio" | "file" if not spoken and isinstance(block.get(kind), dict):
+            return ""
+    return "blocks left out that Chat Completions cannot hold"
+
+
+def write_request(session: Session, path: Path) -> Losses:
+    """Write model, system message, messages and tools; returns what had to be left out or changed."""
+    losses = Losses()
+    system = session.content.system()
+    messages: list[Message] = [{"role": "system", "content": system}] if system else []
+    for message in session.to_messages():
+        write = _build_assistant if message["role"] == "assistant" else _build_user
+        messages.extend(write(message["content"], losses))
+    given = session.content.tools()
+    tools = [{"type": "function", "function": _build_function(tool)} for tool in given if _is_function(tool)]
+    losses.add("tools left out that are not functions", len(given) - len(tools))
+    request = {
+        **({"model": session.facts.model} if session.facts.model else {}),
+        "messages": messages,
+        **({"tools": tools} if tools else {}),
+    }
+    write_json(request, path)
+    count_injected_losses(session, losses)
+    return losses
+
+
+def _build_assistant(blocks: list[Block], losses: Losses) -> list[Message]:
+    calls = [block for block in blocks if block.get("type") == "tool_use"]
+    rest = [block for block in blocks if block.get("type") != "tool_use"]
+    if blocks[: len(rest)] != rest:
+        losses.add("replies whose text was moved before their calls")
+    content = _build_content(rest)
+    message: Message = {"role": "assistant", "content": content or None}
+    if content == "" and not calls and rest:
+        message["content"] = ""
+    if calls:
+        message["tool_calls"] = [
+            {
+                "id": str(call.get("id") or ""),
+                "type": "function",
+                "function": {"name": str(call.get("name") or ""), "arguments": format_arguments(call.get("input"))},
+            }
+            for call in calls
+        ]
+    return [message]
+
+
+def _build_user(blocks: list[Block], losses: Losses) -> list[Message]:
+    results = [block for block in blocks if block.get("type") == "tool_result"]
+    rest = [block for block in blocks if block.get("type") != "tool_result"]
+    messages, images = [], list[Block]()
+    for result in results:
+        message, found = _build_tool_message(result, losses)
+        messages.append(message)
+        images += found
+    if rest or images or not results:
+        messages.append({"role": "user", "content": _build_content([*images, *rest])})
+    if results and (rest or images):
+        losses.add("messages with results and text split into two")
+    return messages
+
+
+def _build_tool_message(result: Block, losses: Losses) -> tuple[Message, list[Block]]:
+    """A tool message, and the images that cannot stand in it."""
+    body = result.get("content")
+    if result.get("is_error"):
+        losses.add("results no longer marked as errors")
+    content: Any = body or ""
+    images: list[Block] = []
+    if is_block_list(body):
+        images = [block for block in body if block["type"] == "image"]
+        texts = [block for block in body if block["type"] == "text"]
+        content = [{"type": "text", "text": str(block.get("text") or "")} for block in texts]
+        if images:
+            losses.add(
+                "images of results moved to a user message after them", sum(map(bool, map(_format_image_url, images)))
+            )
+            losses.add(
+                "images left out that Chat Completions cannot hold", sum(not _format_image_url(each) for each in images)
+            )
+            losses.replace(result, {**result, "content": texts})
+    elif body is not None and not isinstance(body, str):
+        content = compact_text(body)
+        losses.add("JSON results turned into text")
+    message = {"role": "tool", "tool_call_id": str(result.get("tool_use_id") or ""), "content": content}
+    return message, [image for image in images if _format_image_url(image)]
+
+
+def _build_content(blocks: list[Block]) -> str | list[Block]:
+    """Text as one string where there is one, else content parts."""
+    content = [_build_part(block) for block in blocks]
+    return str(content[0]["text"]) if len(content) == 1 and content[0]["type"] == "text" else content
+
+
+def _build_part(block: Block) -> Block:
+    """A block that is not refused as a content part, without members that it cannot have."""
+    match kind := str(block.get("type")):
+        case "image":
+            return {"type": "image_url", "image_url": {"url": _format_image_url(block)}}
+        case "refusal":
+            return {"type": kind, kind: block[kind]}
+        case "input_audio" | "file":
+            return {
+                "type": kind,
+                kind: {name: block[kind][name] for name in OWN_PART_MEMBERS[kind] if name in block[kind]},
+            }
+    return {"type": "text", "text": str(block.get("text") or "")}
+
+
+def _format_image_url(image: Block) -> str:
+    source = image.get("source")
+    source = source if isinstance(source, dict) else {}
+    if source.get("data") is None:
+        return str(source.get("url") or "")
+    return f"data:{source.get('media_type') or 'image/png'};base64,{source['data']}"
+
+
+def _is_function(tool: Block) -> bool:
+    """Whether a tool is a function of its own, not one that the provider hosts."""
+    return bool(tool.get("name")) and (isinstance(tool.get("input_schema"), dict) or "type" not in tool)
+
+
+def _build_function(tool: Block) -> Block:
+    return {
+        "name": str(tool.get("name") or ""),
+        **({"description": tool["description"]} if isinstance(tool.get("description"), str) else {}),
+        **({"parameters": tool["input_schema"]} if isinstance(tool.get("input_schema"), dict) else {}),
+    }

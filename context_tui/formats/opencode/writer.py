@@ -1,0 +1,327 @@
+"""Write a session as a document that ``opencode import`` takes, or copy it as ``opencode export`` would."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from context_tui.formats.kit.databases import Database, decode_text
+from context_tui.formats.kit.entry_scanner import BATCH_SIZE, EntryContent, format_placeholders
+from context_tui.formats.kit.files import open_regular
+from context_tui.formats.kit.values import parse_arguments
+from context_tui.formats.kit.writing import convert_body_to_text, write_json
+from context_tui.formats.opencode.parts import COMPACTION_PROMPT
+from context_tui.formats.opencode.reader import parse_entry
+from context_tui.formats.opencode.sources import ExportSource, TableSource, TreeSource
+from context_tui.session.facts import Usage
+from context_tui.session.jsontext import loads
+from context_tui.session.losses import Losses
+from context_tui.session.memory import collect_models, collect_usage
+from context_tui.session.session import Session
+from context_tui.session.values import BlockFlag, MessageFlag
+
+Block = dict[str, Any]
+
+PROVIDERS = {"claude": "anthropic", "gpt": "openai", "o": "openai", "gemini": "google", "grok": "xai"}
+"""Providers by how the names of their models begin; others are not known from the name."""
+VERSION = "1.2.0"
+"""The version whose schema this is."""
+UNSUPPORTED_BLOCKS = "blocks left out that opencode cannot hold"
+MEDIA_TYPES = ("image", "document")
+
+
+@dataclass
+class _ExportDocument:
+    """The messages that are written so far, with ids and times that ascend as opencode's do."""
+
+    session: str
+    model: dict[str, str]
+    folder: str
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    open_calls: dict[str, dict[str, Any]] = field(default_factory=dict)  # those without a result so far
+    _newest_prompt: str = ""  # the newest message of the user
+    _id_count: int = 0
+    _now: int = 1
+
+    def make_id(self, prefix: str) -> str:
+        """A new id, behind all before it."""
+        self._id_count += 1
+        stamp = (self._now * 0x1000 + self._id_count) & 0xFFFFFFFFFFFF
+        return f"{prefix}_{stamp:012x}{uuid.uuid4().hex[:14]}"
+
+    def begin_message(self, role: str, time: int, **more: Any) -> dict[str, Any]:
+        """Begin a message."""
+        self._now = max(self._now, time)
+        info = {
+            "id": self.make_id("msg"),
+            "sessionID": self.session,
+            "role": role,
+            "time": {"created": self._now},
+            **more,
+        }
+        if role == "assistant":
+            info |= {
+                "parentID": self._newest_prompt or self.make_id("msg"),
+                "mode": "build",
+                "agent": "build",
+                "cost": 0,
+            }
+            info |= {**self.model, "path": {"cwd": self.folder, "root": self.folder}}
+        else:
+            info |= {"agent": "build", "model": self.model}
+            self._newest_prompt = info["id"]
+        self.messages.append({"info": info, "parts": []})
+        return info
+
+    def add_part(self, kind: str, **more: Any) -> dict[str, Any]:
+        """Add a part to the newest message."""
+        message = self.messages[-1]
+        own = {"id": self.make_id("prt"), "sessionID": self.session, "messageID": message["info"]["id"], "type": kind}
+        message["parts"].append(part := {**own, **more})
+        return part
+
+
+def write_export(session: Session, path: Path) -> Losses:
+    """Write the context at the end of *session*.
+
+    Returns:
+        What opencode has no place for.
+    """
+    losses, facts, context = Losses(), session.facts, session.context_at()
+    made = _ExportDocument(f"ses_{uuid.uuid4().hex[:26]}", _parse_model(facts.model), session.info.cwd or "/")
+    usages, models = collect_usage(session), collect_models(session)
+    for index, message in zip(context.order, session.to_messages(), strict=True):
+        injected = [bool(facts.block_flags[row] & BlockFlag.INJECTED) for row in context.blocks_of(index)]
+        if message["role"] == "assistant":
+            made.model = _parse_model(models.get(index) or facts.model)
+            _add_reply(made, message["content"], max(facts.time[index], 0), usages.get(index), losses)
+            if facts.flags[index] & MessageFlag.SUMMARY and not _mark_summary(made):
+                losses.add("summaries that are replies like others now")
+        else:
+            _add_user_message(made, message["content"], injected, max(facts.time[index], 0), losses)
+    for part in made.open_calls.values():
+        part["state"] = {"status": "pending", "input": part["state"]["input"], "raw": ""}
+    _end_replies(made)
+    if session.content.system():
+        losses.add_note("the system prompt is left out; opencode adds its own")
+    if session.content.tools():
+        losses.add_note("the tool schemas are left out; opencode adds its own")
+    created = [each["info"]["time"]["created"] for each in made.messages] or [1]
+    info = {"id": made.session, "slug": f"exported-{made.session[-6:]}", "projectID": "global", "version": VERSION}
+    info |= {"directory": made.folder, "title": session.info.title or "Exported session"}
+    times = {"created": created[0], "updated": created[-1]}
+    write_json({"info": {**info, "time": times}, "messages": made.messages}, path)
+    return losses
+
+
+def _parse_model(name: str | None) -> dict[str, str]:
+    """A model, and its provider as far as the name tells it."""
+    known = name or "unknown"
+    return {
+        "providerID": next((provider for start, provider in PROVIDERS.items() if known.startswith(start)), "unknown"),
+        "modelID": known,
+    }
+
+
+def _mark_summary(made: _ExportDocument) -> bool:
+    """Say of the newest reply that it is the summary that the message before asked for; whether that asked for one."""
+    if len(made.messages) < 2:
+        return False
+    asked, reply = made.messages[-2:]
+    if [part.get("text") for part in asked["parts"]] != [COMPACTION_PROMPT]:
+        return False
+    part = asked["parts"][0]
+    asked["parts"] = [
+        {name: part[name] for name in ("id", "sessionID", "messageID")} | {"type": "compaction", "auto": False}
+    ]
+    reply["info"] |= {"summary": True, "mode": "compaction", "agent": "compaction"}
+    return True
+
+
+def _end_replies(made: _ExportDocument) -> None:
+    """Say of replies that they ended, but for those with a call that has no result: it would be told to have failed."""
+    for message in made.messages:
+        info = message["info"]
+        states = [part["state"]["status"] for part in message["parts"] if part["type"] == "tool"]
+        if info["role"] == "assistant" and "pending" not in states:
+            info["time"]["completed"] = info["time"]["created"]
+            info["finish"] = "tool-calls" if states else "stop"
+
+
+def _add_reply(made: _ExportDocument, blocks: list[Block], time: int, usage: Usage | None, losses: Losses) -> None:
+    """A message of the assistant; its calls wait for their results."""
+    usage = usage or Usage()
+    cache = {"read": usage.cache_read, "write": usage.cache_write_5m + usage.cache_write_1h}
+    tokens = {"input": usage.fresh, "output": usage.output, "reasoning": 0, "cache": cache}
+    made.begin_message("assistant", time, tokens=tokens)
+    for block in blocks:
+        match block.get("type"):
+            case "text":
+                made.add_part("text", text=str(block.get("text") or ""))
+            case "thinking":
+                signature = block.get("signature")
+                metadata = {"metadata": {"anthropic": {"signature": signature}}} if signature else {}
+                made.add_part("reasoning", text=str(block.get("thinking") or ""), time={"start": time}, **metadata)
+            case "redacted_thinking":
+                metadata = {"metadata": {"anthropic": {"redactedData": str(block.get("data") or "")}}}
+                made.add_part("reasoning", text="", time={"start": time}, **metadata)
+            case "tool_use":
+                call_id = str(block.get("id") or "")
+                state = {"status": "pending", "input": _build_input(block, losses)}
+                made.open_calls[call_id] = made.add_part(
+                    "tool", callID=call_id, tool=str(block.get("name") or ""), state=state
+                )
+            case _:
+                losses.omit(UNSUPPORTED_BLOCKS, block)
+
+
+def _build_input(block: Block, losses: Losses) -> dict[str, Any]:
+    given = block.get("input")
+    if isinstance(given, dict):
+        return given
+    losses.replace(block, {**block, "input": parse_arguments(given)}, "calls whose arguments were not an object")
+    return parse_arguments(given)
+
+
+def _add_user_message(
+    made: _ExportDocument, blocks: list[Block], injected: list[bool], time: int, losses: Losses
+) -> None:
+    """A user's message: results go to their calls, the rest is a message of its own."""
+    own = [
+        (block, put_in) for block, put_in in zip(blocks, injected, strict=True) if block.get("type") != "tool_result"
+    ]
+    newest = made.messages[-1]["info"]["id"] if made.messages else ""
+    for block in blocks:
+        if block.get("type") == "tool_result":
+            part = made.open_calls.pop(str(block.get("tool_use_id") or ""), None)
+            if part is None:
+                losses.omit("results left out whose call is not there", block)
+                continue
+            if part["messageID"] != newest:
+                losses.add("results moved to their calls")
+            part["state"] = _build_call_state(made, part, block, time, losses)
+    if not own:
+        return
+    if len(own) < len(blocks):
+        losses.add("messages with results and text split into two")
+    made.begin_message("user", time)
+    for block, put_in in own:
+        if block.get("type") == "text":
+            made.add_part("text", text=str(block.get("text") or ""), **({"synthetic": True} if put_in else {}))
+        elif file := _build_file_members(block):
+            made.add_part("file", **file)
+        else:
+            losses.omit(UNSUPPORTED_BLOCKS, block)
+
+
+def _build_call_state(
+    made: _ExportDocument, part: dict[str, Any], block: Block, time: int, losses: Losses
+) -> dict[str, Any]:
+    """The state of a call that ended."""
+    times = {"start": time, "end": time}
+    body, given = block.get("content"), part["state"]["input"]
+    if block.get("is_error"):
+        return {"status": "error", "input": given, "error": convert_body_to_text(block, losses), "time": times}
+    blocks = body if isinstance(body, list) and all(isinstance(each, dict) for each in body) else []
+    files = [file for each in blocks if each.get("type") in MEDIA_TYPES and (file := _build_file_members(each))]
+    words = [str(each.get("text") or "") for each in blocks if each.get("type") == "text"]
+    state = {"status": "completed", "input": given, "title": "", "metadata": {}, "time": times}
+    if not files or len(words) > 1 or len(files) + len(words) < len(blocks):
+        return {**state, "output": convert_body_to_text(block, losses)}
+    if not words:
+        losses.add("results of images alone, with an empty text before them now")
+    own = {"sessionID": made.session, "messageID": part["messageID"], "type": "file"}
+    attachments = [{"id": made.make_id("prt"), **own, **file} for file in files]
+    return {**state, "output": "".join(words), "attachments": attachments}
+
+
+def _build_file_members(block: Block) -> dict[str, str]:
+    """A file part's own members for an image or a document; nothing where it has no address."""
+    source = block.get("source")
+    if block.get("type") not in MEDIA_TYPES or not isinstance(source, dict):
+        return {}
+    mime = str(source.get("media_type") or ("image/*" if block["type"] == "image" else "application/octet-stream"))
+    named = {"filename": block["title"]} if isinstance(block.get("title"), str) else {}
+    if source.get("type") == "base64" and isinstance(source.get("data"), str):
+        return {"mime": mime, "url": f"data:{mime};base64,{source['data']}", **named}
+    if source.get("type") == "url" and isinstance(source.get("url"), str):
+        return {"mime": mime, "url": source["url"], **named}
+    return {}
+
+
+TEXT_COLUMNS = {
+    "id": "id",
+    "slug": "slug",
+    "project_id": "projectID",
+    "parent_id": "parentID",
+    "directory": "directory",
+} | {name: name for name in ("path", "title", "version", "agent")}
+"""Columns of ``session`` with text, and what an export calls them."""
+TIME_COLUMNS = {"time_created": "created", "time_updated": "updated"}
+
+
+def is_copyable(session: Session) -> bool:
+    """Whether a session was read from opencode's files, is no branch, and is all JSON."""
+    is_branch = bool(session.info.id.rpartition("/")[0])
+    return isinstance(session.content, EntryContent) and not is_branch and not session.facts.problems
+
+
+def copy_session(session: Session, path: Path) -> list[str] | None:
+    """Write the messages that *session* was read from, each as it is, with what was recorded.
+
+    Returns:
+        Nothing to be known about it; None where :func:`is_copyable` does not hold.
+    """
+    content = session.content
+    if not isinstance(content, EntryContent) or not is_copyable(session):
+        return None
+    source = content.entry_pass.source
+    if isinstance(source, ExportSource):
+        with open_regular(source.path) as file, path.open("xb") as out:
+            shutil.copyfileobj(file, out)
+        return []
+    if isinstance(source, TreeSource):
+        info = dict(source.read_metadata())
+        entries = (parse_entry(entry) for entry in source.read_entries(content.entry_pass.ids))
+        messages = [{"info": body, "parts": parts} for body, parts, _ in entries]
+    elif isinstance(source, TableSource):
+        info = _read_session_row(source.database, session.info.id)
+        messages = [*_read_message_rows(source.database, session.info.id, content.entry_pass.ids)]
+    else:
+        return None
+    write_json({"info": info, "messages": messages}, path)
+    return []
+
+
+def _read_session_row(database: Database, session_id: str) -> dict[str, Any]:
+    """The row of a session as an export has it."""
+    columns = database.list_columns("session")
+    names = [name for name in (*TEXT_COLUMNS, *TIME_COLUMNS, "revert") if name in columns]
+    rows = database.query(f"SELECT {', '.join(names)} FROM session WHERE id = ?", (session_id,))
+    row = {name: value for name, value in zip(names, rows[0] if rows else (), strict=False) if value is not None}
+    texts = {own: decode_text(row[name]) for name, own in TEXT_COLUMNS.items() if name in row}
+    times = {own: row[name] for name, own in TIME_COLUMNS.items() if name in row}
+    return {"id": session_id, **texts, **({"revert": loads(row["revert"])} if "revert" in row else {}), "time": times}
+
+
+def _read_message_rows(database: Database, session_id: str, ids: list[str]) -> Iterator[dict[str, Any]]:
+    """Messages with their parts, and with the ids that stand in columns."""
+    for begin in range(0, len(ids), BATCH_SIZE):
+        some = ids[begin : begin + BATCH_SIZE]
+        found: dict[str, dict[str, Any]] = {}
+        for name, data in database.query(
+            f"SELECT id, data FROM message WHERE id IN ({format_placeholders(some)})", some
+        ):
+            own = {"id": decode_text(name), "sessionID": session_id}
+            found[decode_text(name)] = {"info": {**own, **loads(data)}, "parts": []}
+        for name, message, data in database.query(
+            f"SELECT id, message_id, data FROM part WHERE message_id IN ({format_placeholders(some)}) ORDER BY message_id, id",
+            some,
+        ):
+            own = {"id": decode_text(name), "sessionID": session_id, "messageID": decode_text(message)}
+            found[decode_text(message)]["parts"].append({**own, **loads(data)})
+        yield from (found[name] for name in some if name in found)

@@ -1,0 +1,38 @@
+"""Folders in which pi and OpenClaw keep their sessions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from context_tui.formats.base import SessionFile
+from context_tui.formats.kit.files import find_program_folder, list_entries, list_files
+
+
+def find_sessions_folder(environ: Mapping[str, str]) -> Path:
+    """The folder of pi's sessions, with one for each project."""
+    if environ.get("PI_CODING_AGENT_SESSION_DIR"):
+        return find_program_folder(environ, "PI_CODING_AGENT_SESSION_DIR")
+    return find_program_folder(environ, "PI_CODING_AGENT_DIR", ".pi", "agent") / "sessions"
+
+
+def format_project_folder(cwd: Path) -> str:
+    """pi's name for the folder of a project: its path without the first slash, others as ``-``."""
+    return f"--{re.sub(r'[/:]', '-', re.sub(r'^[/]', '', str(cwd.absolute()).replace(chr(92), '/')))}--"
+
+
+def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
+    """The sessions of every project; in a folder of one's own they may stand without one."""
+    root, here = find_sessions_folder(environ), format_project_folder(cwd)
+    for path in list_files(root, ".jsonl"):
+        yield SessionFile(path, root.name, False)
+    for folder in list_entries(root):
+        if not folder.name.endswith(".jsonl"):
+            # The name cannot be turned back into a path; its end is what tells projects apart.
+            project = cwd.name if folder.name == here else folder.name.strip("-").rsplit("-", 1)[-1]
+            for path in list_files(folder.path, ".jsonl"):
+                yield SessionFile(path, project, folder.name == here)
+    for agent in list_entries(find_program_folder(environ, "OPENCLAW_STATE_DIR", ".openclaw") / "agents"):
+        for path in list_files(Path(agent.path, "sessions"), ".jsonl"):
+            yield SessionFile(path, agent.name, False)

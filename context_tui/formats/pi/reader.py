@@ -1,0 +1,232 @@
+"""Entries of a pi session as messages.
+
+Entries of versions 2 and 3 are a tree; the newest is where it stands. What pi puts around summaries and around the
+output of a command that was typed is not in the file: summaries are shown as they are recorded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from context_tui.formats.kit.message_builder import CompactionRecord, MessagePart
+from context_tui.formats.kit.usage import parse_usage
+from context_tui.formats.kit.values import parse_arguments, parse_id, parse_time_ms, parse_tokens, parse_usage_or_note
+from context_tui.session.facts import Usage
+from context_tui.session.values import MessageFlag, Role
+
+Block = dict[str, Any]
+IGNORED_TYPES = frozenset({"thinking_level_change", "active_tools_change", "custom", "label", "session_info"})
+"""Entries that are in no context."""
+UNSENT_STOP_REASONS = ("aborted", "error")
+"""Why replies stopped that pi keeps, and does not send again."""
+
+
+class PiShape:
+    """Entries of all versions."""
+
+    def parse(self, record: dict[str, Any]) -> MessagePart:
+        """What an entry says."""
+        kind = record.get("type")
+        if kind == "session":
+            return MessagePart(model=parse_id(record.get("modelId")))
+        told = _PiEntry(record)
+        match kind:
+            case "message":
+                return told.parse_message()
+            case "custom_message":
+                return told.build_user(parse_content_blocks(record.get("content")), injected=True)
+            case "branch_summary":
+                return told.parse_branch_summary(record.get("summary"))
+            case "compaction":
+                return told.parse_compaction()
+            case "model_change":
+                return told.build_ignored(model=parse_id(record.get("modelId")))
+            case "leaf":  # what comes next hangs below another entry
+                return MessagePart(key=told.key, parent_key=parse_id(record.get("targetId")))
+            case str() if kind in IGNORED_TYPES:
+                return told.build_ignored()
+        if not told.key:
+            raise ValueError(f"unknown type of entry {str(kind)[:40]!r}")
+        return told.build_ignored(notes=(f"unknown type of entry {str(kind)[:40]!r}",))  # others hang below it
+
+
+class _PiEntry:
+    """One entry, with its place in the tree."""
+
+    def __init__(self, record: dict[str, Any]) -> None:
+        self.record = record
+        self.key = parse_id(record.get("id"))
+        self.below = parse_id(record["parentId"]) if "parentId" in record else None
+        self.time = parse_time_ms(record.get("timestamp"))
+
+    def build_ignored(self, *, model: str = "", notes: tuple[str, ...] = ()) -> MessagePart:
+        return MessagePart(key=self.key, parent_key=self.below, model=model, notes=notes)
+
+    def build_user(self, blocks: list[Block], *, injected: bool = False) -> MessagePart:
+        return MessagePart(Role.USER, blocks, time=self.time, is_injected=injected, key=self.key, parent_key=self.below)
+
+    def parse_message(self) -> MessagePart:
+        """A message of any role.
+
+        Raises:
+            ValueError: it is none.
+        """
+        message = self.record.get("message")
+        if not isinstance(message, dict):
+            raise ValueError("an entry without its message")
+        if (time := parse_time_ms(message.get("timestamp"))) >= 0:
+            self.time = time
+        match message.get("role"):
+            case "user":
+                return self.build_user(parse_content_blocks(message.get("content")))
+            case "assistant":
+                return self.parse_reply(message)
+            case "toolResult":
+                result = _parse_result(message)
+                return MessagePart(
+                    Role.USER, [result], has_results=True, time=self.time, key=self.key, parent_key=self.below
+                )
+            case "bashExecution":
+                if message.get("excludeFromContext"):
+                    return self.build_ignored()
+                return self.build_user([{"type": "text", "text": format_shell_command(message)}], injected=True)
+            case "custom" | "hookMessage":
+                return self.build_user(parse_content_blocks(message.get("content")), injected=True)
+            case "branchSummary":
+                return self.parse_branch_summary(message.get("summary"))
+            case "compactionSummary":
+                return self.build_user([{"type": "text", "text": parse_id(message.get("summary"))}], injected=True)
+            case other:
+                if not self.key:
+                    raise ValueError(f"unknown role {str(other)[:40]!r}")
+                return self.build_ignored(notes=(f"unknown role {str(other)[:40]!r}",))
+
+    def parse_reply(self, message: dict[str, Any]) -> MessagePart:
+        unsent = message.get("stopReason") in UNSENT_STOP_REASONS
+        usage, notes = (None, ()) if unsent else parse_usage_or_note(parse_pi_usage, message.get("usage"))
+        return MessagePart(
+            Role.ASSISTANT,
+            parse_content_blocks(message.get("content")),
+            flags=MessageFlag.NOT_SENT if unsent else 0,
+            time=self.time,
+            usage=usage,
+            notes=notes,
+            model=parse_id(message.get("model")),
+            key=self.key,
+            parent_key=self.below,
+        )
+
+    def parse_branch_summary(self, summary: Any) -> MessagePart:
+        return (
+            self.build_user([{"type": "text", "text": summary}], injected=True)
+            if isinstance(summary, str) and summary
+            else self.build_ignored()
+        )
+
+    def parse_compaction(self) -> MessagePart:
+        """A summary, and what is kept behind it: from an entry on, by its id, or by its number among the entries (v1);
+        or, where none is told, copies of messages.
+        """
+        record = self.record
+        since, tail = record.get("firstKeptEntryId", record.get("firstKeptEntryIndex")), record.get("retainedTail")
+        if not isinstance(since, str | int) or isinstance(since, bool):
+            since = ""
+        before, notes = 0, tuple[str, ...]()
+        kept, unknown = _parse_copied_messages(tail) if not since and isinstance(tail, list) else ([], ())
+        try:
+            before = parse_tokens(record.get("tokensBefore"), "tokensBefore")
+        except ValueError as error:
+            notes = (str(error),)
+        trigger = "extension" if record.get("fromHook") else None
+        copies = CompactionRecord(trigger, before or None, context=tuple(range(len(kept) + 1)))
+        return MessagePart(
+            Role.USER,
+            [{"type": "text", "text": parse_id(record.get("summary"))}],
+            time=self.time,
+            compaction=copies if kept else CompactionRecord(trigger, before or None, kept_since=since),
+            notes=(*notes, *unknown),
+            key=self.key,
+            parent_key=self.below,
+            further_parts=tuple(kept),
+        )
+
+
+def _parse_copied_messages(messages: list[Any]) -> tuple[list[MessagePart], tuple[str, ...]]:
+    """Messages that stand in a compaction, results that follow each other as one; and what of them is not known.
+
+    What their requests took tells nothing of the context that they are in now.
+    """
+    kept, notes = list[MessagePart](), list[str]()
+    for message in messages:
+        try:
+            part = replace(_PiEntry({"message": message}).parse_message(), usage=None)
+        except ValueError as error:
+            notes.append(str(error))
+            continue
+        if kept and part.has_results and kept[-1].has_results:
+            kept[-1] = replace(kept[-1], blocks=[*kept[-1].blocks, *part.blocks])
+        elif part.role is not None:
+            kept.append(part)
+    return kept, tuple(notes)
+
+
+def parse_pi_usage(value: Any) -> Usage | None:
+    """Recorded usage; the input leaves cached tokens out, whoever the provider is."""
+    return parse_usage(value, "input", cache_read="cacheRead", cache_write="cacheWrite", output=("output",))
+
+
+def parse_content_blocks(content: Any) -> list[Block]:
+    """pi's content as blocks; what is not known stays as it is."""
+    if content is None:
+        return []
+    return [_parse_block(each) for each in (content if isinstance(content, list) else [content])]
+
+
+def format_shell_command(message: dict[str, Any]) -> str:
+    """What a command that was typed with ``!`` adds to the context: its line, its output, and how it ended."""
+    said = [f"Ran `{parse_id(message.get('command'))}`", parse_id(message.get("output")) or "(no output)"]
+    if message.get("cancelled"):
+        said.append("(command cancelled)")
+    elif code := message.get("exitCode"):
+        said.append(f"Command exited with code {parse_id(code)}")
+    return "\n".join(said)
+
+
+def _parse_block(part: Any) -> Any:
+    if not isinstance(part, dict):
+        return part
+    match part.get("type"):
+        case "toolCall":
+            return {
+                "type": "tool_use",
+                "id": parse_id(part.get("id")),
+                "name": parse_id(part.get("name")),
+                "input": parse_arguments(part.get("arguments")),
+            }
+        case "thinking":
+            signature = part.get("thinkingSignature")
+            if part.get("redacted") is True and isinstance(signature, str):
+                return {"type": "redacted_thinking", "data": signature}
+            told = {"type": "thinking", "thinking": part.get("thinking") or ""}
+            return {**told, "signature": signature} if isinstance(signature, str) else told
+        case "image":
+            source = {
+                "type": "base64",
+                "media_type": parse_id(part.get("mimeType")),
+                "data": parse_id(part.get("data")),
+            }
+            return {"type": "image", "source": source}
+    return part
+
+
+def _parse_result(message: dict[str, Any]) -> Block:
+    content = parse_content_blocks(message.get("content"))
+    only = content[0] if len(content) == 1 and isinstance(content[0], dict) else {}
+    text = only.get("text") if only.get("type") == "text" else None
+    result = {
+        "type": "tool_result",
+        "tool_use_id": parse_id(message.get("toolCallId")),
+        "content": text if isinstance(text, str) else content,
+    }
+    return {**result, "is_error": True} if message.get("isError") else result

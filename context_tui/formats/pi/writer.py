@@ -1,0 +1,177 @@
+"""Write a session that pi can resume: version 3, one entry below the other.
+
+A summary that the context begins with is a compaction that keeps nothing before it, so that pi takes it for one.
+"""
+
+from __future__ import annotations
+
+import shlex
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from context_tui.formats.kit.files import read_first_objects
+from context_tui.formats.kit.writing import INJECTED_LOSS, convert_body_to_text, format_iso_time, write_lines
+from context_tui.session.blocks import is_block_list
+from context_tui.session.facts import Usage
+from context_tui.session.losses import Losses
+from context_tui.session.memory import collect_models, collect_usage
+from context_tui.session.session import Message, Session
+from context_tui.session.values import BlockFlag, MessageFlag
+
+Block = dict[str, Any]
+EntryObject = dict[str, Any]
+MODEL_APIS = (
+    ("claude", "anthropic-messages", "anthropic"),
+    ("gemini", "google-generative-ai", "google"),
+    ("gpt", "openai-responses", "openai"),
+)
+"""How a model's name begins, and the API and provider that pi calls it by."""
+DEFAULT_API = ("openai-completions", "openai")
+
+
+def write_session(session: Session, path: Path) -> Losses:
+    """Write the header and an entry for each message or result; returns what could not be kept as it was."""
+    losses = Losses()
+    write_lines(_build_entries(session, losses), path)
+    for what, there in (("system prompt is", session.content.system()), ("tool schemas are", session.content.tools())):
+        if there:
+            losses.add_note(f"the {what} left out; pi adds its own")
+    return losses
+
+
+def build_resume_command(session: Session, written: Path, out: Path) -> str:
+    """pi opens a session by its path; its folder is that of the project."""
+    header = next(iter(read_first_objects(written)), {})
+    cwd = header.get("cwd")
+    there = f"cd {shlex.quote(cwd)} && " if isinstance(cwd, str) and cwd else ""
+    return f"{there}pi --session {shlex.quote(str(out.absolute()))}"
+
+
+def _build_entries(session: Session, losses: Losses) -> Iterator[EntryObject]:
+    first = max((time for time in session.facts.time[:1] if time >= 0), default=-1)
+    cwd = session.info.cwd or str(Path.cwd())
+    yield {"type": "session", "version": 3, "id": str(uuid.uuid4()), "timestamp": format_iso_time(first), "cwd": cwd}
+    above: str | None = None
+    for number, (entry, time) in enumerate(_build_entry_bodies(session, losses), 1):
+        own = f"{number:08x}"
+        if entry["type"] == "compaction":
+            entry["firstKeptEntryId"] = f"{number + 1:08x}"  # it keeps nothing that stands before it
+        yield {"type": entry.pop("type"), "id": own, "parentId": above, "timestamp": format_iso_time(time), **entry}
+        above = own
+
+
+def _build_entry_bodies(session: Session, losses: Losses) -> Iterator[tuple[EntryObject, int]]:
+    """What each entry says, and its time in epoch milliseconds."""
+    facts, context = session.facts, session.context_at()
+    usages, models = collect_usage(session), collect_models(session)
+    tools: dict[str, str] = {}
+    messages = zip(context.order, session.messages_in(context), strict=True)
+    for place, (index, message) in enumerate(messages):
+        time, blocks = facts.time[index], message["content"]
+        if message["role"] == "assistant":
+            tools |= {str(block.get("id")): str(block.get("name")) for block in blocks if block["type"] == "tool_use"}
+            model = models.get(index) or facts.model or ""
+            yield _build_message_entry(_build_reply(message, model, usages.get(index), losses), time), time
+            continue
+        texts = [block for block in blocks if block.get("type") == "text"]
+        if not place and facts.flags[index] & MessageFlag.SUMMARY and len(texts) == len(blocks) == 1:
+            yield {"type": "compaction", "summary": texts[0].get("text") or "", "tokensBefore": 0}, time
+            continue
+        results = [block for block in blocks if block.get("type") == "tool_result"]
+        for result in results:
+            yield _build_message_entry(_build_result(result, tools, losses), time), time
+        if rest := [block for block in blocks if block.get("type") != "tool_result"]:
+            losses.add("messages with results and text split into two", bool(results))
+            injected = [bool(facts.block_flags[row] & BlockFlag.INJECTED) for row in context.blocks_of(index)]
+            content = _build_content(rest, losses)
+            if all(injected) and injected:
+                told = {"customType": "context-tui", "content": content, "display": True}
+                yield {"type": "custom_message", **told}, time
+                continue
+            losses.add(INJECTED_LOSS, sum(injected))
+            yield _build_message_entry({"role": "user", "content": content}, time), time
+        elif not results:
+            yield _build_message_entry({"role": "user", "content": []}, time), time
+
+
+def _build_message_entry(message: Message, time: int) -> EntryObject:
+    return {"type": "message", "message": {**message, "timestamp": max(time, 0)}}
+
+
+def _build_reply(message: Message, model: str, usage: Usage | None, losses: Losses) -> Message:
+    content: list[Block] = []
+    for block in message["content"]:
+        match block.get("type"):
+            case "text":
+                content.append({"type": "text", "text": block.get("text") or ""})
+            case "thinking":
+                signature = block.get("signature")
+                signed = {"thinkingSignature": signature} if signature else {}
+                content.append({"type": "thinking", "thinking": block.get("thinking") or "", **signed})
+            case "redacted_thinking" if isinstance(block.get("data"), str):
+                hidden = {"thinking": "", "thinkingSignature": block["data"], "redacted": True}
+                content.append({"type": "thinking", **hidden})
+            case "tool_use":
+                given = block.get("input")
+                arguments = given if isinstance(given, dict) else {}
+                told = {"id": str(block.get("id") or ""), "name": str(block.get("name") or "")}
+                content.append({"type": "toolCall", **told, "arguments": arguments})
+                if given != arguments:
+                    losses.replace(block, {**block, "input": arguments}, "calls whose arguments are no object")
+            case other:
+                losses.omit(f"blocks of type {other} left out, which pi cannot hold", block)
+    begins = next((told for told in MODEL_APIS if model.startswith(told[0])), ("", *DEFAULT_API))
+    calls = any(block["type"] == "toolCall" for block in content)
+    return {
+        "role": "assistant",
+        "content": content,
+        "api": begins[1],
+        "provider": begins[2],
+        "model": model,
+        "usage": _format_usage(usage or Usage()),
+        "stopReason": "toolUse" if calls else "stop",
+    }
+
+
+def _format_usage(usage: Usage) -> dict[str, Any]:
+    written = usage.cache_write_5m + usage.cache_write_1h
+    told = {"input": usage.fresh, "output": usage.output, "cacheRead": usage.cache_read, "cacheWrite": written}
+    free = dict.fromkeys((*told, "total"), 0)
+    return {**told, "totalTokens": sum(told.values()), "cost": free}
+
+
+def _build_result(result: Block, tools: dict[str, str], losses: Losses) -> Message:
+    body = result.get("content")
+    if is_block_list(body):
+        content = [made for block in body if (made := _build_part(block))]
+        if len(content) < len(body):
+            kept = [block for block in body if _build_part(block)]
+            losses.replace(result, {**result, "content": kept}, "results whose images pi cannot hold")
+    else:
+        content = [{"type": "text", "text": convert_body_to_text(result, losses)}]
+    own = str(result.get("tool_use_id") or "")
+    told = {"toolCallId": own, "toolName": tools.get(own, "unknown"), "content": content}
+    return {"role": "toolResult", **told, "isError": bool(result.get("is_error"))}
+
+
+def _build_content(blocks: list[Block], losses: Losses) -> list[Block]:
+    """Texts and images as pi has them."""
+    content: list[Block] = []
+    for block in blocks:
+        if made := _build_part(block):
+            content.append(made)
+        else:
+            losses.omit(f"blocks of type {block.get('type')} left out, which pi cannot hold", block)
+    return content
+
+
+def _build_part(block: Block) -> Block | None:
+    """A text or an image as pi has it."""
+    source = block.get("source")
+    if block.get("type") == "text":
+        return {"type": "text", "text": block.get("text") or ""}
+    if block.get("type") == "image" and isinstance(source, dict) and isinstance(source.get("data"), str):
+        return {"type": "image", "data": source["data"], "mimeType": source.get("media_type") or "image/png"}
+    return None

@@ -1,0 +1,101 @@
+"""Requests, responses and bare lists of items of OpenAI's Responses API as messages."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from context_tui.formats.codex.rollout import mark_injected
+from context_tui.formats.kit.documents import MessageLists, Run
+from context_tui.formats.kit.message_builder import MessageBuilder, MessagePart
+from context_tui.formats.kit.response_items import ResponseGrouping, parse_item, parse_response_items
+from context_tui.formats.kit.usage import parse_openai_usage
+from context_tui.formats.kit.values import extract_text, parse_blocks, parse_id, parse_time_ms, parse_usage_or_note
+from context_tui.formats.kit.writing import parse_tool_schemas
+from context_tui.session.jsontext import compact_json
+from context_tui.session.validation import truncate_name
+from context_tui.session.values import Role
+
+CONTINUATION_NOTE = "it goes on with an earlier response (previous_response_id), whose items are not in this file"
+ITEM_LISTS = MessageLists(("input", "output"), ("type", "role"), excluded_keys=("object",), accepts_text=True)
+_RESPONSE = "response"
+
+
+def find_response(run: Run) -> dict[str, Any] | None:
+    """The response of a run: what was logged beside its input, or the run itself."""
+    if run.key == "output":
+        return {name: run.get(name) for name in run.members}
+    response = run.get(_RESPONSE)
+    if isinstance(response, dict) and isinstance(response.get("body"), dict):
+        response = response["body"]
+    return response if isinstance(response, dict) and isinstance(response.get("output"), list) else None
+
+
+class ResponsesShape:
+    """A run of items: those of one response are one message, and answers between two of them another."""
+
+    lists: ClassVar[MessageLists] = ITEM_LISTS
+
+    def __init__(self) -> None:
+        self._replies = ResponseGrouping()
+        self._has_instructions = False  # a prompt of the system is there, or no longer can be
+
+    @staticmethod
+    def note(run: Run) -> str:
+        """That a run is incomplete by design, where it is."""
+        return CONTINUATION_NOTE if run.get("previous_response_id") else ""
+
+    def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
+        """Take the model, the window, the instructions and the size of the tools."""
+        facts, response = builder.facts, find_response(run) or {}
+        model = run.get("model") or response.get("model")
+        facts.model = truncate_name(model) if isinstance(model, str) else None
+        facts.input_includes_cache = True
+        builder.set_window(run.get("context_window"))
+        self._has_instructions = run.get("instructions") is not None
+        builder.append_system(extract_text(parse_blocks(run.get("instructions"))))
+        if tools := run.get("tools"):
+            facts.tools_bytes = len(compact_json(tools))
+
+    def parse_tools(self, run: Run) -> list[dict[str, Any]]:
+        """Tool schemas, Anthropic-shaped; those of a provider's own tools as they are."""
+        return [
+            {
+                "name": parse_id(tool.get("name")),
+                **({"description": tool["description"]} if "description" in tool else {}),
+                "input_schema": tool.get("parameters") or {"type": "object"},
+            }
+            if tool.get("type") == "function"
+            else tool
+            for tool in parse_tool_schemas(run.get("tools"))
+        ]
+
+    def parse_response(self, run: Run) -> dict[str, Any] | None:
+        """The response as one more element, with all its items; where they are the run's own, what it used."""
+        response = find_response(run)
+        if response is None:
+            return None
+        made = [] if run.key == "output" else response["output"]
+        stamp = response.get("completed_at") or response.get("created_at")
+        return {"type": _RESPONSE, "output": made, "usage": response.get("usage"), "created_at": stamp}
+
+    def parse(self, value: Any, place: int) -> MessagePart:
+        """An item, or the response at the end."""
+        if isinstance(value, dict) and value.get("type") == _RESPONSE:
+            part = parse_response_items(value.get("output"))
+            usage, notes = parse_usage_or_note(parse_openai_usage, value.get("usage"))
+            return replace(part, usage=usage, time=parse_time_ms(value.get("created_at")), notes=(*part.notes, *notes))
+        part = parse_item(value)
+        return part if part.role == Role.SYSTEM else mark_injected(part)
+
+    def resolve_in_order(self, value: Any, part: MessagePart) -> MessagePart:
+        """Items in their order: those of the assistant that follow each other are of one response.
+
+        What a developer says is the system prompt where a list without one begins, else a message that was put in.
+        """
+        if isinstance(value, dict) and value.get("type") == _RESPONSE:
+            self._replies.end_response()
+        if part.role == Role.SYSTEM and self._has_instructions:
+            part = replace(part, role=Role.USER, is_injected=True)
+        self._has_instructions |= part.role not in (None, Role.SYSTEM)
+        return replace(part, message_id=self._replies.assign_response_id(part))

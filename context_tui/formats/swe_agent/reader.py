@@ -1,0 +1,178 @@
+"""Messages of SWE-agent's history, and the observations that its processors elided from requests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from context_tui.formats.kit.document_scanner import DocumentShape
+from context_tui.formats.kit.documents import Run
+from context_tui.formats.kit.message_builder import CompactionRecord, MessageBuilder, MessagePart
+from context_tui.formats.kit.values import parse_id
+from context_tui.formats.mini_swe_agent.reader import find_task_title
+from context_tui.formats.openai.reader import OpenAIShape
+from context_tui.session.jsontext import loads
+from context_tui.session.validation import truncate_name
+from context_tui.session.values import Role
+
+ELISION_PROCESSOR = "last_n_observations"
+
+
+@dataclass(frozen=True)
+class Elision:
+    """SWE-agent's ``LastNObservations``: all observations but the first and the last ``n`` are elided, in steps of
+    ``polling``; those with a tag of ``keeps`` never, those with one of ``removes`` always.
+
+    Source: SWE-agent, sweagent/agent/history_processors.py.
+    """
+
+    n: int
+    polling: int = 1
+    keeps: frozenset[str] = frozenset({"keep_output"})
+    removes: frozenset[str] = frozenset({"remove_output"})
+
+
+@dataclass
+class _Observation:
+    """One that may be elided: what it is known by to the builder, and its tags."""
+
+    key: str
+    tags: frozenset[str] = field(default_factory=frozenset)
+
+
+def format_totals(info: Any) -> str:
+    """What a trajectory tells of all of its calls together, in words; empty where it does not."""
+    stats = info.get("model_stats") if isinstance(info, dict) else None
+    if not isinstance(stats, dict):
+        return ""
+    sizes = [
+        (stats.get("api_calls"), "calls"),
+        (stats.get("tokens_sent"), "tokens sent"),
+        (stats.get("tokens_received"), "tokens received"),
+    ]
+    told = [f"{size:,} {what}" for size, what in sizes if isinstance(size, int) and size > 0]
+    return f"the file tells of {', '.join(told)} in all" if told else ""
+
+
+class SweAgentShape(DocumentShape):
+    """Messages of a history, Chat Completions with ``agent``, ``message_type`` and ``is_demo``; or steps."""
+
+    def __init__(self) -> None:
+        self._chat_shape = OpenAIShape()
+        self._agent: Any = None
+        self._task_place = -1  # the element that holds the task
+        self._elision: Elision | None = None
+        self._observations: list[_Observation] = []
+        self._last_place = -1  # the last element that was read
+        self._first_recent = 1  # the first observation that is not so old yet that it is elided
+        self._checked_count = 0  # of so many observations it is known whether they are elided by their tags
+        self._elided: set[int] = set()
+        self._elided_by_request: dict[int, tuple[str, ...]] = {}  # by element: what was elided from its request on
+
+    def title(self, text: str) -> str:
+        """The title of the task."""
+        return find_task_title(text)
+
+    def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
+        """Take the model, and how observations were elided, from the configuration."""
+        builder.facts.input_includes_cache = True
+        agent = _find_agent_config(run.get("replay_config"))
+        model = agent.get("model")
+        if isinstance(model, dict) and isinstance(name := model.get("name"), str):
+            builder.facts.model = truncate_name(name)
+        self._elision = _parse_elision(agent)
+
+    def parse(self, value: Any, place: int) -> MessagePart:
+        """A message; one of another agent in the same file is beside the conversation."""
+        if not isinstance(value, dict):
+            raise ValueError("not a message: not a JSON object")
+        if "role" not in value and "response" in value:
+            return self._parse_step(value)
+        self._agent = value.get("agent") if self._agent is None else self._agent
+        if value.get("agent", self._agent) != self._agent:
+            return MessagePart()
+        part = self._chat_shape.parse(value, place)
+        if part.role == Role.ASSISTANT and not value.get("is_demo"):
+            clears = self._find_elided(place)
+            return (
+                replace(part, microcompaction=CompactionRecord(ELISION_PROCESSOR, cleared_keys=clears))
+                if clears
+                else part
+            )
+        if part.role != Role.USER:
+            return part
+        if value.get("is_demo"):
+            return replace(part, is_injected=True)
+        if self._task_place < 0 and not part.has_results:
+            self._task_place = place
+        if part.has_results:
+            part = _parse_observation(value, part)
+        key = f"element {place}"  # ids of calls come again in trajectories that were replayed
+        if place > self._last_place:
+            self._last_place = place
+            self._observations.append(_Observation(key, _parse_tags(value.get("tags"))))
+        return replace(part, key=key, is_injected=not part.has_results and place != self._task_place)
+
+    def _parse_step(self, value: dict[str, Any]) -> MessagePart:
+        """A step of a file without history: what the model said, and what came of it."""
+        said, seen = ({"type": "text", "text": str(value.get(name) or "")} for name in ("response", "observation"))
+        return MessagePart(Role.ASSISTANT, [said], further_parts=(MessagePart(Role.USER, [seen], is_injected=True),))
+
+    def _find_elided(self, place: int) -> tuple[str, ...]:
+        """What was elided anew when the model was asked for the message at *place*."""
+        if self._elision is None:
+            return ()
+        if place > self._last_place:
+            self._last_place = place
+            rule, known = self._elision, self._observations
+            old = range(self._first_recent, max(self._first_recent, len(known) // rule.polling * rule.polling - rule.n))
+            new = range(self._checked_count, len(known))
+            self._first_recent, self._checked_count = old.stop, len(known)
+            gone = {
+                number for number in old if not known[number].tags & rule.keeps or known[number].tags & rule.removes
+            }
+            gone |= {number for number in new if known[number].tags & rule.removes}
+            gone -= self._elided
+            self._elided |= gone
+            if gone:
+                self._elided_by_request[place] = tuple(known[number].key for number in sorted(gone))
+        return self._elided_by_request.get(place, ())
+
+
+def _parse_observation(value: dict[str, Any], part: MessagePart) -> MessagePart:
+    """An observation, which names the calls that it answers in a list."""
+    given, [body] = value.get("tool_call_ids"), part.blocks
+    call = parse_id(given[0] if isinstance(given, list) and given else value.get("tool_call_id"))
+    return replace(part, blocks=[{**body, "tool_use_id": call}])
+
+
+def _parse_tags(value: Any) -> frozenset[str]:
+    return frozenset(filter(lambda tag: isinstance(tag, str), value)) if isinstance(value, list) else frozenset()
+
+
+def _find_agent_config(config: Any) -> dict[str, Any]:
+    """The agent's part of the configuration, which is an object or its JSON."""
+    try:
+        config = loads(config) if isinstance(config, str) else config
+    except ValueError:
+        return {}
+    agent = config.get("agent") if isinstance(config, dict) else None
+    return agent if isinstance(agent, dict) else {}
+
+
+def _parse_elision(agent: dict[str, Any]) -> Elision | None:
+    """How a configuration has observations elided, if at all."""
+    listed = agent.get("history_processors")
+    for each in listed if isinstance(listed, list) else [agent.get("history_processor")]:
+        if isinstance(each, dict) and each.get("type") == ELISION_PROCESSOR:
+            n, polling = each.get("n"), each.get("polling", 1)
+            if type(n) is int and n > 0 and type(polling) is int and polling > 0:
+                keeps, removes = (each.get(f"always_{what}_output_for_tags") for what in ("keep", "remove"))
+                told = Elision(n, polling)
+                return Elision(
+                    n,
+                    polling,
+                    _parse_tags(keeps) if isinstance(keeps, list) else told.keeps,
+                    _parse_tags(removes) if isinstance(removes, list) else told.removes,
+                )
+    return None

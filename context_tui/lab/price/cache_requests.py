@@ -1,0 +1,253 @@
+"""Reconstruct the recorded calls as prompt-cache requests: unchanged prefix, expiry and cache misses.
+
+Everything is taken from the file, and about a call only what was recorded before it was answered, but for three things:
+the thinking of its reply, the tail of its prompt that was not cached, and the provider's word on why something was not
+found. What a call reads is never used for its own prediction, only for those behind it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+
+from context_tui.lab.price.cache import CLOCK_TOLERANCE_MS, CacheRequest, CacheUsage, PromptCache
+from context_tui.lab.price.rates import FIVE_MINUTES, ONE_HOUR
+from context_tui.session.drops import find_drops
+from context_tui.session.facts import Drop, epoch_at
+from context_tui.session.session import Session
+from context_tui.session.values import Kind, MessageFlag
+
+NOTHING_CHANGED = 1 << 60
+"""As the tokens that a call kept of the one before: all that were sent."""
+SYSTEM_CHANGED = "the system prompt changed"
+PROVIDER_MISS_REASONS = {
+    "system_changed": SYSTEM_CHANGED,
+    "tools_changed": "the tools changed",
+    "model_changed": "the model changed",
+    "messages_changed": "messages changed",
+}
+"""What a provider says of a request that found less than was left; others name no cause."""
+MISPREDICTION_TOLERANCE = 1_000
+"""Tokens by which a prediction must be off for the recording to be taken instead, and for the call to be listed."""
+MIN_TAIL_CHANGE = 3
+"""Tokens by which the tail of a prompt changes at least where thinking is switched on or off."""
+
+
+@dataclass(frozen=True)
+class CacheRead:
+    """What one recorded call read: ``predicted`` and ``recorded`` tokens.
+
+    ``cached_before`` are the tokens that the call before it left in the cache, ``miss_reason`` is what broke that, and ``provider_reason`` the
+    provider's own word, as it is; None: nothing is known.
+    """
+
+    message: int
+    predicted: CacheUsage
+    recorded: int
+    cached_before: int
+    miss_reason: str | None
+    provider_reason: str | None
+
+
+@dataclass(frozen=True)
+class RecordedCalls:
+    """Every recorded request of a session: as the cache saw it, and what it read.
+
+    ``cached_beginnings`` are, by request, the tokens at its beginning (system prompt and tools) that a cache holds within its time
+    whatever has changed behind them: as this session showed before or, where it had not yet, later.
+    """
+
+    requests: list[CacheRequest]
+    reads: list[CacheRead]
+    cached_beginnings: list[int]
+
+
+def reconstruct_recorded_calls(session: Session) -> RecordedCalls:
+    """The recorded requests of a session, in order; empty where no usage is recorded."""
+    return _CacheReconstruction(session).reconstruct()
+
+
+@dataclass
+class _CachedBeginning:
+    """Tokens at the beginning that were found although everything behind them was not: what has been seen so far.
+
+    ``cold`` is what other sessions keep alive; ``warm`` is that and what this one does: its system prompt and tools.
+    """
+
+    cold: int = 0
+    warm: int = 0
+
+
+class _CacheReconstruction:
+    """One pass over the requests of a session."""
+
+    def __init__(self, session: Session) -> None:
+        self.facts = facts = session.facts
+        self.request_count = bisect_left(facts.request_message, session.length)
+        self.drops: dict[int, Drop] = {drop.message: drop for drop in find_drops(facts)}
+        usages = facts.requests[: self.request_count]
+        self.automatic = not any(usage.cache_write_5m or usage.cache_write_1h for usage in usages)
+        self.ttl_ms = FIVE_MINUTES
+        self.has_thinking: bool | None = None
+        self.caches_replies = False
+        self.cached_beginnings: dict[int, _CachedBeginning] = {}
+
+    def reconstruct(self) -> RecordedCalls:
+        cache, calls, reads, begins = PromptCache(), list[CacheRequest](), list[CacheRead](), list[int]()
+        for row in range(self.request_count):
+            usage = self.facts.requests[row]
+            call, why = self._build_request(row, calls)
+            if calls and calls[-1].cached_reply_tokens:
+                cache.append_reply(calls[-1].cached_reply_tokens)
+            predicted = cache.update(call)
+            before = self.facts.requests[row - 1] if row else None
+            held = before.context - calls[-1].tail if before else 0
+            idle = call.sent_at - calls[-1].ended_at if calls else 0
+            if why is None and calls and call.is_expired_after(calls[-1]):
+                why = "its time had passed"
+            said = self.facts.cache_misses.get(self.facts.request_message[row])
+            reads.append(CacheRead(self.facts.request_message[row], predicted, usage.cache_read, held, why, said))
+            if abs(predicted.read - usage.cache_read) > MISPREDICTION_TOLERANCE:
+                call = call._replace(recorded_read=usage.cache_read)
+            calls.append(call)
+            self._update_cached_beginning(
+                row, call, predicted, usage.cache_read, held, cold=not row or idle > FIVE_MINUTES + CLOCK_TOLERANCE_MS
+            )
+            begins.append(self.cached_beginnings[self.facts.request_model[row]].warm)
+        return RecordedCalls(calls, reads, self._backfill_beginnings(begins))
+
+    def _backfill_beginnings(self, begins: list[int]) -> list[int]:
+        """The same, with what was seen of a model's beginning later, for the requests before anything was."""
+        later: dict[int, int] = {}
+        for row in reversed(range(len(begins))):
+            model = self.facts.request_model[row]
+            later[model] = begins[row] = begins[row] or later.get(model, 0)
+        return begins
+
+    def _build_request(self, row: int, calls: list[CacheRequest]) -> tuple[CacheRequest, str | None]:
+        """The request of a row, and what broke the cache before it. *calls* may change at its end."""
+        facts, usage, message = self.facts, self.facts.requests[row], self.facts.request_message[row]
+        before = facts.request_message[row - 1] if row else -1
+        since = range(before + 1, message)
+        if usage.cache_write_1h or usage.cache_write_5m:
+            self.ttl_ms = ONE_HOUR if usage.cache_write_1h else FIVE_MINUTES
+        model = facts.request_model[row]
+        floor = self.cached_beginnings.setdefault(model, _CachedBeginning())
+        sent = self._find_sent_time(row, since)
+        ended = max(facts.end_time[message], facts.request_time[row])
+        spoken = any(facts.kind[b] != Kind.TOOL_RESULT for m in since for b in facts.blocks_of(m))
+        kept, why = self._find_unchanged_prefix(row)
+        if calls and self.caches_replies and self._starts_turn(row) and facts.requests[row - 1].output_trusted:
+            calls[-1] = calls[-1]._replace(cached_reply_tokens=facts.requests[row - 1].output)
+        if calls and model != facts.request_model[row - 1]:
+            why = "the model changed"
+        if self._update_thinking_switch(row, spoken):
+            why = why or f"thinking was switched {'on' if self.has_thinking else 'off'}"
+        lost = PROVIDER_MISS_REASONS.get(facts.cache_misses.get(message, ""))
+        cold = not calls or lost == SYSTEM_CHANGED or sent - calls[-1].ended_at > FIVE_MINUTES + CLOCK_TOLERANCE_MS
+        call = CacheRequest(
+            usage.context,
+            kept,
+            0 if self.automatic else min(usage.fresh, usage.context),
+            sent,
+            ended,
+            (model, self.has_thinking),
+            self.ttl_ms if self.automatic or usage.context > usage.fresh else 0,
+            sum(1 for m in range(max(before, 0), message) for _ in facts.blocks_of(m)),
+            floor.cold if cold else floor.warm,
+            miss_reason=lost,
+            anywhere=self.automatic,
+        )
+        return call, lost or why
+
+    def _find_sent_time(self, row: int, since: range) -> int:
+        """When a request was sent: with the newest of what came *since* the reply before, or later.
+
+        Of results that came one after the other only the first one's time is known; then it is that of the reply.
+        """
+        facts = self.facts
+        if not since or any(facts.first_record[message] != facts.last_record[message] for message in since):
+            return facts.request_time[row]
+        return max(max(facts.time[message], facts.end_time[message]) for message in since)
+
+    def _find_unchanged_prefix(self, row: int) -> tuple[int, str | None]:
+        """Tokens that request *row* has in common with those before it, and what happened if that is not all."""
+        facts, message = self.facts, self.facts.request_message[row]
+        before = facts.request_message[row - 1] if row else -1
+        if before < epoch_at(facts, message).start:
+            return 0, "the context began anew" if row else None
+        first, why = self._find_first_change(before, message)
+        if (
+            first is None
+            and row
+            and self._starts_turn(row)
+            and facts.requests[row].context < facts.requests[row - 1].context
+        ):
+            first, why = self._find_first_thinking(before), "thinking of the turn before was dropped"
+        if first is None:
+            return NOTHING_CHANGED, None
+        sent = bisect_right(facts.request_message, first, hi=row) - 1
+        return (facts.requests[sent].context if sent >= 0 else 0), why
+
+    def _find_first_change(self, before: int, message: int) -> tuple[int | None, str | None]:
+        """The first message that was changed since the reply *before*, and by what; None: none was."""
+        facts, drop = self.facts, self.drops.get(message)
+        since = bisect_right(facts.compactions, before, key=lambda compaction: compaction.message)
+        until = bisect_right(facts.compactions, message, key=lambda compaction: compaction.message)
+        firsts = [
+            facts.block_message[min(each.cleared_blocks)]
+            for each in facts.compactions[since:until]
+            if each.cleared_blocks
+        ]
+        if firsts:
+            return min(firsts), "microcompaction"
+        if drop is None:
+            return None, None
+        if drop.cleared_blocks:
+            return facts.block_message[min(drop.cleared_blocks)], "old results were cleared"
+        return 0, str(drop.explained_by or "part of the context went")
+
+    def _starts_turn(self, row: int) -> bool:
+        """Whether a turn began between request *row* and the one before it."""
+        messages = self.facts.request_message
+        return any(self.facts.flags[m] & MessageFlag.TURN_START for m in range(messages[row - 1] + 1, messages[row]))
+
+    def _find_first_thinking(self, last: int) -> int:
+        """The first message with thinking in the turn that ended with message *last*."""
+        facts, first = self.facts, last
+        for message in range(last, -1, -1):
+            if any(facts.kind[block] == Kind.THINKING for block in facts.blocks_of(message)):
+                first = message
+            if facts.flags[message] & MessageFlag.TURN_START:
+                break
+        return first
+
+    def _update_thinking_switch(self, row: int, has_user_content: bool) -> bool:
+        """Whether thinking is on where it was off, or the other way round: the replies tell, and the prompt's tail."""
+        facts = self.facts
+        now = any(facts.kind[block] == Kind.THINKING for block in facts.blocks_of(facts.request_message[row]))
+        if self.has_thinking is None:
+            self.has_thinking = now
+            return False
+        tail = abs(facts.requests[row].fresh - facts.requests[row - 1].fresh)
+        if not has_user_content or now == self.has_thinking or tail < MIN_TAIL_CHANGE:
+            return False
+        self.has_thinking = now
+        return True
+
+    def _update_cached_beginning(
+        self, row: int, call: CacheRequest, predicted: CacheUsage, read: int, cached_before: int, *, cold: bool
+    ) -> None:
+        """What this request shows of the floor, and of other requests that cache replies."""
+        floor = self.cached_beginnings[self.facts.request_model[row]]
+        if not row:
+            floor.cold = floor.warm = read
+        elif 2 * read < cached_before:
+            if cold:
+                floor.cold = read
+            else:
+                floor.warm = read
+        elif cached_before < read:
+            self.caches_replies = True
+        elif read == cached_before and self._starts_turn(row):
+            self.caches_replies = False

@@ -1,0 +1,441 @@
+"""Price a replay at prompt-cache rates: against the unchanged calls, and firing by firing.
+
+What the calls answer is the same in both and is left out. A firing is held against the same run without it and without
+those behind it, from the first call that had its context to where the context begins anew, or to the end: so the costs
+of all firings add up to what the whole policy costs more than none. At its own call that is what is read and written
+with it and without it; what a later call costs less is shared by the firings before it, by the tokens of each.
+
+For one firing in a warm cache this is the usual formula: with S tokens that are written again, from the first change
+on, C tokens less in each call, and prices w to write and r to read, it costs ``S (w - r)`` and what a summarizer takes,
+and saves ``r C`` with each call, its own too: it pays after ``((w - r) S + summarizer) / (r C)`` calls. In a cold cache
+everything is written in any case, and it saves ``w C`` at once.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, groupby
+from typing import Literal, NamedTuple
+
+from context_tui.lab.price.cache import CacheRequest, CacheReuse, CacheUsage, PromptCache
+from context_tui.lab.price.cache_requests import NOTHING_CHANGED, RecordedCalls, reconstruct_recorded_calls
+from context_tui.lab.price.rates import FIVE_MINUTES, Rates, RateTable, build_rate_table
+from context_tui.lab.replay.result import Firing, Replay
+from context_tui.session.facts import Facts
+
+MIN_NET_SHARE_DIVISOR = 10
+"""Of firings that make the context smaller and larger, the sum must be this share of all, for costs to be shared."""
+
+Verdict = Literal["pays", "does not pay", "pays only as the cache was cold", "saves nothing"]
+
+
+@dataclass(frozen=True)
+class FiringPrice:
+    """What one firing costs. Costs are in the unit of :class:`ReplayPrice`; what is saved is negative.
+
+    Attributes:
+        call: number of the first call that had its context.
+        message: the message before which it took effect.
+        cleared: tokens that each call has less by it, C.
+        behind: tokens that had been there before and that a warm cache has to write again, S.
+        rewritten: tokens of its first call that were written only because of it; 0 in a cold cache.
+        cold: whether that call would have read nothing of what was changed in any case.
+        summarizer: what the call to a summarizer costs.
+        break_even: calls after which it pays; 0 at once, None where it saves nothing with a call.
+        calls_left: calls that had its context: until that begins anew, or to the end.
+        next_change: calls from its first one to the next firing; None where none follows in its context.
+        cost: what these calls and the summarizer cost more than without it (and without those behind it).
+        verdict: whether it paid; or only because the cache was cold then, or for one of the calls that were left.
+    """
+
+    call: int
+    message: int
+    cleared: int
+    behind: int
+    rewritten: int
+    cold: bool
+    summarizer: float
+    break_even: float | None
+    calls_left: int
+    next_change: int | None
+    cost: float
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class ReplayPrice:
+    """A replay at cache prices; every cost is in ``table.unit``.
+
+    Attributes:
+        replay: what was priced.
+        table: the prices.
+        used: by call, the tokens that were read, written and sent anew with the policy, ``baseline_usage`` without it.
+        costs: by call, what its prompt costs with the policy, ``baseline_costs`` without it.
+        summarizers: what all calls to a summarizer cost.
+        firings: by firing of the replay. Several before the same call are priced as one, and have a part of that each.
+        rest: what the policy costs more than none and no firing stands for: what firings of a context that is gone
+            left in the next one. With it the costs of the firings add up exactly.
+        reuse: what a prompt that changed was taken to read.
+        cold: numbers of the calls before which the time of everything in the cache had passed.
+        write_and_read: by firing, the prices to write and to read a token at its call.
+    """
+
+    replay: Replay
+    rate_table: RateTable
+    cache_usage: Sequence[CacheUsage]
+    baseline_usage: Sequence[CacheUsage]
+    costs: Sequence[float]
+    baseline_costs: Sequence[float]
+    summarizer_cost: float
+    firings: Sequence[FiringPrice]
+    unattributed_cost: float
+    reuse: CacheReuse
+    cold_calls: Sequence[int]
+    write_read_rates: Sequence[tuple[float, float]]
+
+    @property
+    def cost(self) -> float:
+        """What all prompts and the summarizer cost with the policy."""
+        return sum(self.costs) + self.summarizer_cost
+
+    @property
+    def baseline_cost(self) -> float:
+        """What all prompts cost without it."""
+        return sum(self.baseline_costs)
+
+
+def price_replay(
+    replay: Replay,
+    *,
+    recorded: RecordedCalls | None = None,
+    shares_prefix: bool = False,
+    summarizer: Rates | None = None,
+    reuse: CacheReuse = "breakpoints",
+) -> ReplayPrice:
+    """What *replay* costs.
+
+    Args:
+        recorded: what :func:`~context_tui.lab.price_replay.recorded.reconstruct_recorded_calls` says of its session, where that is there.
+        shares_prefix: whether a summarizer is sent the same beginning as the calls, and so reads it from the cache;
+            otherwise it pays the full price of its input.
+        summarizer: the prices of its model, in the unit of the session's; default: those of the session's model.
+        reuse: what a changed prompt reads where calls write to the cache themselves; a cache that fills itself is read
+            up to the first change in any case.
+    """
+    known = recorded or reconstruct_recorded_calls(replay.session)
+    run = _ReplayPricing(replay, known, shares_prefix=shares_prefix, summarizer=summarizer, reuse=reuse)
+    return run.compute_price()
+
+
+class _FiringGroup(NamedTuple):
+    """The firings before one call, taken together: tokens of it ``before`` them and ``after``."""
+
+    call: int
+    firings: list[Firing]
+    before: int
+    after: int
+
+
+class _FirstCallCost(NamedTuple):
+    """The first call with a group of firings: what it costs more than without them, the ``summarizer_cost`` too, and what it
+    costs ``cost_without_firings``; the tokens that a warm cache writes again, and those that were; whether it was cold.
+    """
+
+    added_cost: float
+    cost_without_firings: float
+    summarizer_cost: float
+    tokens_behind: int
+    rewritten_tokens: int
+    is_cold: bool
+
+
+class _ReplayPricing:
+    """One pricing on its way."""
+
+    def __init__(
+        self,
+        replay: Replay,
+        recorded: RecordedCalls,
+        *,
+        shares_prefix: bool,
+        summarizer: Rates | None,
+        reuse: CacheReuse,
+    ) -> None:
+        self.replay, self.shares_prefix, self.summarizer = replay, shares_prefix, summarizer
+        facts, self.requests = replay.session.facts, _build_cache_requests(replay, recorded)
+        known = recorded.cached_beginnings
+        self.cached_beginnings = [known[row] if 0 <= row < len(known) else 0 for _, row in replay.calls]
+        self.reuse: CacheReuse = "anywhere" if self.requests and all(call.anywhere for call in self.requests) else reuse
+        self.models = [
+            facts.models[row] if row >= 0 else facts.model for row in map(self._get_model_row, range(len(self)))
+        ]
+        fee = any(usage.cache_write_5m or usage.cache_write_1h for usage in facts.requests)
+        self.rate_table = build_rate_table(self.models, has_write_fee=fee)
+        by_call = groupby(replay.firings, key=lambda firing: firing.call)
+        self.groups = [_group_firings(call, list(firings)) for call, firings in by_call]
+        self.firing_calls = {group.call for group in self.groups}
+
+    def __len__(self) -> int:
+        return len(self.replay.calls)
+
+    def _get_model_row(self, number: int) -> int:
+        facts, row = self.replay.session.facts, self.replay.calls[number].request
+        if row < 0:
+            row = _find_request_before(facts, self.replay.calls[number].message)
+        return facts.request_model[row] if row >= 0 else -1
+
+    def compute_price(self) -> ReplayPrice:
+        replay, calls = self.replay, self.requests
+        plain, cache = list[CacheUsage](), PromptCache()
+        for number, size in enumerate(replay.baseline):
+            plain.append(self._update_cache(cache, number, size))
+        found, cache, firsts = list[CacheUsage](), PromptCache(), list[_FirstCallCost]()
+        for group in self.groups:
+            found.extend(self._replay_calls(cache, len(found), group.call))
+            without = cache.copy()
+            found.append(self._compute_policy_usage(cache, group.call))
+            firsts.append(self._compute_first_call_cost(group, found[-1], without))
+        found.extend(self._replay_calls(cache, len(found), len(self)))
+        costs = [self._compute_usage_cost(number, each) for number, each in enumerate(found)]
+        plain_costs = [self._compute_usage_cost(number, each) for number, each in enumerate(plain)]
+        ends = self._find_group_ends()
+        later, rest = self._compute_later_costs(firsts, ends, costs, plain_costs)
+        firings, rates = list[FiringPrice](), list[tuple[float, float]]()
+        for number, (group, first, end, more) in enumerate(zip(self.groups, firsts, ends, later, strict=True)):
+            following = self.groups[number + 1].call if number + 1 < len(self.groups) else end
+            parts = self._compute_firing_prices(
+                group, first, end, following if following < end else None, first.added_cost + more
+            )
+            firings.extend(parts)
+            rates.extend([self._get_write_read_rates(group)] * len(parts))
+        cold = [number for number in range(1, len(self)) if calls[number].is_expired_after(calls[number - 1])]
+        paid = sum(first.summarizer_cost for first in firsts)
+        table, reuse = self.rate_table, self.reuse
+        return ReplayPrice(replay, table, found, plain, costs, plain_costs, paid, firings, rest, reuse, cold, rates)
+
+    def _find_group_ends(self) -> list[int]:
+        """By group, the call after the last one that has its context."""
+        begins = _find_context_resets(self.replay)
+        behind = (bisect_right(begins, group.call) for group in self.groups)
+        return [begins[at] if at < len(begins) else len(self) for at in behind]
+
+    def _compute_later_costs(
+        self,
+        first_calls: Sequence[_FirstCallCost],
+        ends: Sequence[int],
+        costs: Sequence[float],
+        baseline_costs: Sequence[float],
+    ) -> tuple[list[float], float]:
+        """What the calls behind each group's first one cost more by it, and what they cost more by none.
+
+        What a call costs more is shared by the groups that are in effect, by the tokens that each took; at the first
+        call of a group, what it would cost more without it is.
+        """
+        without = {
+            group.call: first.cost_without_firings for group, first in zip(self.groups, first_calls, strict=True)
+        }
+        taken, size, rest = [0] * (len(self) + 1), [0] * (len(self) + 1), 0.0
+        for group, end in zip(self.groups, ends, strict=True):
+            cleared = group.before - group.after
+            for steps, tokens in ((taken, cleared), (size, abs(cleared))):
+                steps[group.call + 1] += tokens
+                steps[max(end, group.call + 1)] -= tokens
+        by_token = [0.0]  # a sum: what a token less made the calls before each call cost more
+        for number, (tokens, most) in enumerate(zip(accumulate(taken[:-1]), accumulate(size[:-1]), strict=True)):
+            more = without.get(number, costs[number]) - baseline_costs[number]
+            shared = tokens * MIN_NET_SHARE_DIVISOR > most > 0
+            by_token.append(by_token[-1] + (more / tokens if shared else 0.0))
+            rest += 0.0 if shared else more
+        found = [
+            (by_token[max(end, group.call + 1)] - by_token[group.call + 1]) * (group.before - group.after)
+            for group, end in zip(self.groups, ends, strict=True)
+        ]
+        return found, rest
+
+    def _replay_calls(self, cache: PromptCache, begin: int, end: int) -> list[CacheUsage]:
+        """What becomes of some calls with the policy."""
+        return [self._compute_policy_usage(cache, number) for number in range(begin, end)]
+
+    def _compute_policy_usage(self, cache: PromptCache, number: int) -> CacheUsage:
+        kept = self.replay.unchanged_prefixes[number] if number in self.firing_calls else NOTHING_CHANGED
+        return self._update_cache(cache, number, self.replay.sizes[number], kept)
+
+    def _update_cache(
+        self, cache: PromptCache, number: int, size: int, unchanged_prefix: int = NOTHING_CHANGED
+    ) -> CacheUsage:
+        """What becomes of a call that has another *size*, and *kept* so many tokens at a firing.
+
+        Where the recording is not as the rules of a cache say, it is as recorded, but for what is gone.
+        """
+        call = self.requests[number]
+        floor, lost = call.floor, call.miss_reason
+        begin = self.cached_beginnings[number]
+        if (
+            unchanged_prefix < NOTHING_CHANGED
+            and lost is None
+            and not (number and call.is_expired_after(self.requests[number - 1]))
+        ):
+            floor = max(floor, begin)
+        if call.recorded_read is not None:
+            gone = max(self.replay.baseline[number] - size, 0)
+            floor = max(min(max(floor, begin), call.recorded_read), min(call.recorded_read - gone, unchanged_prefix))
+            lost = "as recorded"
+        anywhere = self._reads_up_to_change(call) if unchanged_prefix < NOTHING_CHANGED else call.anywhere
+        changed = call._replace(
+            size=size,
+            unchanged_prefix=min(call.unchanged_prefix, unchanged_prefix),
+            floor=floor,
+            miss_reason=lost,
+            anywhere=anywhere,
+        )
+        used = cache.update(changed)
+        cache.append_reply(call.cached_reply_tokens)
+        return used
+
+    def _reads_up_to_change(self, call: CacheRequest) -> bool:
+        """Whether a prompt that a policy changed is read up to the first change."""
+        return call.anywhere or self.reuse == "anywhere"
+
+    def _compute_first_call_cost(self, group: _FiringGroup, usage: CacheUsage, cache: PromptCache) -> _FirstCallCost:
+        """The first call of a group, which is *now*; without it *cache* would have seen one that is larger."""
+        warm = cache.copy()
+        then = self._update_cache(cache, group.call, max(self.replay.sizes[group.call] + group.before - group.after, 0))
+        cold = then.read <= usage.read
+        read = self._compute_warm_usage(group, warm).read if cold else usage.read
+        last = self.replay.sizes[group.call - 1] if group.call else 0
+        behind = max(min(last, group.before) - (group.before - group.after) - read, 0)
+        asked, without = self._compute_summarizer_cost(group, cold), self._compute_usage_cost(group.call, then)
+        rewritten = max(usage.written - then.written, 0)
+        return _FirstCallCost(
+            self._compute_usage_cost(group.call, usage) - without + asked, without, asked, behind, rewritten, cold
+        )
+
+    def _compute_warm_usage(self, group: _FiringGroup, cache: PromptCache) -> CacheUsage:
+        """What would become of the first call of a group in a cache that has lost nothing."""
+        number = group.call
+        if not number:
+            return CacheUsage(0, 0, 0, 0)
+        call = self.requests[number]._replace(
+            sent_at=-1, ended_at=-1, miss_reason=None, key=self.requests[number - 1].key
+        )
+        call = call._replace(floor=max(call.floor, self.cached_beginnings[number]))
+        kept = self.replay.unchanged_prefixes[number]
+        return cache.update(
+            call._replace(
+                size=self.replay.sizes[number], unchanged_prefix=kept, anywhere=self._reads_up_to_change(call)
+            )
+        )
+
+    def _compute_firing_prices(
+        self, group: _FiringGroup, first: _FirstCallCost, end: int, next_change: int | None, cost: float
+    ) -> list[FiringPrice]:
+        """The price of each firing of a group."""
+        cleared = group.before - group.after
+        write, read = self._get_write_read_rates(group)
+        saving, left = read * cleared, end - group.call
+        even = max((first.added_cost + saving) / saving, 0.0) if saving > 0 else None
+        verdict: Verdict = "saves nothing" if cleared <= 0 else "pays" if cost <= 0 else "does not pay"
+        if verdict == "pays" and ((write - read) * first.tokens_behind + first.summarizer_cost) / saving > left:
+            verdict = "pays only as the cache was cold"
+        whole = FiringPrice(
+            group.call,
+            group.firings[0].message,
+            cleared,
+            first.tokens_behind,
+            first.rewritten_tokens,
+            first.is_cold,
+            first.summarizer_cost,
+            even,
+            left,
+            next_change - group.call if next_change is not None else None,
+            cost,
+            verdict,
+        )
+        return _split_group_price(whole, group)
+
+    def _compute_summarizer_cost(self, group: _FiringGroup, cold: bool) -> float:
+        """What the calls to a summarizer cost that a group needed."""
+        total = 0.0
+        for firing in group.firings:
+            rates = self.summarizer or self._get_rates(group.call, firing.cache_cut.summarizer_input)
+            each = rates.read if self.shares_prefix and not cold and self.summarizer is None else rates.input
+            total += each * firing.cache_cut.summarizer_input + rates.output * firing.cache_cut.summarizer_output
+        return total
+
+    def _get_write_read_rates(self, group: _FiringGroup) -> tuple[float, float]:
+        rates = self._get_rates(group.call, group.after)
+        return rates.get_write_rate(self.requests[group.call].ttl_ms), rates.read
+
+    def _get_rates(self, number: int, size: int) -> Rates:
+        return self.rate_table.get_rates(self.models[number]).select_for_prompt(size)
+
+    def _compute_usage_cost(self, number: int, usage: CacheUsage) -> float:
+        return self._get_rates(number, usage.size).compute_usage_cost(usage)
+
+
+def _build_cache_requests(replay: Replay, recorded: RecordedCalls) -> list[CacheRequest]:
+    """Every call as a cache saw it without the policy; of one that recorded no usage as far as the file tells."""
+    facts, found = replay.session.facts, list[CacheRequest]()
+    lives = recorded.requests[0].ttl_ms if recorded.requests else FIVE_MINUTES
+    for number, (message, row) in enumerate(replay.calls):
+        if 0 <= row < len(recorded.requests):
+            call = recorded.requests[row]
+        else:
+            time, last = facts.time[message], found[-1] if found else None
+            call = CacheRequest(
+                0,
+                NOTHING_CHANGED if found else 0,
+                sent_at=time,
+                ended_at=facts.end_time[message],
+                ttl_ms=lives,
+                key=last.key if last else None,
+            )
+            if last is not None:
+                call = call._replace(floor=last.floor, new_blocks=1, anywhere=last.anywhere)
+        grew = number > 0 and replay.baseline[number] >= replay.baseline[number - 1]
+        if replay.recorded == "ignore" and grew and call.unchanged_prefix < NOTHING_CHANGED:
+            call = call._replace(unchanged_prefix=NOTHING_CHANGED, recorded_read=None)
+        lives = call.ttl_ms or lives
+        found.append(call)
+    return found
+
+
+def _find_request_before(facts: Facts, message: int) -> int:
+    """Row of the last request that was answered before *message*, or -1."""
+    return bisect_left(facts.request_message, message) - 1
+
+
+def _find_context_resets(replay: Replay) -> list[int]:
+    """The calls with which the context begins anew, in order."""
+    facts, messages = replay.session.facts, [call.message for call in replay.calls]
+    kept = (epoch for epoch in facts.epochs if epoch.cause != "start")
+    if replay.recorded == "ignore":
+        kept = (epoch for epoch in kept if epoch.cause != "compaction" or not epoch.message)
+    return sorted({bisect_left(messages, max(epoch.message + 1, epoch.start)) for epoch in kept})
+
+
+def _group_firings(call: int, firings: list[Firing]) -> _FiringGroup:
+    return _FiringGroup(call, firings, firings[0].before, firings[-1].after)
+
+
+def _split_group_price(group_price: FiringPrice, group: _FiringGroup) -> list[FiringPrice]:
+    """The price of a group, split among its firings by what each took away."""
+    if len(group.firings) == 1:
+        return [group_price]
+    parts = []
+    for firing in group.firings:
+        cleared = firing.before - firing.after
+        share = cleared / group_price.cleared if group_price.cleared else 1 / len(group.firings)
+        parts.append(
+            replace(
+                group_price,
+                cleared=cleared,
+                behind=round(group_price.behind * share),
+                rewritten=round(group_price.rewritten * share),
+                summarizer=group_price.summarizer * share,
+                cost=group_price.cost * share,
+            )
+        )
+    return parts

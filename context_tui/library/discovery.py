@@ -1,0 +1,322 @@
+"""Session discovery: the bundled samples, and the sessions that agents keep where their formats say.
+
+Listing opens no file; a title is read from the head of a file when it is shown.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from context_tui.errors import Error, UnreadableSession
+from context_tui.formats.opening import (
+    detect_format,
+    list_folder_sessions,
+    list_session_suffixes,
+    sessions_in,
+    search_folders,
+)
+from context_tui.formats.registry import FORMATS
+from context_tui.session.session import SessionInfo
+
+MAX_TITLE_LENGTH = 200
+SAMPLES, THIS_PROJECT, OTHER_PROJECTS = "samples", "this project", "other projects"
+IN_THIS_FILE, IN_THIS_FOLDER, IN_THESE_FOLDERS = "in this file", "in this folder", "in these folders"
+GROUPS = (IN_THIS_FILE, IN_THIS_FOLDER, IN_THESE_FOLDERS, THIS_PROJECT, OTHER_PROJECTS, SAMPLES)
+"""The headings, in the order in which they are listed."""
+REPORT_INTERVAL_S = 1.0
+"""Seconds between two looks at what was found, while it is being found."""
+MAX_FILES_READ = 200
+"""Files of a folder up to which each is looked into before it is listed."""
+SAMPLED_FILES = 20
+"""Of more of them, those that are looked into."""
+DATABASE_SUFFIXES = (".db", ".sqlite", ".sqlite3", ".db3")
+"""The suffixes of files that hold many sessions, which a query lists."""
+SessionKey = tuple[str, str]
+"""What tells sessions apart: the path of the file, and the id in it."""
+
+
+@dataclass(frozen=True)
+class SessionEntry:
+    """A session to choose: ``group`` is the heading it stands under, ``place`` its project or folder.
+
+    ``agent`` is the format that the program it was found with writes, ``about`` what is said of it where it has no
+    title. The format of a found session is empty: whoever opens it looks what it is (``formats.opening.choose``).
+    """
+
+    info: SessionInfo
+    group: str
+    place: str = ""
+    agent: str = ""
+    about: str = ""
+    folder: str = ""
+
+    @cached_property
+    def name(self) -> str:
+        """The id, or the file's name without its suffix; its folder's where many files have that name."""
+        return self.info.id or self.folder or self.file_name
+
+    @property
+    def file_name(self) -> str:
+        """The file's name without its suffix."""
+        return os.path.splitext(os.path.basename(self.info.path))[0]
+
+    @property
+    def spec(self) -> str:
+        """What it is named by: ``PATH``, or ``PATH#ID``."""
+        return f"{self.info.path}#{self.info.id}" if self.info.id else self.info.path
+
+    @cached_property
+    def key(self) -> SessionKey:
+        """What tells it from others."""
+        return build_session_key(self.info)
+
+
+def build_session_key(info: SessionInfo) -> SessionKey:
+    """What tells a session from others, however its file was named."""
+    return os.path.abspath(info.path), info.id
+
+
+def find_samples() -> list[SessionEntry]:
+    """The bundled sample sessions: in the package when it was installed, beside it in a checkout."""
+    package = Path(__file__).parents[1]
+    for folder in (package / "_samples", package.parent / "sample_sessions"):
+        if found := sorted(_list_session_files(folder), key=lambda each: each[0].name):
+            return [SessionEntry(_build_info(path, status), SAMPLES, "sample") for path, status in found]
+    return []
+
+
+def find_recorded_sessions(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> list[SessionEntry]:
+    """The sessions that agents recorded on this machine: those of *cwd*'s project first, newest first in each group."""
+    return _sort_entries(entry for several in _find_recorded(environ, cwd) for entry in several)
+
+
+def _find_recorded(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> Iterator[list[SessionEntry]]:
+    """The same in no order, those of one agent after those of the other."""
+    environ, cwd = os.environ if environ is None else environ, Path.cwd() if cwd is None else cwd
+    for form in FORMATS.values():
+        entries = []
+        for found in form.find_sessions(environ, cwd):
+            with suppress(OSError):  # it has gone since, or is a link to nowhere
+                status = os.stat(found.path)
+                if stat.S_ISREG(status.st_mode):
+                    group = THIS_PROJECT if found.is_current_project else OTHER_PROJECTS
+                    entries.append(SessionEntry(_build_info(found.path, status), group, found.project, form.name))
+        yield entries
+
+
+def _sort_entries(entries: Iterable[SessionEntry]) -> list[SessionEntry]:
+    return sorted(
+        _distinguish_by_folder(list(entries)), key=lambda entry: (entry.group != THIS_PROJECT, -entry.info.time)
+    )
+
+
+def _distinguish_by_folder(entries: Sequence[SessionEntry]) -> Iterator[SessionEntry]:
+    """The same, where files of the same name each stand in a folder by that folder that is the session's own."""
+    names = Counter(os.path.basename(entry.info.path) for entry in entries)
+    folders = Counter(tuple(entry.info.path.rsplit(os.sep, 2)[-2:]) for entry in entries)
+    for entry in entries:
+        if names[os.path.basename(entry.info.path)] == 1 or is_database(entry.info.path):
+            yield entry
+            continue
+        parts = entry.info.path.split(os.sep)
+        shared = folders[tuple(parts[-2:])] > 1 and len(parts) > 2
+        yield replace(entry, folder=parts[-3 if shared else -2])
+
+
+def find_project_name(entry: SessionEntry, cwd: str) -> str:
+    """The name of a session's project: of the folder *cwd* that it was in, else what its place tells."""
+    told = os.path.basename(cwd.rstrip("/\\")) if entry.group != SAMPLES else ""
+    return told or entry.place
+
+
+def is_database(path: str) -> bool:
+    """Whether a file holds many sessions, by its name."""
+    return path.endswith(DATABASE_SUFFIXES)
+
+
+def list_database_sessions(entry: SessionEntry, cwd: Path | None = None) -> list[SessionEntry]:
+    """The sessions of a database that was found, which one query lists; itself where it cannot be read.
+
+    One without a time of its own has that of the file; the project of each is the folder that it was in.
+    """
+    path, here = Path(entry.info.path), str(Path.cwd() if cwd is None else cwd)
+    try:
+        form = FORMATS[entry.agent] if entry.agent else detect_format(path)
+        infos = form.list_sessions(path)
+    except (Error, OSError):
+        return [entry]
+    return [
+        SessionEntry(
+            replace(info, time=info.time or entry.info.time),
+            THIS_PROJECT if info.cwd == here else entry.group,
+            os.path.basename(info.cwd.rstrip("/\\")) or entry.place,
+            form.name,
+        )
+        for info in infos
+    ]
+
+
+def find_entries(spec: str) -> list[SessionEntry]:
+    """The sessions of a file, a folder or a database that a user names, as :func:`find_session_infos` finds them.
+
+    Raises:
+        UnreadableSession: there is none.
+    """
+    return build_entries(find_session_infos(spec))
+
+
+def find_session_infos(spec: str) -> list[SessionInfo]:
+    """The sessions at a path; those of a large folder by name only (their format is empty), newest first.
+
+    Raises:
+        UnreadableSession: there is none.
+    """
+    if (
+        os.path.isdir(spec)
+        and len(found := search_folders(Path(spec), _find_named_sessions)) > MAX_FILES_READ
+        and _are_sessions(found)
+    ):
+        return sorted(found, key=lambda info: -info.time)
+    return sessions_in(spec)
+
+
+def _are_sessions(infos: Sequence[SessionInfo]) -> bool:
+    """Whether most of what has names as sessions have are some, by a few of them."""
+    looked = infos[:: max(len(infos) // SAMPLED_FILES, 1)]
+    found = 0
+    for info in looked:
+        with suppress(Error, OSError):
+            found += bool(info.format or detect_format(Path(info.path)))
+    return found > len(looked) // 2
+
+
+def _find_named_sessions(folder: Path) -> list[SessionInfo]:
+    """The sessions that a folder stands for, else the session files in it by their names."""
+    return list_folder_sessions(folder) or _list_named_sessions(folder)
+
+
+def _list_named_sessions(folder: Path) -> list[SessionInfo]:
+    forms = FORMATS.values()
+    return [
+        _build_info(path, status)
+        for path, status in _list_session_files(folder)
+        if all(form.is_standalone(path) for form in forms)
+    ]
+
+
+def build_entries(infos: Iterable[SessionInfo]) -> list[SessionEntry]:
+    """Several sessions of one file or folder to choose from, with the names of their folders, or of their files."""
+    listed = list(infos)
+    several = len({info.path for info in listed}) > 1
+    folders = len({Path(info.path).parent for info in listed})
+    group = (IN_THESE_FOLDERS if folders > 1 else IN_THIS_FOLDER) if several else IN_THIS_FILE
+    return [SessionEntry(info, group, _find_place(info), info.format) for info in listed]
+
+
+def _find_place(info: SessionInfo) -> str:
+    """The project that a session was in, where its file tells that; else the folder it is in, or its database."""
+    if own := os.path.basename(info.cwd.rstrip("/\\")):
+        return own
+    path = Path(info.path)
+    return path.name if info.id and not _has_own_file(info) else path.absolute().parent.name
+
+
+def find_choices(given: Sequence[SessionInfo], current: SessionInfo | None = None) -> Iterator[list[SessionEntry]]:
+    """The sessions that a picker lists: those *given*, or where none are, the samples and those on this machine.
+
+    On the way back from the session *current* they stand together; where one was given, so do those in its folder.
+
+    Returns:
+        At once what takes no looking for, now and again what is known by then, at last all of it.
+    """
+    near = build_entries(given) if current is None or len(given) > 1 else []
+    yield _merge_entries(near, current, ())
+    if given and current is None:
+        return
+    if given and current and current.path and not near:
+        near = find_sibling_sessions(current)
+        yield _merge_entries(near, current, ())
+    found, told, new = list[SessionEntry](), -REPORT_INTERVAL_S, False
+    for several in _find_recorded():
+        found += several
+        new = new or bool(several)
+        if new and time.monotonic() - told > REPORT_INTERVAL_S:
+            yield _merge_entries(near, current, _sort_entries(found))
+            told, new = time.monotonic(), False
+    yield _merge_entries(
+        near, current, [*find_samples(), *_sort_entries(found)]
+    )  # these last: to know their names takes all formats
+
+
+def _merge_entries(
+    near: Iterable[SessionEntry], current: SessionInfo | None, others: Iterable[SessionEntry]
+) -> list[SessionEntry]:
+    """The session that is open and those *near* it among the *others*."""
+    found = {entry.key: entry for entry in others}
+    for entry in near:
+        found[entry.key] = replace(found.pop(entry.key, entry), info=entry.info, group=entry.group)
+    if current and current.path:  # as it was opened: its format is known
+        known = found.get(build_session_key(current), SessionEntry(current, IN_THIS_FOLDER, _find_place(current)))
+        found[known.key] = replace(known, info=current, agent=current.format)
+    return list(found.values())
+
+
+def find_sibling_sessions(info: SessionInfo) -> list[SessionEntry]:
+    """The sessions in the folder of another, by their names; newest first."""
+    main = info.parent if os.path.isfile(info.parent) else info.path
+    folder = Path(os.path.abspath(main)).parent
+    files = [
+        (path, status)
+        for path, status in _list_session_files(folder)
+        if all(f.is_standalone(path) for f in FORMATS.values())
+    ]
+    return [
+        SessionEntry(_build_info(path, status), IN_THIS_FOLDER, folder.name)
+        for path, status in sorted(files, key=lambda each: (-each[1].st_mtime, each[0].name))
+    ]
+
+
+def _has_own_file(info: SessionInfo) -> bool:
+    """Whether a session that belongs to another has a file of its own."""
+    return bool(info.parent) and info.parent != info.path and not info.parent.startswith(f"{info.path}#")
+
+
+def find_title(info: SessionInfo) -> str:
+    """The session's title: what its reader found, else what the head of its file tells; may be empty."""
+    named = info.title in (info.id, Path(info.path).stem)  # a reader that found no title gives the name again
+    if info.title and not named:
+        return info.title
+    if info.id and not _has_own_file(info):
+        return ""
+    path = Path(info.path)
+    try:
+        form = FORMATS[info.format] if info.format else detect_format(path)
+    except UnreadableSession:
+        return ""
+    return " ".join(form.read_title(path).split())[:MAX_TITLE_LENGTH]
+
+
+def _build_info(path: Path, status: os.stat_result) -> SessionInfo:
+    return SessionInfo(str(path), "", time=status.st_mtime, bytes=status.st_size)
+
+
+def _list_session_files(folder: Path) -> list[tuple[Path, os.stat_result]]:
+    """The session files right in a folder; none when it cannot be read."""
+    found, suffixes = [], list_session_suffixes()
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.endswith(suffixes) and os.path.isfile(entry.path):
+                    with suppress(OSError):  # gone meanwhile
+                        found.append((Path(entry.path), entry.stat()))
+    except OSError:
+        pass
+    return found

@@ -1,0 +1,267 @@
+"""Session overviews: how full the context of a session was, and which other sessions belong to it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Lock
+from typing import NamedTuple
+
+from context_tui.errors import Error, UnreadableSession
+from context_tui.formats.base import Format, Lister
+from context_tui.formats.opening import detect_format, make_scanner
+from context_tui.formats.registry import FORMATS, GuardedFormat
+from context_tui.library.cache import FileStamps, SessionCache, read_stamps
+from context_tui.library.discovery import IN_THIS_FILE, SessionEntry, build_session_key, find_title, is_database
+from context_tui.session.session import Session, SessionInfo
+from context_tui.session.values import Kind
+from context_tui.session.window import model_at
+from context_tui.tokens.accounting import find_last_usage
+
+SUB_AGENT, BRANCH, SAME_FILE = "sub-agent", "branch", "session"
+"""What a session is to the one that it stands below: the third is one of several in the same file."""
+MAX_READ_BYTES = 32 << 20
+"""Bytes of the largest file that is read to say how full its context was: a tenth of a second or so."""
+READ_STEP_S = 0.008
+"""Seconds of reading between two looks at whether it is still wanted."""
+
+
+@dataclass(frozen=True)
+class SessionOverview:
+    """What reading a session told: its format, and how full its context was at the last recorded request.
+
+    ``tokens`` is recorded, ``window`` how many the model takes, ``compactions`` how many are recorded; None: not known.
+    ``cwd`` is the folder that it was in, ``problem`` why it cannot be read. ``children`` are the sessions that belong to
+    it: sub-agents, branches that a rewind left, others of its file. ``parent`` is the file that it belongs to itself,
+    where only its head told that, ``bytes`` are those of all its files where there are several.
+    """
+
+    agent: str = ""
+    tokens: int | None = None
+    window: int | None = None
+    children: tuple[SessionEntry, ...] = ()
+    model: str = ""
+    compactions: int | None = None
+    cwd: str = ""
+    problem: str = ""
+    parent: str = ""
+    bytes: int = 0
+
+
+class _CachedOverview(NamedTuple):
+    """What is kept of a look: all but what is below, of which only the branches are found by reading."""
+
+    agent: str
+    tokens: int | None
+    window: int | None
+    model: str
+    compactions: int
+    branches: list[tuple[str, int]]
+
+
+class OverviewReader:
+    """Looks into the files of sessions; what it takes to know of their folders is looked up once.
+
+    Args:
+        details: what was read another time; nothing of it is used where it is not true any more.
+    """
+
+    def __init__(self, details: SessionCache | None = None) -> None:
+        self._listers: dict[str, Lister] = {}
+        self._lock = Lock()  # a thread that is not wanted any more may still be at it
+        self._cache = details or SessionCache(None)
+
+    def read_title(self, info: SessionInfo) -> str:
+        """The session's title, as :func:`discovery.title_of` finds it."""
+        if info.title:
+            return find_title(info)
+        kept = self._cache.get(info.path, info.id, "title")
+        if isinstance(kept, str):
+            return kept
+        try:
+            form, stamp = self._find_format_and_stamps(info)
+        except (Error, OSError):
+            return ""
+        title = find_title(replace(info, format=form.name))
+        self._cache.put(info.path, info.id, "title", title, stamp)
+        return title
+
+    def read_place(self, entry: SessionEntry) -> SessionEntry:
+        """The same with its format and its project, where only the head of its file tells them."""
+        info = entry.info
+        if entry.place and entry.agent:
+            return entry
+        kept = self._cache.get(info.path, info.id, "place")
+        if not (isinstance(kept, list) and len(kept) == 2 and all(isinstance(each, str) for each in kept)):
+            kept = [entry.agent, info.cwd]
+            try:
+                form, stamp = self._find_format_and_stamps(replace(info, format=entry.agent))
+                own = _find_main(self._list_sessions(form, Path(info.path)), info)
+                kept = [form.name, own.cwd if own else info.cwd]
+                self._cache.put(info.path, info.id, "place", kept, stamp)
+            except (Error, OSError):
+                pass
+        agent, cwd = kept
+        return replace(
+            entry, info=replace(info, cwd=cwd), agent=agent, place=entry.place or os.path.basename(cwd.rstrip("/\\"))
+        )
+
+    def flush(self) -> None:
+        """Keep what was read for another time."""
+        self._cache.flush()
+
+    def read_overview(self, entry: SessionEntry, checkpoint: Callable[[], object] = lambda: None) -> SessionOverview:
+        """What reading a session tells; why it cannot be read, and no size where the file is too large.
+
+        Args:
+            checkpoint: called often; what it raises ends the reading.
+        """
+        info, agent = entry.info, entry.agent
+        below: list[SessionEntry] = []
+        try:
+            kept, stamp = _parse_cached(self._cache.get(info.path, info.id, "look")), None
+            if kept:
+                form = FORMATS[kept.agent]
+            else:
+                form, stamp = self._find_format_and_stamps(info)
+            agent = form.name
+            own: SessionInfo | None = info
+            if not info.id:
+                listed = self._list_sessions(form, Path(info.path))
+                own = _find_main(listed, info)
+                below = [
+                    _build_child_entry(entry, each)
+                    for each in listed
+                    if own is None or build_session_key(each) != build_session_key(own)
+                ]
+            if own is None or (not kept and _count_bytes_to_read(own) > MAX_READ_BYTES):
+                return SessionOverview(
+                    agent, children=tuple(below), cwd=own.cwd if own else "", parent=_find_parent(own)
+                )
+            if kept:
+                told = kept
+            else:
+                told = _read_session(own, checkpoint)
+                self._cache.put(info.path, info.id, "look", told, stamp)
+        except (Error, OSError) as error:
+            return SessionOverview(agent, children=tuple(below), problem=str(error))
+        below += _find_branches(replace(own, format=agent), told.branches)
+        return SessionOverview(
+            agent,
+            told.tokens,
+            told.window,
+            tuple(below),
+            told.model,
+            told.compactions,
+            own.cwd,
+            parent=_find_parent(own),
+            bytes=own.bytes if own.bytes > info.bytes else 0,
+        )
+
+    def _find_format_and_stamps(self, info: SessionInfo) -> tuple[Format, FileStamps | None]:
+        """The format of a session, and how all is that tells of it, to be asked for before any of that is read.
+
+        Where another package reads it, that may be what nobody here knows of.
+        """
+        path = Path(info.path)
+        before = read_stamps([path])
+        form = FORMATS[info.format] if info.format else detect_format(path)
+        if before is None or isinstance(form, GuardedFormat):
+            return form, None
+        stamp = read_stamps(dict.fromkeys([path, *form.related_files(path)]))
+        return form, stamp if stamp and stamp[: len(before)] == before else None
+
+    def _list_sessions(self, form: Format, path: Path) -> list[SessionInfo]:
+        with self._lock:
+            return self._listers.setdefault(form.name, form.make_lister())(path)
+
+
+def _read_session(own: SessionInfo, checkpoint: Callable[[], object]) -> _CachedOverview:
+    scanner = make_scanner(own)
+    while not scanner.advance(READ_STEP_S).end:
+        checkpoint()
+    return _build_cached(scanner.session())
+
+
+def build_overview(session: Session, children: Iterable[SessionEntry] = ()) -> SessionOverview:
+    """What is known of a session that has been read, and of those *below* it; the branches that were left are too."""
+    told, info = _build_cached(session), session.info
+    branches = _find_branches(info, told.branches) if info.format in FORMATS else ()
+    return SessionOverview(
+        info.format, told.tokens, told.window, (*children, *branches), told.model, told.compactions, info.cwd
+    )
+
+
+def _build_cached(session: Session) -> _CachedOverview:
+    usage, window, facts = find_last_usage(session.context_at()), session.window, session.facts
+    return _CachedOverview(
+        session.info.format,
+        usage.context if usage and usage.context else None,
+        window.tokens if window.is_known else None,
+        model_at(facts, len(session)) or "",
+        len(facts.compactions),
+        [(branch.id, branch.messages) for branch in facts.branches],
+    )
+
+
+def _parse_cached(value: object) -> _CachedOverview | None:
+    """What was kept, if it is of this kind and of a format that there is."""
+    if not isinstance(value, list) or len(value) != len(_CachedOverview._fields):
+        return None
+    told = _CachedOverview(*value)
+    return told if told.agent in FORMATS else None
+
+
+def _count_bytes_to_read(info: SessionInfo) -> int:
+    """Bytes that reading a session takes, as far as it is known: of one in a database not all of that."""
+    return info.bytes if info.id and is_database(info.path) else os.stat(info.path).st_size
+
+
+def find_subagent_sessions(session: Session, message: int) -> list[SessionInfo]:
+    """The sessions of the sub-agents that the calls of a message started, as far as records say which.
+
+    Raises:
+        UnreadableSession: records say which, and none of these sessions is here.
+    """
+    if session.info.format not in FORMATS:
+        return []
+    facts, form = session.facts, FORMATS[session.info.format]
+    found, missing = list[SessionInfo](), list[UnreadableSession]()
+    for block in facts.blocks_of(message):
+        if facts.kind[block] == Kind.TOOL_USE:
+            try:
+                info = form.subagent_of(session, block)
+            except UnreadableSession as error:
+                missing.append(error)
+                continue
+            found += [info] if info else []
+    if missing and not found:
+        raise missing[0]
+    return found
+
+
+def _find_branches(main: SessionInfo, branches: Iterable[tuple[str, int]]) -> Iterator[SessionEntry]:
+    """The branches of a session that a rewind left, by their ids and numbers of messages."""
+    for branch, messages in branches:
+        if info := FORMATS[main.format].find_unlisted(main, branch):
+            noun = "message" if messages == 1 else "messages"
+            yield SessionEntry(info, IN_THIS_FILE, BRANCH, main.format, f"left by a rewind: {messages:,} {noun}")
+
+
+def _find_parent(own: SessionInfo | None) -> str:
+    """The file of another session that one belongs to."""
+    return own.parent if own and own.parent != own.path and os.path.isfile(own.parent) else ""
+
+
+def _find_main(listed: Sequence[SessionInfo], info: SessionInfo) -> SessionInfo | None:
+    """The session that the name of a file means, if it means one."""
+    mains = [each for each in listed if not each.parent]
+    if len(mains) == 1 or len(listed) == 1:
+        return (mains or listed)[0]
+    return next((each for each in mains if each.id == info.id), None)
+
+
+def _build_child_entry(entry: SessionEntry, info: SessionInfo) -> SessionEntry:
+    return SessionEntry(info, entry.group, SUB_AGENT if info.parent else SAME_FILE, info.format)

@@ -1,0 +1,348 @@
+"""agent-sdk: pruning of long tool results and compaction with a summary (systems 6 and 7)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from context_tui.compaction.changes import Change, LazyChanges
+from context_tui.compaction.plan import Insert, KeepReason, Plan, Trigger, VerdictCode
+from context_tui.compaction.summary_prompt import SummaryPrompt
+from context_tui.policies.base import BasePolicy, Belief, Params, build_empty_plan, param
+from context_tui.policies.block_index import PrefixSums
+from context_tui.policies.runtime_state import RuntimeState
+from context_tui.session.blocks import CUT_HEAD, CUT_TAIL, bytes_to_tokens, compute_cut_shifts
+from context_tui.session.context import Body, Context, memoize
+from context_tui.session.facts import Facts
+from context_tui.session.jsontext import compact_json, compact_text, utf8_len
+from context_tui.session.markers import SDK_SUMMARY, SDK_SUMMARY_END
+from context_tui.session.session import Message
+from context_tui.session.values import Kind, Role
+from context_tui.tokens.context_index import index_context
+
+PRUNE_MARKER = "\n\n[...{} chars pruned...]\n\n"
+PRUNE_MARKER_BYTES = len(PRUNE_MARKER) - len("{}")
+
+
+class AgentSdkPruneParams(Params):
+    """Parameters of agent-sdk's pruning."""
+
+    context_budget: int = param(
+        160_000, "input tokens allowed for the context", "tokens", 1, 10_000_000, of_window=True
+    )
+    threshold_pct: int = param(70, "share of the budget above which it prunes", "%", 0, 100)
+    max_chars: int = param(2_000, "results whose compact JSON is longer are truncated", "bytes", 0, 10_000_000)
+    preserve_tail: int = param(4, "messages at the end that stay as they are", "messages", 0, 100_000)
+
+
+def check_input_tokens(state: RuntimeState, threshold: int, what: str) -> Trigger:
+    """Fires above *threshold*, by the input tokens of the last reply as agent-sdk reads them.
+
+    At Anthropic these leave out cached tokens, so the reason names the real size too.
+    """
+    read = state.reported_input_tokens
+    if state.recorded_usage is None or read is None:
+        return Trigger(False, "no recorded usage, which is all that it looks at", None, threshold, "unknown")
+    real = state.recorded_usage.context
+    fires = read > threshold
+    reason = f"recorded input tokens {read:,}, {'above' if fires else 'not above'} {what} = {threshold:,}"
+    if read != real:
+        reason += f"; {real:,} with cached tokens, which {'would' if real > threshold else 'would not'} fire"
+    return Trigger(fires, reason, read, threshold, "recorded input tokens of the last reply")
+
+
+def build_belief(state: RuntimeState) -> Belief:
+    """agent-sdk believes the input tokens of the last reply."""
+    read = state.reported_input_tokens
+    if read is None or state.recorded_usage is None:
+        return Belief(read, "no recorded usage")
+    cached = "" if read == state.recorded_usage.context else "uncached "
+    return Belief(read, f"{cached}input tokens of the last reply")
+
+
+class AgentSdkPrune(BasePolicy):
+    """Cut long tool results to their first 500 and last 200 bytes."""
+
+    name: ClassVar[str] = "agent-sdk-prune"
+    about: ClassVar[str] = "agent-sdk: truncate long tool results, keeping both ends"
+    phases: ClassVar[frozenset[str]] = frozenset({"after_tools"})
+    Params: ClassVar[type[Params]] = AgentSdkPruneParams
+    runtime: ClassVar[str] = "agent-sdk"
+    flat_curves: ClassVar[frozenset[str]] = frozenset({"context_budget", "threshold_pct"})
+
+    def believed_size(self, state: RuntimeState) -> Belief | None:
+        return build_belief(state)
+
+    def trigger(self, state: RuntimeState, params: AgentSdkPruneParams) -> Trigger:
+        threshold = params.context_budget * params.threshold_pct // 100
+        what = f"{params.threshold_pct}% of {params.context_budget:,}"
+        return check_input_tokens(state, threshold, what)
+
+    def plan(self, context: Context, params: AgentSdkPruneParams, state: RuntimeState) -> Plan:
+        facts, end, longest = context.facts, len(context) - params.preserve_tail, params.max_chars
+        found = find_prunable_results(context)
+        lengths = found.json_bytes[: bisect_left(found.position, end)]
+        chosen = [number for number, length in enumerate(lengths) if length > longest]
+        sizes = {found.block[number]: found.pruned_bytes[number] for number in chosen}
+        removed = sum(lengths[number] for number in chosen) - sum(sizes.values())
+
+        def build_change(block: int) -> Change:
+            return Change("truncate", Body(None, sizes[block]), self.name, prune_text)
+
+        def find_keep_reason(position: int, block: int | None) -> KeepReason:
+            if position >= end:
+                return KeepReason(VerdictCode.RECENT_MESSAGE, f"within the last {params.preserve_tail:,} messages")
+            if block is None or facts.kind[block] != Kind.TOOL_RESULT:
+                return KeepReason(VerdictCode.NOT_A_RESULT, "only tool results are pruned")
+            if count_json_bytes(context, block) <= longest:
+                return KeepReason(VerdictCode.SMALL, f"{longest:,} bytes or fewer")
+            return KeepReason(VerdictCode.NOT_SHORTER, "pruning would not make it shorter")
+
+        return Plan(
+            self.name,
+            params,
+            context,
+            self.trigger(state, params),
+            LazyChanges(list(sizes), build_change),
+            reason="" if sizes else f"nothing to prune: no older result is longer than {longest:,} bytes",
+            report={"removed_bytes": removed},
+            keep_reason=find_keep_reason,
+            tokens_saved=sum(found.saved_tokens[number] for number in chosen),
+        )
+
+    def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
+        found, total = find_prunable_results(context), index_context(context).total
+        if name == "max_chars":
+            old = bisect_left(found.position, len(context) - params.preserve_tail)
+            by_length = PrefixSums(found.json_bytes[:old], found.saved_tokens[:old])
+            return [total - by_length.sum_above(value) for value in values]
+        if name == "preserve_tail":
+            saved = [
+                saved if length > params.max_chars else 0
+                for length, saved in zip(found.json_bytes, found.saved_tokens, strict=True)
+            ]
+            by_position = PrefixSums(found.position, saved)
+            return [total - by_position.sum_below(len(context) - value) for value in values]
+        return super().curve(context, params, state, name, values)
+
+
+@dataclass(frozen=True)
+class PrunableResults:
+    """The tool_results that pruning makes shorter, in prompt order: bytes before and after, and tokens it saves."""
+
+    position: Sequence[int]
+    block: Sequence[int]
+    json_bytes: Sequence[int]
+    pruned_bytes: Sequence[int]
+    saved_tokens: Sequence[int]
+
+
+@memoize
+def find_prunable_results(context: Context) -> PrunableResults:
+    """Every tool_result that pruning would make shorter, however long results may be."""
+    results, cuts = index_context(context).results, context.facts.cut
+    found = []
+    for position, block, tokens in zip(results.position, results.block, results.tokens, strict=True):
+        body = context.replacements.get(block)
+        if body is not None and body.text is None:
+            continue  # its text is made when it is carried out: nobody knows yet what it takes as JSON
+        length = count_json_bytes(context, block)
+        size = compute_pruned_size(length, cuts[block] if block not in context.replacements else 0)
+        if size is not None:
+            found.append((position, block, length, size, tokens - bytes_to_tokens(size)))
+    return PrunableResults(*zip(*found, strict=True)) if found else PrunableResults((), (), (), (), ())
+
+
+def count_json_bytes(context: Context, block: int) -> int:
+    """Bytes of a tool_result's body as compact JSON."""
+    body = context.replacements.get(block)
+    if body is None:
+        return context.facts.json_bytes[block]
+    return len(compact_json(body.text)) if body.text is not None else body.size
+
+
+def compute_pruned_size(length: int, cut: int) -> int | None:
+    """Bytes of the pruned text, or None where it is not made: the cuts would overlap, or it would not be shorter."""
+    head, tail = _find_cuts(length, cut)
+    if tail < head:
+        return None
+    size = head + PRUNE_MARKER_BYTES + len(str(tail - head)) + length - tail
+    return size if size < length else None
+
+
+def _find_cuts(length: int, shifts: int) -> tuple[int, int]:
+    """Where a body of *length* bytes is cut: the end of what is kept of its start, and the start of its end."""
+    return CUT_HEAD - (shifts & 3), length - CUT_TAIL + (shifts >> 2)
+
+
+def prune_text(content: Any) -> str:
+    """The pruned body of a tool_result: its compact JSON with the middle cut out, both cuts at character boundaries."""
+    encoded = compact_json("" if content is None else content, sort_keys=True)
+    head, tail = _find_cuts(len(encoded), compute_cut_shifts(encoded))
+    first, last = (part.decode("utf-8", "surrogatepass") for part in (encoded[:head], encoded[tail:]))
+    return first + PRUNE_MARKER.format(tail - head) + last
+
+
+SUMMARY_SECTIONS = (
+    "Decisions",
+    "Facts & Context",
+    "Paths & Code References",
+    "Tool Outcomes",
+    "Commitments",
+)
+"""Headings of an agent-sdk summary, in order."""
+
+MAX_RESULT_BYTES = 500
+"""A tool result longer than this many bytes of compact JSON is cut."""
+
+MAX_THINKING_BYTES = 200
+"""Thinking longer than this many bytes is left out."""
+
+_SYSTEM = """\
+You condense the older part of a conversation between a person and an agent, so that the agent can go on without it. \
+Write a structured summary with one section for each of these, in this order:
+
+{headings}
+
+Decisions are what was settled and why; facts and context are what the agent must know; name files, paths, functions \
+and other code references exactly; say what each tool call that mattered brought to light or changed; commitments are \
+what was promised or is still to be done. Summarise only what is there, leave no section out, and do not continue the \
+conversation."""
+
+
+class AgentSdkCompactParams(Params):
+    """Parameters of agent-sdk's compaction."""
+
+    context_budget: int = param(
+        160_000, "input tokens above which it compacts", "tokens", 1, 10_000_000, of_window=True
+    )
+    min_keep: int = param(4, "messages kept at the end", "messages", 1, 100_000)
+    summary_max_tokens: int = param(
+        4_096, "most tokens that the summary may have", "tokens", 1, 100_000, of_window=True
+    )
+
+
+class AgentSdkCompact(BasePolicy):
+    """Summarise all but the last messages, without splitting a call from its result."""
+
+    name: ClassVar[str] = "agent-sdk-compact"
+    about: ClassVar[str] = "agent-sdk: summarise all but the last messages"
+    phases: ClassVar[frozenset[str]] = frozenset({"after_tools"})
+    Params: ClassVar[type[Params]] = AgentSdkCompactParams
+    runtime: ClassVar[str] = "agent-sdk"
+    flat_curves: ClassVar[frozenset[str]] = frozenset({"context_budget", "summary_max_tokens"})
+
+    def believed_size(self, state: RuntimeState) -> Belief | None:
+        return build_belief(state)
+
+    def trigger(self, state: RuntimeState, params: AgentSdkCompactParams) -> Trigger:
+        return check_input_tokens(state, params.context_budget, "the budget")
+
+    def plan(self, context: Context, params: AgentSdkCompactParams, state: RuntimeState) -> Plan:
+        trigger, cut = self.trigger(state, params), find_split(context, params.min_keep)
+        if cut == 0:
+            reason = f"nothing to summarise: {len(context):,} messages, and the last {params.min_keep:,} are kept"
+            if len(context) > params.min_keep:
+                reason += " with the calls that belong to them"
+            return build_empty_plan(self.name, params, context, trigger, reason)
+        protected_start = len(context) - params.min_keep
+
+        def find_keep_reason(position: int, block: int | None) -> KeepReason:
+            if position < protected_start:
+                return KeepReason(VerdictCode.PAIR, "the call of a kept result")
+            return KeepReason(VerdictCode.RECENT_MESSAGE, f"within the last {params.min_keep:,} messages")
+
+        return Plan(
+            self.name,
+            params,
+            context,
+            trigger,
+            dropped_ranges=(range(cut),),
+            inserts=(Insert("user", 0, SDK_SUMMARY, SDK_SUMMARY_END),),
+            keep_reason=find_keep_reason,
+            prompt=replace(SUMMARY_PROMPT, max_tokens=params.summary_max_tokens),
+        )
+
+
+def find_split(context: Context, min_keep: int) -> int:
+    """Position of the first kept message; 0 where there is nothing to do. Ids need not match."""
+    if len(context) <= min_keep:
+        return 0
+    facts, order = context.facts, context.order
+    at = len(context) - min_keep
+    while (
+        at > 0
+        and facts.role[order[at]] == Role.USER
+        and _has_kind(facts, order[at], Kind.TOOL_RESULT)
+        and facts.role[order[at - 1]] == Role.ASSISTANT
+        and _has_kind(facts, order[at - 1], Kind.TOOL_USE)
+    ):
+        at -= 1
+    return at
+
+
+def _has_kind(facts: Facts, message: int, kind: Kind) -> bool:
+    return any(facts.kind[block] == kind for block in facts.blocks_of(message))
+
+
+def build_summary_request(old_messages: list[Message], previous: str | None) -> list[Message]:
+    """The old messages as one user message of plain text; an earlier summary is one of them."""
+    return [{"role": "user", "content": f"The conversation to condense:\n\n{format_transcript(old_messages)}"}]
+
+
+def format_transcript(messages: list[Message]) -> str:
+    """The messages as agent-sdk hands them to its summarizer: text under each role, everything else abridged."""
+    parts = []
+    for message in messages:
+        role = "Assistant" if message.get("role") == "assistant" else "User"
+        said = "\n".join(_abridge_content(message.get("content")))
+        parts.append(f"{role}:\n{said}")
+    return "\n\n".join(parts)
+
+
+def _abridge_content(content: Any) -> Iterator[str]:
+    """The lines that stand for one message's content."""
+    if isinstance(content, str):
+        yield content
+        return
+    for block in content if isinstance(content, list) else ():
+        match block:
+            case {"type": "text", "text": str(text)}:
+                yield text
+            case {"type": "thinking", "thinking": str(text)} if text and utf8_len(text) <= MAX_THINKING_BYTES:
+                yield f"({text})"
+            case {"type": "tool_use"}:
+                yield f"Tool call: {block.get('name', '')} {_encode_json(block.get('input'))}"
+            case {"type": "tool_result"}:
+                label = "Tool error" if block.get("is_error") else "Tool result"
+                yield f"{label}: {_truncate_bytes(_encode_json(block.get('content', '')))}"
+            case {"type": "image"}:
+                yield "[image]"
+
+
+def _encode_json(value: Any) -> str:
+    """agent-sdk's compact JSON: object keys are sorted."""
+    return compact_text(value, sort_keys=True)
+
+
+def _truncate_bytes(text: str) -> str:
+    """At most ``MAX_RESULT_BYTES`` bytes, back to the start of a character, and ``...`` when something is missing."""
+    data = text.encode("utf-8", "surrogatepass")
+    if len(data) <= MAX_RESULT_BYTES:
+        return text
+    end = MAX_RESULT_BYTES
+    while data[end] & 0xC0 == 0x80:
+        end -= 1
+    return data[:end].decode("utf-8", "surrogatepass") + "..."
+
+
+SUMMARY_PROMPT = SummaryPrompt(
+    _SYSTEM.format(headings="\n".join(f"## {name}" for name in SUMMARY_SECTIONS)),
+    build_summary_request,
+    sections=SUMMARY_SECTIONS,
+    max_tokens=4_096,
+    sends_messages=False,
+    retries_with_session_model=True,
+)

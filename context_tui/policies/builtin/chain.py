@@ -1,0 +1,92 @@
+"""Chain policy: several policies in order, each on the context that the previous one leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BeforeValidator
+
+from context_tui.compaction.plan import Plan, Trigger
+from context_tui.errors import PlanError
+from context_tui.policies.base import BasePolicy, Policy, param
+from context_tui.policies.base import Params as BaseParams
+from context_tui.policies.parameters import parse_names
+from context_tui.policies.registry import POLICIES
+from context_tui.policies.runtime_state import RuntimeState
+from context_tui.policies.steps import combine_step_triggers, is_any_step_in_background, plan_steps
+from context_tui.session.context import Context
+from context_tui.tokens.context_index import index_context
+
+
+class ChainParams(BaseParams):
+    """Which policies, in order, and the parameters of each that differ from its defaults."""
+
+    policies: Annotated[tuple[str, ...], BeforeValidator(parse_names)] = param(
+        ("defect-microcompact", "defect-compact"),
+        "policies in the order in which they run",
+        "policies",
+        refers_to="policies",
+        ordered=True,
+    )
+    options: dict[str, dict[str, Any]] = param({}, "parameters by policy; POLICY.KEY=VALUE sets one", "")
+
+
+class Chain(BasePolicy):
+    """Run each policy on what the one before it leaves."""
+
+    name: ClassVar[str] = "chain"
+    about: ClassVar[str] = "several policies in order: microcompact first, then compaction on what is left"
+    phases: ClassVar[frozenset[str]] = frozenset({"before_call", "after_tools", "user_turn"})
+    Params: ClassVar[type[BaseParams]] = ChainParams
+    nested_field: ClassVar[str] = "options"
+
+    def nested_policies(self, params: ChainParams) -> Sequence[str]:
+        return params.policies
+
+    def steps(self, params: ChainParams) -> list[tuple[Policy, BaseParams]]:
+        """Each policy with its parameters.
+
+        Raises:
+            PlanError: one is unknown, or parameters are given for one that does not run.
+        """
+        for name in (*params.policies, *params.options):
+            if name == self.name or name not in POLICIES:
+                others = ", ".join(each for each in POLICIES if each != self.name)
+                raise PlanError(f"chain: unknown policy {name!r}; available: {others}")
+        twice = [name for name in params.policies if params.policies.count(name) > 1]
+        if twice:
+            raise PlanError(f"chain: {twice[0]} is named twice; name it once")
+        for name in params.options:
+            if name not in params.policies:
+                raise PlanError(f"chain: parameters for {name}, which it does not run; name it in policies")
+        policies = [(POLICIES[name], params.options.get(name, {})) for name in params.policies]
+        return [(policy, policy.Params(**options)) for policy, options in policies]
+
+    def trigger(self, state: RuntimeState, params: ChainParams) -> Trigger:
+        """Whether any step would fire."""
+        return combine_step_triggers(self.steps(params), state)
+
+    def runs_in_background(self, state: RuntimeState, params: ChainParams) -> bool:
+        """Whether any step would start a summary in the background."""
+        return is_any_step_in_background(self.steps(params), state)
+
+    def plan(self, context: Context, params: ChainParams, state: RuntimeState) -> Plan:
+        """All steps, or where the state says ``firing_only`` those that fire."""
+        return plan_steps(self.name, params, self.steps(params), context, state)
+
+    def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
+        """Tokens after, for each value of the parameter *name*; ``POLICY.KEY`` is one of a step's.
+
+        Where ``firing_only`` is asked for and something fires, values at which nothing would fire leave all there is.
+        """
+        owner, _, key = name.rpartition(".")
+        if owner:
+            others = params.options.get(owner, {})
+            name, values = "options", [{**params.options, owner: {**others, key: value}} for value in values]
+        after = super().curve(context, params, state, name, values)
+        if not state.firing_only or not self.trigger(state, params).fires:
+            return after
+        firing = (self.trigger(state, params.model_copy(update={name: value})).fires for value in values)
+        total = index_context(context).total
+        return [left if fires else total for left, fires in zip(after, firing, strict=True)]

@@ -1,0 +1,422 @@
+"""defect: microcompact of large tool results and full compaction with a summary (systems 3 and 4)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from context_tui.compaction.changes import Change, UniformChanges
+from context_tui.compaction.plan import Insert, KeepReason, Plan, Trigger, VerdictCode
+from context_tui.compaction.summary_prompt import SummaryPrompt
+from context_tui.policies.base import BasePolicy, Belief, Params, build_empty_plan, param
+from context_tui.policies.block_index import PrefixSums, find_blocks_of_kind, select_block_numbers, slice_between
+from context_tui.policies.runtime_state import RuntimeState
+from context_tui.session.blocks import is_block_list
+from context_tui.session.context import Body, Context, memoize
+from context_tui.session.jsontext import compact_json
+from context_tui.session.markers import DEFECT_PLACEHOLDER, DEFECT_SUMMARY
+from context_tui.session.session import Message
+from context_tui.session.values import Kind, MessageFlag
+from context_tui.tokens.context_index import ContextIndex, ToolResults, index_context, memoize_by_messages
+
+DEFAULT_KEPT_TURNS = 3
+"""Turns at the end that a microcompaction leaves alone, by default."""
+ASSUMED_WINDOW = 128_000
+"""The window that defect takes where it knows none, in tokens."""
+
+
+def get_window_tokens(state: RuntimeState) -> int:
+    """The window as defect sees it, in tokens."""
+    return state.window.tokens if state.window.is_known else ASSUMED_WINDOW
+
+
+def format_window_share(state: RuntimeState, ratio: float) -> str:
+    """A share of the window in words, which say so where the window is defect's own fallback."""
+    fallback = "" if state.window.is_known else ", which defect assumes where the window is unknown"
+    return f"{ratio:.0%} of {get_window_tokens(state):,}{fallback}"
+
+
+def build_belief(state: RuntimeState) -> Belief:
+    """The size that defect believes: an estimate of what is new is added to the last recorded size."""
+    recorded = state.recorded_usage is not None
+    return Belief(
+        state.believed_tokens,
+        "last recorded + estimate" if recorded else "an estimate, as nothing was recorded before it",
+    )
+
+
+def check_threshold(state: RuntimeState, threshold: int, what: str) -> Trigger:
+    """defect acts when what it believes reaches *threshold* tokens."""
+    fires = state.believed_tokens >= threshold
+    says = "at least" if fires else "under"
+    source = (
+        "last recorded + estimate since then"
+        if state.recorded_usage
+        else "estimated: nothing is recorded in this context"
+    )
+    if state.context_rewritten:
+        source = "estimated: what was recorded is forgotten when something is cleared"
+    reason = f"thinks it has {state.believed_tokens:,}, {says} {what} = {threshold:,}"
+    return Trigger(fires, reason, state.believed_tokens, threshold, source)
+
+
+def explain_few_turns(context: Context) -> str:
+    """What can be done about a context that has too few turns for defect's defaults; empty where it has enough."""
+    turns = len(index_context(context).turn_starts)
+    if turns >= DEFAULT_KEPT_TURNS:
+        return ""
+    few = "A single turn" if turns == 1 else f"{turns} turns"
+    kept = f"defect-microcompact keeps the last {DEFAULT_KEPT_TURNS} by default (keep_recent_turns)"
+    return f"{few} here: {kept}; assistant_boundary lets defect-compact cut within one"
+
+
+CLEARED_BODY = Body.from_text(DEFECT_PLACEHOLDER)
+CLEARED_TOKENS = CLEARED_BODY.tokens
+
+
+class DefectMicrocompactParams(Params):
+    """Parameters of defect's microcompact."""
+
+    keep_recent_turns: int = param(DEFAULT_KEPT_TURNS, "turns at the end whose results are kept", "turns", 1, 1_000)
+    min_clear_tokens: int = param(512, "a result is cleared when it is larger than this", "tokens", 0, 1_000_000)
+    microcompact_ratio: float = param(0.60, "share of the window at which it acts", "of window", 0.01, 1.0)
+
+
+class DefectMicrocompact(BasePolicy):
+    """Clear tool results larger than a minimum in all but the last turns."""
+
+    name: ClassVar[str] = "defect-microcompact"
+    about: ClassVar[str] = "defect: clear big tool results of all but the last turns"
+    phases: ClassVar[frozenset[str]] = frozenset({"before_call"})
+    Params: ClassVar[type[Params]] = DefectMicrocompactParams
+    runtime: ClassVar[str] = "defect"
+    flat_curves: ClassVar[frozenset[str]] = frozenset({"microcompact_ratio"})
+    replan_on: ClassVar[int] = MessageFlag.TURN_START
+
+    def believed_size(self, state: RuntimeState) -> Belief | None:
+        return build_belief(state)
+
+    def hint(self, context: Context) -> str:
+        return explain_few_turns(context)
+
+    def trigger(self, state: RuntimeState, params: DefectMicrocompactParams) -> Trigger:
+        threshold = int(params.microcompact_ratio * get_window_tokens(state))
+        return check_threshold(state, threshold, format_window_share(state, params.microcompact_ratio))
+
+    def plan(self, context: Context, params: DefectMicrocompactParams, state: RuntimeState) -> Plan:
+        sums, trigger = index_context(context), self.trigger(state, params)
+        keep, minimum = params.keep_recent_turns, params.min_clear_tokens
+        if len(sums.turn_starts) < keep:
+            few = {0: "no turn starts in this context", 1: "only one turn"}
+            turns = few.get(len(sums.turn_starts), f"only {len(sums.turn_starts):,} turns")
+            reason = f"nothing to clear: {turns}, and the last {keep:,} are kept"
+            return build_empty_plan(self.name, params, context, trigger, reason)
+        end = find_protected_start(context, keep)
+        results = sums.results
+        numbers = _find_larger_numbers(context, minimum)
+        numbers = numbers[: bisect_left(numbers, bisect_left(results.position, end))]
+        rows = [results.block[number] for number in numbers]
+        saved = sum([results.tokens[number] for number in numbers]) - len(rows) * CLEARED_TOKENS
+
+        def find_keep_reason(position: int, block: int | None) -> KeepReason:
+            if position >= end:
+                return KeepReason(VerdictCode.RECENT_TURN, f"within the last {keep:,} turns")
+            if block is None or context.facts.kind[block] != Kind.TOOL_RESULT:
+                return KeepReason(VerdictCode.NOT_A_RESULT, "only tool results are cleared")
+            if is_cleared(context, block):
+                return KeepReason(VerdictCode.ALREADY_CLEARED, "already cleared")
+            return KeepReason(VerdictCode.SMALL, f"{minimum:,} tokens or fewer")
+
+        if not rows:
+            every = sums.results.position
+            count = bisect_left(every, end)
+            none = f"no tool results before the last {keep:,} turns" if every else "no tool results"
+            small = f"none of the {count:,} older results is larger than {minimum:,} tokens"
+            return Plan(
+                self.name,
+                params,
+                context,
+                trigger,
+                reason=small if count else none,
+                keep_reason=find_keep_reason,
+                tokens_saved=0,
+            )
+        changes = UniformChanges(rows, Change("clear", CLEARED_BODY, self.name))
+        report = {"tokens_before": sums.total, "tokens_after": sums.total - saved, "cleared": len(rows)}
+        return Plan(
+            self.name,
+            params,
+            context,
+            trigger,
+            changes,
+            report=report,
+            keep_reason=find_keep_reason,
+            tokens_saved=saved,
+        )
+
+    def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
+        results, total = find_uncleared_results(context), index_context(context).total
+        if name == "min_clear_tokens":
+            old = results.tokens[
+                : bisect_left(results.position, find_protected_start(context, params.keep_recent_turns))
+            ]
+            by_size = PrefixSums(old, (size - CLEARED_TOKENS for size in old))
+            return [total - by_size.sum_above(value) for value in values]
+        if name == "keep_recent_turns":
+            saved = [size - CLEARED_TOKENS if size > params.min_clear_tokens else 0 for size in results.tokens]
+            by_position = PrefixSums(results.position, saved)
+            return [total - by_position.sum_below(find_protected_start(context, value)) for value in values]
+        return super().curve(context, params, state, name, values)
+
+
+def find_protected_start(context: Context, keep: int) -> int:
+    """Position at which the last *keep* turns start; 0 where there are fewer, so that nothing is older."""
+    starts = index_context(context).turn_starts
+    return starts[-keep] if keep <= len(starts) else 0
+
+
+def is_cleared(context: Context, block: int) -> bool:
+    """Whether a tool_result has been cleared before."""
+    return context.has_exact_text(block, DEFECT_PLACEHOLDER, in_blocks=False)
+
+
+def _find_uncleared_numbers(context: Context) -> list[int]:
+    """Numbers of the tool_results that have not been cleared before."""
+    blocks = find_blocks_of_kind(context, Kind.TOOL_RESULT)
+
+    def choose(numbers: range) -> list[int]:
+        return [number for number in numbers if not is_cleared(context, blocks.block[number])]
+
+    return select_block_numbers(index_context(context), is_cleared, blocks, choose)
+
+
+def _find_larger_numbers(context: Context, minimum: int) -> list[int]:
+    """Numbers of those that are larger than so many tokens."""
+    uncleared, tokens = _find_uncleared_numbers(context), index_context(context).results.tokens
+
+    def choose(numbers: range) -> list[int]:
+        return [each for each in slice_between(uncleared, numbers.start, numbers.stop) if tokens[each] > minimum]
+
+    return select_block_numbers(
+        index_context(context), (is_cleared, minimum), find_blocks_of_kind(context, Kind.TOOL_RESULT), choose
+    )
+
+
+@memoize
+def find_uncleared_results(context: Context) -> ToolResults:
+    """The tool_results that have not been cleared before."""
+    results, numbers = index_context(context).results, _find_uncleared_numbers(context)
+    return ToolResults(
+        *([column[number] for number in numbers] for column in (results.position, results.block, results.tokens))
+    )
+
+
+MAX_RESULT_CHARS = 2_000
+"""Characters of a tool result that the summarizer is sent (bytes, for the JSON test)."""
+TRUNCATION_MARKER = "\n…[truncated for summary]"
+IMAGE_OMITTED = "[image omitted from summary]"
+SUMMARY_INSERT = Insert("assistant", 0, DEFECT_SUMMARY + "\n")
+"""The summary in place of the head."""
+
+SUMMARY_SECTIONS = (
+    "Goal",
+    "Constraints & Preferences",
+    "Progress",
+    "Key Decisions",
+    "Next Steps",
+    "Key Context",
+    "Relevant Files",
+)
+"""Headings of a full compaction, in order."""
+
+_SUBHEADINGS = {"Progress": ("### Done", "### In Progress", "### Blocked")}
+
+# No bracketed placeholders anywhere: small models copy them instead of filling them in.
+_SYSTEM = """\
+You write the notes that take the place of the older part of a conversation between a person and a coding agent. \
+The agent will go on with your notes and the newest messages, and with nothing else.
+
+- Summarise only what the conversation holds. Add nothing, guess nothing; what was planned is not what was done.
+- If the conversation holds an earlier summary, merge it into yours: what still holds is kept, what is outdated goes.
+- Keep every section, even one with nothing in it: write "(none)" there.
+- Keep file paths, identifiers, commands and error messages exactly as they stand.
+- Write terse bullet points.
+- Do not continue the task, answer no question of the conversation, and call no tool.
+- Write in the language the person and the agent speak."""
+
+_NEW_SUMMARY_TASK = "Write the summary of the conversation above."
+_UPDATE_SUMMARY_TASK = """\
+An earlier part of this conversation was summarised before. Update that summary with what happened since: keep what \
+still holds, change what has changed, move finished work from In Progress to Done, and drop what no longer matters."""
+
+_SUMMARY_FORM = """\
+Use exactly these headings, in this order, and write nothing before or after them:
+
+{headings}"""
+
+
+class DefectCompactParams(Params):
+    """Parameters of defect's full compaction."""
+
+    threshold: int | None = param(
+        None, "tokens at which it compacts; default: by compact_ratio", "tokens", 0, 10_000_000, of_window=True
+    )
+    assistant_boundary: bool = param(False, "also cut a long single turn, at an assistant message", "")
+    compact_ratio: float = param(0.85, "share of the window at which it compacts", "of window", 0.01, 1.0)
+    compact_soft_ratio: float = param(0.70, "share at which it starts in the background", "of window", 0.01, 1.0)
+
+
+def compute_tail_budget(threshold: int) -> int:
+    """Tokens that the kept tail may have: a quarter of the threshold, within 2,000 and 8,000."""
+    return min(max(threshold // 4, 2_000), 8_000)
+
+
+class DefectCompact(BasePolicy):
+    """Summarise everything before the last turns that fit a tail budget."""
+
+    name: ClassVar[str] = "defect-compact"
+    about: ClassVar[str] = "defect: summarise all but the last turns"
+    phases: ClassVar[frozenset[str]] = frozenset({"before_call"})
+    Params: ClassVar[type[Params]] = DefectCompactParams
+    runtime: ClassVar[str] = "defect"
+    flat_curves: ClassVar[frozenset[str]] = frozenset({"compact_soft_ratio"})
+
+    def implied_value(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
+        """A threshold that is not set is the share of the window."""
+        unset = params.model_copy(update={"threshold": None})
+        return self.compute_hard_limit(state, unset) if name == "threshold" else None
+
+    def believed_size(self, state: RuntimeState) -> Belief | None:
+        return build_belief(state)
+
+    def hint(self, context: Context) -> str:
+        return explain_few_turns(context)
+
+    def compute_hard_limit(self, state: RuntimeState, params: DefectCompactParams) -> int:
+        """Tokens at which it must compact."""
+        return (
+            params.threshold if params.threshold is not None else int(params.compact_ratio * get_window_tokens(state))
+        )
+
+    def runs_in_background(self, state: RuntimeState, params: DefectCompactParams) -> bool:
+        """From the soft share of the window on, and below the hard one."""
+        return (
+            int(params.compact_soft_ratio * get_window_tokens(state))
+            <= state.believed_tokens
+            < self.compute_hard_limit(state, params)
+        )
+
+    def trigger(self, state: RuntimeState, params: DefectCompactParams) -> Trigger:
+        window, hard = get_window_tokens(state), self.compute_hard_limit(state, params)
+        soft = int(params.compact_soft_ratio * window)
+        if state.believed_tokens >= hard or hard <= soft:
+            absolute = params.threshold is not None
+            what = "the threshold" if absolute else format_window_share(state, params.compact_ratio)
+            return check_threshold(state, hard, what)
+        what = f"{format_window_share(state, params.compact_soft_ratio)} (in the background)"
+        return check_threshold(state, soft, what)
+
+    def plan(self, context: Context, params: DefectCompactParams, state: RuntimeState) -> Plan:
+        sums, trigger = index_context(context), self.trigger(state, params)
+        budget = compute_tail_budget(self.compute_hard_limit(state, params))
+        starts = sums.turn_starts
+        by_assistant = params.assistant_boundary and (not starts or starts[-1] == 0)
+        if by_assistant:
+            starts = [position for position in sums.assistants if position > 0]
+        cut = find_boundary(sums, starts, budget)
+        if cut == 0:
+            what = "no turn starts in this context" if not starts else "the only turn starts at the first message"
+            reason = f"nothing to summarise: {what}"
+            if not params.assistant_boundary:
+                reason += " (assistant_boundary would cut within it)"
+            return build_empty_plan(self.name, params, context, trigger, reason)
+        over = sums.total - sums.prefix[cut] > budget
+        tail = KeepReason(VerdictCode.TAIL, f"in the tail of at most {budget:,} tokens")
+        why = KeepReason(VerdictCode.NEWEST_TURN, f"the newest turn, though over {budget:,} tokens") if over else tail
+        return Plan(
+            self.name,
+            params,
+            context,
+            trigger,
+            dropped_ranges=(range(cut),),
+            inserts=(SUMMARY_INSERT,),
+            keep_reason=lambda position, block: why,
+            prompt=SUMMARY_PROMPT,
+            previous_summary_row=find_earlier_summary_row(context, cut),
+        )
+
+
+def find_boundary(sums: ContextIndex, starts: list[int], budget: int) -> int:
+    """Position of the first kept message, or 0: whole turns from the newest back, while they fit the budget."""
+    if not starts or starts[-1] == 0:
+        return 0
+    found, end = 0, len(sums.tokens)
+    for start in reversed(starts):
+        if sums.prefix[end] - sums.prefix[start] > budget or start == 0:
+            break
+        found = start
+    return found or starts[-1]
+
+
+def find_earlier_summary_row(context: Context, cut: int) -> int:
+    """Row of the first assistant text in the head that starts with the summary prefix, or -1."""
+    position, block = _find_first_summary(context)
+    return block if position < cut else -1
+
+
+@memoize_by_messages
+def _find_first_summary(context: Context) -> tuple[int, int]:
+    """Position and row of the first assistant text of the context that starts with the summary prefix, or -1."""
+    facts = context.facts
+    for position in index_context(context).assistants:
+        for block in context.blocks_of(context.order[position]):
+            if facts.kind[block] == Kind.TEXT and facts.starts_with(block, DEFECT_SUMMARY):
+                return position, block
+    return -1, -1
+
+
+def prepare_messages(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The head as it is sent to the summarizer: long results cut, images named (before pair repair)."""
+    return [{**message, "content": [_prepare_block(block) for block in message["content"]]} for message in messages]
+
+
+def _prepare_block(block: dict[str, Any]) -> dict[str, Any]:
+    if block.get("type") == "image":
+        return {"type": "text", "text": IMAGE_OMITTED}
+    if block.get("type") != "tool_result":
+        return block
+    body = block.get("content")
+    if body is None:
+        body = ""
+    if is_block_list(body):
+        body = "".join(_format_part(part) for part in body)
+    elif not isinstance(body, str):
+        encoded = compact_json(body)
+        if len(encoded) <= MAX_RESULT_CHARS:
+            return block
+        body = encoded.decode("utf-8", "surrogatepass")
+    return {**block, "content": body if len(body) <= MAX_RESULT_CHARS else body[:MAX_RESULT_CHARS] + TRUNCATION_MARKER}
+
+
+def _format_part(part: dict[str, Any]) -> str:
+    if part["type"] == "text":
+        return str(part.get("text") or "")
+    source = part.get("source")
+    media_type = source.get("media_type") if isinstance(source, dict) else None
+    return f"\n[image: {media_type or 'image'}]"
+
+
+def build_summary_request(head: list[Message], previous: str | None) -> list[Message]:
+    """The head, and one more user message that asks for its summary, or to update the one that it holds."""
+    task = (
+        _NEW_SUMMARY_TASK
+        if previous is None
+        else f"{_UPDATE_SUMMARY_TASK}\n\n<previous-summary>\n{previous}\n</previous-summary>"
+    )
+    headings = "\n".join(line for name in SUMMARY_SECTIONS for line in (f"## {name}", *_SUBHEADINGS.get(name, ())))
+    text = f"{task}\n\n{_SUMMARY_FORM.format(headings=headings)}"
+    return [*head, {"role": "user", "content": [{"type": "text", "text": text}]}]
+
+
+SUMMARY_PROMPT = SummaryPrompt(_SYSTEM, build_summary_request, prepare_messages, SUMMARY_SECTIONS)

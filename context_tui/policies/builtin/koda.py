@@ -1,0 +1,217 @@
+"""koda: microcompact of aged tool results after an idle time (system 5)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import accumulate, compress, islice
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BeforeValidator
+
+from context_tui.compaction.changes import Change, UniformChanges
+from context_tui.compaction.plan import KeepReason, Plan, Trigger, VerdictCode
+from context_tui.policies.base import BasePolicy, Params, build_empty_plan, param
+from context_tui.policies.block_index import PrefixSums
+from context_tui.policies.parameters import parse_names
+from context_tui.policies.runtime_state import RuntimeState
+from context_tui.session.blocks import bytes_to_koda_tokens
+from context_tui.session.context import Body, Context, find_removed_blocks, memoize
+from context_tui.session.markers import KODA_COMPACTABLE, KODA_STUB
+from context_tui.session.values import Kind
+from context_tui.tokens.context_index import index_context, memoize_by_messages
+
+STUB_BODY = Body.from_text(KODA_STUB)
+"""What stands in place of a cleared result."""
+ESTIMATOR = "bytes/3.5"
+"""How koda takes bytes for tokens."""
+_SecondsTrigger = partial(Trigger, unit="seconds")
+
+
+class KodaMicrocompactParams(Params):
+    """Parameters of koda's microcompact."""
+
+    gap_seconds: int = param(300, "idle time since the last assistant message at which it acts", "seconds", 0, 604_800)
+    keep_recent: int = param(5, "eligible results at the end that are kept", "results", 0, 10_000)
+    min_tokens: int = param(50, "a result is eligible from this size on (by bytes / 3.5)", "tokens", 0, 1_000_000)
+    compactable_tools: Annotated[tuple[str, ...], BeforeValidator(parse_names)] = param(
+        KODA_COMPACTABLE, "tools whose results may be cleared (case-sensitive)", "tools", refers_to="tools"
+    )
+
+
+def count_result_tokens(context: Context, block: int) -> int:
+    """Tokens of a tool_result's text as koda counts them: bytes / 3.5, floored."""
+    body = context.replacements.get(block)
+    return bytes_to_koda_tokens(body.size if body else context.facts.text_bytes[block])
+
+
+@memoize_by_messages
+def count_rows(context: Context) -> int:
+    """Rows that the context has as koda stores it: one a tool_result, one for the rest of a message."""
+    facts, result, gone = context.facts, int(Kind.TOOL_RESULT), find_removed_blocks(context)
+    rows = facts.system_rows if context.epoch_start == 0 else 0  # a compaction archives them first
+    for message in context.order:
+        block, rest, left = facts.first_block[message], False, False
+        while block >= 0:
+            if block not in gone:
+                left = True
+                if facts.kind[block] == result:
+                    rows += 1
+                else:
+                    rest = True
+            block = facts.block_next[block]
+        rows += rest or not left
+    return rows
+
+
+@dataclass(frozen=True)
+class ClearableResults:
+    """The tool_results that koda could clear, in prompt order: their tools, tokens by bytes / 3.5, and tokens saved."""
+
+    block: Sequence[int]
+    tool: Sequence[str]
+    tokens: Sequence[int]
+    saved_tokens: Sequence[int]
+
+
+@memoize
+def find_clearable_results(context: Context) -> ClearableResults:
+    """Every tool_result that has not been cleared before, whatever its tool and size."""
+    sums, call = index_context(context), context.facts.call
+    found = [
+        (block, sums.tool_of_call.get(call[block], ""), count_result_tokens(context, block), tokens - STUB_BODY.tokens)
+        for block, tokens in zip(sums.results.block, sums.results.tokens, strict=True)
+        if not is_cleared(context, block)
+    ]
+    return ClearableResults(*zip(*found, strict=True)) if found else ClearableResults((), (), (), ())
+
+
+@memoize
+def _group_sizes_by_tool(context: Context) -> dict[str, list[int]]:
+    """The sizes of the results of each tool, ascending."""
+    results, found = find_clearable_results(context), dict[str, list[int]]()
+    for tool, tokens in zip(results.tool, results.tokens, strict=True):
+        found.setdefault(tool, []).append(tokens)
+    return {tool: sorted(sizes) for tool, sizes in found.items()}
+
+
+def is_cleared(context: Context, block: int) -> bool:
+    """Whether a tool_result has been cleared before."""
+    return context.has_exact_text(block, KODA_STUB, in_blocks=True)
+
+
+class KodaMicrocompact(BasePolicy):
+    """Clear all but the newest results of re-runnable tools, once the session has been idle."""
+
+    name: ClassVar[str] = "koda-microcompact"
+    about: ClassVar[str] = "koda: clear old results of re-runnable tools once idle"
+    phases: ClassVar[frozenset[str]] = frozenset({"user_turn"})
+    Params: ClassVar[type[Params]] = KodaMicrocompactParams
+    runtime: ClassVar[str] = "koda"
+    needs_trigger: ClassVar[bool] = True
+
+    def trigger(self, state: RuntimeState, params: KodaMicrocompactParams) -> Trigger:
+        gap = params.gap_seconds
+        if not state.has_assistant:
+            return _SecondsTrigger(False, "no assistant message yet", None, gap, "recorded times")
+        if state.at_end:
+            return _SecondsTrigger(True, "the end of the recording counts as idle", None, gap, "end of the recording")
+        if state.idle_seconds is None:
+            return _SecondsTrigger(
+                False, "the idle time is not recorded; set it with idle_seconds", None, gap, "unknown"
+            )
+        idle = int(state.idle_seconds)
+        says = "has reached" if idle >= gap else "is below"
+        return _SecondsTrigger(idle >= gap, f"idle {idle:,} s {says} {gap:,} s", idle, gap, "recorded times")
+
+    def plan(self, context: Context, params: KodaMicrocompactParams, state: RuntimeState) -> Plan:
+        trigger = self.trigger(state, params)
+        if not trigger.fires and not state.forced:
+            return build_empty_plan(self.name, params, context, trigger, f"nothing to clear: {trigger.reason}")
+        results, tools, minimum = (
+            find_clearable_results(context),
+            frozenset(params.compactable_tools),
+            params.min_tokens,
+        )
+        pairs = enumerate(zip(results.tool, results.tokens, strict=True))
+        candidates = [number for number, (tool, tokens) in pairs if tokens >= minimum and tool in tools]
+        rows, keep = count_rows(context), params.keep_recent
+        enough = rows >= keep + 2
+        cleared = candidates[: max(0, len(candidates) - keep)] if enough else []
+        recent = frozenset(results.block[number] for number in candidates[len(cleared) :])
+
+        def find_keep_reason(position: int, block: int | None) -> KeepReason:
+            if block is None or context.facts.kind[block] != Kind.TOOL_RESULT:
+                return KeepReason(VerdictCode.NOT_A_RESULT, "only tool results are cleared")
+            if not enough:
+                return KeepReason(VerdictCode.NOTHING_TO_DO, f"fewer than {keep + 2:,} rows")
+            if block in recent:
+                return KeepReason(VerdictCode.RECENT_RESULT, f"within the last {keep:,} eligible results")
+            tool = index_context(context).tool_of_call.get(context.facts.call[block], "")
+            if tool not in tools:
+                what = f"{tool} is not compactable" if tool else "its call is missing, so its tool is unknown"
+                return KeepReason(VerdictCode.NOT_COMPACTABLE, what)
+            if is_cleared(context, block):
+                return KeepReason(VerdictCode.ALREADY_CLEARED, "already cleared")
+            return KeepReason(VerdictCode.SMALL, f"fewer than {minimum:,} tokens")
+
+        if not cleared:
+            counted = "1 eligible result" if len(candidates) == 1 else f"{len(candidates):,} eligible results"
+            few = f"{counted}, and the last {keep:,} are kept"
+            reason = f"nothing to clear: {few if enough else f'only {rows:,} rows'}"
+            return Plan(
+                self.name, params, context, trigger, reason=reason, keep_reason=find_keep_reason, tokens_saved=0
+            )
+        changes = UniformChanges([results.block[number] for number in cleared], Change("clear", STUB_BODY, self.name))
+        report = {"cleared": len(cleared), "tokens_saved": sum(results.tokens[number] for number in cleared)}
+        return Plan(
+            self.name,
+            params,
+            context,
+            trigger,
+            changes,
+            report=report,
+            keep_reason=find_keep_reason,
+            tokens_saved=sum(results.saved_tokens[number] for number in cleared),
+            estimator=ESTIMATOR,
+            tokens_freed=report["tokens_saved"] - len(cleared) * bytes_to_koda_tokens(STUB_BODY.size),
+        )
+
+    def slider_max(self, name: str, params: Any, context: Context) -> int | None:
+        """Only results of the chosen tools count, and for how many are kept only those that are large enough."""
+        if name not in ("keep_recent", "min_tokens"):
+            return None
+        sizes = _group_sizes_by_tool(context)
+        chosen = [sizes[tool] for tool in set(params.compactable_tools) if tool in sizes]
+        if name == "min_tokens":
+            return max((each[-1] for each in chosen), default=0) + 1
+        return sum(len(each) - bisect_left(each, params.min_tokens) for each in chosen)
+
+    def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
+        total, acts = index_context(context).total, state.forced or self.trigger(state, params).fires
+        if name == "gap_seconds":
+            cleared = self.plan(context, params, replace(state, forced=True)).tokens_after
+            settings = (params.model_copy(update={name: value}) for value in values)
+            return [cleared if state.forced or self.trigger(state, each).fires else total for each in settings]
+        if name not in ("keep_recent", "min_tokens"):
+            return super().curve(context, params, state, name, values)
+        if not acts:
+            return [total] * len(values)
+        results, rows, keep = find_clearable_results(context), count_rows(context), params.keep_recent
+        tools = frozenset(params.compactable_tools)
+        of_tools = [tool in tools for tool in results.tool]
+        sizes, amounts = list(compress(results.tokens, of_tools)), list(compress(results.saved_tokens, of_tools))
+        if name == "keep_recent":
+            eligible = [saved for size, saved in zip(sizes, amounts, strict=True) if size >= params.min_tokens]
+            sums = list(accumulate(eligible, initial=0))
+            return [total - sums[max(0, len(eligible) - value)] * (rows >= value + 2) for value in values]
+        if rows < keep + 2:
+            return [total] * len(values)
+        by_size = PrefixSums(sizes, amounts)
+        after = []
+        for value in values:
+            newest = (saved for size, saved in zip(reversed(sizes), reversed(amounts), strict=True) if size >= value)
+            after.append(total - by_size.sum_at_least(value) + sum(islice(newest, keep)))
+        return after

@@ -1,0 +1,103 @@
+"""Manual policy: tool results marked to be cleared, and a message before which everything is summarised."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BeforeValidator
+
+from context_tui.compaction.changes import Change
+from context_tui.compaction.plan import KeepReason, Plan, Trigger, VerdictCode
+from context_tui.errors import PlanError
+from context_tui.policies.base import BasePolicy, Params, param
+from context_tui.policies.block_index import find_cut_before_pairs
+from context_tui.policies.builtin.defect import SUMMARY_INSERT, SUMMARY_PROMPT, find_earlier_summary_row
+from context_tui.policies.runtime_state import RuntimeState
+from context_tui.session.context import Body, Context
+from context_tui.session.markers import DEFECT_PLACEHOLDER
+from context_tui.session.values import Kind
+from context_tui.tokens.context_index import index_context
+
+
+def _parse_marks(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    return tuple(_parse_mark(mark) for mark in value.split(",") if mark.strip())
+
+
+def _parse_mark(mark: str) -> tuple[int, int]:
+    message, _, block = mark.partition(":")
+    try:
+        return int(message), int(block or 0)
+    except ValueError:
+        raise ValueError("write MESSAGE:BLOCK, as in 12:0,40:1") from None
+
+
+class ManualParams(Params):
+    """What is marked: results as message:block, and a message number to cut at."""
+
+    clear: Annotated[tuple[tuple[int, int], ...], BeforeValidator(_parse_marks)] = param(
+        (), "results to clear, as MESSAGE:BLOCK, separated by commas", "message:block", refers_to="marks"
+    )
+    cut: int | None = param(
+        None, "the first message to keep; everything before it is summarised", "message", 0, refers_to="message"
+    )
+
+
+class Manual(BasePolicy):
+    """Clear and cut what was marked by hand."""
+
+    name: ClassVar[str] = "manual"
+    about: ClassVar[str] = "by hand: clear single results, summarise all before a message"
+    phases: ClassVar[frozenset[str]] = frozenset()
+    Params: ClassVar[type[Params]] = ManualParams
+    is_session_bound: ClassVar[bool] = True
+
+    def trigger(self, state: RuntimeState, params: ManualParams) -> Trigger:
+        return Trigger(False, "applied by hand only", source="you", by_hand=True)
+
+    def plan(self, context: Context, params: ManualParams, state: RuntimeState) -> Plan:
+        messages = dict.fromkeys(message for message, _ in params.clear)
+        marked = {message: self._list_block_rows(context, message) for message in messages}
+        rows = [self._find_result_row(context, marked[message], message, ordinal) for message, ordinal in params.clear]
+        cut = 0 if params.cut is None else self._find_position(context, params.cut)
+        moved = find_cut_before_pairs(context, cut)
+        unmarked = KeepReason(VerdictCode.NOT_MARKED, "not marked")
+        pair = KeepReason(VerdictCode.PAIR, "the call or result of a pair that the cut would split")
+        trigger = self.trigger(state, params)
+        return Plan(
+            self.name,
+            params,
+            context,
+            trigger,
+            dict.fromkeys(rows, Change("clear", Body.from_text(DEFECT_PLACEHOLDER), self.name)),
+            dropped_ranges=(range(moved),),
+            inserts=(SUMMARY_INSERT,) if moved else (),
+            reason="" if rows or moved else _explain_empty_plan(params.cut, cut),
+            keep_reason=lambda position, block: pair if moved <= position < cut else unmarked,
+            prompt=SUMMARY_PROMPT,
+            previous_summary_row=find_earlier_summary_row(context, moved),
+        )
+
+    def _find_position(self, context: Context, message: int) -> int:
+        position = len(context) if message == context.at else index_context(context).position_of.get(message)
+        if position is None:
+            raise PlanError(f"manual: message {message:,} is not in the context at this point")
+        return position
+
+    def _list_block_rows(self, context: Context, message: int) -> list[int]:
+        self._find_position(context, message)
+        return list(context.facts.blocks_of(message)) if message < context.at else []
+
+    def _find_result_row(self, context: Context, rows: list[int], message: int, ordinal: int) -> int:
+        if not 0 <= ordinal < len(rows) or context.facts.kind[rows[ordinal]] != Kind.TOOL_RESULT:
+            raise PlanError(f"manual: message {message:,} has no tool result at block {ordinal}")
+        return rows[ordinal]
+
+
+def _explain_empty_plan(marked: int | None, cut: int) -> str:
+    if marked is None:
+        return "nothing is marked"
+    if not cut:
+        return f"nothing comes before message {marked:,}"
+    return f"everything before message {marked:,} belongs to a pair that the cut would split"

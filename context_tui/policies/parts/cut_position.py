@@ -1,0 +1,190 @@
+"""Cut position of a rule: how many messages it removes, and where the context may be cut."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from context_tui.policies.base import param
+from context_tui.policies.block_index import find_open_calls
+from context_tui.policies.parts.part import Part
+from context_tui.policies.parts.protection import Keep, SizeLimits
+from context_tui.session.context import Context
+from context_tui.session.values import Kind, MessageFlag, Role
+from context_tui.tokens.context_index import index_context
+
+CutPlace = Literal["any", "turn", "pair", "message", "assistant", "after_assistant"]
+"""Before which messages a cut may be: any, one that starts a turn, where no call is parted from its result, one that is
+no tool result, one of the assistant, one that follows one of the assistant.
+"""
+CutFallback = Literal["pair", "message", "newest_turn", "all", "all_if_answered"]
+
+
+class Cut(Part):
+    """Where the context is cut: at the nearest place ``back`` or ``forward`` of what is kept.
+
+    With ``newest_turn`` the newest turn is kept whole, where something comes before it. Where no more than ``few``
+    messages would go, everything goes. Where there is no such place,
+    ``otherwise`` says what is tried, in order: another kind of place, the start of the newest turn, everything, or
+    everything if the last message is a reply without calls.
+    """
+
+    prefix: ClassVar[str] = "cut"
+
+    at: CutPlace = "pair"
+    move: Literal["back", "forward"] = "back"
+    newest_turn: bool = False
+    few: int | None = Field(default=None, ge=0, le=1_000)
+    otherwise: tuple[CutFallback, ...] = ()
+
+
+class Head(Part):
+    """How many messages go from the front, where that is what a runtime counts, not what it keeps.
+
+    ``share`` of the messages; with ``step`` more and more of them, until at most ``until`` of the window is left. With
+    ``even`` an even number.
+    """
+
+    prefix: ClassVar[str] = "head"
+
+    share: float = param(0.5, "share of the messages that go", "of messages", 0.01, 1.0)
+    step: float | None = param(None, "how much more goes while too much is left", "of messages", 0.01, 1.0)
+    until: float | None = param(None, "share of the window that may be left", "of window", 0.01, 1.0)
+    even: bool = Field(default=False)
+
+
+def find_head_end(context: Context, keep: Keep, cut: Cut) -> int:
+    """Position behind what is kept at the beginning, with the results of its calls where the cut goes by pairs."""
+    first = min(keep.first or 0, len(context))
+    if first and cut.at == "pair":
+        calls = find_open_calls(context)
+        return next((at for at in range(first, len(context)) if calls[at] == at), len(context))
+    return first
+
+
+def find_cut(context: Context, keep: Keep, head: Head | None, cut: Cut, first: int, limits: SizeLimits) -> int:
+    """Position of the first message that is kept at the end; the context's length where nothing is, 0: no cut.
+
+    Args:
+        first: the position behind what is kept at the beginning.
+    """
+    length = len(context)
+    if head is not None:
+        return _find_cut_by_share(context, head, cut, first, limits)
+    start = keep.find_protected_start(context, limits)
+    if start >= length and not _protects_end(keep):
+        return length
+    if cut.newest_turn and (turns := index_context(context).turn_starts) and turns[-1] > first:
+        start = min(start, turns[-1])
+    return _find_cut_place(context, start, cut, first)
+
+
+def _protects_end(keep: Keep) -> bool:
+    """Whether anything is to be kept at the end."""
+    of_end = (keep.turns, keep.messages, keep.tokens, keep.share, keep.share_of_trigger)
+    return any(of_end) or any((keep.share_of_context, keep.share_of_messages))
+
+
+def _find_cut_by_share(context: Context, head: Head, cut: Cut, first: int, limits: SizeLimits) -> int:
+    sums, length, share = index_context(context), len(context), head.share
+    while True:
+        count = int((length - first) * share) if head.even else round((length - first) * share)
+        start = first + (count - count % 2 if head.even else count)
+        at = _find_cut_place(context, start, cut, first)
+        enough = head.until is None or head.step is None
+        if enough or sums.total - sums.prefix[at] + sums.prefix[first] <= (head.until or 1.0) * limits.window:
+            return at
+        if share >= 1.0:
+            return length
+        share = min(share + (head.step or 1.0), 1.0)
+
+
+def _find_cut_place(context: Context, start: int, cut: Cut, first: int) -> int:
+    """The nearest place of the right kind, or what is tried otherwise; 0 where there is none."""
+    if start <= first:  # everything fits in what is kept
+        return 0
+    at = _find_nearest_cut(context, start, cut.at, cut.move, first)
+    for each in cut.otherwise if at is None else ():
+        at = _find_fallback_cut(context, start, each, first)
+        if at is not None:
+            break
+    if at is None or at <= first:
+        return 0
+    return len(context) if cut.few is not None and at - first <= cut.few else at
+
+
+def _find_fallback_cut(context: Context, start: int, what: CutFallback, first: int) -> int | None:
+    length, turns = len(context), index_context(context).turn_starts
+    if what == "newest_turn":
+        return turns[-1] if turns and turns[-1] > first else None
+    if what == "all":
+        return length
+    if what == "all_if_answered":
+        facts, last = context.facts, context.order[-1]
+        answered = facts.role[last] == Role.ASSISTANT and not _has_kind(context, length - 1, Kind.TOOL_USE)
+        return length if answered else None
+    return _find_nearest_cut(context, start, what, "forward", first)
+
+
+def _find_nearest_cut(context: Context, start: int, kind: CutPlace, move: str, first: int) -> int | None:
+    """The nearest position of a kind at *start* or to one side of it, behind *first* and within the context."""
+    length = len(context)
+    if kind == "turn":
+        turns = index_context(context).turn_starts
+        at = bisect_left(turns, start) if move == "forward" else bisect_right(turns, start) - 1
+        nearest = turns[at:] if move == "forward" else reversed(turns[: at + 1])
+        calls = find_open_calls(context)  # what was typed may stand between a call and its result
+        return next((turn for turn in nearest if turn > first and calls[turn] == turn), None)
+    fits = _CUT_TESTS[kind](context)
+    if move == "forward":
+        return next((at for at in range(start, length) if fits(at)), None)
+    return next(
+        (at for at in range(min(start, length), first, -1) if (at == length and kind == "any") or fits(at)), None
+    )
+
+
+def _build_any_test(context: Context) -> Callable[[int], bool]:
+    return lambda at: True
+
+
+def _build_pair_test(context: Context) -> Callable[[int], bool]:
+    calls = find_open_calls(context)
+    return lambda at: calls[at] == at
+
+
+def _build_message_test(context: Context) -> Callable[[int], bool]:
+    facts, order = context.facts, context.order
+
+    def fits(at: int) -> bool:
+        if at == len(order):
+            return False
+        typed = facts.flags[order[at]] & MessageFlag.TURN_START
+        return bool(typed) or not _has_kind(context, at, Kind.TOOL_RESULT)
+
+    return fits
+
+
+def _build_assistant_test(context: Context) -> Callable[[int], bool]:
+    facts, order = context.facts, context.order
+    return lambda at: at < len(order) and facts.role[order[at]] == Role.ASSISTANT
+
+
+def _build_after_assistant_test(context: Context) -> Callable[[int], bool]:
+    facts, order = context.facts, context.order
+    return lambda at: at > 0 and facts.role[order[at - 1]] == Role.ASSISTANT
+
+
+_CUT_TESTS: dict[str, Callable[[Context], Callable[[int], bool]]] = {
+    "any": _build_any_test,
+    "pair": _build_pair_test,
+    "message": _build_message_test,
+    "assistant": _build_assistant_test,
+    "after_assistant": _build_after_assistant_test,
+}
+
+
+def _has_kind(context: Context, position: int, kind: Kind) -> bool:
+    return any(context.facts.kind[row] == kind for row in context.blocks_of(context.order[position]))

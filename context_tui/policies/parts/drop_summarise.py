@@ -1,0 +1,188 @@
+"""Plans of rules that drop or summarise messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Any
+
+from context_tui.compaction.changes import Change, build_removal
+from context_tui.compaction.plan import Insert, KeepReason, Plan, Trigger, VerdictCode
+from context_tui.compaction.summary_prompt import SummaryPrompt
+from context_tui.policies.base import Params, build_empty_plan
+from context_tui.policies.builtin.defect import prepare_messages
+from context_tui.policies.parts.clear_truncate import truncate_text
+from context_tui.policies.parts.cut_position import find_cut, find_head_end
+from context_tui.policies.parts.protection import SizeLimits
+from context_tui.policies.parts.rules import Note, Rule, Summarise, Truncate
+from context_tui.session.blocks import BYTES_PER_TOKEN
+from context_tui.session.context import Body, Context
+from context_tui.session.jsontext import utf8_len
+from context_tui.session.session import Message
+from context_tui.session.values import BlockFlag, Kind, MessageFlag
+from context_tui.tokens.context_index import index_context
+from context_tui.tokens.estimators import bytes4
+
+DEFAULT_SECTIONS = ("Task", "Constraints", "Done", "Open", "Decisions", "Files & Facts", "Next Step")
+"""Headings of a summary where the rule names none."""
+
+_SYSTEM = """\
+You write the notes that take the place of the older part of a conversation between a person and a coding agent. Say \
+only what the conversation holds, keep paths, identifiers, commands and error messages exactly, and merge what an \
+earlier summary says into yours. Use these headings, in this order, and write "(none)" below one with nothing to say:
+
+{headings}
+
+Do not continue the conversation, and call no tool."""
+_SUMMARY_TASK = "Write the summary of the conversation above."
+
+
+def plan_message_removal(
+    name: str, rule: Rule, params: Params, context: Context, trigger: Trigger, limits: SizeLimits
+) -> Plan:
+    """What a rule that drops or summarises would do; linear in the context, and facts only."""
+    length, only_if = len(context), rule.only_if
+    first = find_head_end(context, rule.keep, rule.cut)
+
+    def build_idle_plan(why: str) -> Plan:
+        return build_empty_plan(name, params, context, trigger, f"nothing to {rule.action}: {why}")
+
+    if only_if.messages is not None and length < only_if.messages:
+        return build_idle_plan(f"{length:,} messages, and {only_if.messages:,} are wanted")
+    if only_if.no_open_call and length and _has_call(context, length - 1):
+        return build_idle_plan("the last message has a call without a result")
+    cut = find_cut(context, rule.keep, rule.head, rule.cut, first, limits)
+    typed = list(_find_typed_messages(context, rule, first, cut)) if rule.keep.keeps_typed_messages() else []
+    typed_positions = {position for position, _ in typed}
+    removed_ranges = _find_removed_ranges(first, cut, typed_positions)
+    count = sum(map(len, removed_ranges))
+    if not count:
+        return build_idle_plan("everything is kept")
+    if length == 1 and context.facts.flags[context.order[0]] & MessageFlag.SUMMARY:
+        return build_idle_plan("all that would go is an earlier summary")
+    if only_if.progress is not None and count < only_if.progress * length:
+        return build_idle_plan(f"{count:,} of {length:,} messages would go, and {only_if.progress:.0%} are wanted")
+    changes = dict(_strip_kept_messages(context, typed, name))
+    ends = rule.keep.find_protected_ends(context, limits)
+
+    def find_keep_reason(position: int, block: int | None) -> KeepReason:
+        if position < first:
+            return KeepReason(VerdictCode.PROTECTED, f"within the first {first:,} messages")
+        if position in typed_positions:
+            return KeepReason(VerdictCode.PROTECTED, "typed by a person")
+        for each in ends:
+            if position >= each.start:
+                return KeepReason(each.code, each.explanation)
+        return KeepReason(VerdictCode.PAIR, "the cut is not made here")
+
+    summarise = rule.summarise
+    notes = (rule.drop.notes if rule.drop else ()) or (summarise.notes if summarise else ())
+    return Plan(
+        name,
+        params,
+        context,
+        trigger,
+        changes,
+        dropped_ranges=removed_ranges,
+        inserts=tuple(_build_inserts(summarise, notes, first, length, count)),
+        summarised_ranges=(range(first, cut),) if summarise else (),
+        keep_reason=find_keep_reason,
+        prompt=build_prompt(summarise) if summarise else None,
+    )
+
+
+def _find_removed_ranges(first: int, cut: int, stay: Iterable[int]) -> tuple[range, ...]:
+    """The positions from *first* up to *cut* but for those that stay."""
+    edges = [first - 1, *sorted(stay), cut]
+    return tuple(range(before + 1, after) for before, after in pairwise(edges) if before + 1 < after)
+
+
+def _build_inserts(
+    summarise: Summarise | None, notes: tuple[Note, ...], at: int, end: int, count: int
+) -> Iterator[Insert]:
+    def build_insert(note: Note, place: int) -> Insert:
+        return Insert(note.role, place, note.text.replace("{messages}", f"{count}"), holds_summary=False)
+
+    where = end if summarise and summarise.at == "end" else at
+    yield from (build_insert(note, where) for note in notes if note.at == "before")
+    if summarise:
+        yield Insert(summarise.role, where, summarise.before, summarise.after)
+    yield from (build_insert(note, where) for note in notes if note.at == "after")
+    yield from (build_insert(note, end) for note in notes if note.at == "end")
+
+
+def _has_call(context: Context, position: int) -> bool:
+    return any(context.facts.kind[row] == Kind.TOOL_USE for row in context.blocks_of(context.order[position]))
+
+
+def _find_typed_messages(context: Context, rule: Rule, first: int, cut: int) -> Iterator[tuple[int, int | None]]:
+    """Positions of what was typed and is kept, newest first, each with the tokens that are left of it (None: all)."""
+    tokens, most = rule.keep.user_tokens, rule.keep.user_messages
+    count = 0
+    for position in reversed(index_context(context).turn_starts):
+        if not first <= position < cut or (size := _count_typed_tokens(context, position)) is None:
+            continue
+        if most is not None and count >= most:
+            return
+        if tokens is not None:
+            if tokens <= 0:
+                return
+            if size > tokens:
+                yield position, tokens
+                return
+            tokens -= size
+        count += 1
+        yield position, None
+
+
+def _find_typed_rows(context: Context, position: int) -> list[int]:
+    """Rows of the texts that a person typed in a message."""
+    facts = context.facts
+    rows = context.blocks_of(context.order[position])
+    return [row for row in rows if facts.kind[row] == Kind.TEXT and not facts.block_flags[row] & BlockFlag.INJECTED]
+
+
+def _count_typed_tokens(context: Context, position: int) -> int | None:
+    """Tokens of what was typed in a message; None where that is no text."""
+    rows = _find_typed_rows(context, position)
+    return sum(bytes4(context.facts, row) for row in rows) if rows else None
+
+
+def _strip_kept_messages(
+    context: Context, typed: list[tuple[int, int | None]], name: str
+) -> Iterator[tuple[int, Change]]:
+    """What goes of kept messages: all that was not typed, and the middle of the one that is too long."""
+    for position, left in typed:
+        texts = _find_typed_rows(context, position)
+        for row in context.blocks_of(context.order[position]):
+            if row not in texts:
+                yield row, build_removal(name)
+        if left is None:
+            continue
+        budget = left * BYTES_PER_TOKEN
+        for row in texts:
+            size = context.facts.text_bytes[row]
+            if size > budget:
+                yield row, _build_truncation(size, budget, name)
+                budget = 0
+            else:
+                budget -= size
+
+
+def _build_truncation(size: int, budget: int, name: str) -> Change:
+    """The beginning and the end of a text of *size* bytes, in about *budget* bytes."""
+    middle = f"…{(size - budget) // BYTES_PER_TOKEN} tokens truncated…"
+    cut = Truncate(head=budget - budget // 2, tail=budget // 2, middle=middle)
+    return Change("truncate", Body(None, budget + utf8_len(middle)), name, lambda text: truncate_text(cut, text))
+
+
+def build_prompt(summarise: Summarise) -> SummaryPrompt:
+    """How a summary is asked for: our own words, with the headings of the rule."""
+    sections = summarise.sections or DEFAULT_SECTIONS
+    system = _SYSTEM.format(headings="\n".join(f"## {name}" for name in sections))
+    return SummaryPrompt(system, build_summary_request, prepare_messages, sections, max_tokens=summarise.max_tokens)
+
+
+def build_summary_request(head: list[Message], previous: str | None) -> list[dict[str, Any]]:
+    """The head, and one more user message that asks for its summary."""
+    return [*head, {"role": "user", "content": [{"type": "text", "text": _SUMMARY_TASK}]}]

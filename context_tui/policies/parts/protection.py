@@ -1,0 +1,148 @@
+"""Protected parts of a context: recent turns, messages, tokens and results, and its beginning."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from math import ceil
+from typing import ClassVar, Literal, NamedTuple
+
+from pydantic import Field
+
+from context_tui.compaction.plan import VerdictCode
+from context_tui.policies.base import param
+from context_tui.policies.parts.part import Part
+from context_tui.session.blocks import BYTES_PER_TOKEN
+from context_tui.session.context import Context
+from context_tui.tokens.context_index import index_context
+
+
+class ProtectedEnd(NamedTuple):
+    """A part of the end that is kept: from which position on, and why, a sentence with a number in it."""
+
+    start: int
+    code: VerdictCode
+    template: str
+    number: float
+
+    @property
+    def explanation(self) -> str:
+        """Why, in words."""
+        return self.template.format(self.number)
+
+
+class SizeLimits(NamedTuple):
+    """What is known of the moment, in tokens: the window and whether it is a known one, and the limit of the trigger
+    (the window where it has none); and how the rule counts: bytes for a token, and tokens more for each message.
+    """
+
+    window: int
+    trigger_limit: int
+    is_window_known: bool = True
+    bytes_per_token: float = BYTES_PER_TOKEN
+    per_message: int = 0
+
+
+class Keep(Part):
+    """What is left alone; of several limits each protects what it covers.
+
+    ``turns``, ``messages``, ``tokens``, ``share`` (of the window), ``share_of_trigger`` (of the limit at which it
+    acts), ``share_of_context`` and ``share_of_messages`` are parts of the end; ``at_least`` and ``at_most`` bound the
+    tokens that a share gives. The message that crosses a limit in tokens is kept with ``crossing``.
+    ``share_of_messages`` counts from ``from_messages`` messages on; ``unknown_window`` messages stand for ``share``
+    where the window is unknown. ``results`` and ``result_tokens`` are the newest tool results, counted among all of
+    them or, with ``count = "eligible"``, among those that could be cleared; of ``every`` so many they are cleared
+    together. ``first`` are messages at the beginning. ``user_tokens`` and ``user_messages`` are what a person typed,
+    newest first, where all else goes.
+    """
+
+    prefix: ClassVar[str] = "keep"
+
+    first: int | None = param(None, "messages at the beginning that are kept", "messages", 0, 100_000)
+    turns: int | None = param(None, "turns at the end that are kept", "turns", 1, 1_000)
+    messages: int | None = param(None, "messages at the end that are kept", "messages", 0, 100_000)
+    tokens: int | None = param(
+        None, "tokens of messages at the end that are kept", "tokens", 0, 10_000_000, of_window=True
+    )
+    share: float | None = param(None, "share of the window kept at the end", "of window", 0.0, 1.0)
+    share_of_trigger: float | None = param(None, "share of the trigger's limit kept at the end", "of limit", 0.0, 1.0)
+    share_of_context: float | None = param(None, "share of the tokens kept at the end", "of tokens", 0.0, 1.0)
+    share_of_messages: float | None = param(None, "share of the messages kept at the end", "of messages", 0.0, 1.0)
+    from_messages: int = Field(default=0, ge=0, le=100_000)
+    at_least: int | None = param(None, "tokens kept at the end at least", "tokens", 0, 10_000_000, of_window=True)
+    at_most: int | None = param(None, "tokens kept at the end at most", "tokens", 0, 10_000_000, of_window=True)
+    crossing: bool = False
+    unknown_window: int | None = Field(default=None, ge=0, le=100_000)
+    results: int | None = param(None, "newest tool results that are kept", "results", 0, 100_000)
+    result_tokens: int | None = param(
+        None, "tokens of the newest tool results that are kept", "tokens", 0, 10_000_000, of_window=True
+    )
+    count: Literal["all", "eligible"] = "all"
+    every: int | None = param(None, "results that are cleared together", "results", 1, 100_000)
+    user_tokens: int | None = param(
+        None, "tokens of what was typed that are kept", "tokens", 0, 10_000_000, of_window=True
+    )
+    user_messages: int | None = param(None, "newest typed messages that are kept", "messages", 0, 1_000)
+
+    def keeps_typed_messages(self) -> bool:
+        """Whether what was typed is kept where all else goes."""
+        return self.user_tokens is not None or self.user_messages is not None
+
+    def find_protected_ends(self, context: Context, limits: SizeLimits) -> list[ProtectedEnd]:
+        """The parts of the end that are kept."""
+        sums, length = index_context(context), len(context)
+        found: list[ProtectedEnd] = []
+        if self.turns is not None:
+            starts, turns = sums.turn_starts, self.turns
+            start = starts[-turns] if turns <= len(starts) else 0
+            found.append(ProtectedEnd(start, VerdictCode.RECENT_TURN, "within the last {:,} turns", turns))
+        if self.messages is not None:
+            start = max(length - self.messages, 0)
+            found.append(
+                ProtectedEnd(start, VerdictCode.RECENT_MESSAGE, "within the last {:,} messages", self.messages)
+            )
+        if self.share_of_messages is not None and length >= self.from_messages:
+            share = self.share_of_messages
+            start = length - ceil(length * share)
+            found.append(ProtectedEnd(start, VerdictCode.RECENT_MESSAGE, "within the last {:.0%} of messages", share))
+        if self.share_of_context is not None:
+            share = self.share_of_context
+            start = bisect_left(sums.prefix, sums.total * (1 - share) - 1e-6)
+            found.append(ProtectedEnd(start, VerdictCode.TAIL, "within the last {:.0%} of the tokens", share))
+        if self.share is not None and self.unknown_window is not None and not limits.is_window_known:
+            start = max(length - self.unknown_window, 0)
+            last = "within the last {:,} messages, as the window is unknown"
+            found.append(ProtectedEnd(start, VerdictCode.RECENT_MESSAGE, last, self.unknown_window))
+        elif (budget := self.compute_tail_budget(limits)) is not None:
+            start = self._find_tail_start(sums.prefix, budget, limits)
+            found.append(ProtectedEnd(start, VerdictCode.TAIL, "in the tail of about {:,} tokens", budget))
+        return found
+
+    def compute_tail_budget(self, limits: SizeLimits) -> int | None:
+        """Tokens that the end may have; None where it goes by something else."""
+        if self.tokens is not None:
+            return self.tokens
+        if self.share is None and self.share_of_trigger is None:
+            return None
+        of_window = None if self.share is None else int(self.share * limits.window)
+        budget = of_window if of_window is not None else int((self.share_of_trigger or 0.0) * limits.trigger_limit)
+        budget = max(budget, self.at_least or 0)
+        return budget if self.at_most is None else min(budget, self.at_most)
+
+    def _find_tail_start(self, prefix: list[int], budget: int, limits: SizeLimits) -> int:
+        """The position from which on there are at most *budget* tokens; with ``crossing`` at least so many."""
+        length, share = len(prefix) - 1, BYTES_PER_TOKEN / limits.bytes_per_token
+
+        def count_tail_tokens(at: int) -> int:
+            """Tokens of the tail from *at* on, negative so that they ascend."""
+            return -ceil((prefix[-1] - prefix[at]) * share + (length - at) * limits.per_message)
+
+        if self.crossing:
+            return max(bisect_right(range(length + 1), -budget, key=count_tail_tokens) - 1, 0)
+        return bisect_left(range(length + 1), -budget, key=count_tail_tokens)
+
+    def find_protected_start(self, context: Context, limits: SizeLimits) -> int:
+        """The first position of what is kept at the end; the context's length where nothing is."""
+        start = len(context)
+        for each in self.find_protected_ends(context, limits):
+            start = min(start, each.start)
+        return start

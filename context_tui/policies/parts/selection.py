@@ -1,0 +1,382 @@
+"""Selection of the bodies a rule changes, by kind, tool, size, age and place."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from functools import cached_property, lru_cache
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import BeforeValidator
+
+from context_tui.compaction.plan import KeepReason, KeepReasonFinder, VerdictCode
+from context_tui.policies.base import param
+from context_tui.policies.block_index import BlockColumns, find_blocks_of_kind, select_block_numbers, slice_between
+from context_tui.policies.parameters import parse_names
+from context_tui.policies.parts.part import Part
+from context_tui.policies.parts.protection import Keep, ProtectedEnd, SizeLimits
+from context_tui.session.context import Context
+from context_tui.session.jsontext import utf8_len
+from context_tui.session.markers import START_LENGTH
+from context_tui.session.values import Kind
+from context_tui.tokens.context_index import index_context
+from context_tui.tokens.estimators import bytes4
+
+BodyKind = Literal["results", "inputs", "thinking"]
+"""What is changed: bodies of tool results, inputs of calls, thinking."""
+
+_BLOCK_KINDS = {"results": Kind.TOOL_RESULT, "inputs": Kind.TOOL_USE, "thinking": Kind.THINKING}
+BODY_KIND_LABELS = {"results": "tool results", "inputs": "inputs of calls", "thinking": "thinking"}
+"""What they are called in words."""
+LINE_COUNT_PLACEHOLDER, MAX_LINE_COUNT_DIGITS = "{lines}", 4
+"""What stands in a marker for how many lines went, which is known when it is carried out, and its usual digits."""
+EMPTY_INPUT_BYTES = 2
+"""Bytes of the input ``{}``."""
+
+
+class Select(Part):
+    """Which of what is not kept is changed; without a limit all of it.
+
+    ``tools`` are the only ones, or all but ``except_tools``. ``larger_than`` and ``at_least`` are tokens (``bytes/4``),
+    ``longer_than`` bytes; ``older_than`` seconds before the newest message. Walking back from the newest one,
+    ``stop_at`` ends at a summary or at what has been cleared before. Oldest first, ``until`` ends where so many tokens
+    are freed. With ``paired`` a result whose call is missing stays.
+    """
+
+    tools: Annotated[tuple[str, ...], BeforeValidator(parse_names)] = param(
+        (), "tools whose results may be cleared (case-sensitive)", "tools", refers_to="tools"
+    )
+    except_tools: Annotated[tuple[str, ...], BeforeValidator(parse_names)] = param(
+        (), "tools whose results are never cleared (case-sensitive)", "tools", refers_to="tools"
+    )
+    larger_than: int | None = param(None, "only what is larger than this", "tokens", 0, 1_000_000)
+    at_least: int | None = param(None, "only what is at least as large as this", "tokens", 0, 1_000_000)
+    longer_than: int | None = param(None, "only what is longer than this", "bytes", 0, 10_000_000)
+    older_than: int | None = param(None, "only what is older than this", "seconds", 0, 604_800)
+    until: int | None = param(None, "stop when so much is freed; 0: clear all", "tokens", 0, 10_000_000, of_window=True)
+    stop_at: tuple[Literal["summary", "cleared"], ...] = ()
+    paired: bool = False
+
+
+class Selection(NamedTuple):
+    """What a rule changes, and why it does not change the rest.
+
+    ``rows`` are rows of blocks in prompt order, ``tokens`` what they have now; ``has_older`` says whether there are any
+    before what is kept, ``keep_reason`` why one of them is not chosen.
+    """
+
+    rows: list[int]
+    tokens: list[int]
+    has_older: bool
+    keep_reason: KeepReasonFinder
+
+
+def is_already_cleared(context: Context, row: int, of: BodyKind, marker: str) -> bool:
+    """Whether a block has been cleared before: it is the marker; where facts keep no such text, takes as many bytes."""
+    body = context.replacements.get(row)
+    if body is not None:
+        if body.source or body.removed:
+            return True
+        if of == "inputs":
+            return body.text == "{}"
+        return body.text == marker if body.text is not None else body.size == count_marker_bytes(marker)
+    if of != "results":
+        return of == "inputs" and context.facts.text_bytes[row] <= EMPTY_INPUT_BYTES
+    if marker.startswith("[") and len(marker) <= START_LENGTH and LINE_COUNT_PLACEHOLDER not in marker:
+        return context.facts.bracket_starts.get(row) == marker
+    more = context.facts.text_bytes[row] - count_marker_bytes(marker)
+    return -1 <= more <= MAX_LINE_COUNT_DIGITS - 2 if LINE_COUNT_PLACEHOLDER in marker else more == 0
+
+
+@lru_cache(maxsize=64)
+def count_marker_bytes(marker: str) -> int:
+    """Bytes that a marker takes, with the usual two digits where it says how many lines went."""
+    return utf8_len(marker.replace(LINE_COUNT_PLACEHOLDER, "00"))
+
+
+def select_blocks(
+    context: Context,
+    rule: Select,
+    keep: Keep,
+    of: BodyKind,
+    marker: str,
+    limits: SizeLimits,
+    marker_tokens: int = 0,
+    longer_than: int | None = None,
+) -> Selection:
+    """The blocks that a rule changes. It looks at those that it could change, and at what is new since the last look.
+
+    Args:
+        gain: tokens that stand in the place of one of them.
+        longer_than: of those that it would choose, only the ones are changed whose text is known and has more bytes.
+    """
+    blocks, end = find_blocks_of_kind(context, _BLOCK_KINDS[of]), keep.find_protected_start(context, limits)
+    found = _find_candidates(context, rule, of, marker, blocks)
+    high = bisect_left(blocks.position, end)
+    low = _find_walk_stop(context, rule, of, marker, blocks, high)
+    first = max(bisect_left(blocks.position, keep.first), low) if keep.first else low
+    chosen, tokens = (
+        _filter_by_age_and_pairing(context, rule, blocks, found, first, high),
+        _build_token_counter(context, of, blocks),
+    )
+    beyond = len(chosen) if keep.result_tokens is None else _count_beyond_budget(chosen, tokens, keep.result_tokens)
+    if keep.results is not None:
+        if keep.count == "eligible":
+            chosen = chosen[: _count_cleared(len(chosen), keep)]
+        else:
+            chosen = slice_between(chosen, 0, _count_cleared(len(blocks.block), keep))
+    chosen = chosen[:beyond]
+    enough = False
+    if rule.until:
+        count = _count_until_freed(chosen, tokens, rule.until, marker_tokens)
+        chosen, enough = chosen[:count], count < len(chosen)
+    if longer_than is not None and chosen:
+        longer = _find_candidates(context, rule, of, marker, blocks, longer_than)
+        chosen = _filter_by_age_and_pairing(context, rule, blocks, longer, chosen[0], chosen[-1] + 1)
+    older = bool(blocks.position) and blocks.position[0] < end
+    why = KeepReasons(
+        context,
+        rule,
+        keep,
+        of,
+        marker,
+        limits,
+        marker_tokens,
+        low,
+        freed_enough=enough,
+        truncates=longer_than is not None,
+    )
+    return Selection([blocks.block[number] for number in chosen], [tokens(number) for number in chosen], older, why)
+
+
+def _find_candidates(
+    context: Context, rule: Select, of: BodyKind, marker: str, blocks: BlockColumns, longer_than: int | None = None
+) -> list[int]:
+    """Numbers of the blocks that the rule could change, whatever is kept now."""
+    block = blocks.block
+    unmarked = select_block_numbers(
+        index_context(context),
+        ("unmarked", of, marker),
+        blocks,
+        lambda numbers: [number for number in numbers if not is_already_cleared(context, block[number], of, marker)],
+    )
+    limits = rule.tools, rule.except_tools, rule.larger_than, rule.at_least, rule.longer_than, longer_than
+    if limits == _NO_LIMITS:
+        return unmarked
+
+    def choose(numbers: range) -> list[int]:
+        return _filter_by_tool_and_size(
+            context, rule, of, blocks, slice_between(unmarked, numbers.start, numbers.stop), longer_than
+        )
+
+    return select_block_numbers(index_context(context), ("fitting", of, marker, *limits), blocks, choose)
+
+
+_NO_LIMITS = ((), (), None, None, None, None)
+
+
+def _filter_by_tool_and_size(
+    context: Context, rule: Select, of: BodyKind, blocks: BlockColumns, chosen: list[int], longer_than: int | None
+) -> list[int]:
+    """Those of the right tool and size."""
+    facts, replaced, block = context.facts, context.replacements, blocks.block
+    if rule.tools:
+        only = _find_tool_rows(context, rule.tools)
+        chosen = [number for number in chosen if facts.tool[block[number]] in only]
+    if rule.except_tools:
+        never = _find_tool_rows(context, rule.except_tools)
+        chosen = [number for number in chosen if facts.tool[block[number]] not in never]
+    if rule.larger_than is not None or rule.at_least is not None:
+        least = max(rule.at_least or 0, -1 if rule.larger_than is None else rule.larger_than + 1)
+        tokens = _build_token_counter(context, of, blocks)
+        chosen = [number for number in chosen if tokens(number) >= least]
+    if rule.longer_than is not None or longer_than is not None:
+        most, text = max(rule.longer_than or 0, longer_than or 0), facts.text_bytes
+        sizes = [(body.size if (body := replaced.get(block[number])) else text[block[number]]) for number in chosen]
+        chosen = [number for number, size in zip(chosen, sizes, strict=True) if size > most]
+    if longer_than is not None:
+        bodies = [replaced.get(block[number]) for number in chosen]
+        chosen = [n for n, body in zip(chosen, bodies, strict=True) if body is None or body.text is not None]
+    return chosen
+
+
+def _find_tool_rows(context: Context, tools: Sequence[str]) -> frozenset[int]:
+    """Rows of these tools."""
+    return frozenset(row for row, name in enumerate(context.facts.tools) if name in tools)
+
+
+def _filter_by_age_and_pairing(
+    context: Context, rule: Select, blocks: BlockColumns, found: list[int], first: int, end: int
+) -> list[int]:
+    """The candidates from one number to another that fit at this moment: old enough, and their calls are there."""
+    chosen, facts = slice_between(found, first, end), context.facts
+    if rule.older_than is not None:
+        chosen = [number for number in chosen if _is_old(context, rule.older_than, blocks.block[number])]
+    if rule.paired:
+        calls = index_context(context).tool_of_call
+        chosen = [number for number in chosen if facts.call[blocks.block[number]] in calls]
+    return chosen
+
+
+def _build_token_counter(context: Context, of: BodyKind, blocks: BlockColumns) -> Callable[[int], int]:
+    """Tokens of blocks as they stand in the context, by their numbers."""
+    if of == "results":
+        return index_context(context).results.tokens.__getitem__
+    facts, replaced, rows = context.facts, context.replacements, blocks.block
+
+    def tokens(number: int) -> int:
+        body = replaced.get(rows[number])
+        return body.tokens if body else bytes4(facts, rows[number])
+
+    return tokens
+
+
+def _is_old(context: Context, seconds: int, block: int) -> bool:
+    """Whether a block is so many seconds older than the newest message; no where its time is not known."""
+    time = context.facts.time
+    return 0 <= time[context.facts.block_message[block]] < time[context.order[-1]] - seconds * 1_000
+
+
+class KeepReasons:
+    """Why a block is not changed. What that takes is looked up when somebody asks: the context is what it was then."""
+
+    def __init__(
+        self,
+        context: Context,
+        rule: Select,
+        keep: Keep,
+        of: BodyKind,
+        marker: str,
+        limits: SizeLimits,
+        marker_tokens: int,
+        first_number: int,
+        *,
+        freed_enough: bool,
+        truncates: bool,
+    ) -> None:
+        self._context, self._rule, self._keep, self._of, self._marker = context, rule, keep, of, marker
+        self._limits, self._marker_tokens, self._first_number, self._freed_enough, self._truncates = (
+            limits,
+            marker_tokens,
+            first_number,
+            freed_enough,
+            truncates,
+        )
+
+    @cached_property
+    def _protected_ends(self) -> list[ProtectedEnd]:
+        return self._keep.find_protected_ends(self._context, self._limits)
+
+    @cached_property
+    def _unreached_rows(self) -> frozenset[int]:
+        """Rows of what the walk back did not come to."""
+        return frozenset(find_blocks_of_kind(self._context, _BLOCK_KINDS[self._of]).block[: self._first_number])
+
+    @cached_property
+    def _not_shorter_rows(self) -> frozenset[int]:
+        """Rows of what is chosen, and would be no shorter."""
+        if not self._truncates:
+            return frozenset()
+        of, marker, limits, gain = self._of, self._marker, self._limits, self._marker_tokens
+        return frozenset(select_blocks(self._context, self._rule, self._keep, of, marker, limits, gain).rows)
+
+    def __call__(self, position: int, block: int | None) -> KeepReason:
+        context, rule, keep, of = self._context, self._rule, self._keep, self._of
+        for each in self._protected_ends:
+            if position >= each.start:
+                return KeepReason(each.code, each.explanation)
+        if position < (keep.first or 0):
+            return KeepReason(VerdictCode.PROTECTED, f"within the first {keep.first or 0:,} messages")
+        if block is None or context.facts.kind[block] != _BLOCK_KINDS[of]:
+            return KeepReason(
+                VerdictCode.NOT_A_RESULT,
+                f"only {BODY_KIND_LABELS[of]} {'is' if of == 'thinking' else 'are'} {BODY_ACTION_LABELS[of]}",
+            )
+        if is_already_cleared(context, block, of, self._marker):
+            return KeepReason(VerdictCode.ALREADY_CLEARED, "already cleared")
+        if block in self._unreached_rows:
+            return KeepReason(VerdictCode.KEPT, f"before {' or '.join(_STOP_LABELS[stop] for stop in rule.stop_at)}")
+        if wrong := _explain_tool_or_size(context, rule, block) or _explain_age_or_pairing(context, rule, block):
+            return wrong
+        if block in self._not_shorter_rows:
+            return KeepReason(VerdictCode.NOT_SHORTER, "truncating would not make it shorter")
+        if self._freed_enough:
+            return KeepReason(VerdictCode.KEPT, f"at least {rule.until or 0:,} tokens are freed without it")
+        results = f"{keep.results:,} results" if keep.results is not None else ""
+        tokens = f"{keep.result_tokens:,} tokens of results" if keep.result_tokens is not None else ""
+        return KeepReason(VerdictCode.RECENT_RESULT, f"within the last {' or '.join(filter(None, (results, tokens)))}")
+
+
+_STOP_LABELS = {"summary": "the last summary", "cleared": "what was cleared last"}
+BODY_ACTION_LABELS = {"results": "cleared", "inputs": "cleared", "thinking": "dropped"}
+"""What becomes of what is changed."""
+
+
+def _explain_tool_or_size(context: Context, rule: Select, block: int) -> KeepReason | None:
+    """Why a body is not of the right tool or size."""
+    facts, body = context.facts, context.replacements.get(block)
+    tool = facts.tool_name(block) if rule.tools or rule.except_tools else ""
+    if (rule.tools and tool not in rule.tools) or tool in rule.except_tools:
+        what = f"{tool} is not compactable" if tool else "its call is missing, so its tool is unknown"
+        return KeepReason(VerdictCode.NOT_COMPACTABLE, what)
+    tokens = body.tokens if body else bytes4(facts, block)
+    if rule.larger_than is not None and tokens <= rule.larger_than:
+        return KeepReason(VerdictCode.SMALL, f"{rule.larger_than:,} tokens or fewer")
+    if rule.at_least is not None and tokens < rule.at_least:
+        return KeepReason(VerdictCode.SMALL, f"fewer than {rule.at_least:,} tokens")
+    if rule.longer_than is not None and (body.size if body else facts.text_bytes[block]) <= rule.longer_than:
+        return KeepReason(VerdictCode.SMALL, f"{rule.longer_than:,} bytes or fewer")
+    return None
+
+
+def _explain_age_or_pairing(context: Context, rule: Select, block: int) -> KeepReason | None:
+    """Why a body is not changed at this moment."""
+    if rule.paired and context.facts.call[block] not in index_context(context).tool_of_call:
+        return KeepReason(VerdictCode.NOT_COMPACTABLE, "its call is missing")
+    if rule.older_than is not None and not _is_old(context, rule.older_than, block):
+        return KeepReason(VerdictCode.KEPT, f"not older than {rule.older_than:,} seconds")
+    return None
+
+
+def _find_walk_stop(context: Context, rule: Select, of: BodyKind, marker: str, blocks: BlockColumns, high: int) -> int:
+    """The number of the first block behind which nothing stops the walk back from *high*."""
+    low = 0
+    if "summary" in rule.stop_at and (summaries := index_context(context).summaries):
+        low = min(bisect_left(blocks.position, summaries[-1] + 1), high)
+    if "cleared" in rule.stop_at:
+        block = blocks.block
+        marked = select_block_numbers(
+            index_context(context),
+            ("marked", of, marker),
+            blocks,
+            lambda numbers: [number for number in numbers if is_already_cleared(context, block[number], of, marker)],
+        )
+        before = bisect_left(marked, high)
+        low = max(low, marked[before - 1] + 1) if before else low
+    return low
+
+
+def _count_cleared(count: int, keep: Keep) -> int:
+    """How many of so many are cleared: in batches, where the first batch has the task before them as one more."""
+    every = keep.every or 1
+    return max((count + 1) // every * every - 1 - (keep.results or 0), 0)
+
+
+def _count_beyond_budget(chosen: Sequence[int], tokens: Callable[[int], int], budget: int) -> int:
+    """How many of them lie beyond the newest *budget* tokens, with the one that crosses the line."""
+    total = 0
+    for at in range(len(chosen) - 1, -1, -1):
+        total += tokens(chosen[at])
+        if total > budget:
+            return at + 1
+    return 0
+
+
+def _count_until_freed(chosen: Sequence[int], tokens: Callable[[int], int], enough: int, marker_tokens: int) -> int:
+    """How many of the oldest of them it takes until so many tokens are freed; all where these are not enough."""
+    freed = 0
+    for count, number in enumerate(chosen, 1):
+        freed += tokens(number) - marker_tokens
+        if freed >= enough:
+            return count
+    return len(chosen)

@@ -1,0 +1,217 @@
+"""Trigger conditions of a rule: the believed context size against a limit. O(1)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from context_tui.compaction.plan import Trigger
+from context_tui.policies.base import Belief, param
+from context_tui.policies.parts.part import Part
+from context_tui.policies.runtime_state import RuntimeState
+from context_tui.session.blocks import BYTES_PER_TOKEN
+
+
+class Size(Part):
+    """The size that a runtime believes its context to have.
+
+    ``recorded+new`` adds an estimate of what came after the last request to what that recorded, and is an estimate of
+    everything where nothing is recorded or something was rewritten since; ``recorded`` is the last request alone (an
+    estimate where the file has none); ``uncached`` are its input tokens as the provider reports them, at some without
+    cached ones; ``estimate`` is an estimate of everything. With ``output`` the last reply counts by its recorded tokens
+    (an estimate where the file has a placeholder), else not at all in ``recorded`` and by an estimate in
+    ``recorded+new``, which with ``reasoning`` counts the hidden reasoning of ended turns once more, by what its runtime
+    takes it to be. An estimate takes ``bytes_per_token`` for one token, and ``per_message`` tokens more for each
+    message where everything is estimated.
+    """
+
+    count: Literal["recorded+new", "recorded", "uncached", "estimate"] = "recorded+new"
+    output: bool = False
+    reasoning: bool = False
+    bytes_per_token: float = Field(default=4.0, ge=0.5, le=100)
+    per_message: int = Field(default=0, ge=0, le=1_000)
+
+    def compute_belief(self, state: RuntimeState) -> Belief:
+        """The size at a moment, and by what it is known."""
+        recorded = state.recorded_usage
+        if self.count == "uncached":
+            return Belief(state.reported_input_tokens, "recorded input tokens of the last reply")
+        if self.count == "recorded":
+            if recorded is None:
+                return Belief(self._estimate_context(state), "estimated: nothing is recorded in this context")
+            if self.output:
+                reply = recorded.output if recorded.output_trusted else self._scale_tokens(state.reply_tokens)
+                return Belief(recorded.context + reply, "recorded, with the last reply")
+            return Belief(recorded.context, "last recorded")
+        if self.count == "recorded+new" and recorded is not None and not state.context_rewritten:
+            new, reply = state.believed_tokens - recorded.context, 0
+            if self.output and recorded.output_trusted:
+                new, reply = new - state.reply_tokens, recorded.output
+            again = state.reasoning_tokens if self.reasoning else 0
+            source = "last recorded + reasoning of ended turns + estimate" if again else "last recorded + estimate"
+            return Belief(recorded.context + reply + again + self._scale_tokens(new), f"{source} since then")
+        if self.count == "estimate":
+            return Belief(self._estimate_context(state), "estimated, as its runtime does")
+        gone = "what was recorded is forgotten when something is cleared"
+        return Belief(
+            self._estimate_context(state), f"estimated: {gone if recorded else 'nothing is recorded in this context'}"
+        )
+
+    def _estimate_context(self, state: RuntimeState) -> int:
+        return self._scale_tokens(state.estimated_tokens) + state.message_count * self.per_message
+
+    def _scale_tokens(self, tokens: int) -> int:
+        """Tokens by ``bytes/4`` as this estimator has them."""
+        if self.bytes_per_token == BYTES_PER_TOKEN:
+            return tokens
+        return int(tokens * BYTES_PER_TOKEN / self.bytes_per_token)
+
+
+_ALWAYS_FIRES = Trigger(True, "it runs each time", source="the rule")
+
+
+class TriggerCondition(Part):
+    """A condition: one of the limits, or ``any`` or ``all`` of several conditions.
+
+    ``share`` is of the context window (with ``whole_window`` of the model's, where a recording tells only the part of
+    it that its agent uses), ``reserve`` what is left free of it (or of the share); ``at_least`` and
+    ``at_most`` bound the limit that they give. ``unknown_window`` is the window where none is known, ``min_window`` the
+    smallest one in which the condition can hold. It holds at the limit, or with ``above`` only beyond it. With
+    ``whole_percent`` the share has to be reached in whole percent.
+    """
+
+    prefix: ClassVar[str] = "trigger"
+
+    share: float | None = param(None, "share of the window at which it acts", "of window", 0.01, 1.0)
+    reserve: int | None = param(
+        None, "tokens of the window that are left free", "tokens", 0, 10_000_000, of_window=True
+    )
+    at_least: int | None = param(None, "the limit is never lower than this", "tokens", 0, 10_000_000, of_window=True)
+    at_most: int | None = param(None, "the limit is never higher than this", "tokens", 1, 10_000_000, of_window=True)
+    tokens: int | None = param(None, "tokens at which it acts; 0: never", "tokens", 0, 10_000_000, of_window=True)
+    messages: int | None = param(None, "messages in the context at which it acts", "messages", 1, 100_000)
+    tool_uses: int | None = param(None, "tool results in the context at which it acts", "results", 1, 100_000)
+    idle_seconds: int | None = param(None, "time since the last reply at which it acts", "seconds", 0, 604_800)
+    always: bool = False
+    never: bool = False
+    any: tuple[TriggerCondition, ...] = ()
+    all: tuple[TriggerCondition, ...] = ()
+    above: bool = False
+    unknown_window: int | None = Field(default=None, ge=1, le=10_000_000)
+    min_window: int | None = Field(default=None, ge=1, le=10_000_000)
+    whole_percent: bool = False
+    whole_window: bool = False
+
+    @model_validator(mode="after")
+    def _validate_single_limit(self) -> TriggerCondition:
+        of_window = self.share is not None or self.reserve is not None
+        one = ("tokens", "messages", "tool_uses", "idle_seconds", "always", "never", "any", "all")
+        values = (getattr(self, name) for name in one)
+        given = [value for value in values if value is not None and value is not False and value != ()]
+        if len(given) + of_window != 1:
+            raise ValueError(f"needs one of share, reserve, {', '.join(one)}")
+        if not of_window and (self.at_least is not None or self.at_most is not None):
+            raise ValueError("at_least and at_most bound a share of the window or what is reserved of it")
+        return self
+
+    def compute_window(self, state: RuntimeState) -> int:
+        """The context window as the runtime sees it, in tokens."""
+        unknown = self.unknown_window
+        if unknown is not None and not state.window.is_known:
+            return unknown
+        return state.window.model_tokens if self.whole_window else state.window.tokens
+
+    def compute_limit(self, state: RuntimeState) -> int | None:
+        """Tokens that the size is held against; the lowest one of several conditions; None where there are none."""
+        if self.any or self.all:
+            limits = (when.compute_limit(state) for when in (*self.any, *self.all))
+            return min((limit for limit in limits if limit is not None), default=None)
+        if self.tokens is not None:
+            return self.tokens or None
+        if self.share is None and self.reserve is None:
+            return None
+        window = self.compute_window(state)
+        limit = window if self.share is None else int(self.share * window)
+        if self.whole_percent and self.share is not None:
+            limit = -(-window * round(self.share * 10_000) // 10_000)
+        limit -= self.reserve or 0
+        limit = max(limit, self.at_least or 0)
+        return limit if self.at_most is None else min(limit, self.at_most)
+
+    def check(self, size: Size, state: RuntimeState) -> Trigger:
+        """Whether the condition holds at a moment, and why."""
+        if self.any or self.all:
+            return _combine_conditions([each.check(size, state) for each in self.any or self.all], bool(self.all))
+        if self.always:
+            return _ALWAYS_FIRES
+        if self.never or self.tokens == 0:
+            return Trigger(False, "it is off until a limit is set", source="the rule")
+        if self.idle_seconds is not None:
+            return self._check_idle(state, self.idle_seconds)
+        if self.messages is not None:
+            return self._compare(
+                state.message_count, self.messages, f"{state.message_count:,} messages", "messages", "counted"
+            )
+        if self.tool_uses is not None:
+            return self._compare(
+                state.result_count, self.tool_uses, f"{state.result_count:,} tool results", "results", "counted"
+            )
+        limit = self.compute_limit(state) or 0
+        if self.min_window is not None and self.compute_window(state) < self.min_window:
+            words = f"the window is smaller than {self.min_window:,}"
+            return Trigger(False, words, None, limit, "the window")
+        tokens, source = size.compute_belief(state)
+        if tokens is None:
+            return Trigger(False, "no recorded usage, which is all that it looks at", None, limit, "unknown")
+        return self._compare(tokens, limit, f"thinks it has {tokens:,}", "tokens", source, self._explain_limit(state))
+
+    def _compare(self, value: int, limit: int, has: str, unit: str, source: str, what: str = "") -> Trigger:
+        """A number held against a limit."""
+        fires = value > limit if self.above else value >= limit
+        says = ("above" if fires else "not above") if self.above else ("at least" if fires else "under")
+        reason = f"{has}, {says} {f'{what} = ' if what else ''}{limit:,}"
+        return Trigger(fires, reason, value, limit, source, unit=unit)
+
+    def _explain_limit(self, state: RuntimeState) -> str:
+        """Where the limit comes from, in words; empty where it is a number of its own."""
+        if self.share is None and self.reserve is None:
+            return ""
+        guessed = "" if state.window.is_known or self.unknown_window is None else ", assumed as the window is unknown"
+        tokens = self.compute_window(state)
+        window = f"{tokens:,}{guessed}{', the whole window' if tokens > state.window.tokens else ''}"
+        words = window if self.share is None else f"{self.share:.0%} of {window}"
+        words += f" less {self.reserve:,}" if self.reserve else ""
+        least = f"at least {self.at_least:,}" if self.at_least else ""
+        most = f"at most {self.at_most:,}" if self.at_most is not None and self.at_most < tokens else ""
+        return ", ".join(filter(None, (words, least, most)))
+
+    def _check_idle(self, state: RuntimeState, gap: int) -> Trigger:
+        def build_trigger(fires: bool, reason: str, value: int | None, source: str) -> Trigger:
+            return Trigger(fires, reason, value, gap, source, unit="seconds")
+
+        if not state.has_assistant:
+            return build_trigger(False, "no assistant message yet", None, "recorded times")
+        if state.at_end:
+            return build_trigger(True, "the end of the recording counts as idle", None, "end of the recording")
+        if state.idle_seconds is None:
+            return build_trigger(False, "the idle time is not recorded", None, "unknown")
+        idle = int(state.idle_seconds)
+        fires = idle > gap if self.above else idle >= gap
+        return build_trigger(
+            fires, f"idle {idle:,} s {'has reached' if fires else 'is below'} {gap:,} s", idle, "recorded times"
+        )
+
+    def depends_on_size(self) -> bool:
+        """Whether it looks at the size of the context at all."""
+        if self.any or self.all:
+            return any(each.depends_on_size() for each in (*self.any, *self.all))
+        return self.share is not None or self.reserve is not None or self.tokens is not None
+
+
+def _combine_conditions(triggers: list[Trigger], every: bool) -> Trigger:
+    """Several conditions as one: every one has to hold, or any; the numbers are those of one that decides."""
+    fires = all(each.fires for each in triggers) if every else any(each.fires for each in triggers)
+    decide = [each for each in triggers if each.fires == fires]
+    return replace(decide[0], fires=fires, reason="; ".join(each.reason for each in decide))

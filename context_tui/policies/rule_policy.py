@@ -1,0 +1,283 @@
+"""Policies built from a PolicySpec: rules of shared parts, run in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple, cast
+
+from pydantic import create_model
+
+from context_tui.compaction.plan import Plan, Trigger
+from context_tui.errors import PlanError
+from context_tui.policies.base import BasePolicy, Belief, Params, Policy, build_empty_plan
+from context_tui.policies.parameters import build_params
+from context_tui.policies.parts.clear_truncate import plan_body_changes
+from context_tui.policies.parts.drop_summarise import plan_message_removal
+from context_tui.policies.parts.part import SettingPath, build_parameter_field, iterate_settings, replace_values
+from context_tui.policies.parts.protection import SizeLimits
+from context_tui.policies.parts.rules import PolicyRule, PolicySpec, Rule
+from context_tui.policies.registry import find_policy
+from context_tui.policies.runtime_state import RuntimeState
+from context_tui.policies.steps import PolicySteps, combine_step_triggers, is_any_step_in_background, plan_steps
+from context_tui.session.context import Context
+from context_tui.session.values import MessageFlag
+from context_tui.tokens.context_index import index_context
+
+_TRIGGER_PARTS = ("trigger", "size")
+"""Parts of a rule that only its trigger reads."""
+
+
+class ParameterTarget(NamedTuple):
+    """Where a parameter's value goes: to which rule, and there to a place in a part or a parameter of a policy."""
+
+    rule: int
+    path: SettingPath
+
+
+class RulePolicy(BasePolicy):
+    """A policy made of a :class:`PolicySpec`: one rule of parts, or several that are steps of it.
+
+    Its attributes are of the instance, as there is one class for all of them; :func:`build_rule_policy` gives it as a policy.
+    """
+
+    def __init__(self, spec: PolicySpec) -> None:
+        """Make the parameters of what the rules set.
+
+        Raises:
+            PlanError: a rule is a policy that there is not, or sets a parameter that it has not.
+        """
+        self.spec = spec
+        self.name, self.about, self.runtime = spec.name, spec.about, spec.runtime  # type: ignore[misc]
+        self.source, self.version, self.limits = spec.source, spec.version, spec.limits  # type: ignore[misc]
+        self._nested_by_rule = {
+            number: find_policy(rule.policy) for number, rule in enumerate(spec.rules) if isinstance(rule, PolicyRule)
+        }
+        others = len(self._nested_by_rule) == len(spec.rules) > 0 and "phases" not in spec.model_fields_set
+        own = () if others else spec.phases
+        self.phases = frozenset(own).union(*(policy.phases for policy in self._nested_by_rule.values()))
+        self.Params, self._parameter_targets = _build_params_model(spec, self._nested_by_rule)
+        self.flat_curves = frozenset(  # type: ignore[misc]
+            name
+            for name, places in self._parameter_targets.items()
+            if all(self._affects_only_trigger(place) for place in places)
+        )
+        by_turns = len(spec.rules) == 1 and all(
+            isinstance(rule, Rule) and rule.depends_on_turns_only for rule in spec.rules
+        )
+        self.replan_on = MessageFlag.TURN_START if by_turns else 0  # type: ignore[misc]
+        self.needs_trigger = any(policy.needs_trigger for policy in self._nested_by_rule.values())  # type: ignore[misc]
+
+    def _affects_only_trigger(self, place: ParameterTarget) -> bool:
+        """Whether a value is read by the trigger only."""
+        if place.rule in self._nested_by_rule:
+            return False
+        rule = self.spec.rules[place.rule]
+        if place.path[0] == "summarise":
+            return True
+        by_limit = isinstance(rule, Rule) and rule.keep.share_of_trigger is not None
+        return len(self.spec.rules) == 1 and place.path[0] in _TRIGGER_PARTS and not by_limit
+
+    @cached_property
+    def _step_policies(self) -> list[Policy]:
+        """A policy for each rule, where there are several or it is another's."""
+        if len(self.spec.rules) < 2 and not self._nested_by_rule:
+            return []
+        made = []
+        for number, rule in enumerate(self.spec.rules):
+            if isinstance(rule, PolicyRule):
+                made.append(self._nested_by_rule[number])
+                continue
+            name = f"{self.spec.name}-{rule.name or rule.action}"
+            made.append(build_rule_policy(self.spec.model_copy(update={"name": name, "rules": (rule,), "limits": ()})))
+        return made
+
+    @cached_property
+    def _cached_rule(self) -> Any:
+        """What a rule is with other values, kept for the settings that were asked for last."""
+        return _cache_last(self._build_rule)
+
+    @cached_property
+    def _cached_steps(self) -> Any:
+        """The steps with their parameters, kept for the settings that were asked for last."""
+        return _cache_last(self._build_steps)
+
+    def _collect_rule_values(self, params: Params, number: int) -> dict[SettingPath, Any]:
+        """The values of one rule, by their places."""
+        return {
+            place.path: getattr(params, name)
+            for name, places in self._parameter_targets.items()
+            for place in places
+            if place.rule == number
+        }
+
+    def _build_rule(self, params: Params) -> Rule:
+        return cast(Rule, replace_values(cast(Rule, self.spec.rules[0]), self._collect_rule_values(params, 0)))
+
+    def _build_steps(self, params: Params) -> list[tuple[Policy, Params]]:
+        found = []
+        for number, (policy, rule) in enumerate(zip(self._step_policies, self.spec.rules, strict=True)):
+            values = self._collect_rule_values(params, number)
+            if isinstance(rule, PolicyRule):
+                options = {str(path[0]): value for path, value in values.items()}
+            else:
+                own = {each.path: each.name for each in _number_settings(rule)}
+                options = {own[path]: value for path, value in values.items()}
+            found.append((policy, policy.Params.model_construct(**options)))
+        return found
+
+    def steps(self, params: Any) -> PolicySteps:
+        """Its rules as policies, in order; none where it has one rule of parts."""
+        return self._cached_steps(params) if self._step_policies else []
+
+    def believed_size(self, state: RuntimeState) -> Belief | None:
+        if self._step_policies:
+            known = (policy.believed_size(state) for policy in self._step_policies)
+            return next((each for each in known if each is not None), None)
+        if not self.spec.rules:
+            return None
+        rule = cast(Rule, self.spec.rules[0])
+        return rule.size.compute_belief(state) if rule.trigger.depends_on_size() else None
+
+    def hint(self, context: Context) -> str:
+        hints = (policy.hint(context) for policy in self._step_policies)
+        return next(filter(None, hints), "")
+
+    def implied_value(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
+        """What a policy that it runs derives."""
+        for place in self._parameter_targets[name]:
+            if place.rule in self._nested_by_rule:
+                policy, options = self.steps(params)[place.rule]
+                return policy.implied_value(str(place.path[0]), options, context, state)
+        return None
+
+    def slider_max(self, name: str, params: Any, context: Context) -> int | None:
+        """Where a parameter of a policy that it runs ends."""
+        for place in self._parameter_targets[name]:
+            if place.rule in self._nested_by_rule:
+                policy, options = self.steps(params)[place.rule]
+                return policy.slider_max(str(place.path[0]), options, context)
+            if place.path == ("keep", "every"):
+                return len(index_context(context).results.block) + 2
+        return None
+
+    def trigger(self, state: RuntimeState, params: Any) -> Trigger:
+        if self._step_policies:
+            return combine_step_triggers(self.steps(params), state)
+        if not self.spec.rules:
+            return Trigger(False, "it never runs", source="the rule")
+        rule: Rule = self._cached_rule(params)
+        return rule.trigger.check(rule.size, state)
+
+    def runs_in_background(self, state: RuntimeState, params: Any) -> bool:
+        if self._step_policies:
+            return is_any_step_in_background(self.steps(params), state)
+        if not self.spec.rules:
+            return False
+        rule: Rule = self._cached_rule(params)
+        return rule.summarise is not None and rule.summarise.background and self.trigger(state, params).fires
+
+    def plan(self, context: Context, params: Any, state: RuntimeState) -> Plan:
+        """What its rules would do, one after another; where one fires, those that do."""
+        if self._step_policies:
+            return plan_steps(self.name, params, self.steps(params), context, replace(state, firing_only=True))
+        if not self.spec.rules:
+            return build_empty_plan(self.name, params, context, self.trigger(state, params), "it does nothing")
+        rule: Rule = self._cached_rule(params)
+        window = rule.trigger.compute_window(state)
+        size, known = rule.size, state.window.is_known
+        limits = SizeLimits(
+            window, rule.trigger.compute_limit(state) or window, known, size.bytes_per_token, size.per_message
+        )
+        does = plan_message_removal if rule.removes_messages else plan_body_changes
+        return does(self.name, rule, params, context, rule.trigger.check(size, state), limits)
+
+
+def _cache_last(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """*make* with what it made of the last settings; the very last ones are known without comparing them."""
+    among = lru_cache(maxsize=64)(make)
+    last: tuple[Any, Any] = None, None
+
+    def get_cached(params: Any) -> Any:
+        nonlocal last
+        found = last  # another thread may ask for other settings meanwhile
+        if found[0] is not params:
+            found = last = params, among(params)
+        return found[1]
+
+    return get_cached
+
+
+def build_rule_policy(spec: PolicySpec) -> Policy:
+    """The policy that a spec describes.
+
+    Raises:
+        PlanError: a rule is a policy that there is not, or sets a parameter that it has not.
+    """
+    return cast(Policy, RulePolicy(spec))
+
+
+def _number_settings(rule: Rule) -> list[Any]:
+    """The settings of a rule; of two with one name the second has a number."""
+    found, taken = [], dict[str, int]()
+    for each in iterate_settings(rule):
+        taken[each.name] = count = taken.get(each.name, 0) + 1
+        found.append(each if count == 1 else each._replace(name=f"{each.name}_{count}"))
+    return found
+
+
+def _build_params_model(
+    spec: PolicySpec, nested_by_rule: dict[int, Policy]
+) -> tuple[type[Params], dict[str, list[ParameterTarget]]]:
+    """The parameters of a spec, and where the value of each goes.
+
+    A name that several rules have is one parameter where they set the same value; else each has its rule before it.
+    """
+    found: list[tuple[str, int, SettingPath, Any, Any]] = []
+    for number, rule in enumerate(spec.rules):
+        if isinstance(rule, PolicyRule):
+            found += _list_policy_parameters(number, rule, nested_by_rule[number])
+        else:
+            for each in _number_settings(rule):
+                kind, field = build_parameter_field(each)
+                found.append((each.name, number, each.path, kind, field))
+    defaults: dict[str, set[str]] = {}
+    for name, _, _, _, field in found:
+        defaults.setdefault(name, set()).add(repr(field.default))
+    fields: dict[str, Any] = {}
+    places: dict[str, list[ParameterTarget]] = {}
+    for name, number, path, kind, field in found:
+        if len(defaults[name]) > 1:
+            name = f"{_name_rule(spec, number)}_{name}"
+        fields.setdefault(name, (kind, field))
+        places.setdefault(name, []).append(ParameterTarget(number, path))
+    title = "".join(part.capitalize() for part in spec.name.replace("_", "-").replace(".", "-").split("-"))
+    return create_model(f"{title}Params", __base__=Params, **fields), places
+
+
+def _name_rule(spec: PolicySpec, number: int) -> str:
+    """A rule as the names of its parameters call it."""
+    rule = spec.rules[number]
+    name = rule.policy if isinstance(rule, PolicyRule) else rule.name or rule.action
+    return name.replace("-", "_").replace(".", "_")
+
+
+def _list_policy_parameters(
+    number: int, rule: PolicyRule, policy: Policy
+) -> list[tuple[str, int, SettingPath, Any, Any]]:
+    """The parameters of a policy that is a rule, with the defaults that the rule gives them.
+
+    Raises:
+        PlanError: it has not such a parameter, or runs others itself.
+    """
+    if policy.nested_field or policy.is_session_bound:
+        raise PlanError(f"{policy.name} cannot be a rule; name the policies that it runs")
+    values = build_params(policy, rule.params)
+    found: list[tuple[str, int, SettingPath, Any, Any]] = []
+    for name, field in policy.Params.model_fields.items():
+        field = copy(field)
+        field.default = getattr(values, name)
+        found.append((name, number, (name,), field.annotation, field))
+    return found

@@ -1,0 +1,111 @@
+"""Points along a session where a policy's trigger is checked and fires."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain, pairwise
+
+from context_tui.policies.base import Params, Policy
+from context_tui.policies.runtime_state import RuntimeState
+from context_tui.session.facts import Facts, epoch_at, find_last_rewrite
+from context_tui.session.session import Session
+from context_tui.session.values import Kind, MessageFlag, Role
+from context_tui.tokens.accounting import find_request_before
+from context_tui.tokens.running_sizes import PastReasoning, RunningSizes
+
+
+def iterate_runtime_states(
+    session: Session, phases: frozenset[str], checkpoint: Callable[[], object] = lambda: None
+) -> Iterator[RuntimeState]:
+    """The moments of a session at which a runtime with these phases looks, in order; none puts a context together.
+
+    *checkpoint* is called at every message, and may raise to stop.
+    """
+    facts, length, sizes = session.facts, len(session), RunningSizes(session.facts, checkpoint)
+    for begin, end in pairwise(sorted({0, *_find_context_changes(session), length + 1})):
+        last = end - 1
+        sizes.move_to(last)
+        epoch = epoch_at(facts, last)
+        floor, spoke = max(epoch.start, find_last_rewrite(facts, last)), sizes.last_assistant(epoch, begin)
+        reasoning = PastReasoning(facts)
+        reasoning.update(filter(sizes.is_sent.__getitem__, chain(epoch.prefix, range(epoch.start, begin))))
+        for at in range(begin, end):
+            checkpoint()
+            if at > begin and sizes.is_sent[at - 1]:
+                reasoning.update((at - 1,))
+                if facts.role[at - 1] == Role.ASSISTANT:
+                    spoke = at - 1
+            if at < length and not phases & find_phases(facts, at):
+                continue
+            request = find_request_before(facts, at, floor)
+            usage = facts.requests[request] if request >= 0 else None
+            believed = sizes.believed_size(epoch, at, request).tokens
+            idle_from = facts.end_time[spoke] if spoke >= 0 else -1
+            idle = (facts.time[at] - idle_from) / 1000 if at < length and idle_from >= 0 <= facts.time[at] else None
+            yield RuntimeState(
+                at,
+                believed,
+                usage,
+                idle,
+                at >= length,
+                spoke >= 0,
+                session.window_at(at),
+                facts.input_includes_cache,
+                estimated_tokens=sizes.count_context(epoch, at),
+                message_count=sizes.message_count(epoch, at),
+                result_count=sizes.result_count(epoch, at),
+                reply_tokens=sizes.count_between(reply, reply + 1)
+                if (reply := _find_reply_message(facts, request)) >= 0
+                else 0,
+                reasoning_tokens=reasoning.tokens,
+            )
+
+
+def _find_reply_message(facts: Facts, request: int) -> int:
+    """The message that a request ended at, or -1."""
+    return facts.request_message[request] if request >= 0 else -1
+
+
+def _find_context_changes(session: Session) -> set[int]:
+    """The messages before which a context is another one than that before the message ahead of them."""
+    facts, length = session.facts, len(session)
+    epochs = {max(epoch.message + 1, epoch.start) for epoch in facts.epochs if epoch.cause != "start"}
+    cleared = {compaction.message for compaction in facts.compactions if compaction.kind == "micro"}
+    dropped = {drop.message + 1 for drop in session.drops if drop.cleared_blocks}
+    return {point for point in epochs | cleared | dropped if point <= length}
+
+
+def find_phases(facts: Facts, at: int) -> frozenset[str]:
+    """When a runtime looks just before message *at*."""
+    found = set()
+    if facts.role[at] == Role.ASSISTANT:
+        found.add("before_call")
+        if at and any(facts.kind[block] == Kind.TOOL_RESULT for block in facts.blocks_of(at - 1)):
+            found.add("after_tools")
+    elif facts.flags[at] & MessageFlag.TURN_START:
+        found.add("user_turn")
+    return frozenset(found)
+
+
+def find_first_firing(session: Session, policy: Policy, params: Params) -> int | None:
+    """The first message before which the trigger fires; the session's length when only at its end; None: nowhere."""
+    return next((m.at for m in iterate_runtime_states(session, policy.phases) if policy.trigger(m, params).fires), None)
+
+
+def find_firing_runs(
+    session: Session, policy: Policy, params: Params, checkpoint: Callable[[], object] = lambda: None
+) -> list[list[RuntimeState]]:
+    """The moments at which the trigger fires, those that follow each other in one list: each run begins where it does.
+
+    *checkpoint* is called at every message, and may raise to stop.
+    """
+    runs: list[list[RuntimeState]] = []
+    firing = False
+    for state in iterate_runtime_states(session, policy.phases, checkpoint):
+        now = policy.trigger(state, params).fires
+        if now:
+            if not firing:
+                runs.append([])
+            runs[-1].append(state)
+        firing = now
+    return runs

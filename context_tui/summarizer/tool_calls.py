@@ -1,0 +1,88 @@
+"""Tool calls of a history by their effects: files read, files changed, commands run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from context_tui.summarizer.request import Message, list_message_blocks
+
+_PATH_ARGUMENTS = ("file_path", "path", "notebook_path", "filePath", "filepath", "filename", "file", "target_file")
+_WRITE_WORDS = frozenset(
+    "write edit multiedit multi patch create insert replace update notebookedit delete move".split()
+)
+_READ_WORDS = frozenset("read view open cat notebookread".split())
+_RUN_WORDS = frozenset("bash shell exec command terminal run execute".split())
+_PATCHED_FILE = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+
+
+@dataclass(frozen=True)
+class AnsweredCall:
+    """A call that was answered, its result not an error. At most one of the three is filled; paths may be several."""
+
+    read: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    command: str = ""
+
+
+@dataclass(frozen=True)
+class FailedCall:
+    """A tool result that is an error: the tool's name (empty when the call is not in the history) and its text."""
+
+    tool: str
+    text: str
+
+
+def find_answered_calls(messages: list[Message]) -> Iterator[AnsweredCall | FailedCall]:
+    """Every answered call, in the order of the answers. What failed changed nothing, and is told as a failure."""
+    open_calls: dict[str, dict[str, Any]] = {}
+    for message in messages:
+        for block in list_message_blocks(message):
+            if block.get("type") == "tool_use":
+                open_calls[str(block.get("id"))] = block
+            elif block.get("type") == "tool_result":
+                call = open_calls.pop(str(block.get("tool_use_id")), {})
+                if block.get("is_error"):
+                    yield FailedCall(str(call.get("name") or ""), extract_result_text(block.get("content")))
+                elif call:
+                    yield parse_call(call)
+
+
+def extract_result_text(content: Any) -> str:
+    """The text of a result's body; nothing for JSON of other shapes."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return "\n".join(part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str))
+
+
+def parse_call(block: dict[str, Any]) -> AnsweredCall:
+    """What a tool_use did, if it was answered and did not fail."""
+    words = {word.lower() for word in _WORD.findall(str(block.get("name") or ""))}
+    name = str(block.get("name") or "").lower()
+    given = block.get("input")
+    arguments = given if isinstance(given, dict) else {}
+    texts = [given] if isinstance(given, str) else [v for v in arguments.values() if isinstance(v, str)]
+    if patched := tuple(path.strip() for text in texts for path in _PATCHED_FILE.findall(text)):
+        return AnsweredCall(changed=patched)
+    paths = tuple(v for key in _PATH_ARGUMENTS if isinstance(v := arguments.get(key), str) and v.strip())[:1]
+    # Editors of one name do several things, and say which in their command.
+    if arguments.get("command") == "view" or words & _READ_WORDS or name in _READ_WORDS:
+        return AnsweredCall(read=paths)
+    if words & _WRITE_WORDS or name in _WRITE_WORDS:
+        return AnsweredCall(changed=paths)
+    if words & _RUN_WORDS or name in _RUN_WORDS:
+        return AnsweredCall(command=_parse_command(arguments))
+    return AnsweredCall()
+
+
+def _parse_command(arguments: dict[str, Any]) -> str:
+    """The command line; of a list, what its shell is given, else its words."""
+    command = arguments.get("command") or arguments.get("cmd") or arguments.get("script") or ""
+    if isinstance(command, list):
+        words = [str(word) for word in command]
+        return words[-1] if len(words) > 2 and words[1].startswith("-") and words[1].endswith("c") else " ".join(words)
+    return command if isinstance(command, str) else ""

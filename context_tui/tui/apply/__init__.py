@@ -1,0 +1,5 @@
+"""Apply a plan that summarises: the head, the streamed summary, its checks, and the decision."""
+
+from context_tui.tui.apply.screen import ApplyScreen
+
+__all__ = ["ApplyScreen"]

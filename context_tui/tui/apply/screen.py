@@ -1,0 +1,561 @@
+"""Screen that turns a plan into a new session; nothing is sent or changed before a key confirms it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from enum import Enum
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static, TextArea
+from textual.worker import Worker
+
+from context_tui.compaction.apply import apply
+from context_tui.compaction.plan import Plan
+from context_tui.errors import Error, SummarizerError
+from context_tui.session.session import Session
+from context_tui.summarizer.checks.summary_checks import SummaryCheck
+from context_tui.summarizer.plan_summary import (
+    EXTRACT,
+    SUMMARIZER_KINDS,
+    PreparedSummary,
+    Summarizer,
+    find_blocking_checks,
+    prepare_summary,
+    write_summary,
+)
+from context_tui.summarizer.reply import ReplyEvent, ReplyNote
+from context_tui.text.sanitize import sanitize, sanitize_line
+from context_tui.tui.apply import texts
+from context_tui.tui.apply.summarizer import SummarizerChoice, SummaryAttempt
+from context_tui.tui.drafts import Draft, Drafts, compute_plan_key, find_initial_draft
+from context_tui.tui.rendering.layout import TextPart
+from context_tui.tui.threads import format_worker_error, run_in_thread
+from context_tui.tui.widgets.dialogs import Answer, ChoicePrompt, InputPrompt
+from context_tui.tui.widgets.footer import KeyFooter
+from context_tui.tui.widgets.reading_pane import ReadingPane
+
+if TYPE_CHECKING:
+    import httpx
+    from textual.worker import Worker
+
+
+def _build_binding(key: str, action: str, description: str, name: str, tooltip: str, *, footer: bool = True) -> Binding:
+    return Binding(key, action, description, show=footer, id=f"apply-{name}", tooltip=tooltip)
+
+
+_AGAIN_TOOLTIP = "Send the messages once more; drafts stay"
+
+APPLY_BINDINGS = [
+    _build_binding("enter", "begin", "send", "begin", "Send the messages; the model writes the summary"),
+    _build_binding("enter", "again", "send again", "again", _AGAIN_TOOLTIP),
+    _build_binding("enter", "why", "why not", "why", "Say why nothing can be sent", footer=False),
+    _build_binding("a", "accept", "accept", "accept", "Apply the plan with this summary"),
+    _build_binding("e", "edit", "edit", "edit", "Edit the summary"),
+    _build_binding("r", "retry", "write again", "retry", "Have another summary written; drafts stay"),
+    _build_binding("r", "again", "send again", "again", _AGAIN_TOOLTIP, footer=False),
+    _build_binding("d", "next_draft(1)", "draft", "older", "Show the draft before this one"),
+    _build_binding("D", "next_draft(-1)", "newer draft", "newer", "Show the draft after this one", footer=False),
+    *(
+        _build_binding(str(number), f"choose('{kind}')", kind, kind, f"Summarise by {kind}", footer=False)
+        for number, kind in enumerate(SUMMARIZER_KINDS, 1)
+    ),
+    # Not in the footer: the lines say these where they do something.
+    _build_binding("s", "next_summarizer", "summarizer", "summarizer", "Choose the next summarizer", footer=False),
+    _build_binding("n", "model", "model", "model", "Set the model", footer=False),
+    _build_binding("u", "url", "server", "url", "Set the server (base URL)", footer=False),
+    _build_binding("m", "mask", "mask", "mask", "Mask suspected secrets, or send them unmasked", footer=False),
+    _build_binding("escape", "cancel", "stop", "cancel", "Stop; what was written stays as a draft"),
+    _build_binding("escape", "finish", "finish editing", "finish", "Keep the edited summary"),
+    _build_binding("escape", "close", "close", "close", "Close; drafts are kept until the program ends"),
+    _build_binding("tab", "app.focus_next", "pane", "pane", "Go to the next pane"),
+    # Textual's own, which the screen does not inherit: its footer would begin with them.
+    Binding("shift+tab", "app.focus_previous", "Focus Previous", show=False),
+    Binding("ctrl+c,super+c", "screen.copy_text", "Copy selected text", show=False),
+]
+"""In the order of the footer."""
+
+
+REFRESH_INTERVAL_S = 0.08
+"""Seconds between repaints of a summary that is being written."""
+
+LISTED_DRAFTS_BY_HEIGHT = {0: 2, 24: 3, 30: 6}
+"""How many drafts are listed on a screen of so many lines or more."""
+
+
+class Phase(Enum):
+    """What the screen is doing."""
+
+    READING = "reading the head"
+    READY = "waiting for the word to begin"
+    WRITING = "a summary is being written"
+    DONE = "a draft is shown"
+    EDITING = "the draft is being edited"
+    FAILED = "the last call failed; a draft may be shown"
+
+
+RESTING_PHASES = (Phase.READY, Phase.DONE, Phase.FAILED)
+
+
+class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
+    """Closes with the new session, or with None when nothing was accepted.
+
+    Args:
+        session: the session that the plan is for.
+        plan: a plan that summarises; any other is carried out at once.
+        drafts: where drafts are kept between visits; without it they go with the screen.
+        kind, model, base_url: the summarizer to begin with, as the command line or the configuration named it.
+        environ: the environment that settings and keys come from; the process's own by default.
+        transport: another way to carry requests, for tests.
+    """
+
+    CSS_PATH = "apply.tcss"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (76, "-wide")]
+    VERTICAL_BREAKPOINTS = [(0, "-tiny"), (24, "-low"), (30, "-high")]
+    BINDINGS: ClassVar[list[BindingType]] = [*APPLY_BINDINGS]
+
+    def __init__(
+        self,
+        session: Session,
+        plan: Plan,
+        *,
+        drafts: Drafts | None = None,
+        kind: str = EXTRACT,
+        model: str | None = None,
+        base_url: str | None = None,
+        environ: Mapping[str, str] | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        super().__init__()
+        self.session, self.plan = session, plan
+        self.phase = Phase.READING
+        self.prepared: PreparedSummary | None = None
+        self.shown_draft: Draft | None = None
+        self._plan_key = compute_plan_key(session, plan)
+        self._draft_store = Drafts() if drafts is None else drafts
+        model, base_url = self._draft_store.requested_server or (model, base_url)
+        self._choice = SummarizerChoice(plan, kind, model, base_url, environ)
+        self._transport = transport
+        self._attempt: SummaryAttempt | None = None
+        self._writer: Worker[None] | None = None
+        self._stop_notice = ""
+
+    def compose(self) -> ComposeResult:
+        """Who is asked, the head, the summary with its checks, the drafts, and a line for what happened."""
+        yield Static(texts.format_title(self.plan), id="apply-title", markup=False)
+        yield Static("", id="apply-choices", markup=False)
+        yield Static("", id="apply-where", markup=False)
+        yield Static("", id="apply-secrets", markup=False)
+        with Horizontal(id="apply-panes"):
+            yield ReadingPane(id="apply-head")
+            with Vertical(id="apply-right"):
+                yield ReadingPane(id="apply-summary")
+                yield TextArea(id="apply-editor", soft_wrap=True)
+                yield Static("", id="apply-checks", markup=False)
+        yield Static("", id="apply-drafts", markup=False)
+        yield Static("", id="apply-status", markup=False)
+        yield KeyFooter()
+
+    def on_mount(self) -> None:
+        """Choose the summarizer, and read the head beside; a plan without a summary needs neither."""
+        if not self.plan.needs_summary:
+            self.dismiss(apply(self.session, self.plan))
+            return
+        self.query_one("#apply-head").border_title = "to be summarised"
+        self.query_one("#apply-editor").border_title = "summary, editing"
+        self.query_one("#apply-head").focus()
+        waiting = find_initial_draft(self.drafts)
+        self._choose_summarizer(waiting.kind if waiting else self.kind)
+        self.run_worker(self._prepare_summary(), group="read", description="read the messages", exit_on_error=False)
+
+    def on_resize(self) -> None:
+        """List as many drafts as there is room for."""
+        self._update_draft_list()
+
+    async def _prepare_summary(self) -> None:
+        try:
+            self.prepared = await run_in_thread(lambda job: _prepare_plan_summary(self.plan))
+        except (Error, OSError, ValueError) as error:
+            self._set_status(f"✗ the messages cannot be read: {error}", "error")
+            return
+        self._show_head()
+        if self.phase is Phase.READING:
+            self._show_initial_draft()
+        else:  # a draft is looked at or edited meanwhile
+            self._refresh_all()
+
+    def _show_initial_draft(self) -> None:
+        """Begin with the summarizer that is chosen: its draft, a fresh extract, or the question whether to ask."""
+        own = next((each for each in self.drafts if each.kind == self.kind), None)
+        if own is not None:
+            self._show_draft(own)
+        else:
+            self._show_no_draft()
+
+    def _show_no_draft(self) -> None:
+        """Show no draft: write the extract, or wait for the word to send."""
+        self.shown_draft = None
+        self.phase = Phase.READY if self.prepared else Phase.READING
+        if self.kind == EXTRACT and self.prepared:
+            self.action_begin()
+        else:
+            self._refresh_all()
+
+    def _show_draft(self, draft: Draft, phase: Phase = Phase.DONE) -> None:
+        """Show a draft, which can then be accepted."""
+        self.shown_draft, self.phase = draft, phase
+        self.query_one("#apply-summary", ReadingPane).show_text(draft.text)
+        self._refresh_all()
+        self.query_one("#apply-summary").focus()
+
+    @property
+    def kind(self) -> str:
+        """The kind of summarizer that is chosen."""
+        return self._choice.kind
+
+    @property
+    def summarizer(self) -> Summarizer | SummarizerError:
+        """The summarizer, or why it cannot be asked."""
+        return self._choice.summarizer
+
+    @property
+    def drafts(self) -> list[Draft]:
+        """The drafts of this plan, newest first."""
+        return self._draft_store.list_drafts(self._plan_key)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer only what can be done now."""
+        phase, usable = self.phase, not isinstance(self.summarizer, SummarizerError)
+        resting, shown = phase in RESTING_PHASES, self.shown_draft
+        finished = phase is Phase.DONE and shown is not None and shown.is_complete
+        match action:
+            case "begin":
+                return phase is Phase.READY and usable
+            case "again":
+                return resting and phase is not Phase.READY and not finished and usable and self.prepared is not None
+            case "why":
+                return resting and not finished and not usable
+            case "accept":
+                return resting and shown is not None and self.prepared is not None
+            case "edit":
+                return resting and shown is not None
+            case "retry":
+                return finished and usable and self.prepared is not None
+            case "next_draft" | "show_draft":
+                return resting and len(self.drafts) > (shown is not None)
+            case "mask":
+                return resting and bool(self.prepared and self.prepared.count_secrets(self.kind))
+            case "next_summarizer" | "choose":
+                return resting or phase is Phase.READING
+            case "model" | "url":
+                return resting and self.kind != EXTRACT
+            case "cancel":
+                return phase is Phase.WRITING
+            case "finish":
+                return phase is Phase.EDITING
+            case "close":
+                return phase not in (Phase.WRITING, Phase.EDITING)
+        return True
+
+    # -- what it looks like
+
+    def _show_head(self) -> None:
+        if self.prepared:
+            pane = self.query_one("#apply-head", ReadingPane)
+            pane.show(texts.build_head_parts(self.plan, self.prepared))
+            hidden = self.prepared.masked and self.prepared.count_secrets(self.kind)
+            pane.border_subtitle = "secrets masked" if hidden else None
+
+    def _refresh_all(self) -> None:
+        """Bring every line up to date with the state."""
+        wrong = isinstance(self.summarizer, SummarizerError)
+        self.query_one("#apply-choices", Static).update(texts.format_summarizer_choices(self.kind))
+        asked = self.query_one("#apply-where", Static)
+        asked.update(texts.format_destination(self.summarizer, self.prepared))
+        asked.set_class(wrong, "wrong")
+        hidden = self.query_one("#apply-secrets", Static)
+        hidden.update(texts.format_secrets(self.prepared, self.kind))
+        shown = self.prepared and not self.prepared.masked and self.prepared.count_secrets(self.kind)
+        hidden.set_class(bool(shown), "wrong")
+        editing = self.phase is Phase.EDITING
+        self.query_one("#apply-editor").display = editing
+        self.query_one("#apply-summary").display = not editing
+        self._update_summary_pane()
+        self._update_draft_list()
+        self.refresh_bindings()
+
+    def _update_summary_pane(self) -> None:
+        """What stands on, in and below the pane of the summary."""
+        pane, checks = self.query_one("#apply-summary", ReadingPane), self.query_one("#apply-checks", Static)
+        checks.display = False
+        pane.border_subtitle = None
+        if self.phase in (Phase.WRITING, Phase.EDITING):
+            return
+        if self.shown_draft is None:
+            if self.phase is Phase.FAILED:
+                said = texts.format_failure(self.summarizer)
+            else:
+                said = texts.format_waiting(self.summarizer, self.kind, self.phase is Phase.READING, self._stop_notice)
+            pane.show([TextPart(said, "muted")])
+            pane.border_title = "summary"
+            return
+        pane.border_title = Content(sanitize_line(texts.format_draft_title(self.shown_draft)))
+        pane.border_subtitle = Content(texts.format_next_request(self.plan, self.shown_draft.text))
+        if self.prepared:
+            checks.update(texts.format_checks(_run_checks(self.prepared, self.shown_draft)))
+            checks.display = True
+
+    def _update_draft_list(self) -> None:
+        listed, drafts = self.query_one("#apply-drafts", Static), self.drafts
+        listed.display = bool(drafts)
+        shown = None if self.phase is Phase.WRITING else self.shown_draft
+        rows = max(rows for height, rows in LISTED_DRAFTS_BY_HEIGHT.items() if self.size.height >= height)
+        listed.update(texts.format_drafts(drafts, shown, rows))
+
+    def _set_status(self, text: str, style: str = "") -> None:
+        status = self.query_one("#apply-status", Static)
+        status.update(sanitize_line(text))
+        status.set_class(style == "error", "wrong")
+
+    # -- choosing who writes it, what they may see, and which draft is shown
+
+    def _choose_summarizer(self, kind: str) -> None:
+        self._choice.choose(kind)
+        self._stop_notice = ""
+        self._set_status("")
+        self._show_initial_draft()
+
+    def action_choose(self, kind: str) -> None:
+        """Choose a summarizer; its draft is shown if it has one."""
+        if kind != self.kind:
+            self._choose_summarizer(kind)
+
+    def action_next_summarizer(self) -> None:
+        """Choose the next summarizer."""
+        self._choose_summarizer(self._choice.next_kind)
+
+    def action_show_draft(self, number: int) -> None:
+        """Show one of the drafts; its kind of summarizer is the chosen one."""
+        draft = next((each for each in self.drafts if each.number == number), None)
+        if draft is None:
+            return
+        if draft.kind != self.kind:
+            self._choice.choose(draft.kind)
+        self._stop_notice = ""
+        self._set_status("")
+        self._show_draft(draft)
+
+    def action_next_draft(self, step: int) -> None:
+        """Show the draft before the shown one, or (``step`` -1) after it, around the ends."""
+        numbers = [each.number for each in self.drafts]
+        at = numbers.index(self.shown_draft.number) + step if self.shown_draft else 0
+        self.action_show_draft(numbers[at % len(numbers)])
+
+    def action_mask(self) -> None:
+        """Mask suspected secrets, or not; a draft was made with the other setting and stays."""
+        if self.prepared:
+            self.prepared = self.prepared.with_masking(not self.prepared.masked)
+            self._show_head()
+            self._refresh_all()
+
+    def action_model(self) -> None:
+        """Ask for the name of a model."""
+        hint = "The name that the server knows; empty for the default"
+        self.app.push_screen(InputPrompt("Model", hint, self._choice.model), self._handle_model_name)
+
+    def _handle_model_name(self, name: str | None) -> None:
+        if name is not None:
+            self._choice.set_model(name)
+            self._reset_summarizer()
+
+    def action_url(self) -> None:
+        """Ask for the address of a server."""
+        hint = "As in http://localhost:8080; empty for the default"
+        self.app.push_screen(InputPrompt("Server", hint, self._choice.base_url), self._handle_server_url)
+
+    def _handle_server_url(self, url: str | None) -> None:
+        if url is not None:
+            self._choice.set_server(url)
+            self._reset_summarizer()
+
+    def _reset_summarizer(self) -> None:
+        """Another model or server is to be asked."""
+        self._draft_store.requested_server = self._choice.requested_server
+        self._stop_notice = ""
+        self._set_status("")
+        self._show_no_draft()
+
+    # -- writing
+
+    def action_begin(self) -> None:
+        """Have the summary written."""
+        if isinstance(self.summarizer, SummarizerError) or self.prepared is None or self.phase is Phase.WRITING:
+            return
+        self.phase, self._stop_notice = Phase.WRITING, ""
+        attempt = self._attempt = SummaryAttempt(self._draft_store, self._plan_key, self.summarizer)
+        self._set_status("")
+        pane = self.query_one("#apply-summary", ReadingPane)
+        pane.show([])
+        self._refresh_all()
+        pane.focus()
+        self._refresh_progress()
+        self._writer = self.run_worker(
+            self._write(attempt, self.prepared),
+            group="write",
+            description="write the summary",
+            exclusive=True,
+            exit_on_error=False,
+        )
+
+    @on(Worker.StateChanged)
+    def _handle_worker_state(self, event: Worker.StateChanged) -> None:
+        """A defect is told, and every draft stays."""
+        words = format_worker_error(event)
+        if words and self._attempt is not None:
+            error = SummarizerError(words)
+            self._handle_failure(error, self._attempt.fail(error))
+        elif words:
+            self._set_status(f"✗ {words}", "error")
+
+    def action_why(self) -> None:
+        """Say why nothing can be asked."""
+        self._set_status(f"✗ {self.summarizer}", "error")
+
+    def action_again(self) -> None:
+        """Have it written once more; every draft stays."""
+        self.action_begin()
+
+    action_retry = action_again
+
+    async def _write(self, attempt: SummaryAttempt, prepared: PreparedSummary) -> None:
+        ticking = self.set_interval(REFRESH_INTERVAL_S, self._refresh_progress)
+        try:
+            summary = await write_summary(
+                attempt.summarizer,
+                prepared,
+                lambda event: self._handle_reply_event(attempt, event),
+                transport=self._transport,
+            )
+        except SummarizerError as error:
+            draft = attempt.fail(error)
+            if attempt is self._attempt:
+                self._handle_failure(error, draft)
+        except asyncio.CancelledError:
+            attempt.stop()  # whoever closed the screen: what came is kept
+            raise
+        else:
+            draft = attempt.finish(summary)
+            if attempt is self._attempt:
+                self._attempt = None
+                self._set_status(" · ".join(summary.notes))
+                self._show_draft(draft)
+        finally:
+            ticking.stop()
+
+    def _handle_reply_event(self, attempt: SummaryAttempt, event: ReplyEvent) -> None:
+        attempt.update(event)
+        if isinstance(event, ReplyNote) and attempt is self._attempt:
+            self._set_status(event.text)
+            self._update_draft_list()
+
+    def _refresh_progress(self) -> None:
+        if self._attempt is not None:
+            text = self._attempt.text
+            pane = self.query_one("#apply-summary", ReadingPane)
+            if text != pane.source_text:
+                pane.show_text(text, follow=True)
+            pane.border_title = Content(sanitize_line(self._attempt.progress))
+
+    def _handle_failure(self, error: SummarizerError, draft: Draft | None) -> None:
+        self._attempt = None
+        shown = draft or self.shown_draft
+        if shown is not None:
+            self._show_draft(shown, Phase.FAILED)
+        else:
+            self.phase = Phase.FAILED
+            self._refresh_all()
+        self._set_status(f"✗ {error}{texts.format_partial_draft_notice(draft)}", "error")
+
+    def action_cancel(self) -> None:
+        """Stop the summary that is being written; what came of it is a draft, and earlier ones stay."""
+        attempt, self._attempt = self._attempt, None
+        if attempt is None:
+            return
+        draft = attempt.stop()
+        shown = draft or self.shown_draft
+        if self._writer:
+            self._writer.cancel()
+        self._stop_notice = f"Stopped after {attempt.seconds:.0f} s"
+        if shown is not None:
+            self._show_draft(shown)
+        else:
+            self.phase = Phase.READY
+            self._refresh_all()
+        self._set_status(f"{self._stop_notice}; the session is unchanged{texts.format_partial_draft_notice(draft)}")
+
+    def action_close(self) -> None:
+        """Close without a result; drafts are kept."""
+        self.dismiss(None)
+
+    # -- deciding
+
+    def action_edit(self) -> None:
+        """Change the summary by hand."""
+        if self.shown_draft:
+            self.phase = Phase.EDITING
+            editor = self.query_one("#apply-editor", TextArea)
+            editor.text = sanitize(self.shown_draft.text)
+            self._refresh_all()
+            editor.focus()
+            self._set_status("Press esc to finish, ctrl+z to undo")
+
+    def action_finish(self) -> None:
+        """Keep the edited summary, and check it again."""
+        draft, text = self.shown_draft, self.query_one("#apply-editor", TextArea).text
+        self._set_status("")
+        if draft and text != sanitize(draft.text):
+            draft = self._draft_store.edit(self._plan_key, draft, text)
+        if draft:
+            self._show_draft(draft)
+
+    def action_accept(self) -> None:
+        """Make the new session; a summary that fails a blocking check, or is not whole, is asked about first."""
+        draft = self.shown_draft
+        if draft is None or self.prepared is None:
+            return
+        wrong = find_blocking_checks(_run_checks(self.prepared, draft))
+        if not wrong or not draft.text.strip():
+            self._accept(draft)
+            return
+        answers = [Answer("n", "no", "no, go back"), Answer("y", "yes", "yes, accept it")]
+        what = "fails a check" if draft.is_complete else "is not whole"
+        asked = ChoicePrompt(f"Accept a summary that {what}?", texts.format_accept_question(draft, wrong), answers)
+        self.app.push_screen(asked, lambda answer: self._accept(draft) if answer == "yes" else None)
+
+    def _accept(self, draft: Draft) -> None:
+        try:
+            made = apply(self.session, self.plan, draft.text)
+        except Error as error:
+            self._set_status(f"✗ {error}", "error")
+        else:
+            self._draft_store.accept(self._plan_key)
+            self.dismiss(made)
+
+
+def _run_checks(prepared: PreparedSummary, draft: Draft) -> list[SummaryCheck]:
+    cut_off = "" if draft.is_complete else texts.format_draft_ending(draft)
+    return prepared.check_text(draft.text, draft.summary, edited=draft.is_edited, cut_off=cut_off)
+
+
+def _prepare_plan_summary(plan: Plan) -> PreparedSummary:
+    """What a plan's summary needs; its secrets are counted now, and not while a key waits."""
+    made = prepare_summary(plan)
+    for kind in SUMMARIZER_KINDS:
+        made.count_secrets(kind)
+    return made

@@ -1,0 +1,255 @@
+"""Texts of the apply screen, sanitized and never parsed as markup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from textual.content import Content
+
+from context_tui.compaction.next_request import compute_next_request
+from context_tui.compaction.plan import Plan
+from context_tui.errors import SummarizerError
+from context_tui.session.blocks import bytes_to_tokens
+from context_tui.session.jsontext import compact_json, utf8_len
+from context_tui.summarizer.checks.summary_checks import SummaryCheck
+from context_tui.summarizer.failures import CallFailed
+from context_tui.summarizer.plan_summary import (
+    EXTRACT,
+    SUMMARIZER_KINDS,
+    PreparedSummary,
+    Summarizer,
+    format_secret_counts,
+)
+from context_tui.summarizer.reply import Summary
+from context_tui.text.sanitize import sanitize, sanitize_line
+from context_tui.tokens.context_index import index_context
+from context_tui.tui.drafts import Draft
+from context_tui.tui.rendering.formatting import format_estimate_sign, format_result, format_unknown_block, pluralize
+from context_tui.tui.rendering.layout import TextPart
+from context_tui.tui.widgets.styled_text import build_choice_strip
+
+MAX_BLOCK_CHARS = 4_000
+"""Characters of one block that the head shows; what is sent is not cut."""
+
+
+def format_title(plan: Plan) -> str:
+    """What would be done, in a line."""
+    sums, head = index_context(plan.context), plan.summarised_message_numbers
+    if not head:
+        return plan.policy  # carried out at once
+    tokens = sum(sums.tokens[sums.position_of[message]] for message in head)
+    which = f"messages {min(head):,} to {max(head):,}" if len(head) > 1 else f"message {head[0]:,}"
+    kept = len(plan.context) - plan.messages_dropped
+    return f"{plan.policy}: summarise {which}, est. {pluralize(tokens, 'token')}; keep {pluralize(kept, 'message')}"
+
+
+def format_summarizer_choices(kind: str) -> Content:
+    """The summarizers, with the chosen one marked, and what else can be chosen; a click chooses."""
+    strip = build_choice_strip({each: f"{n} {each}" for n, each in enumerate(SUMMARIZER_KINDS, 1)}, kind)
+    more = (_format_key("n", "model", "model"), "  ", _format_key("u", "server", "url")) if kind != EXTRACT else ()
+    return Content.assemble(_format_key("s", "summarizer", "next_summarizer"), "  ", strip, "   ", *more)
+
+
+def _format_key(key: str, name: str, action: str) -> Content:
+    """A key and what it does, as the footer draws them; a click on the words does it."""
+    return Content.assemble((key, "bold $accent"), "\u00a0", Content(name).stylize(f"@click=screen.{action}"))
+
+
+def format_destination(summarizer: Summarizer | SummarizerError, prepared: PreparedSummary | None) -> str:
+    """Who would be asked, and how much would be sent."""
+    if isinstance(summarizer, SummarizerError):
+        return sanitize_line(f"✗ {summarizer}")
+    if not summarizer.endpoints:
+        return "extract: quotations picked by rules on this machine; nothing is sent"
+    much = f"sends est. {prepared.tokens:,} tokens to " if prepared else ""
+    then = "".join(f", fallback {other.model}" for other in summarizer.endpoints[1:])
+    return sanitize_line(f"{much}{summarizer.endpoints[0].model} at {summarizer.endpoints[0].destination}{then}")
+
+
+def format_secrets(prepared: PreparedSummary | None, kind: str) -> Content:
+    """The suspected secrets, whether they are masked, and the key that changes it."""
+    if prepared is None:
+        return Content("reading the messages…")
+    found = prepared.count_secrets(kind)
+    if not found:
+        return Content("no suspected secrets")
+    state, other = ("masked", "send unmasked") if prepared.masked else ("NOT masked", "mask")
+    return Content.assemble(
+        f"suspected secrets, {state}: {format_secret_counts(found)}   ", _format_key("m", other, "mask")
+    )
+
+
+def format_progress(text: str, thinking: int, seconds: float) -> str:
+    """How far the reply is."""
+    if text:
+        return f"{seconds:.0f} s · est. {bytes_to_tokens(utf8_len(text)):,} tokens"
+    if thinking:
+        return f"{seconds:.0f} s · thinking, {thinking:,} characters"
+    return f"{seconds:.0f} s · waiting for the first token"
+
+
+def format_checks(checks: Sequence[SummaryCheck]) -> Content:
+    """The checks: those that failed first, the others on one line."""
+    failed = sorted((check for check in checks if not check.ok), key=lambda check: check.severity)
+    lines = []
+    for check in failed:
+        sign, look = ("✗", "$error") if check.severity == "error" else ("!", "$warning")
+        lines.append(Content.assemble((f"{sign} ", look), sanitize_line(f"{check.name}: {check.detail}")))
+    passed = ", ".join(check.name for check in checks if check.ok)
+    if passed:
+        lines.append(Content.assemble(("✓ ", "$success"), passed))
+    return Content("\n").join(lines)
+
+
+def format_draft_title(draft: Draft) -> str:
+    """Who wrote the summary that is shown, and how large it is."""
+    took = "" if draft.kind == EXTRACT else f" · {draft.summary.seconds:.0f} s"
+    changed = " · edited" if draft.is_edited else ""
+    whole = "" if draft.is_complete else ", not whole"
+    return f"draft {draft.number}{whole} · {draft.author} · {_format_text_tokens(draft.text)}{took}{changed}"
+
+
+def format_next_request(plan: Plan, summary: str) -> str:
+    """What the next request would be with a summary in place of what the plan drops."""
+    request = compute_next_request(plan, summary)
+    return f"next request {format_estimate_sign(request)}{request.tokens_before:,} → ~{request.tokens_after:,}"
+
+
+def _format_text_tokens(text: str) -> str:
+    return f"est. {pluralize(bytes_to_tokens(utf8_len(text)), 'token')}"
+
+
+def format_draft_ending(draft: Draft) -> str:
+    """How the writing of a draft ended, and after how much."""
+    if draft.is_complete:
+        return f"finished, {_format_text_tokens(draft.text)}"
+    why = f": {draft.cause}" if draft.cause else ""
+    return f"{draft.ending.value} after {_format_text_tokens(draft.summary.text)}{why}"
+
+
+_FAILURE_CAUSES = {
+    "disconnected": "the server closed the connection",
+    "cut": "the server closed the connection",
+    "timeout": "the server took too long",
+    "error": "the server reported an error",
+    "overloaded": "the server is overloaded",
+    "rate_limited": "the server's rate limit is reached",
+    "too_long": "the messages are too long for the model",
+    "malformed": "the reply could not be read",
+    "refusal": "the model refused",
+    "tool_call": "the model called a tool",
+}
+
+
+def format_failure_cause(error: SummarizerError, summary: Summary) -> str:
+    """Why a reply is not whole, in a few words: the whole error is told once, this as long as the draft is there."""
+    kind = error.kind if isinstance(error, CallFailed) else ""
+    if kind == "cut" and summary.stop_reason:  # only a server that said why it stopped was at its end
+        return f"the limit on its length was reached ({summary.stop_reason})"
+    return _FAILURE_CAUSES.get(kind) or str(error).partition("; ")[0]
+
+
+def format_drafts(drafts: Sequence[Draft], shown: Draft | None, rows: int) -> Content:
+    """The drafts, newest first, the shown one marked; a click shows one.
+
+    Args:
+        rows: how many there is room for; those around the shown one are taken.
+    """
+    at = next((n for n, each in enumerate(drafts) if shown and each.number == shown.number), 0)
+    start = max(0, min(at - rows // 2, len(drafts) - rows))
+    label = f"{pluralize(len(drafts), 'draft')}  "
+    lines = []
+    for place, each in enumerate(drafts[start : start + rows]):
+        chosen = start + place == at and shown is not None
+        edited = " · edited" if each.is_edited else ""
+        row = sanitize_line(
+            f"{'●' if chosen else '○'} {each.number} {format_draft_ending(each)} · {each.author}{edited}"
+        )
+        line = Content.styled(row, "bold $accent" if chosen else "")
+        line = line.stylize(f"@click=screen.show_draft({each.number})")
+        lines.append(Content.assemble(label if not place else " " * len(label), line))
+    return Content("\n").join(lines)
+
+
+def format_waiting(summarizer: Summarizer | SummarizerError, kind: str, reading: bool, stop_notice: str) -> str:
+    """What stands in place of a summary before there is one.
+
+    Args:
+        reading: whether the messages are still being read.
+        stopped: what is told of a call that was stopped before anything came.
+    """
+    if isinstance(summarizer, SummarizerError):
+        return sanitize(f"Cannot use {kind}: {summarizer}.\n\nPress u to name a server, or s for another summarizer.")
+    if reading:
+        return "Reading the messages…"
+    if not summarizer.endpoints:
+        return (
+            f"{stop_notice}. Press enter to write the summary." if stop_notice else "Press enter to write the summary."
+        )
+    host = summarizer.endpoints[0].destination
+    if stop_notice:
+        return sanitize(f"{stop_notice}; the messages were sent to {host}. Press enter to send them again.")
+    return sanitize(f"Nothing has been sent. Press enter to send the messages to {host}.")
+
+
+def format_failure(summarizer: Summarizer | SummarizerError) -> str:
+    """What stands in place of a summary when nothing came."""
+    host = summarizer.endpoints[0].destination if isinstance(summarizer, Summarizer) and summarizer.endpoints else ""
+    again = f"\n\nPress enter to send the messages to {host} again." if host else ""
+    return sanitize(f"No summary; the session is unchanged.{again}")
+
+
+def format_partial_draft_notice(draft: Draft | None) -> str:
+    """What became of the text that came before a call was stopped or failed."""
+    return f". What came is kept as draft {draft.number}." if draft else ""
+
+
+def format_accept_question(draft: Draft, failed_checks: Sequence[SummaryCheck]) -> str:
+    """What is to be known before a summary is accepted that is not whole, or fails these checks."""
+    how = format_draft_ending(draft)
+    failed = "; ".join(f"{check.name}: {check.detail}" for check in failed_checks if check.detail != how)
+    what = f"Draft {draft.number} by {draft.author}"
+    said = f"{what} was {how}." if not draft.is_complete else f"{what}: {failed}."
+    return sanitize_line(said if draft.is_complete or not failed else f"{said} Besides, {failed}.")
+
+
+def build_head_parts(plan: Plan, prepared: PreparedSummary) -> Iterator[TextPart]:
+    """What would be sent, message by message, each block only as far as it can be looked at."""
+    order = plan.summarised_message_numbers
+    messages = prepared.messages
+    numbered = len(messages) - 1 == len(order)  # the last one is the prompt; repairs may have moved the others
+    for position, message in enumerate(messages):
+        number = f"{order[position]}  " if numbered and position < len(order) else ""
+        prompt = numbered and position == len(order)
+        yield TextPart(f"{number}{'prompt' if prompt else message.get('role', '')}", "heading")
+        content = message.get("content")
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
+        for block in blocks:
+            text, look = _format_block_part(block)
+            more = len(text) - MAX_BLOCK_CHARS
+            yield TextPart(
+                text[:MAX_BLOCK_CHARS] + (f"\n… {more:,} more characters, not shown" if more > 0 else ""), look
+            )
+        yield TextPart("")
+    if prepared.request.system:
+        yield TextPart("system prompt", "heading")
+        yield TextPart(prepared.request.system, "muted")
+
+
+def _format_block_part(block: dict[str, Any]) -> tuple[str, str]:
+    match block.get("type"):
+        case "text":
+            return str(block.get("text") or ""), "text"
+        case "tool_use":
+            return f"call {block.get('name')} {_format_json(block.get('input'))}", "muted"
+        case "tool_result":
+            body = block.get("content")
+            return f"result: {format_result(body) if isinstance(body, str | list) else _format_json(body)}", "muted"
+        case "thinking" | "redacted_thinking":
+            return "(thinking: not sent)", "muted"
+    return f"({format_unknown_block(block)})", "muted"
+
+
+def _format_json(value: Any) -> str:
+    return compact_json(value).decode("utf-8", "replace")

@@ -1,0 +1,24 @@
+"""Recorded compactions before and after; the screen is imported on first use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from context_tui.tui.controller import CommandRefused, Controller
+
+if TYPE_CHECKING:
+    from context_tui.tui.compactions.screen import CompactionsScreen
+
+
+def build_screen(controller: Controller) -> CompactionsScreen:
+    """The compactions of the session on screen, as far as it was read, first the one nearest to the selected message.
+
+    Raises:
+        Refused: it holds none.
+    """
+    from context_tui.tui.compactions.screen import CompactionsScreen
+
+    session = controller.recorded_session
+    if not session.facts.compactions and not any(drop.cleared_blocks for drop in session.drops):
+        raise CommandRefused("This recording holds no compaction")
+    return CompactionsScreen(controller, session)

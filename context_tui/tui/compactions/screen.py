@@ -1,0 +1,354 @@
+"""Screen of a recorded compaction: both sides in one timeline, and the summary beside what it replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.message import Message
+from textual.screen import Screen
+from textual.widgets import Static
+from textual.worker import Worker
+
+from context_tui.compaction.recorded_compactions import RecordedCompaction, find_recorded_compactions
+from context_tui.lab.regret.cases import ReusedBlock, find_reused_blocks
+from context_tui.lab.regret.index import build_use_index
+from context_tui.session.session import Session
+from context_tui.text.sanitize import make_visible
+from context_tui.tui.compactions import comparison as told
+from context_tui.tui.compactions.comparison import CompactionComparison
+from context_tui.tui.controller import Controller
+from context_tui.tui.rendering.formatting import MessageReader, format_block, pluralize
+from context_tui.tui.rendering.layout import TextPart, pair_columns
+from context_tui.tui.threads import ThreadJob, format_worker_error, start_work
+from context_tui.tui.view import Location
+from context_tui.tui.widgets.footer import KeyFooter
+from context_tui.tui.widgets.help import HelpScreen
+from context_tui.tui.widgets.reading_pane import ReadingPane
+from context_tui.tui.widgets.styled_text import MUTED, LinesPane, Run
+
+Command = Callable[[], str]
+MAX_SHOWN_CHARS = 20_000
+"""Characters of a message that are shown; the inspector has the rest."""
+HELP_NOTES = (
+    "Before is the context of the last request before the compaction, after that of the first one behind it; both are "
+    "in one list, in the order of the session.",
+    "Used later: the first message that fetches again, edits or names what was lost; where the context still told it "
+    "(the summary, say), it is muted. Sizes are estimates (bytes / 4) unless called recorded.",
+)
+
+
+@dataclass
+class CompactionsFound(Message):
+    """The compactions are known."""
+
+    compactions: Sequence[RecordedCompaction]
+
+
+@dataclass
+class ReusedBlocksFound(Message):
+    """It is known what was used later, by compaction."""
+
+    reused_blocks: Sequence[Sequence[ReusedBlock]]
+
+
+class RowsView(LinesPane, can_focus=True):
+    """The rows of both sides; a click selects one, the wheel moves the cursor."""
+
+    BINDING_GROUP_TITLE = "Both sides"
+
+    @dataclass
+    class Clicked(Message):
+        """A line, counted from the first in sight."""
+
+        line: int
+
+    def on_click(self, event: events.Click) -> None:
+        """Hand on the line."""
+        self.post_message(self.Clicked(event.y - self.gutter.top))
+
+    def on_mouse_scroll_down(self, _: events.MouseScrollDown) -> None:
+        """Three rows on."""
+        self.post_message(self.Wheeled(3))
+
+    def on_mouse_scroll_up(self, _: events.MouseScrollUp) -> None:
+        """Three rows back."""
+        self.post_message(self.Wheeled(-3))
+
+    @dataclass
+    class Wheeled(Message):
+        """The wheel was turned by so many rows."""
+
+        step: int
+
+
+def _build_binding(
+    keys: str, action: str, description: str, name: str, tooltip: str, display: str | None = None
+) -> Binding:
+    shown = display is not None
+    return Binding(keys, action, description, show=shown, key_display=display, id=f"cuts-{name}", tooltip=tooltip)
+
+
+class CompactionsScreen(Screen[Command | None]):
+    """The compactions of a recording, one at a time."""
+
+    CSS_PATH = "compactions.tcss"
+    AUTO_FOCUS = "RowsView"
+    BINDING_GROUP_TITLE = "Before and after"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (32, "-high")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        _build_binding("question_mark,f1", "help", "help", "help", "List all keys", "?"),
+        _build_binding(
+            "left_square_bracket,left_parenthesis,p",
+            "other(-1)",
+            "compaction",
+            "previous",
+            "Go to the compaction before",
+            "[]",
+        ),
+        _build_binding(
+            "right_square_bracket,right_parenthesis,n",
+            "other(1)",
+            "Next compaction",
+            "next",
+            "Go to the next compaction",
+        ),
+        _build_binding("up,k", "move(-1)", "row", "up", "The row above", "↑↓"),
+        _build_binding("down,j", "move(1)", "Row below", "down", "The row below"),
+        _build_binding(
+            "u", "returned(1)", "used later", "used-next", "Go to the next lost message that was used later", "u"
+        ),
+        _build_binding("U", "returned(-1)", "Previous used later", "used-previous", "Go to the previous one"),
+        _build_binding(
+            "enter", "inspect", "inspect", "inspect", "Go there in the inspector, as of this compaction", "enter"
+        ),
+        _build_binding("g", "use", "its use", "use", "Go to the later use in the inspector"),
+        _build_binding("escape,q", "leave", "back", "back", "Back to the inspector", "esc"),
+        _build_binding("pageup", "move(-20)", "Page up", "page-up", "Twenty rows up"),
+        _build_binding("pagedown", "move(20)", "Page down", "page-down", "Twenty rows down"),
+        _build_binding("home", "move(-1000000000)", "First row", "first", "The first row"),
+        _build_binding("end", "move(1000000000)", "Last row", "last", "The last row"),
+        _build_binding("tab", "app.focus_next", "pane", "pane", "Go to the text, or back to the rows", "tab"),
+        _build_binding("shift+tab", "app.focus_previous", "Previous pane", "pane-previous", "Go to the pane before"),
+    ]
+
+    def __init__(self, controller: Controller, session: Session) -> None:
+        super().__init__()
+        self.controller, self.session = controller, session
+        self.reader = MessageReader(session)
+        self.comparisons: list[CompactionComparison] = []
+        self.current_number = 0
+        self._shown_position: tuple[int, int] | None = None
+        self._pending_actions: list[Callable[[], object]] = []
+
+    @property
+    def comparison(self) -> CompactionComparison:
+        """The compaction that is shown."""
+        return self.comparisons[self.current_number]
+
+    def compose(self) -> ComposeResult:
+        """Header, what it came to, categories beside the rows, text, footer."""
+        plain = self.controller.options.ascii
+        yield LinesPane(self._format_header, ascii=plain, id="cuts-header")
+        yield LinesPane(self._format_summary, ascii=plain, id="cuts-words")
+        with Horizontal(id="cuts-top"):
+            with Vertical(id="cuts-both"):
+                yield LinesPane(lambda width, _: [told.format_column_heads(width)], ascii=plain, id="cuts-heads")
+                yield RowsView(self._format_rows, ascii=plain, id="cuts-rows")
+            yield LinesPane(self._format_categories, ascii=plain, id="cuts-categories")
+        yield ReadingPane(id="cuts-text")
+        yield KeyFooter()
+        yield Static("context-tui needs 60 columns and 20 lines; enlarge the terminal", id="cuts-tiny", markup=False)
+
+    def _format_header(self, width: int, _: int) -> list[list[Run]]:
+        return [told.format_header(self.comparison, width)] if self.comparisons else [[("Before and after", "bold")]]
+
+    def _format_summary(self, width: int, _: int) -> list[list[Run]]:
+        return (
+            told.format_summary(self.comparison, width) if self.comparisons else [[("reading the compactions…", MUTED)]]
+        )
+
+    def _format_rows(self, width: int, height: int) -> list[list[Run]]:
+        return told.format_rows(self.comparison, self.reader.format_preview, width, height) if self.comparisons else []
+
+    def _format_categories(self, width: int, _: int) -> list[list[Run]]:
+        return told.format_categories(self.comparison, width) if self.comparisons else []
+
+    def on_mount(self) -> None:
+        """Find the compactions, then what was used later."""
+
+        def work(job: ThreadJob) -> None:
+            found = find_recorded_compactions(self.session)
+            self.post_message(CompactionsFound(found))
+            uses = build_use_index(self.session, job.checkpoint)
+            self.post_message(ReusedBlocksFound([find_reused_blocks(each, uses) for each in found]))
+
+        start_work(self, "compactions", "read the compactions", work)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Say so where there is too little room."""
+        self.set_class(event.size.width < 60 or event.size.height < 20, "-tiny")
+        self._shown_position = None
+        self.call_after_refresh(self.draw)
+
+    @on(CompactionsFound)
+    def _handle_compactions_found(self, event: CompactionsFound) -> None:
+        count = len(event.compactions)
+        self.comparisons = [CompactionComparison(each, number, count) for number, each in enumerate(event.compactions)]
+        here = self.controller.view.cursor.message
+        self.current_number = max(
+            (number for number, each in enumerate(event.compactions) if each.message <= here), default=0
+        )
+        later, self._pending_actions = self._pending_actions, []
+        for act in later:
+            act()
+        self.draw()
+
+    @on(ReusedBlocksFound)
+    def _handle_reused_blocks(self, event: ReusedBlocksFound) -> None:
+        for each, back in zip(self.comparisons, event.reused_blocks, strict=True):
+            each.set_reused_blocks(back)
+        self.draw()
+
+    @on(Worker.StateChanged)
+    def _handle_worker_state(self, event: Worker.StateChanged) -> None:
+        if words := format_worker_error(event):
+            self.show_notification(words, warn=True)
+
+    def draw(self) -> None:
+        """Draw what there is."""
+        words = self.query_one("#cuts-words")
+        words.styles.height = len(self._format_summary(words.content_size.width or self.size.width - 2, 0))
+        for each in self.query(LinesPane):
+            each.refresh()
+        if self.comparisons and self._shown_position != (self.current_number, self.comparison.cursor):
+            self._shown_position = (self.current_number, self.comparison.cursor)
+            self.query_one(ReadingPane).show(self._build_text_parts())
+
+    def _build_text_parts(self) -> Iterator[TextPart]:
+        """The message under the cursor, and beside it the summary that stands for it."""
+        sides, summary = self.comparison, self.comparison.compaction.summary_message
+        if sides.message < 0:
+            return iter([TextPart("The context before it is not in the file.", "muted")])
+        own = self._build_message_parts(sides.message)
+        if summary is None or summary == sides.message:
+            return own
+        if self.size.width >= 100:
+            return pair_columns(own, self._build_message_parts(summary))
+        return (each for parts in (own, self._build_message_parts(summary)) for each in parts)
+
+    def _build_message_parts(self, message: int) -> Iterator[TextPart]:
+        facts, sides = self.session.facts, self.comparison
+        lost = set(sides.compaction.removed_blocks)
+        yield TextPart(
+            f"#{message:,} " + " ".join(told.describe_message(facts, message, self.reader.format_preview))[:200],
+            "heading",
+        )
+        for back in sides.reused_by_message.get(message, ()):
+            had = ", ".join(f"#{facts.block_message[row]:,}" for row in back.row_copies)
+            where = f", which the context still told in {had}" if had else ""
+            yield TextPart(f"used at #{back.use.message:,} ({back.use.tier}){where}: {back.use.evidence}", "muted")
+        if self.reader.is_huge(message):
+            yield TextPart("(a large message; press enter to read it in the inspector)", "muted")
+            return
+        for row, block in zip(facts.blocks_of(message), self.reader.read_blocks(message), strict=False):
+            if row in lost:
+                yield TextPart(f"lost, {sides.compaction.count_block_tokens(row):,} est. tokens", "muted")
+            text = format_block(block)
+            more = f"\n… {len(text) - MAX_SHOWN_CHARS:,} more characters" if len(text) > MAX_SHOWN_CHARS else ""
+            yield TextPart(text[:MAX_SHOWN_CHARS] + more + "\n")
+
+    def show_notification(self, text: str, *, warn: bool = False) -> None:
+        """Notify in passing."""
+        self.app.clear_notifications()
+        self.notify(make_visible(text), severity="warning" if warn else "information", markup=False, timeout=4)
+
+    # Keys
+
+    def _run_once_found(self, action: Callable[[], object]) -> None:
+        """Do something now, or as soon as the compactions are known."""
+        if self.comparisons:
+            action()
+            self.draw()
+        else:
+            self._pending_actions.append(action)
+
+    def action_help(self) -> None:
+        """List all keys."""
+        self.app.push_screen(HelpScreen([self, self.query_one(ReadingPane)], notes=HELP_NOTES))
+
+    def action_move(self, step: int) -> None:
+        """Move the cursor."""
+        self._run_once_found(lambda: self.comparison.move_cursor(step))
+
+    def action_other(self, step: int) -> None:
+        """Go to another compaction."""
+        self._run_once_found(partial(self._show_other, step))
+
+    def _show_other(self, step: int) -> None:
+        number = self.current_number + step
+        if 0 <= number < len(self.comparisons):
+            self.current_number = number
+        else:
+            self.show_notification(
+                f"There {'is' if len(self.comparisons) == 1 else 'are'} {pluralize(len(self.comparisons), 'compaction')}"
+            )
+
+    def action_returned(self, step: int) -> None:
+        """Go to a lost message that was used later."""
+        self._run_once_found(partial(self._move_to_reused, step))
+
+    def _move_to_reused(self, step: int) -> None:
+        if not self.comparison.is_reuse_known:
+            self.show_notification("Still looking for what was used later")
+        elif not self.comparison.move_to_reused(step):
+            self.show_notification("Nothing of what this compaction took was used later, as far as the recording shows")
+
+    @on(RowsView.Clicked)
+    def _handle_click(self, event: RowsView.Clicked) -> None:
+        if self.comparisons:
+            height = self.query_one(RowsView).content_size.height
+            top = min(max(self.comparison.cursor - height // 2, 0), max(len(self.comparison.rows) - height, 0))
+            if 0 <= event.line < min(height, len(self.comparison.rows)):
+                self.comparison.cursor = top + event.line
+                self.draw()
+
+    @on(RowsView.Wheeled)
+    def _handle_wheel(self, event: RowsView.Wheeled) -> None:
+        self.action_move(event.step)
+
+    def action_inspect(self) -> None:
+        """Close, and select the message in the inspector as of the compaction."""
+        self._run_once_found(
+            lambda: self._close_at_message(self.comparison.message, self.comparison.compaction.message)
+        )
+
+    def action_use(self) -> None:
+        """Close, and select the later use of the message under the cursor."""
+        self._run_once_found(self._close_at_use)
+
+    def _close_at_use(self) -> None:
+        back = self.comparison.reused_by_message.get(self.comparison.message)
+        if not back:
+            self.show_notification("This message was not used later, as far as the recording shows")
+        else:
+            self._close_at_message(back[0].use.message, back[0].use.message)
+
+    def _close_at_message(self, message: int, at: int) -> None:
+        def go() -> str:
+            if at:
+                self.controller.plan_before(at)
+            return self.controller.select_location(Location(message, -1)) if message >= 0 else ""
+
+        self.dismiss(go)
+
+    def action_leave(self) -> None:
+        """Back to the inspector."""
+        self.dismiss(None)

@@ -1,0 +1,458 @@
+"""Policies compared along one session: their settings, the cursor, and their replays, prices and regrets."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from threading import Lock
+from typing import Any, NamedTuple
+
+from context_tui.compaction.plan import Trigger
+from context_tui.errors import PlanError
+from context_tui.lab.price.cache_requests import RecordedCalls as RecordedCalls
+from context_tui.lab.price.cache_requests import reconstruct_recorded_calls
+from context_tui.lab.price.pricing import price_replay
+from context_tui.lab.regret.bound import compute_regret_bound
+from context_tui.lab.regret.cases import compute_regret
+from context_tui.lab.regret.index import UseIndex, build_use_index
+from context_tui.lab.replay.backtest import PolicyBacktest, run_backtests
+from context_tui.lab.replay.recording import Recording
+from context_tui.lab.replay.result import CompactionHandling, Firing, Replay, ReplayTotals, format_policy_label
+from context_tui.lab.replay.walk import replay_recording
+from context_tui.lab.study import Study, StudySettings
+from context_tui.policies.base import Params, Policy
+from context_tui.policies.parameters import build_params
+from context_tui.policies.registry import POLICIES
+from context_tui.policies.runtime_state import RuntimeState
+from context_tui.session.context import Context
+from context_tui.session.session import Session
+from context_tui.tui.timeline.context_events import ContextEvent, find_context_events
+from context_tui.tui.view import View
+
+
+@dataclass(frozen=True, eq=False)
+class LaneResult:
+    """A replay and what follows from it.
+
+    Attributes:
+        replay: the policy along the recording.
+        totals: its sums, in tokens.
+        without: tokens that are sent without the policy.
+        thresholds: sizes in tokens, as its runtime counts, at which the policy acted; where it did not, at which it
+            would at the end of the session; none where it goes by something else.
+        study: its price and its regret; None until these are known too.
+    """
+
+    replay: Replay
+    totals: ReplayTotals
+    baseline_tokens: int
+    thresholds: tuple[int, ...]
+    study: Study | None = None
+
+
+class RecordingIndex(NamedTuple):
+    """What is known of the recording besides sizes: what the calls read from the cache, what is used where, and how the
+    agent's own policies fare against its compactions.
+    """
+
+    calls: RecordedCalls
+    uses: UseIndex
+    backtests: list[PolicyBacktest]
+
+
+def build_recording_index(recording: Recording, checkpoint: Callable[[], object] = lambda: None) -> RecordingIndex:
+    """Read the whole session once. *checkpoint* is called at every message; it may raise to stop."""
+    return RecordingIndex(
+        reconstruct_recorded_calls(recording.session),
+        build_use_index(recording, checkpoint),
+        run_backtests(recording, checkpoint),
+    )
+
+
+def add_study(result: LaneResult, index: RecordingIndex, settings: StudySettings) -> LaneResult:
+    """The same with its price and its regret, as *how* says."""
+    replay = result.replay
+    priced = price_replay(replay, recorded=index.calls, shares_prefix=settings.shares_prefix, reuse=settings.reuse)
+    return replace(
+        result,
+        study=Study(replay, priced, compute_regret(replay, index.uses), compute_regret_bound(replay, index.uses)),
+    )
+
+
+def run_replay(
+    recording: Recording,
+    policy: Policy,
+    params: Params,
+    settings: StudySettings,
+    state: RuntimeState,
+    checkpoint: Callable[[], object] = lambda: None,
+) -> LaneResult:
+    """Replay a policy, and compute what follows from that.
+
+    Args:
+        how: what becomes of recorded compactions, and what summaries are like.
+        state: what a runtime knows at the end of the session.
+        checkpoint: called at every call; it may raise to stop.
+
+    Raises:
+        PlanError: the policy cannot be replayed.
+    """
+    made = replay_recording(
+        recording,
+        policy,
+        params,
+        recorded=settings.recorded,
+        summary_tokens=settings.summary_tokens,
+        delay=settings.delay,
+        checkpoint=checkpoint,
+    )
+    acted = {firing.plan.trigger for firing in made.firings}
+    limits = _collect_token_thresholds(acted) or compute_thresholds(policy, params, state)
+    return LaneResult(made, made.totals, sum(made.baseline), limits)
+
+
+def compute_thresholds(policy: Policy, params: Params, state: RuntimeState) -> tuple[int, ...]:
+    """Sizes in tokens at which a policy, or one of its steps, would act, each once, the smallest first."""
+    try:
+        pairs = policy.steps(params) or [(policy, params)]
+        return _collect_token_thresholds({step.trigger(state, its) for step, its in pairs})
+    except PlanError:
+        return ()
+
+
+def _collect_token_thresholds(triggers: Iterable[Trigger]) -> tuple[int, ...]:
+    return tuple(sorted({each.threshold for each in triggers if each.threshold is not None and each.unit == "tokens"}))
+
+
+MAX_POLICIES = 12
+"""Policies side by side, at most."""
+
+
+class ReplayKey(NamedTuple):
+    """All that a replay depends on: a policy, its settings as JSON, and those of every replay."""
+
+    policy: str
+    values: str
+    settings: StudySettings
+
+
+@dataclass(eq=False)
+class Lane:
+    """A policy that is compared: ``view`` holds its name and settings, ``result`` what was computed last.
+
+    That may be of other settings, for as long as what is wanted is being computed; ``error`` says why there is none.
+    """
+
+    view: View
+    result: LaneResult | None = None
+    error: str = ""
+    result_key: ReplayKey | None = None
+
+    @property
+    def policy(self) -> str:
+        """The policy's name."""
+        return self.view.policy
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The values that differ from the defaults."""
+        return self.view.get_settings(self.policy)
+
+    @property
+    def params(self) -> Params:
+        """The policy's parameters.
+
+        Raises:
+            PlanError: there are none for these values.
+        """
+        return build_params(POLICIES[self.policy], self.values)
+
+    @property
+    def label(self) -> str:
+        """The policy and what is set."""
+        try:
+            return format_policy_label(self.policy, self.params)
+        except PlanError:
+            return self.policy
+
+    @property
+    def replay(self) -> Replay | None:
+        """The policy along the recording, as far as it is known."""
+        return self.result.replay if self.result else None
+
+
+class ReplayTask(NamedTuple):
+    """A replay that is to be computed, for a lane; or of one that was ``result``, its price and its regret."""
+
+    lane: Lane
+    key: ReplayKey
+    params: Params
+    result: LaneResult | None = None
+
+
+class Comparison:
+    """What the replay screen shows.
+
+    Attributes:
+        lanes: the policies that are compared; there is always one. ``selected_number`` is the number of one.
+        how: what every replay is made with: what becomes of recorded compactions, and what summaries are like.
+        recording: what all replays share; None until it is prepared.
+        call: the number of the call that the cursor is on.
+        shared: what prices and regrets share; None until it is known.
+        turn: held by the thread that replays: replays of one recording put their summaries into the same facts.
+    """
+
+    def __init__(self, view: View, previous: Comparison | None = None) -> None:
+        """Begin with the policy of *view*, beside those that were compared *before*, of this session or of another."""
+        view = replace(view, at=None, applied=None)
+        self.session: Session = view.session
+        self.lanes, self.selected_number, self.call = [Lane(view)], 0, 0
+        self.settings = StudySettings()
+        self.recording: Recording | None = None
+        self.recording_index: RecordingIndex | None = None
+        self.replay_lock = Lock()
+        self._context_events: dict[int, list[ContextEvent]] | None = None
+        self._firing_calls_cache: tuple[Replay, list[int]] | None = None
+        self._full_context: Context | None = None
+        if previous is not None:
+            self._adopt(previous, view)
+
+    def _adopt(self, previous: Comparison, view: View) -> None:
+        """Compare what was compared before; the selected one is what *view* has chosen."""
+        here, same = _serialize_values(view), previous.session is view.session
+        self.settings = previous.settings
+        self.selected_number = next(
+            (n for n, lane in enumerate(previous.lanes) if _serialize_values(lane.view) == here),
+            previous.selected_number,
+        )
+        self.lanes = (
+            previous.lanes if same else [Lane(replace(each.view, session=view.session)) for each in previous.lanes]
+        )
+        self.selected_lane.view = view
+        if same:
+            self.recording, self.replay_lock, self.call = previous.recording, previous.replay_lock, previous.call
+            self.recording_index = previous.recording_index
+
+    # What is known
+
+    @property
+    def selected_lane(self) -> Lane:
+        """The selected policy."""
+        return self.lanes[self.selected_number]
+
+    @property
+    def replay(self) -> Replay | None:
+        """The selected policy along the recording, as far as it is known."""
+        return self.selected_lane.replay
+
+    @property
+    def call_count(self) -> int:
+        """How many calls there are; 0 until that is known."""
+        return len(self.recording.calls) if self.recording else 0
+
+    @property
+    def recorded_mode(self) -> CompactionHandling:
+        """What becomes of the compactions that the recording holds."""
+        return self.settings.recorded
+
+    @property
+    def backtests(self) -> Sequence[PolicyBacktest]:
+        """How the agent's own policies fare against its compactions; none until that is known."""
+        return self.recording_index.backtests if self.recording_index else ()
+
+    @property
+    def is_estimated(self) -> bool:
+        """Whether the session has no recorded size at all."""
+        return self.recording is not None and not any(self.recording.recorded_sizes)
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the selected policy is still being computed."""
+        return self._is_outdated(self.selected_lane)
+
+    def set_recording(self, recording: Recording) -> None:
+        """What all replays share is there."""
+        self.recording = recording
+
+    def move_to_message(self, message: int) -> None:
+        """Move the cursor to the first call from a message on, or to the last one there is."""
+        if self.recording is not None:
+            self.move_to_call(bisect_left(self.recording.calls, message, key=lambda call: call.message))
+
+    def build_key(self, lane: Lane) -> ReplayKey:
+        """What the replay of a policy depends on."""
+        return ReplayKey(*_serialize_values(lane.view), self.settings)
+
+    def _is_outdated(self, lane: Lane) -> bool:
+        return lane.result_key != self.build_key(lane)
+
+    def choose_replay_task(self) -> ReplayTask | None:
+        """What to compute next, the selected policy first; None where all is known."""
+        for lane in (self.selected_lane, *self.lanes):
+            if not self._is_outdated(lane):
+                continue
+            setting = self.build_key(lane)
+            twin = next((each for each in self.lanes if each.result_key == setting), None)
+            if twin is not None:
+                lane.result, lane.error, lane.result_key = twin.result, twin.error, setting
+                continue
+            try:
+                return ReplayTask(lane, setting, lane.params)
+            except PlanError as error:
+                lane.result, lane.error, lane.result_key = None, str(error), setting
+        return None
+
+    def choose_study_task(self) -> ReplayTask | None:
+        """Whose price and regret to compute next, once no replay is wanted; None where all are known or none can be."""
+        for lane in (self.selected_lane, *self.lanes):
+            made = lane.result
+            if self.recording_index is None or made is None or made.study is not None or self._is_outdated(lane):
+                continue
+            same = (each.result for each in self.lanes if each.result_key == lane.result_key)
+            twin = next((each for each in same if each is not None and each.study is not None), None)
+            if twin is None:
+                return ReplayTask(lane, self.build_key(lane), made.replay.params, made)
+            lane.result = twin
+        return None
+
+    def update(self, task: ReplayTask, result: LaneResult | str) -> bool:
+        """Take what was computed, or why it was not; False where nobody needs it any more.
+
+        One for earlier settings is shown until the next is there: it moves while a value is dragged.
+        """
+        lane, now = task.lane, self.build_key(task.lane)
+        if task.result is not None and task.result is not lane.result:
+            return False
+        if lane not in self.lanes or _get_drag_key(now) != _get_drag_key(task.key):
+            return False
+        lane.result, lane.error = (None, result) if isinstance(result, str) else (result, "")
+        lane.result_key = task.key
+        return True
+
+    @property
+    def full_context(self) -> Context:
+        """All messages as one context: what settings could mean anywhere along the recording is to be seen in it."""
+        if self.recording is None:
+            return self.selected_lane.view.context
+        if self._full_context is None:
+            facts, sent = self.session.facts, self.recording.is_sent
+            order = tuple(message for message, is_sent in enumerate(sent) if is_sent)
+            self._full_context = Context(facts, len(sent), order, 0, {}, content=self.session.content)
+        return self._full_context
+
+    # The cursor
+
+    @property
+    def firing_calls(self) -> list[int]:
+        """The calls of the selected policy's firings, each once, in order."""
+        made = self.replay
+        if made is None:
+            return []
+        if self._firing_calls_cache is None or self._firing_calls_cache[0] is not made:
+            self._firing_calls_cache = made, sorted({firing.call for firing in made.firings})
+        return self._firing_calls_cache[1]
+
+    def get_firings(self, call: int) -> list[Firing]:
+        """What the selected policy did before a call."""
+        return [firing for firing in self.replay.firings if firing.call == call] if self.replay else []
+
+    @property
+    def context_events(self) -> Mapping[int, Sequence[ContextEvent]]:
+        """By call, what the recording did to its context since the call before."""
+        if self.recording is None:
+            return {}
+        if self._context_events is None:
+            self._context_events = {}
+            messages = [call.message for call in self.recording.calls]
+            for event in find_context_events(self.session):
+                call = bisect_left(messages, event.message)
+                if call < len(messages):
+                    self._context_events.setdefault(call, []).append(event)
+        return self._context_events
+
+    def move_cursor(self, steps: int) -> None:
+        """Move the cursor by so many calls."""
+        self.move_to_call(self.call + steps)
+
+    def move_to_call(self, call: int) -> None:
+        """Move the cursor to a call, or to the nearest there is."""
+        self.call = min(max(call, 0), max(self.call_count - 1, 0))
+
+    def move_to_firing(self, step: int) -> bool:
+        """Move the cursor to the next (+1) or the previous (-1) firing, around the ends; False where there is none."""
+        found = self.firing_calls
+        ahead = [call for call in found if (call > self.call if step > 0 else call < self.call)]
+        if around := ahead or found:
+            self.call = around[0 if step > 0 else -1]
+        return bool(found)
+
+    # What is compared
+
+    def select_lane(self, number: int) -> None:
+        """Select a policy."""
+        self.selected_number = min(max(number, 0), len(self.lanes) - 1)
+
+    def choose_policy(self, policy: str) -> None:
+        """Put another policy in place of the selected one."""
+        if policy != self.selected_lane.policy:
+            self.lanes[self.selected_number] = Lane(self.selected_lane.view.with_policy(policy))
+
+    def set_param(self, policy: str, name: str, value: Any) -> None:
+        """Give a setting of the selected policy another value."""
+        self.selected_lane.view = self.selected_lane.view.with_param(policy, name, value)
+
+    def add_policy(self, policy: str) -> bool:
+        """Compare one more policy, and select it; the same again begins with its settings. False where it is full."""
+        if len(self.lanes) >= MAX_POLICIES:
+            return False
+        self.lanes.insert(self.selected_number + 1, Lane(self.selected_lane.view.with_policy(policy)))
+        self.selected_number += 1
+        return True
+
+    def remove_selected(self) -> bool:
+        """Compare the selected policy no longer; False where it is the only one."""
+        if len(self.lanes) == 1:
+            return False
+        del self.lanes[self.selected_number]
+        self.select_lane(self.selected_number)
+        return True
+
+    def toggle_recorded_compactions(self) -> None:
+        """Let recorded compactions happen, or undo them."""
+        self.settings = replace(self.settings, recorded="ignore" if self.recorded_mode == "keep" else "keep")
+
+    # The way back
+
+    @property
+    def inspector_point(self) -> int | None:
+        """The message before which the inspector is to plan for the call under the cursor: where a firing there was
+        decided, else before its reply.
+        """
+        if self.recording is None or not self.call_count:
+            return None
+        firings = self.get_firings(self.call)
+        return firings[0].decided if firings else self.recording.calls[self.call].message
+
+    @property
+    def policy_params(self) -> dict[str, Mapping[str, Any]]:
+        """The settings of all policies that were compared; of two of one policy those of the selected one count."""
+        found: dict[str, Mapping[str, Any]] = {}
+        for lane in (*self.lanes, self.selected_lane):
+            chosen = POLICIES[lane.policy]
+            names = {lane.policy}
+            with suppress(PlanError):
+                names |= set(chosen.nested_policies(lane.params) if chosen.nested_field else ())
+            found.update({name: lane.view.params[name] for name in names if name in lane.view.params})
+        return {**self.selected_lane.view.params, **found}
+
+
+def _serialize_values(view: View) -> tuple[str, str]:
+    return view.policy, json.dumps(view.get_settings(view.policy), sort_keys=True)
+
+
+def _get_drag_key(setting: ReplayKey) -> tuple[str, CompactionHandling]:
+    """What does not change while a value is dragged."""
+    return setting.policy, setting.settings.recorded

@@ -1,0 +1,284 @@
+"""Export of a session to a file: format, path, losses, and the command to continue with."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, ClassVar
+
+from rich.highlighter import Highlighter
+from rich.text import Text
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, Label, Static
+from textual.worker import Worker
+
+from context_tui.errors import Error
+from context_tui.export.files import (
+    ExportResult,
+    OutputExists,
+    describe_format,
+    export,
+    is_copied,
+    list_export_formats,
+    suggest_path,
+    try_export,
+)
+from context_tui.session.session import Session
+from context_tui.text.private_files import find_leftovers, remove_leftover
+from context_tui.text.sanitize import make_visible, sanitize_line
+from context_tui.tui.rendering.formatting import pluralize
+from context_tui.tui.threads import format_worker_error, run_in_thread
+from context_tui.tui.widgets.dialogs import Answer, ChoicePrompt
+from context_tui.tui.widgets.footer import KeyFooter
+from context_tui.tui.widgets.styled_text import build_choice_strip
+
+MAX_NAMED_LOSSES = 2
+"""Losses that are named before writing."""
+DEFAULT_FORMAT = "anthropic"
+"""For sessions whose own format cannot be written."""
+
+
+class ExportScreen(ModalScreen[ExportResult | None]):
+    """Closes with what was written, or None."""
+
+    CSS_PATH = "export.tcss"
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (26, "-high")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        # Before the path's own keys, so that the footer tells them.
+        Binding(
+            "down", "format(1)", "format", key_display="↑↓", priority=True, id="export-next", tooltip="Next format"
+        ),
+        Binding(
+            "up", "format(-1)", "format", show=False, priority=True, id="export-previous", tooltip="Previous format"
+        ),
+        Binding("enter", "write", "write", priority=True, id="export-write", tooltip="Write the file"),
+        Binding("enter", "close", "close", priority=True, id="export-done", tooltip="Close"),
+        Binding("y", "copy", "copy command", id="export-copy", tooltip="Copy the resume command"),
+        Binding(
+            "ctrl+r",
+            "remove_leftovers",
+            "remove leftovers",
+            priority=True,
+            id="export-leftovers",
+            tooltip="Remove the folders that killed runs left, each with a copy of a session",
+        ),
+        Binding("escape", "close", "cancel", id="export-close", tooltip="Close"),
+    ]
+
+    def __init__(self, session: Session, *, path: Path | None = None) -> None:
+        super().__init__()
+        self.session = session
+        self.formats = list_export_formats()
+        own = session.info.format
+        self.format = own if own in self.formats else DEFAULT_FORMAT
+        self.result: ExportResult | None = None
+        self._suggested_path = str(path or suggest_path(session, self.format))
+        self._writing = False
+        self._leftovers: list[Path] = []
+        self._loss_texts: dict[str, str] = {}  # by format, what it cannot hold
+        # Held, as what is found in a thread may come while the screen is being taken down.
+        self._formats_label = Static("", id="export-formats", markup=False)
+        self._status = Static("", id="export-status", markup=False)
+        self._leftovers_label = Static("", id="export-leftovers", markup=False)
+
+    def compose(self) -> ComposeResult:
+        """The formats, the path, and a line for what happened."""
+        with VerticalScroll(id="export", can_focus=False):
+            done = f"the copy with {self.session.origin}" if self.session.origin else "the session, nothing"
+            yield Label(sanitize_line(f"Export {done} applied"), id="export-title", markup=False)
+            yield self._formats_label
+            yield Label("File:", id="export-file", markup=False)
+            path = Input(self._suggested_path, id="export-path", select_on_focus=False, compact=True)
+            path.highlighter = FileNameHighlighter(path)
+            yield path
+            yield self._status
+            yield self._leftovers_label
+        yield KeyFooter()
+
+    def on_mount(self) -> None:
+        """Show the formats, and begin at the path."""
+        self._show_formats()
+        self.query_one(Input).focus()
+        self._find_leftovers(Path(self._suggested_path).parent)
+
+    def on_resize(self) -> None:
+        """Lay the formats out anew, once their width is known."""
+        self.call_after_refresh(self._show_formats)
+        self.call_after_refresh(self._scroll_to_file_name)
+
+    def _scroll_to_file_name(self) -> None:
+        """Scroll the path to its end, where the name of the file is, while nobody has touched it."""
+        path = self.query_one(Input)
+        if path.value == self._suggested_path and path.cursor_at_end:
+            path.action_home()
+            path.action_end()
+
+    def _show_formats(self) -> None:
+        about = Content.styled(f"\n{describe_format(self.format)}", "$foreground 60%")
+        strip = build_choice_strip(
+            {name: name for name in self.formats}, self.format, self._formats_label.content_size.width
+        )
+        self._formats_label.update(strip + about + Content(f"\n\n{self._describe_session()}"))
+        if self.result is None and self.format not in self._loss_texts and not is_copied(self.session, self.format):
+            self._find_losses(self.format)
+
+    def _describe_session(self) -> str:
+        """What is going to be written, in words."""
+        if is_copied(self.session, self.format):
+            return "The session's own format: every record stays as it was recorded."
+        count = pluralize(len(self.session.context_at()), "message")
+        kept = f"{count}, what is in the context now" if self.session.origin else f"{count}, the context at the end"
+        return f"{kept}. {self._loss_texts.get(self.format, f'Looking for what {self.format} cannot hold…')}"
+
+    @work(group="losses", description="find what it cannot hold", exclusive=True, exit_on_error=False)
+    async def _find_losses(self, name: str) -> None:
+        """Say what a format cannot hold, before it is written; all of that is listed behind it."""
+        try:
+            found = (await run_in_thread(lambda job: try_export(self.session, name))).losses
+        except (Error, OSError, ValueError) as error:
+            self._loss_texts[name] = f"It cannot be written: {error}"
+        else:
+            more = f"; {len(found) - MAX_NAMED_LOSSES:,} more" if len(found) > MAX_NAMED_LOSSES else ""
+            listed = "; ".join(sanitize_line(each) for each in found[:MAX_NAMED_LOSSES])
+            self._loss_texts[name] = f"Notes: {listed}{more}." if found else f"{name} holds all of it."
+        if self.result is None:
+            self._show_formats()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """What can be done before and after writing."""
+        match action:
+            case "write" | "format":
+                return self.result is None and not self._writing
+            case "remove_leftovers":
+                return bool(self._leftovers)
+            case "copy":
+                return bool(self.result and self.result.resume_command)
+        return not (action == "close" and self._writing)
+
+    def action_format(self, step: int) -> None:
+        """Choose the next format."""
+        self.action_choose(self.formats[(self.formats.index(self.format) + step) % len(self.formats)])
+
+    def action_choose(self, name: str) -> None:
+        """Choose a format; a path that was not touched follows it."""
+        if self.result is not None or self._writing:
+            return
+        self.format = name
+        path = self.query_one(Input)
+        if path.value == self._suggested_path:
+            self._suggested_path = str(suggest_path(self.session, name))
+            path.value = self._suggested_path
+            path.action_end()
+            self.call_after_refresh(self._scroll_to_file_name)
+        self._show_formats()
+        self._set_status("")
+
+    def action_write(self) -> None:
+        """Write the file."""
+        if not self._writing:
+            self._write(force=False)
+
+    def _write(self, force: bool) -> None:
+        name = self.query_one(Input).value.strip()
+        if not name:
+            self._set_status("✗ no file name; type one", is_error=True)
+            return
+        self._writing = True
+        self._set_status("Writing…")
+        writing = self._export(Path(os.path.expanduser(name)), force)
+        self.run_worker(writing, group="export", description="write the file", exit_on_error=False)
+
+    @on(Worker.StateChanged)
+    def _handle_worker_state(self, event: Worker.StateChanged) -> None:
+        if words := format_worker_error(event):
+            self._set_status(f"✗ {words}", is_error=True)
+
+    async def _export(self, path: Path, force: bool) -> None:
+        session, name = self.session, self.format
+        try:
+            self.result = await run_in_thread(lambda job: export(session, path, name, force=force))
+        except OutputExists:
+            question = ChoicePrompt("Replace the file?", f"{path} already exists.", _REPLACE_ANSWERS)
+            self.app.push_screen(question, self._handle_replace_answer)
+            self._set_status("")
+        except (Error, OSError, ValueError) as error:
+            self._set_status(f"✗ {error}", is_error=True)
+        else:
+            self._show_result(self.result)
+        finally:
+            self._writing = False
+            self.refresh_bindings()
+
+    def _handle_replace_answer(self, answer: str | None) -> None:
+        if answer == "replace":
+            self._write(force=True)
+        else:
+            self._set_status("Nothing was written; type another file name")
+
+    def _show_result(self, result: ExportResult) -> None:
+        parts: list[Any] = [("✓ ", "$success"), make_visible(f"written: {result.path}")]
+        for loss in result.losses:
+            parts += [("\n! ", "$warning"), sanitize_line(loss)]
+        if result.resume_command:
+            parts += [("\n\nresume with:\n", "$foreground 60%"), make_visible(result.resume_command)]
+        self._status.update(Content.assemble(*parts))
+        self._status.remove_class("wrong")
+        for selector in ("#export-path", "#export-file", "#export-formats"):
+            self.query_one(selector).display = False
+        scroll = self.query_one("#export")
+        scroll.can_focus = True  # what does not fit is read by its keys
+        scroll.focus()
+        self.call_after_refresh(scroll.scroll_home, animate=False)  # behind what was asked for while writing
+        self._find_leftovers(result.path.parent)
+
+    def _set_status(self, text: str, is_error: bool = False) -> None:
+        self._status.update(make_visible(text))
+        self._status.set_class(is_error, "wrong")
+        self.call_after_refresh(self._status.scroll_visible, animate=False)
+
+    @work(group="leftovers", description="look for folders that were left", exclusive=True, exit_on_error=False)
+    async def _find_leftovers(self, folder: Path) -> None:
+        """Say what killed runs left in a folder."""
+        self._leftovers = await run_in_thread(lambda job: find_leftovers(folder))
+        what = pluralize(len(self._leftovers), "folder")
+        words = f"! {what} left by killed runs, each with a copy of a session; press ctrl+r to remove"
+        self._leftovers_label.update("\n  ".join([words, *(make_visible(each.name) for each in self._leftovers)]))
+        self._leftovers_label.display = bool(self._leftovers)
+        self.refresh_bindings()
+
+    def action_remove_leftovers(self) -> None:
+        """Remove them, but for those that have come to life or changed since."""
+        gone = sum(map(remove_leftover, self._leftovers))
+        self.notify(f"Removed {gone:,} of {pluralize(len(self._leftovers), 'folder')}", markup=False)
+        self._find_leftovers(self._leftovers[0].parent)
+
+    def action_copy(self) -> None:
+        """Copy the command."""
+        if self.result:
+            self.app.copy_to_clipboard(self.result.resume_command)
+
+    def action_close(self) -> None:
+        """Close with what was written, if anything was."""
+        self.dismiss(self.result)
+
+
+class FileNameHighlighter(Highlighter):
+    """Draws the name of a file as it is, character for character, with nothing hidden in it."""
+
+    def __init__(self, path: Input) -> None:
+        self._path = path
+
+    def __call__(self, text: str | Text) -> Text:
+        """What is drawn in the place of *text*, which has lost characters already."""
+        return Text(make_visible(self._path.value), no_wrap=True, overflow="ignore", end="")
+
+    def highlight(self, text: Text) -> None:
+        """Nothing: the text is another one."""
+
+
+_REPLACE_ANSWERS = [Answer("k", "keep", "keep"), Answer("r", "replace", "replace")]

@@ -1,0 +1,1 @@
+"""The inspector: the timeline of one session with its panes."""

@@ -1,0 +1,498 @@
+"""Breakdown of the context by category, tool and file, with its largest blocks and repeated reads."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
+from operator import sub
+from typing import ClassVar
+
+from rich.cells import cell_len
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+from textual.visual import Visual
+
+from context_tui.session.context import Context
+from context_tui.session.facts import Facts
+from context_tui.session.values import Kind
+from context_tui.text.numbers import format_percent
+from context_tui.tokens.breakdown import Breakdown, categorize_block
+from context_tui.tokens.context_index import index_context
+from context_tui.tokens.estimate_check import Cause, EstimateCheck
+from context_tui.tokens.estimators import bytes4
+from context_tui.tokens.measures import TokenTable
+from context_tui.tui.analysis import ContextSizes, format_estimate_error
+from context_tui.tui.rendering.formatting import MessageReader, format_token_column, format_token_unit
+from context_tui.tui.rendering.layout import wrap_text
+from context_tui.tui.timeline import filters
+from context_tui.tui.timeline.filters import NO_FILTER, build_part_filter
+from context_tui.tui.widgets.gauge import CATEGORY_STYLES
+from context_tui.tui.widgets.styled_text import (
+    BOLD,
+    MUTED,
+    PRIMARY,
+    Run,
+    build_content,
+    count_cells,
+    format_bar,
+    format_safe_line,
+    pad_runs,
+    set_background,
+    shorten_path,
+)
+
+MAX_LARGEST_BLOCKS, MAX_LISTED_FILES = 12, 20
+"""How many of the largest blocks are told, and of the files that took most."""
+SHORT_CATEGORY_LABELS = {"not_in_file": "not in the file"}
+"""Categories that are called otherwise than in the bar, where there is no room for the name."""
+NOT_IN_FILE_NOTE = (
+    "not in the file: system prompt and tool definitions as far as the model got them and the session file does not"
+    " hold them; "
+)
+NOT_IN_FILE_BY_FIRST_REQUEST = "what the first request recorded, less its estimate"
+NOT_IN_FILE_BY_MODEL = "what requests of this model recorded, less what the file measures: the median"
+RECORDED_SIZES_NOTE = "by recorded sizes: the same parts, by the sizes that the requests recorded"
+
+
+@dataclass(frozen=True)
+class BreakdownRow:
+    """A row: ``kind`` and ``value`` are what choosing it filters by; a heading has neither, nor have lines of words.
+
+    ``tokens`` are estimates but where the text says otherwise; ``share`` is of the context, ``bar`` of the largest row.
+    ``recorded`` is what stands in the column of recorded sizes, where a section has one. A heading is a row with a
+    ``note``, which names the column of tokens; its ``count`` and ``recorded`` name those columns.
+    """
+
+    text: str
+    kind: str = ""
+    value: str = ""
+    count: str = ""
+    tokens: int | None = None
+    share: float = 0.0
+    bar: float = 0.0
+    note: str = ""
+    category: str = ""
+    message: int = -1
+    block: int = -1
+    recorded: str = ""
+
+    @property
+    def subject(self) -> tuple[str, str, int, int]:
+        """What it is about, wherever it stands."""
+        return self.kind, self.value, self.message, self.block
+
+
+def build_breakdown_rows(context: Context, sizes: ContextSizes, by_size: bool = True) -> list[BreakdownRow]:
+    """All sections with their headings, each largest first or in the order of the file."""
+    facts, parts, column = context.facts, sizes.breakdown, format_token_column(sizes.token_table)
+    total = sum(parts.by_category.values())
+    real = sizes.suggested_sizes.by_category if sizes.suggested_sizes else None
+    rows = [BreakdownRow("by category", note=column, recorded="by recorded sizes" if real else "")]
+    if not total:
+        rows.append(BreakdownRow("no messages in this context"))
+    rows += _sort_rows(_build_category_rows(parts, total, real), by_size)
+    if parts.by_category.get("not_in_file"):
+        rows.append(
+            BreakdownRow(
+                NOT_IN_FILE_NOTE + (NOT_IN_FILE_BY_MODEL if sizes.token_table else NOT_IN_FILE_BY_FIRST_REQUEST)
+            )
+        )
+    if sizes.token_table:
+        rows.append(BreakdownRow(f"sizes by {sizes.token_table.description}; R takes another ruler"))
+    if real:
+        rows.append(BreakdownRow(RECORDED_SIZES_NOTE))
+    if total and sizes.suggested_sizes and sizes.suggested_sizes.reason:
+        rows.append(BreakdownRow(f"by recorded sizes: unknown, {sizes.suggested_sizes.reason}"))
+    if parts.diagnosis:
+        rows.append(BreakdownRow(f"koda's diagnosis: {parts.diagnosis}"))
+    rows += _build_cause_rows(sizes.estimate_check) if sizes.estimate_check else []
+    tools = _sort_rows(_build_tool_rows(facts, parts, total), by_size)
+    rows += [BreakdownRow("results by tool", count="calls", note=column), *(tools or [BreakdownRow("no tool calls")])]
+    files = _sort_rows(_build_file_rows(facts, parts, total), by_size)
+    rows += [
+        BreakdownRow("results by file", count="reads", note=column),
+        *(files or [BreakdownRow("no file was read")]),
+    ]
+    largest = _sort_rows(build_largest_block_rows(context, total, token_table=sizes.token_table), by_size)
+    rows += [BreakdownRow("largest blocks", count="message", note=column), *(largest or [BreakdownRow("no blocks")])]
+    reads = _sort_rows(_build_repeated_read_rows(facts, parts, total), by_size)
+    return [
+        *rows,
+        BreakdownRow("lines read again", count="reads", note=f"{format_token_unit(sizes.token_table)} repeated"),
+        *(reads or [BreakdownRow("no line was read again")]),
+    ]
+
+
+def _sort_rows(rows: Iterable[tuple[int, BreakdownRow]], by_size: bool) -> list[BreakdownRow]:
+    """Rows by size, or by the place that comes with each."""
+    found = sorted(rows, key=lambda each: each[0])
+    if by_size:
+        found.sort(key=lambda each: -(each[1].tokens or 0))
+    largest = max((row.tokens or 0 for _, row in found), default=0) or 1
+    return [replace(row, bar=(row.tokens or 0) / largest) for _, row in found]
+
+
+def _build_category_rows(
+    parts: Breakdown, total: int, recorded_sizes: Mapping[str, int | None] | None
+) -> Iterable[tuple[int, BreakdownRow]]:
+    for place, (name, look) in enumerate(CATEGORY_STYLES.items()):
+        tokens = parts.by_category.get(name, 0)
+        if tokens or (recorded_sizes and recorded_sizes.get(name)):
+            recorded = (
+                ""
+                if recorded_sizes is None
+                else "unknown"
+                if recorded_sizes.get(name) is None
+                else f"{recorded_sizes[name]:,}"
+            )
+            kind = "" if name in ("system", "tools", "not_in_file") else "category"
+            share = tokens / total if total else 0.0
+            yield place, BreakdownRow(look.name, kind, name, "", tokens, share, category=name, recorded=recorded)
+
+
+def _build_cause_rows(estimate_check: EstimateCheck) -> list[BreakdownRow]:
+    """What the difference between the estimate and the recorded size comes from, where that is large."""
+    off = format_estimate_error(estimate_check)
+    if not off:
+        return []
+    causes = [*estimate_check.causes, Cause("unexplained", estimate_check.unexplained)]
+    most = max(abs(cause.tokens) for cause in causes) or 1
+    found = [BreakdownRow("why the estimate is off", note="tokens"), BreakdownRow(f"the estimate is {off}; by cause:")]
+    for cause in causes:
+        tokens, text = abs(cause.tokens), f"{cause.label}: {'less' if cause.tokens > 0 else 'more'}"
+        if tokens:
+            found.append(BreakdownRow(text, tokens=tokens, share=tokens / estimate_check.recorded, bar=tokens / most))
+    return found
+
+
+def _build_tool_rows(facts: Facts, parts: Breakdown, total: int) -> Iterable[tuple[int, BreakdownRow]]:
+    places = {name: place for place, name in enumerate(facts.tools)}
+    for each in parts.by_tool:
+        name, calls = each.tool or "(call not in the file)", f"{each.calls:,}"
+        share = each.result_tokens / total if total else 0.0
+        kind = "tool" if each.tool else ""
+        yield places.get(each.tool, -1), BreakdownRow(name, kind, each.tool, calls, each.result_tokens, share)
+
+
+def _build_file_rows(facts: Facts, parts: Breakdown, total: int) -> Iterable[tuple[int, BreakdownRow]]:
+    places = {path: place for place, path in enumerate(facts.paths)}
+    for each in parts.by_file[:MAX_LISTED_FILES]:
+        share = each.tokens / total if total else 0.0
+        yield places[each.path], BreakdownRow(each.path, "path", each.path, f"{each.reads:,}", each.tokens, share)
+
+
+def build_largest_block_rows(
+    context: Context, total: int, count: int = MAX_LARGEST_BLOCKS, token_table: TokenTable | None = None
+) -> Iterable[tuple[int, BreakdownRow]]:
+    """The largest blocks of a context, by a ruler or by ``bytes/4``."""
+    facts, replaced, totals = context.facts, context.replacements, index_context(context).tokens
+    if token_table:
+        totals = [*map(sub, islice(token_table.prefix_sums_in(context), 1, None), token_table.prefix_sums_in(context))]
+    largest: list[tuple[int, int, int, int]] = []
+    for place in sorted(range(len(totals)), key=totals.__getitem__, reverse=True):
+        if len(largest) == count and totals[place] <= largest[0][0]:
+            break  # no block of the other messages is larger than those that were found
+        message = context.order[place]
+        for row in facts.blocks_of(message):
+            estimated = replaced[row].tokens if row in replaced else bytes4(facts, row)
+            tokens = token_table.block_tokens(context, row) if token_table else estimated
+            heapq.heappush(largest, (tokens, -place, message, row))
+            if len(largest) > count:
+                heapq.heappop(largest)
+    for tokens, place, message, row in sorted(largest, reverse=True):
+        if tokens:
+            category = categorize_block(facts, message, row)
+            share = tokens / total if total else 0.0
+            (text, path), at = _describe_block(facts, row, category), f"#{message:,}"
+            found = BreakdownRow(
+                text, "message", path, at, tokens, share, category=category, message=message, block=row
+            )
+            yield -place, found
+
+
+def _describe_block(facts: Facts, row: int, category: str) -> tuple[str, str]:
+    """What a block is: its tool or its category; and the path that it read."""
+    if facts.kind[row] == Kind.TOOL_RESULT:
+        use = facts.tool_use_of(row)
+        path = facts.path[use] if use >= 0 else -1
+        return facts.tool_name(row) or "result", facts.paths[path] if path >= 0 else ""
+    name = CATEGORY_STYLES[category].name
+    return f"{name}: {facts.tool_name(row)}" if facts.kind[row] == Kind.TOOL_USE else name, ""
+
+
+def _build_repeated_read_rows(facts: Facts, parts: Breakdown, total: int) -> Iterable[tuple[int, BreakdownRow]]:
+    places = {path: place for place, path in enumerate(facts.paths)}
+    for read in (each for each in parts.duplicate_reads if each.wasted):
+        share = read.wasted / total if total else 0.0
+        yield places[read.path], BreakdownRow(read.path, "path", read.path, f"{read.count:,}", read.wasted, share)
+
+
+COUNT_WIDTH = 8
+"""Cells of the column of counts."""
+RECORDED_WIDTH, SHORT_RECORDED_WIDTH, WIDE_RECORDED_FROM = 19, 12, 70
+"""Cells of the column of recorded sizes: from a width of WIDE on, and in less."""
+NUMBERS_WIDTH = 17
+"""Cells of tokens and share."""
+MIN_NAME_WIDTH, MIN_BAR_WIDTH = 16, 3
+"""Cells that the name gets before there is a bar, and the shortest bar."""
+
+
+def _format_row_text(row: BreakdownRow, width: int, call: str) -> str:
+    """What a row is about; of a path its end, of a result without one the call that it answers."""
+    if row.kind == "path":
+        return shorten_path(row.value, width)
+    if row.kind == "message" and row.value:
+        tool = format_safe_line(row.text, width)
+        return f"{tool} {shorten_path(row.value, width - cell_len(tool) - 1)}".rstrip()
+    if row.category and cell_len(row.text) > width and not call:
+        return format_safe_line(SHORT_CATEGORY_LABELS.get(row.category, CATEGORY_STYLES[row.category].short), width)
+    return format_safe_line(call or row.text, width)
+
+
+def format_row_line(
+    row: BreakdownRow, width: int, is_current: bool, call: str = "", *, chosen: bool = False
+) -> list[Run]:
+    """A row in *width* cells: what it is, how often, tokens, share and a bar; the bar goes first where it is narrow.
+
+    Args:
+        call: what a result answers, in a line, where that is known.
+        chosen: whether the timeline lists this row's part and nothing else.
+    """
+    if row.tokens is None:
+        return (
+            _format_heading(row, width)
+            if row.note
+            else pad_runs([("  ", ""), (format_safe_line(row.text, width - 2), MUTED)], width)
+        )
+    widths = _BreakdownColumns.fit(row, width)
+    look = CATEGORY_STYLES.get(row.category)
+    runs: list[Run] = [("▸" if is_current else " ", f"bold {PRIMARY}"), ("●" if chosen else " ", f"bold {PRIMARY}")]
+    runs += pad_runs(
+        [(_format_row_text(row, widths.name - 1, call), BOLD if is_current or chosen else "")], widths.name
+    )
+    runs += [(row.count.rjust(widths.count), MUTED)] if widths.count else []
+    runs += [(f"{row.tokens:>10,}", BOLD), (f"{format_percent(row.share):>7}", MUTED)]
+    runs += [(row.recorded.rjust(widths.recorded), "")] if widths.recorded else []
+    if widths.bar:
+        glyph = look.pattern if look else "━"
+        filled, rest = format_bar(row.bar, widths.bar, glyph, "·" if look else "─")
+        runs += [("  ", ""), (filled, look.style if look else PRIMARY), (rest, MUTED)]
+    return pad_runs(runs, width)
+
+
+@dataclass(frozen=True)
+class _BreakdownColumns:
+    """Cells of the columns: the name behind two cells for marks, the count, recorded sizes, and the bar behind two."""
+
+    name: int
+    count: int
+    recorded: int
+    bar: int
+
+    @classmethod
+    def fit(cls, row: BreakdownRow, width: int) -> _BreakdownColumns:
+        """The columns of a row, or of the heading above it, at a width."""
+        recorded = (RECORDED_WIDTH if width >= WIDE_RECORDED_FROM else SHORT_RECORDED_WIDTH) if row.recorded else 0
+        room = width - 2 - NUMBERS_WIDTH - recorded
+        count = COUNT_WIDTH if row.count and room > 2 * COUNT_WIDTH else 0
+        name = max(MIN_NAME_WIDTH, (room - count) * 2 // 3)
+        size = room - count - name - 2
+        return cls(name, count, recorded, size) if size >= MIN_BAR_WIDTH else cls(room - count, count, recorded, 0)
+
+
+def _format_heading(row: BreakdownRow, width: int) -> list[Run]:
+    """A heading with a rule, on which the columns have their names."""
+    widths = _BreakdownColumns.fit(row, width)
+    recorded = row.recorded if len(row.recorded) < widths.recorded else row.recorded.rpartition(" ")[0]
+    tokens = 2 + widths.name + widths.count + 10
+    labels = [(tokens, row.note), (tokens + 7, "share")]
+    if widths.count:  # the name of the next column may be wider than its numbers
+        labels.insert(0, (min(tokens - 10, tokens - len(row.note) - 1), row.count))
+    if widths.recorded:
+        labels.append((tokens + 7 + widths.recorded, recorded))
+    if name := next((each for each in ("of the largest", "of largest", "size") if len(each) <= widths.bar), ""):
+        labels.append((width - widths.bar + len(name), name))
+    runs: list[Run] = [(f" {format_safe_line(row.text, max(width - 2, 0))}", f"bold {PRIMARY}")]
+    for end, text in labels:
+        gap = end - len(text) - count_cells(runs)
+        if gap > 0:
+            runs += [(f" {'─' * (gap - 2)} " if gap > 2 else " " * gap, MUTED), (text, MUTED)]
+    rest = width - count_cells(runs)
+    return pad_runs([*runs, (f" {'─' * (rest - 1)}" if rest > 1 else "", MUTED)], width)
+
+
+class BreakdownView(ScrollView, can_focus=True):
+    """Rows with shares; choosing one filters the timeline or goes to the message."""
+
+    BINDING_GROUP_TITLE = "Where the context went"
+    DEFAULT_CSS = "BreakdownView { overflow-x: hidden; text-wrap: nowrap; text-overflow: clip; }"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "Up", show=False, id="parts-up", tooltip="Row above"),
+        Binding("down,j", "move(1)", "Down", show=False, id="parts-down", tooltip="Row below"),
+        Binding("pageup", "move(-10)", "Page up", show=False, id="parts-page-up", tooltip="Ten rows up"),
+        Binding("pagedown", "move(10)", "Page down", show=False, id="parts-page-down", tooltip="Ten rows down"),
+        Binding("home,g", "move(-100000)", "First", show=False, id="parts-first", tooltip="First row"),
+        Binding("end,G", "move(100000)", "Last", show=False, id="parts-last", tooltip="Last row"),
+        Binding(
+            "enter",
+            "choose",
+            "show",
+            key_display="enter",
+            id="parts-choose",
+            tooltip="Show only these rows, or go to the message; again: show all rows",
+        ),
+        Binding("s", "order", "sort", show=False, id="parts-order", tooltip="Sort by size, or by place in the file"),
+    ]
+    cursor = reactive(0, repaint=False)
+
+    class FilterRequested(Message):
+        """A row was chosen: ``kind`` is category, tool or path, as ``filters.Filter`` names its conditions."""
+
+        def __init__(self, kind: str, value: str) -> None:
+            super().__init__()
+            self.kind, self.value = kind, value
+
+    class MessageRequested(Message):
+        """One of the largest blocks was chosen: its message, and its block row."""
+
+        def __init__(self, message: int, block: int) -> None:
+            super().__init__()
+            self.message, self.block = message, block
+
+    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.ascii = ascii
+        self.by_size = True
+        self._width = 0
+        self.rows: list[BreakdownRow] = []
+        self.listed = NO_FILTER
+        self._context_and_sizes: tuple[Context, ContextSizes] | None = None
+        self._reader: MessageReader | None = None
+
+    def show(
+        self,
+        context: Context,
+        sizes: ContextSizes,
+        listed: filters.RowFilter = NO_FILTER,
+        reader: MessageReader | None = None,
+    ) -> None:
+        """Show the parts of a context, and which of them is *listed* in the timeline.
+
+        Args:
+            reader: of the context's session; it names the calls that the largest results answer.
+        """
+        self._reader = reader
+        if (
+            self._context_and_sizes is None
+            or self._context_and_sizes[0] is not context
+            or self._context_and_sizes[1] is not sizes
+        ):
+            self._context_and_sizes = context, sizes
+            self._update_rows()
+        if listed != self.listed:
+            self.listed = listed
+            self.refresh()
+
+    def _update_rows(self) -> None:
+        """Make the rows of what is shown, in the order that is chosen."""
+        if self._context_and_sizes is None:
+            return
+        chosen = self.rows[self.cursor].subject if self.rows else None
+        self.rows = list(self._wrap_rows(build_breakdown_rows(*self._context_and_sizes, self.by_size)))
+        order = "largest first (s)" if self.by_size else "in the order of the file (s)"
+        total = sum(self._context_and_sizes[1].breakdown.by_category.values())
+        title = f"where the context went: {format_token_unit(self._context_and_sizes[1].token_table)} {total:,} tokens"
+        ways = (f"{title}, {order}", f"{title}, s sorts", title)
+        self.border_title = Content(next((way for way in ways if len(way) + 4 <= self._width), title))
+        self.virtual_size = Size(0, len(self.rows))
+        same = (number for number, row in enumerate(self.rows) if row.kind and row.subject == chosen)
+        self.cursor = next(same, self._find_choosable_row(min(self.cursor, len(self.rows) - 1), 1))
+        self.refresh()
+
+    def _wrap_rows(self, rows: list[BreakdownRow]) -> Iterator[BreakdownRow]:
+        """The rows, with a row for each line that words take."""
+        for row in rows:
+            if row.tokens is None and not row.note:
+                yield from (
+                    BreakdownRow(text) for text in wrap_text(format_safe_line(row.text), max(self._width - 3, 20))
+                )
+            else:
+                yield row
+
+    def _find_choosable_row(self, number: int, step: int) -> int:
+        """The nearest row that can be chosen, looking in one direction and then in the other."""
+        ahead = range(number, len(self.rows)) if step > 0 else range(number, -1, -1)
+        back = range(number, -1, -1) if step > 0 else range(number, len(self.rows))
+        found = (each for each in (*ahead, *back) if 0 <= each < len(self.rows) and self.rows[each].kind)
+        return next(found, 0)
+
+    def on_resize(self) -> None:
+        """Rows are as wide as the widget."""
+        if self._width != self.scrollable_content_region.width:
+            self._width = self.scrollable_content_region.width
+            self._update_rows()
+
+    def render_line(self, y: int) -> Strip:
+        """One row."""
+        number, width = y + self.scroll_offset.y, self.scrollable_content_region.width
+        style = self.visual_style
+        if number >= len(self.rows) or not width:
+            return Strip.blank(width, style.rich_style)
+        here = number == self.cursor and bool(self.rows[number].kind)
+        row = self.rows[number]
+        chosen = row.kind not in ("", "message") and self.listed == build_part_filter(row.kind, row.value)
+        runs = format_row_line(row, width, here, self._format_call(row), chosen=chosen)
+        drawn = build_content(set_background(runs) if here else runs, self.ascii)
+        strips = Visual.to_strips(self, drawn, width, 1, style, apply_selection=False)
+        return strips[0].adjust_cell_length(width, style.rich_style)
+
+    def _format_call(self, row: BreakdownRow) -> str:
+        """The call that one of the largest results answers, as the timeline shows it."""
+        context, reader = self._context_and_sizes[0] if self._context_and_sizes else None, self._reader
+        if row.kind != "message" or row.value or context is None or reader is None:
+            return ""
+        if reader.session.facts is not context.facts or context.facts.kind[row.block] != Kind.TOOL_RESULT:
+            return ""
+        return reader.format_preview(row.message, row.block)
+
+    def watch_cursor(self, old: int, new: int) -> None:
+        """Repaint two rows, and keep the cursor in sight."""
+        self.refresh_line(old)
+        self.refresh_line(new)
+        self.scroll_to_region(Region(0, new, 1, 1), animate=False)
+
+    def action_move(self, rows: int) -> None:
+        """Move to another row that can be chosen."""
+        if self.rows:
+            target = min(max(self.cursor + rows, 0), len(self.rows) - 1)
+            self.cursor = self._find_choosable_row(target, 1 if rows > 0 else -1)
+            if self.cursor == self._find_choosable_row(0, 1):
+                self.scroll_to(y=0, animate=False)  # with the heading above it
+
+    def action_choose(self) -> None:
+        """Filter by the row, or go to its message."""
+        row = self.rows[self.cursor] if self.rows else None
+        if row and row.kind == "message":
+            self.post_message(self.MessageRequested(row.message, row.block))
+        elif row and row.kind:
+            self.post_message(self.FilterRequested(row.kind, row.value))
+
+    def action_order(self) -> None:
+        """Largest first, or in the order of the file."""
+        self.by_size = not self.by_size
+        self._update_rows()
+
+    def on_click(self, event: events.Click) -> None:
+        """Choose what was clicked."""
+        number = event.y - self.gutter.top + self.scroll_offset.y
+        if 0 <= number < len(self.rows) and self.rows[number].kind:
+            self.cursor = number
+            self.action_choose()

@@ -1,0 +1,133 @@
+"""Curve of one setting: the next request over its range, with the current value marked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from textual.content import Content
+from textual.widget import Widget
+
+from context_tui.policies.scales import format_number
+from context_tui.tui.widgets.canvas import Canvas, count_eighths
+from context_tui.tui.widgets.styled_text import BOLD, MUTED, PRIMARY, Run, build_content
+
+MIN_TITLED_HEIGHT = 3
+"""Lines from which on a curve has a title."""
+FLAT_SHARE = 0.02
+"""The part of the largest value up to which differences are not drawn."""
+
+
+def find_nearest(values: Sequence[float], current: float) -> int:
+    """Index of the value that is nearest to the current one."""
+    return min(range(len(values)), key=lambda index: abs(values[index] - current))
+
+
+def compute_bar_heights(tokens: Sequence[int], rows: int) -> list[int]:
+    """Eighths of *rows* for each point, on a scale from nothing to the largest; what differs by little is flat."""
+    low, high = min(tokens), max(tokens)
+    if high - low < high * FLAT_SHARE:
+        return [rows * 8] * len(tokens)
+    return [max(count_eighths(each, high, rows), 1) for each in tokens]
+
+
+def draw_curve(
+    name: str, values: Sequence[Any], tokens: Sequence[int], current: Any, width: int, height: int, unit: str = ""
+) -> list[list[Run]]:
+    """The curve in *height* lines: a title from three lines on, bars with the ends of their scale beside them, and the
+    values below.
+    """
+    if not values or len(values) != len(tokens) or height < 2 or width < 24:
+        return []
+    name = name.rpartition(".")[2]
+    high, low = max(tokens), min(tokens)
+    if low == high:
+        forms = (f"{name} does not change the next request", f"no effect of {name}", "no effect")
+        return [[(_choose_fitting(forms if len(tokens) > 1 else ("only one value",), width), MUTED)]]
+    numbers = [float(value) for value in values]
+    here = find_nearest(numbers, float(current)) if current is not None else -1
+    top, bottom, label = int(height >= MIN_TITLED_HEIGHT), height - 2, len(f"{high:,}") + 1
+    step = max(1, min(6, (width - label) // len(tokens)))
+    shown = list(range(len(tokens)))
+    if len(tokens) > width - label:
+        shown = [index * (len(tokens) - 1) // (width - label - 1) for index in range(width - label)]
+        here = min(range(len(shown)), key=lambda column: abs(shown[column] - here)) if here >= 0 else -1
+    canvas = Canvas(width, height)
+    if top:
+        titles = (f"next request by {name}: ~{low:,} to ~{high:,} tokens", f"next request by {name}, tokens")
+        canvas.write(0, 0, _choose_fitting((*titles, f"next request by {name}", f"by {name}", ""), width), BOLD)
+    canvas.write(0, bottom, "0".rjust(label - 1), MUTED)
+    canvas.write(0, top, f"{high:,}", MUTED)
+    for column, tall in enumerate(compute_bar_heights([tokens[index] for index in shown], bottom - top + 1)):
+        style = f"bold {PRIMARY}" if column == here else MUTED
+        canvas.draw_column(label + column * step, bottom, tall, style, step)
+    _draw_axis(canvas, values, current, label, step * len(shown), here * step + step // 2, unit)
+    return canvas.get_lines()
+
+
+def _choose_fitting(variants: Sequence[str], width: int) -> str:
+    """The first form that fits, else the last one."""
+    return next((form for form in variants if len(form) <= width), variants[-1])
+
+
+def _format_setting_value(value: Any) -> str:
+    return format_number(value) if not isinstance(value, bool) else "on" if value else "off"
+
+
+def _draw_axis(
+    canvas: Canvas, values: Sequence[Any], current: Any, label: int, width: int, current_cell: int, unit: str
+) -> None:
+    """The ends of the range with their unit, and the current value under its bar; where there is no title, beside them
+    what the bars are.
+    """
+    first, last, y = _format_setting_value(values[0]), _format_setting_value(values[-1]), canvas.height - 1
+    mark = f"▲ {_format_setting_value(current)}" if current_cell >= 0 else ""
+    at = max(0, min(current_cell, width - len(mark)))
+    right = _choose_fitting((f"{last} {unit}", last, ""), width - at - len(mark) - 1)
+    if unit and mark and unit not in right and label + at + len(mark) + 1 + len(unit) <= canvas.width:
+        mark, right = f"{mark} {unit}", ""
+    if len(first) < at:
+        canvas.write(label, y, first, MUTED)
+    canvas.write(label + at, y, mark, f"{BOLD} {PRIMARY}")
+    canvas.write(label + width - len(right), y, right, MUTED)
+    end, about = label + max(width, at + len(mark)), "  next request"
+    if canvas.height < MIN_TITLED_HEIGHT and end + len(about) <= canvas.width:
+        canvas.write(end, y, about, MUTED)
+
+
+class CurveView(Widget):
+    """The curve, as high as there is room for."""
+
+    DEFAULT_CSS = "CurveView { height: 1fr; text-wrap: nowrap; text-overflow: clip; }"
+
+    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.ascii = ascii
+        self.setting_name = ""
+        self._values: Sequence[Any] = ()
+        self._tokens: Sequence[int] = ()
+        self._current: Any = None
+        self._unit = ""
+
+    def show(self, name: str, values: Sequence[Any], tokens: Sequence[int], current: Any, unit: str = "") -> None:
+        """Draw the next requests, in tokens, for these values of a setting."""
+        self.setting_name, self._values, self._tokens, self._current = name, values, tokens, current
+        self._unit = unit
+        self.refresh()
+
+    def set_current(self, current: Any) -> None:
+        """Move the mark to another value of the same setting."""
+        if current != self._current:
+            self._current = current
+            self.refresh()
+
+    def clear(self) -> None:
+        """Draw nothing until there is a curve."""
+        if self._values:
+            self.show("", (), (), None)
+
+    def render(self) -> Content:
+        """The curve for this size."""
+        width, height = self.content_size.width, min(self.content_size.height, 5)
+        lines = draw_curve(self.setting_name, self._values, self._tokens, self._current, width, height, self._unit)
+        return Content("\n").join(build_content(line, self.ascii) for line in lines)

@@ -1,0 +1,114 @@
+"""Counts of the rows that filters would list, computed in slices.
+
+Counted in slices, so that nobody waits for the end of a long session.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+from collections import Counter
+from math import inf
+from typing import NamedTuple
+
+from context_tui.compaction.plan import ACTION_PAST_TENSE, Plan
+from context_tui.tui.timeline.filters import (
+    SIZE_STEPS,
+    RowFilter,
+    count_shown_tokens,
+    find_row_traits,
+    find_tool_number,
+    get_kind_bit,
+)
+from context_tui.tui.timeline.marks import VERDICT_LABELS, RowMarker
+from context_tui.tui.timeline.rows import WHOLE_MESSAGE, TimelineRows
+
+SLICE_ROWS = 512
+"""Rows that are counted between two looks at the clock."""
+
+
+class RowTraits(NamedTuple):
+    """What filters tell rows by: what it is and which tools it is of (as ``traits_of`` gives them), the word of its
+    mark, which of ``SIZES`` it reaches, whether it reads the path that is asked for.
+    """
+
+    kinds: int
+    tools: tuple[int, ...]
+    verdict: str
+    size_step: int
+    reads_path: bool
+
+    def matches(self, row_filter: RowFilter, tool_number: int) -> bool:
+        """Whether such rows are listed by a filter, whose tool has the number *tool*."""
+        return (
+            (not row_filter.category or bool(self.kinds & get_kind_bit(row_filter.category)))
+            and (not row_filter.tool or tool_number in self.tools)
+            and (not row_filter.verdict or self.verdict == row_filter.verdict)
+            and (not row_filter.in_context or self.verdict not in ("before", "after"))
+            and (not row_filter.path or self.reads_path)
+            and self.size_step >= row_filter.min_tokens
+        )
+
+
+class FilterCounts:
+    """Counts of one view's rows, of which some may be asked to read one path. ``counted_rows`` are how many there are."""
+
+    def __init__(self, rows: TimelineRows, marker: RowMarker, path: str = "") -> None:
+        self.counted_rows = 0
+        self._rows, self._marker, self._path = rows, marker, path
+        self._next_row, self._row_count = 0, len(rows)
+        self._counts_by_traits = Counter[RowTraits]()
+
+    def advance(self, seconds: float = inf) -> bool:
+        """Count on for about so long; whether all is counted."""
+        until = time.perf_counter() + seconds
+        while self._next_row < self._row_count:
+            self._count_rows(range(self._next_row, min(self._next_row + SLICE_ROWS, self._row_count)))
+            if time.perf_counter() >= until:
+                break
+        return self._next_row >= self._row_count
+
+    def count_matching(self, row_filter: RowFilter) -> int:
+        """How many of the rows that were counted a filter lists."""
+        tool = find_tool_number(self._marker.context.facts, row_filter.tool) if row_filter.tool else -1
+        return sum(count for each, count in self._counts_by_traits.items() if each.matches(row_filter, tool))
+
+    def _count_rows(self, span: range) -> None:
+        rows, marker, path, alike = self._rows, self._marker, self._path, self._counts_by_traits
+        facts = marker.context.facts
+        for row in span:
+            message, block = rows.message[row], rows.block[row]
+            if block >= WHOLE_MESSAGE:
+                kinds, tools = find_row_traits(facts, message, block, path)
+                word, size = (
+                    marker.find_mark(message, block).verdict,
+                    bisect_right(SIZE_STEPS, count_shown_tokens(rows, marker, row)),
+                )
+                alike[RowTraits(kinds, tools, word, SIZE_STEPS[size - 1] if size else 0, bool(tools))] += 1
+        self.counted_rows = sum(alike.values())
+        self._next_row = span.stop
+
+
+def find_possible_verdicts(marker: RowMarker, messages: int) -> list[str]:
+    """The words of the marks that rows can have in a session of so many messages, in the order in which they are
+    explained; found without looking at the rows, so that some may turn out to be of none.
+    """
+    plan, context = marker.plan, marker.context
+    found = {"kept"} | set(marker.applied_marks.values())
+    if plan is not None:
+        found |= {"protected"} | {ACTION_PAST_TENSE[action] for action in _find_block_actions(marker, plan)}
+        found |= {"summarised"} if plan.dropped_ranges and plan.summarised_ranges else set()
+        found |= {"dropped"} if plan.dropped_ranges != plan.summarised_ranges else set()
+        found |= {"gone"} if context.replacements else set()
+    found |= {"before"} if len(context.order) < context.at else set()
+    found |= {"after"} if context.at < messages else set()
+    return [word for word in (*VERDICT_LABELS, "kept") if word in found]
+
+
+def _find_block_actions(marker: RowMarker, plan: Plan) -> set[str]:
+    """What is done to blocks of messages that stay."""
+    if not plan.dropped_ranges:
+        return {change.action for change in plan.changes.values()}
+    owner = marker.context.facts.block_message
+    stay = (block for block in plan.changes if not plan.find_action(marker.find_position(owner[block])))
+    return {plan.changes[block].action for block in stay}

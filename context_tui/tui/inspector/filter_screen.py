@@ -1,0 +1,195 @@
+"""Dialog with the filters of the timeline, each with the number of rows that it would list."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import ClassVar, NamedTuple
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Label, OptionList
+from textual.widgets.option_list import Option
+
+from context_tui.session.facts import Facts
+from context_tui.tui.inspector.filter_counts import FilterCounts
+from context_tui.tui.rendering.formatting import format_line, pluralize
+from context_tui.tui.timeline.filters import NO_FILTER, ROW_KINDS, SIZE_STEPS, RowFilter, get_kind_label
+from context_tui.tui.timeline.marks import VERDICT_GLYPHS
+from context_tui.tui.widgets.styled_text import MUTED, Run, build_content, pad_runs, shorten, shorten_path
+
+INITIAL_COUNT_S, COUNT_SLICE_S, COUNT_PAUSE_S = 0.02, 0.008, 0.01
+"""Seconds that are counted before the list is shown, then in one go, and between two of these: keys come first."""
+LINE_WIDTH, COUNT_WIDTH = 48, 9
+"""Cells of a choice, and of the number at its end."""
+SURROUNDING_LINES = 8
+"""Lines of the dialog that are not the list, and of the screen that are left free."""
+
+FilterChoice = tuple[str, str | int]
+
+
+class FilterLine(NamedTuple):
+    """A line of the list: a condition with its name, or without a choice the head of those below."""
+
+    text: str
+    choice: FilterChoice | None = None
+    glyph: str = ""
+
+
+def build_filter_lines(
+    facts: Facts, current_filter: RowFilter, verdicts: list[str], policy: str, *, applied: bool = False
+) -> Iterator[FilterLine]:
+    """What can be chosen.
+
+    Args:
+        verdicts: those that rows can have.
+        policy: whose they are.
+        applied: whether that is what was done.
+    """
+    yield FilterLine("everything", ("", ""))
+    yield FilterLine("kind")
+    yield from (FilterLine(get_kind_label(kind), ("category", kind)) for kind in ROW_KINDS)
+    yield FilterLine(f"verdict by {policy}{', applied' if applied else ''}")
+    yield from (
+        FilterLine(get_kind_label(verdict), ("verdict", verdict), VERDICT_GLYPHS.get(verdict, " "))
+        for verdict in verdicts
+    )
+    if current_filter.in_context or not {"before", "after"}.isdisjoint(verdicts):
+        yield FilterLine("place")
+        yield FilterLine("in this context", ("in_context", True))
+    yield FilterLine("size")
+    yield from (FilterLine(f"{size:,} tokens or more", ("min_tokens", size)) for size in SIZE_STEPS)
+    if current_filter.path:
+        yield FilterLine("file")
+        yield FilterLine(shorten_path(current_filter.path, LINE_WIDTH - COUNT_WIDTH - 4), ("path", current_filter.path))
+    used = [tool for tool, _ in Counter(facts.tool).most_common() if tool >= 0]
+    yield from [FilterLine("tool: calls and results")] if used else []
+    yield from (FilterLine(format_line(facts.tools[tool], 60), ("tool", facts.tools[tool])) for tool in used)
+
+
+def draw_filter_line(line: FilterLine, is_active: bool, count: int | None) -> list[Run]:
+    """A line in ``LINE_WIDTH`` cells; without a *count* it is still being counted, and what lists nothing is dim."""
+    if line.choice is None:
+        return [(f"{line.text} {'─' * (LINE_WIDTH - len(line.text) - 6)} rows", MUTED)]
+    room = LINE_WIDTH - COUNT_WIDTH - 2
+    name = f"{line.glyph} {line.text}" if line.glyph else line.text
+    number = "…" if count is None else f"{count:,}"
+    style = MUTED if count == 0 else "bold" if is_active else ""
+    return [
+        ("● " if is_active else "  ", "bold"),
+        *pad_runs([(shorten(name, room), style)], room),
+        (f"{number:>{COUNT_WIDTH}}", style),
+    ]
+
+
+class FilterScreen(ModalScreen[FilterChoice | None]):
+    """A list of conditions: (kind, value) of the chosen one, ("", "") for none at all, None when closed."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,f,q", "dismiss", "close", key_display="esc", id="filter-close", tooltip="Back"),
+        Binding("j", "list('cursor_down')", "down", show=False, id="filter-down", tooltip="Next condition"),
+        Binding("k", "list('cursor_up')", "up", show=False, id="filter-up", tooltip="Previous condition"),
+    ]
+
+    def __init__(
+        self, lines: list[FilterLine], counts: FilterCounts, current_filter: RowFilter, *, ascii: bool = False
+    ) -> None:
+        super().__init__()
+        self._lines, self._counts, self._current_filter, self._ascii = lines, counts, current_filter, ascii
+        self._is_counted = counts.advance(INITIAL_COUNT_S)
+
+    def compose(self) -> ComposeResult:
+        """The list with a title, and below it how much of it is out of sight."""
+        with Vertical(id="filters"):
+            yield Label(self._build_title(), id="filters-title", markup=False)
+            yield OptionList(*self._build_options(), id="filters-list", markup=False)
+            yield Label("", id="filters-more", markup=False)
+            yield Label("enter adds or takes away   esc closes", id="filters-keys", markup=False)
+
+    def on_mount(self) -> None:
+        """Count on while nothing is pressed, and follow the list."""
+        self.watch(self.query_one(OptionList), "scroll_y", self._show_hidden_count, init=False)
+        self._continue_counting()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """The list has the lines that there are."""
+        self.query_one(OptionList).styles.max_height = max(event.size.height - SURROUNDING_LINES, 3)
+        self.call_after_refresh(self._show_hidden_count)
+
+    def _continue_counting(self) -> None:
+        if self._is_counted:
+            return
+        self._is_counted = self._counts.advance(COUNT_SLICE_S)
+        if self._is_counted:
+            listing = self.query_one(OptionList)
+            for number, each in enumerate(self._lines):
+                listing.replace_option_prompt_at_index(number, self._build_prompt(each))
+            self.query_one("#filters-title", Label).update(self._build_title())
+        else:
+            self.set_timer(COUNT_PAUSE_S, self._continue_counting)
+
+    def _build_title(self) -> Content:
+        if not self._is_counted:
+            return Content("Show only")
+        total, shown = self._counts.counted_rows, self._counts.count_matching(self._current_filter)
+        told = (
+            f"{shown:,} of {pluralize(total, 'row')} shown"
+            if self._current_filter
+            else f"all {pluralize(total, 'row')} shown"
+        )
+        return build_content([("Show only", "bold"), (f"   {told}", MUTED)], self._ascii)
+
+    def _build_options(self) -> Iterator[Option]:
+        for each in self._lines:
+            yield Option(self._build_prompt(each), disabled=each.choice is None)
+
+    def _build_prompt(self, each: FilterLine) -> Content:
+        return build_content(
+            draw_filter_line(each, self._is_active(each.choice), self._count_rows(each.choice)), self._ascii
+        )
+
+    def _is_active(self, choice: FilterChoice | None) -> bool:
+        if choice is None:
+            return False
+        kind, value = choice
+        return getattr(self._current_filter, kind) == value if kind else not self._current_filter
+
+    def _count_rows(self, choice: FilterChoice | None) -> int | None:
+        """How many rows are listed with a condition on; None before all are counted."""
+        if not self._is_counted or choice is None:
+            return None
+        if not choice[0]:
+            return self._counts.count_matching(NO_FILTER)
+        return self._counts.count_matching(
+            self._current_filter if self._is_active(choice) else self._current_filter.toggle_condition(*choice)
+        )
+
+    def _show_hidden_count(self) -> None:
+        """Say how many choices are above and below what is in sight."""
+        listing = self.query_one(OptionList)
+        top, height = round(listing.scroll_offset.y), listing.scrollable_content_region.height
+        above = sum(each.choice is not None for each in self._lines[:top])
+        below = sum(each.choice is not None for each in self._lines[top + height :])
+        told = [f"↑ {above} more"] if above else []
+        told += [f"↓ {below} more"] if below else []
+        self.query_one("#filters-more", Label).update(build_content([("   ".join(told), "")], self._ascii))
+
+    def action_list(self, action: str) -> None:
+        """Move in the list."""
+        getattr(self.query_one(OptionList), f"action_{action}")()
+
+    @on(OptionList.OptionSelected)
+    def handle_selected(self, event: OptionList.OptionSelected) -> None:
+        """Close with the choice; one that would list nothing is told of instead."""
+        choice = self._lines[event.option_index].choice
+        if choice and choice[0] and not self._is_active(choice) and self._count_rows(choice) == 0:
+            besides = " besides what is chosen" if self._current_filter else ""
+            self.query_one("#filters-more", Label).update(
+                build_content([(f"no row is that{besides}", "")], self._ascii)
+            )
+        else:
+            self.dismiss(choice)

@@ -1,0 +1,267 @@
+"""Header of the inspector: session, request history, gauge of the window, and parts of the context."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePath
+
+from textual import events
+from textual.content import Content
+from textual.geometry import Size
+from textual.message import Message
+from textual.widget import Widget
+
+from context_tui.compaction.next_request import compute_current_size
+from context_tui.session.context import Context
+from context_tui.session.session import Session
+from context_tui.session.window import Window
+from context_tui.text.numbers import format_percent
+from context_tui.text.sanitize import make_visible
+from context_tui.tokens.accounting import find_last_request
+from context_tui.tokens.measures import TokenMeasure, TokenTable
+from context_tui.tui.inspector.request_history import (
+    RequestHistory,
+    build_request_history,
+    find_message_at_cell,
+    format_history_line,
+)
+from context_tui.tui.rendering.formatting import pluralize
+from context_tui.tui.timeline.turns import ContextCounts, count_context, find_turn_starts, format_context_counts
+from context_tui.tui.widgets.gauge import (
+    ContextPart,
+    WindowLevel,
+    build_context_parts,
+    format_gauge_line,
+    format_parts_line,
+)
+from context_tui.tui.widgets.styled_text import (
+    BOLD,
+    GOOD,
+    MUTED,
+    PRIMARY,
+    WARN,
+    Run,
+    build_content,
+    clip_runs,
+    count_cells,
+    format_safe_line,
+    justify_runs,
+)
+
+MIN_GAUGE_WIDTH = 24
+"""Cells of a bar below which words give way to it."""
+
+
+def format_window_source(window: Window, width: int) -> str:
+    """Where the window's size is from, where that is a guess."""
+    if window.source not in ("assumed", "inferred"):
+        return ""
+    if width < 72:
+        return f"window {window.source}: w"
+    return f"window {window.source if width < 100 else f'{window.tokens:,} {window.source}'}: w sets it"
+
+
+def format_window_alternatives(window: Window) -> str:
+    """The other sizes that the window of this model could have."""
+    others = " or ".join(f"{tokens:,}" for tokens in window.alternatives)
+    return f"the window may be {others}: w sets it" if others and not format_window_source(window, 100) else ""
+
+
+def format_title_line(
+    session: Session,
+    window: Window,
+    counts: ContextCounts,
+    turns: int,
+    requests: int,
+    at: int,
+    width: int,
+    progress: float = 1.0,
+    read_messages: int | None = None,
+    measure_label: str = "",
+    following: bool = False,
+) -> list[Run]:
+    """What is open, with counts of what is in the context at the point; the point at the right edge, or how much was
+    read of what is not read to its end. While it is being read, *read* messages so far, nobody knows what is in it.
+    *ruler* is what sizes are by, where it is not the policies' own; *following* says that it is read as it grows.
+    """
+    info, facts = session.info, session.facts
+    name = make_visible(PurePath(info.path).name) or info.title or "session"
+    named = format_safe_line(f"{name}#{info.id}" if info.id else name, max(12, width // 3))
+    problems = pluralize(len(facts.problems), "problem") if facts.problems else ""
+    guessed = format_window_source(window, width)
+    done: Run = ("● following", GOOD) if following else ("at the end", "")
+    end: Run = done if progress >= 1 else (f"{format_percent(progress)} read", f"bold {WARN}")
+    point: Run = end if at >= len(session) else (f"before #{at:,}", f"bold {WARN}")
+    around = sum(count_cells([(text, "")]) + 2 for text in (named, problems, guessed, measure_label, point[0]) if text)
+    if read_messages is None:
+        within = format_context_counts(counts, len(session), turns, width - around - 1)
+    else:
+        within = f"{pluralize(read_messages, 'message')} so far" if read_messages else ""
+    ranks: list[tuple[int, Run]] = [
+        (10, (named, BOLD)),
+        (4, (f"compacted by {format_safe_line(session.origin, 24)}" if session.origin else "", GOOD)),
+        (3, (format_safe_line(info.format, 24), MUTED)),
+        (5, (format_safe_line(facts.model or "", 32), PRIMARY)),
+        (7, (" " + within, "")),
+        (8, (problems, WARN)),
+        (6, (measure_label, PRIMARY)),
+        (2, (pluralize(requests, "request") if requests else "", MUTED)),
+        (4, (pluralize(len(facts.branches), "rewound branch", "rewound branches") if facts.branches else "", MUTED)),
+        (8, (guessed, WARN)),
+        (1, (format_window_alternatives(window), MUTED)),
+    ]
+    return justify_runs([part for part in ranks if part[1][0].strip()], [point], width)
+
+
+def _format_measure(token_table: TokenTable | None, width: int = 200) -> str:
+    """A ruler with how good it is, in few words, fewer where it is narrow; empty for the policies' own."""
+    if token_table is None:
+        return ""
+    brief = token_table.note.partition(":")[0]
+    if width < 100:
+        return f"{token_table.label} {brief}" if token_table.measure is TokenMeasure.CALIBRATED else token_table.label
+    return f"by {token_table.name} ({brief})"
+
+
+def _format_parts_labels(token_table: TokenTable | None) -> tuple[str, ...]:
+    """What stands before the parts, by which ruler they are: from more words to fewer."""
+    if token_table is None:
+        return "estimated parts:", "est."
+    return (
+        f"parts by {token_table.description}:",
+        f"parts {_format_measure(token_table)}:",
+        f"parts by {token_table.name}:",
+        token_table.label,
+    )
+
+
+class HeaderBar(Widget):
+    """File and counts, the recorded context over the session, the gauge of the window, and what it is full of.
+
+    Where it is less than four lines high, first the recorded context is left out, then the parts.
+    """
+
+    DEFAULT_CSS = "HeaderBar { height: 4; padding: 0 1; text-wrap: nowrap; text-overflow: clip; }"
+
+    class RequestClicked(Message):
+        """The recorded line was clicked at the request that ended at ``message``."""
+
+        def __init__(self, message: int) -> None:
+            super().__init__()
+            self.message = message
+
+    def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.ascii = ascii
+        self.session: Session | None = None
+        self._request_history = RequestHistory((), ())
+        self._starts: list[int] = []
+        self._counts = ContextCounts(0, 0)
+        self._point = 0
+        self._progress, self._following = 1.0, False
+        self._read_messages: int | None = None
+        self._level: WindowLevel | None = None
+        self._parts: list[ContextPart] | None = None
+        self._token_table: TokenTable | None = None
+        self._line_cache: tuple[Size, Content] | None = None
+        self._columns = range(0)
+
+    def show(
+        self,
+        session: Session,
+        context: Context,
+        parts: Mapping[str, int] | None = None,
+        *,
+        progress: float = 1.0,
+        token_table: TokenTable | None = None,
+        following: bool = False,
+    ) -> None:
+        """Show a session at the point of *context*.
+
+        Args:
+            parts: ``Breakdown.by_category``, None while it is not known.
+            sizes: the ruler that these are by; ``bytes/4`` without one.
+            progress: the share of the file that has been read.
+            following: whether it is read as it grows.
+        """
+        if session is not self.session:
+            # Each of these looks at the whole session.
+            self.session, self._request_history, self._starts = (
+                session,
+                build_request_history(session),
+                find_turn_starts(session),
+            )
+        size, row = compute_current_size(context, token_table), find_last_request(context)
+        self._point, self._progress, self._following = context.at, progress, following
+        self._read_messages = 0 if progress < 1 and not len(session) else None
+        self._counts = count_context(context, self._starts)
+        message = session.facts.request_message[row] if row >= 0 else -1
+        self._level = WindowLevel(size, session.window_at(context.at), message)
+        self._parts = None if parts is None else build_context_parts(parts, size.tokens)
+        self._token_table = token_table
+        self._redraw()
+
+    def show_progress(self, progress: float, messages: int) -> None:
+        """Say how much of the file has been read; the rest stays, as a look at the whole session takes its time."""
+        self._progress = progress
+        if self._read_messages is not None:
+            self._read_messages = messages
+        self._redraw()
+
+    def _redraw(self) -> None:
+        self._line_cache = None
+        self.refresh()
+
+    def render(self) -> Content:
+        """The lines; they are made once for what is shown in a size."""
+        if self._line_cache is None or self._line_cache[0] != self.content_size:
+            lines = self._build_lines(*self.content_size)
+            drawn = Content("\n").join(
+                build_content(clip_runs(runs, self.content_size.width), self.ascii) for runs in lines
+            )
+            self._line_cache = self.content_size, drawn
+        return self._line_cache[1]
+
+    def _build_lines(self, width: int, height: int) -> list[list[Run]]:
+        session, level, parts = self.session, self._level, self._parts
+        if session is None or level is None or not width:
+            return []
+        turns, requests = len(self._starts), len(self._request_history.tokens)
+        lines = [
+            format_title_line(
+                session,
+                level.window,
+                self._counts,
+                turns,
+                requests,
+                self._point,
+                width,
+                self._progress,
+                self._read_messages,
+                _format_measure(self._token_table, width),
+                self._following,
+            )
+        ]
+        self._columns = range(0)
+        if self._read_messages is not None:
+            return lines
+        least = max(MIN_GAUGE_WIDTH, width // 3)
+        if height > 3:
+            drawn, self._columns = format_history_line(
+                self._request_history, width, level.window.tokens, self._point, least
+            )
+            lines.append(drawn)
+        lines.append(format_gauge_line(level, parts, width, least))
+        if height > 2 and parts:
+            lines.append(format_parts_line(parts, level.free, width, _format_parts_labels(self._token_table)))
+        return lines
+
+    def on_click(self, event: events.Click) -> None:
+        """Go to the request that was clicked."""
+        cell = event.x - self.gutter.left
+        if event.y - self.gutter.top == 1 and cell in self._columns:
+            message = find_message_at_cell(
+                self._request_history, len(self._columns), self._point, cell - self._columns.start
+            )
+            if message is not None:
+                self.post_message(self.RequestClicked(message))

@@ -1,0 +1,118 @@
+"""Totals of each mark over the whole context, with their places."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from context_tui.compaction.plan import ACTION_PAST_TENSE, Plan
+from context_tui.session.values import Kind
+from context_tui.tui.inspector.outcome import compute_outcome
+from context_tui.tui.rendering.formatting import pluralize
+from context_tui.tui.timeline.marks import VERDICT_LABELS, VERDICT_PHRASES, RowMarker
+from context_tui.tui.timeline.rows import WHOLE_MESSAGE, TimelineRows
+from context_tui.tui.timeline.turns import ACTION_VERBS, find_overlaps, subtract_ranges
+
+MAX_MARKED_ROWS = 2_000
+"""Rows up to which each is asked whether it is kept as recent: what policies keep, they have no sums of."""
+JUMP_KEYS = "< > go there"
+OUTSIDE_LABELS = {"before": "outside", "after": "later"}
+"""What is not in the context, in a word."""
+VERDICT_BY_VERB = {verb: ACTION_PAST_TENSE[action] for action, verb in ACTION_VERBS.items()}
+
+
+@dataclass
+class MarkTally:
+    """So many of something, between two messages."""
+
+    noun: str
+    count: int = 0
+    first: int = -1
+    last: int = -1
+
+    def add(self, count: int, first: int, last: int) -> None:
+        """Count more of it."""
+        self.count += count
+        self.first, self.last = min(first, self.first if self.first >= 0 else first), max(last, self.last)
+
+    def format_variants(self, name: str, short_name: str, keys: str = "") -> tuple[str, ...]:
+        """It behind a name, in fewer and fewer words."""
+        where = f"#{self.first:,} to #{self.last:,}" if self.first != self.last else f"#{self.first:,}"
+        long, short = f"{name}: {pluralize(self.count, self.noun)}, {where}", f"{short_name} {self.count:,}"
+        return (*([f"{long} ({keys})"] if keys else []), long, f"{short}, {where}", short)
+
+
+def format_mark_totals(rows: TimelineRows, marker: RowMarker) -> dict[str, tuple[str, ...]]:
+    """What is told of each mark that occurs, by its word, from more words to fewer."""
+    context, found = marker.context, dict[str, tuple[str, ...]]()
+    for word, tally in _tally_changes(marker).items():
+        name = VERDICT_PHRASES[word] if marker.plan else VERDICT_LABELS[word]
+        found[word] = tally.format_variants(name, VERDICT_LABELS[word], "" if found else JUMP_KEYS)
+    if marker.plan and len(rows) <= MAX_MARKED_ROWS:
+        marks = Counter(
+            marker.find_mark(m, b).verdict for m, b in zip(rows.message, rows.block, strict=True) if b >= WHOLE_MESSAGE
+        )
+        for word in ("protected", "gone"):
+            if count := marks[word]:
+                brief = f"{VERDICT_LABELS[word]} {count:,}"
+                found[word] = (
+                    f"{VERDICT_LABELS[word]}: {pluralize(count, 'row')}",
+                    brief,
+                    brief.replace(" as recent", ""),
+                )
+    outside = {"before": context.at - len(context), "after": len(rows.first) - context.at}
+    for word, count in outside.items():
+        if count > 0:
+            found[word] = (
+                f"{VERDICT_LABELS[word]}: {pluralize(count, 'message')}",
+                VERDICT_LABELS[word],
+                OUTSIDE_LABELS[word],
+            )
+    return found
+
+
+def _tally_changes(marker: RowMarker) -> dict[str, MarkTally]:
+    """What the plan changes, or what was done, by mark: messages that go, blocks of those that stay."""
+    plan, found = marker.plan, dict[str, MarkTally]()
+    if plan is None:
+        facts = marker.context.facts
+        for row, word in marker.applied_marks.items():
+            found.setdefault(word, MarkTally("result")).add(1, facts.block_message[row], facts.block_message[row])
+        return found
+    for word, positions in _find_removed_positions(plan):
+        gone = [plan.context.order[position] for position in positions]  # a recorded compaction may have put in behind
+        found.setdefault(word, MarkTally("message")).add(len(gone), min(gone), max(gone))
+    for word, rows in _group_changed_blocks(marker, plan).items():
+        kind, message = plan.context.facts.kind, plan.context.facts.block_message
+        what = "result" if all(kind[row] == Kind.TOOL_RESULT for row in rows) else "block"
+        tally = found.setdefault(word, MarkTally(what))
+        tally.noun = what if tally.noun == what else "part"
+        places = [message[row] for row in rows]
+        tally.add(len(rows), min(places), max(places))
+    return found
+
+
+def _find_removed_positions(plan: Plan) -> Iterator[tuple[str, range]]:
+    """The positions of the messages that go, and what becomes of them."""
+    for each in plan.dropped_ranges:
+        summarised = list(find_overlaps(plan.summarised_ranges or (), each))
+        yield from ((ACTION_PAST_TENSE["summarise"], part) for part in summarised)
+        yield from ((ACTION_PAST_TENSE["drop"], part) for part in subtract_ranges(each, summarised) if part)
+
+
+def _group_changed_blocks(marker: RowMarker, plan: Plan) -> dict[str, list[int]]:
+    """The changed blocks of messages that stay."""
+    changes, message = plan.changes, plan.context.facts.block_message
+    stay: Iterable[int] = changes
+    if plan.dropped_ranges:
+        stay = (row for row in changes if not plan.find_action(marker.find_position(message[row])))
+    outcome = compute_outcome(plan)
+    # A change may be made when it is asked for: not to ask is fast.
+    if len(outcome.changed_results) == 1 and not outcome.other_blocks:
+        rows = list(stay)
+        return {VERDICT_BY_VERB[verb]: rows for verb in outcome.changed_results if rows}
+    found: dict[str, list[int]] = {}
+    for row in stay:
+        found.setdefault(ACTION_PAST_TENSE[changes[row].action], []).append(row)
+    return found

@@ -1,0 +1,155 @@
+"""Map of the whole session in place of a scroll bar: tokens, changes by the plan, and the visible part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import islice, pairwise
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.geometry import Region
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from context_tui.compaction.plan import ACTION_PAST_TENSE, Plan
+from context_tui.tokens.context_index import index_context
+from context_tui.tui.timeline.marks import VERDICT_GLYPHS
+from context_tui.tui.timeline.rows import TimelineRows
+from context_tui.tui.widgets.canvas import Canvas, count_eighths
+from context_tui.tui.widgets.styled_text import Run
+
+MAX_SAMPLED_CHANGES = 4_000
+"""Changes that are looked at: enough for a picture."""
+MAP_WIDTH = 2
+"""Cells of a line; the widget is as wide."""
+_STYLE_NAMES = ("kept", "cleared", "truncated", "summarised", "dropped", "outside", "view")
+
+
+@dataclass(frozen=True)
+class MapSegment:
+    """Some rows in one line: their tokens, and the fate of most of what changes there."""
+
+    tokens: int
+    verdict: str
+
+
+def build_map_segments(rows: TimelineRows, plan: Plan | None, first: int, point: int, lines: int) -> list[MapSegment]:
+    """The rows in *lines* stretches of equal length; the context begins at message *first* and ends before *point*."""
+    total = len(rows)
+    lines = min(lines, total)
+    if lines <= 0:
+        return []
+    sums = rows.sums
+    bounds = [total * line // lines for line in range(lines + 1)]
+    changed: dict[int, dict[str, int]] = {}
+    if plan is not None:
+        facts = plan.context.facts
+        for block in islice(plan.changes, None, None, len(plan.changes) // MAX_SAMPLED_CHANGES + 1):
+            message = facts.block_message[block]
+            if message < len(rows.first):
+                line = rows.first[message] * lines // total
+                fates = changed.setdefault(line, {})
+                word = ACTION_PAST_TENSE[plan.changes[block].action]
+                fates[word] = fates.get(word, 0) + facts.size[block]
+    position_of = index_context(plan.context).position_of if plan is not None and plan.dropped_ranges else {}
+    found = []
+    for line, (start, end) in enumerate(pairwise(bounds)):
+        message = rows.message[min((start + end) // 2, total - 1)]
+        fates = changed.get(line, {})
+        fate = max(fates, key=lambda word: fates[word]) if fates else "kept"
+        if message < first or message >= point:
+            fate = "before" if message < first else "after"
+        elif plan is not None and message in position_of and (action := plan.find_action(position_of[message])):
+            fate = ACTION_PAST_TENSE[action]
+        found.append(MapSegment(sums[end] - sums[start], fate))
+    return found
+
+
+def draw_map(segments: Sequence[MapSegment]) -> list[list[Run]]:
+    """Each stretch in two cells: the mark of what changes there, and how much stands there; styles are fates."""
+    most = max((stretch.tokens for stretch in segments), default=0)
+    canvas = Canvas(MAP_WIDTH, len(segments))
+    for y, stretch in enumerate(segments):
+        look = "outside" if stretch.verdict in ("before", "after") else stretch.verdict
+        canvas.write(0, y, (" " if look == "outside" else VERDICT_GLYPHS[look]).ljust(MAP_WIDTH), look)
+        canvas.draw_bar(MAP_WIDTH - 1, y, count_eighths(stretch.tokens, most), look)
+    return canvas.get_lines()
+
+
+class Minimap(Widget):
+    """Two cells a line: the mark of what changes there, and how much stands there. Clicks and drags go there."""
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES = {f"minimap--{part}" for part in _STYLE_NAMES}
+
+    @dataclass
+    class Clicked(Message):
+        """A place was clicked: its share of the whole."""
+
+        share: float
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._segments: list[MapSegment] = []
+        self._lines: list[list[Run]] = []
+        self._build_segments: Callable[[int], list[MapSegment]] = lambda lines: []
+        self._window = range(0)
+        self._styles: dict[str, Style] = {}
+
+    def show(self, build_segments: Callable[[int], list[MapSegment]]) -> None:
+        """Draw what *make* gives for a number of lines."""
+        self._build_segments = build_segments
+        found = build_segments(self.size.height)
+        if found != self._segments:
+            self._segments, self._lines = found, draw_map(found)
+            self.refresh()
+
+    def show_window(self, start: float, end: float) -> None:
+        """Mark the part that is in sight, as shares of the whole; only lines that change are drawn again."""
+        lines = len(self._lines)
+        first = min(int(start * lines), max(lines - 1, 0))
+        window = range(first, max(round(end * lines), first + 1))
+        for line in set(window) ^ set(self._window):
+            self.refresh(Region(0, line, self.size.width, 1))
+        self._window = window
+
+    def on_resize(self) -> None:
+        """Draw for another height."""
+        self.show(self._build_segments)
+
+    def notify_style_update(self) -> None:
+        """Forget the old colours."""
+        self._styles.clear()
+        super().notify_style_update()
+
+    def render_line(self, y: int) -> Strip:
+        """One line."""
+        width = self.size.width
+        if y >= len(self._lines):
+            return Strip.blank(width, self.rich_style)
+        if not self._styles:
+            self._styles = {part: self.get_component_rich_style(f"minimap--{part}") for part in _STYLE_NAMES}
+        view = self._styles["view"]
+        over = Style(bgcolor=view.bgcolor, reverse=view.reverse) if y in self._window else Style.null()
+        return Strip([Segment(text, self._styles[part] + over) for text, part in self._lines[y]], MAP_WIDTH)
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Go there, and follow the mouse while it is held."""
+        self.capture_mouse()
+        self._post_click(event.y)
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Follow the mouse."""
+        if self.app.mouse_captured is self:
+            self._post_click(event.y)
+
+    def on_mouse_up(self) -> None:
+        """Follow it no more."""
+        self.release_mouse()
+
+    def _post_click(self, y: int) -> None:
+        if self._lines:
+            self.post_message(self.Clicked(min(max(y, 0), len(self._lines) - 1) / len(self._lines)))

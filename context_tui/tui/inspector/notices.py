@@ -1,0 +1,139 @@
+"""Notices in the status line of the inspector."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePath
+
+from context_tui.policies.registry import POLICIES
+from context_tui.session.session import Session
+from context_tui.session.values import RecordKind
+from context_tui.text.numbers import format_percent
+from context_tui.text.sanitize import make_visible
+from context_tui.tokens.context_index import index_context
+from context_tui.tokens.estimate_check import EstimateCheck
+from context_tui.tui.analysis import format_estimate_check
+from context_tui.tui.jump_points import JumpPoint
+from context_tui.tui.rendering.formatting import pluralize
+from context_tui.tui.view import View
+
+MAX_WRAP_LOSS = 12
+"""Cells at the end of a line that are lost, at most, where a word is too long for what is left of it."""
+
+
+def format_key_hint(digits: str, *, demo: bool, settings: str = "", width: int = 200) -> str:
+    """What to press first, in *width* cells; *digits* choose a policy.
+
+    *kept* are the settings that are as they were left; telling them may take two lines.
+    """
+    words = [f"{digits} choose a policy, ←→ its value, > what it changes, a applies it, ? all keys"]
+    if settings:
+        words = [
+            f"Settings as you left them: {settings}   backspace resets the selected one, ? lists all keys",
+            "Settings as you left them   backspace resets, ? all keys",
+        ]
+        width = 2 * width - MAX_WRAP_LOSS
+    elif demo:
+        words = [
+            f"Sample session: {digits} choose a policy, ←→ its value, > what it changes, l along the run, ? all keys",
+            f"Sample session: {digits} policy, ←→ value, > changes, l along the run, ? keys",
+        ]
+    shortest = f"{digits} policy, ←→ value, > changes, a apply, ? all keys"
+    return next((each for each in words if len(each) <= width), shortest)
+
+
+def fit_notice(text: str, width: int) -> str:
+    """A notice in *room* cells: without its reason where that is too little, and cut before the keys if need be."""
+    if len(text) <= width:
+        return text
+    told, gap, keys = text.partition("   ")
+    what = told.partition(": ")[0]
+    left = width - len(gap + keys)
+    return f"{what if len(what) <= left else what[: max(left - 1, 0)] + '…'}{gap}{keys}"
+
+
+def format_reading(session: Session, progress: float) -> str:
+    """While a session is read."""
+    return f"Reading: {format_percent(progress)}, {pluralize(len(session), 'message')}   esc stops"
+
+
+def format_problems(session: Session) -> str:
+    """How many records could not be read; where a problem is no record of its own, how many problems there are."""
+    facts, count = session.facts, len(session.facts.problems)
+    if facts.record_kind.count(RecordKind.PROBLEM) == count:
+        return f"{count:,} of {pluralize(len(facts.record_kind), 'record')} could not be read"
+    return f"{pluralize(count, 'problem')}: not all of the file could be read"
+
+
+def format_branches(session: Session, width: int) -> str:
+    """What lies on branches that were left by a rewind, and how one is opened, in *width* cells; empty without any."""
+    left = session.facts.branches
+    if not left:
+        return ""
+    messages, requests = sum(each.messages for each in left), sum(each.requests for each in left)
+    what = f"{pluralize(messages, 'message')}, {pluralize(requests, 'request')}"
+    where = "a rewound branch" if len(left) == 1 else f"{len(left):,} rewound branches"
+    named = f"{make_visible(PurePath(session.info.path).name)}#{left[0].id}"
+    opens = f"open {'it' if len(left) == 1 else 'the first'}: context-tui {named}"
+    words = (f"{what} on {where}   {opens}", f"{what} on {where}: {named}")
+    return next((each for each in words if len(each) <= width), f"{what} on {where}: #{left[0].id}")
+
+
+def format_notice(
+    view: View,
+    points: Sequence[JumpPoint],
+    check: EstimateCheck | None = None,
+    width: int = 200,
+    progress: float = 1.0,
+    lines: int = 1,
+) -> str:
+    """What to know about a view, in so many *lines* of *width* cells.
+
+    Args:
+        points: those worth planning before.
+        fit: of the view's context, once it is known.
+        progress: the share of the file that has been read; less than 1 where reading was stopped.
+    """
+    return fit_notice(_choose_notice(view, points, check, width, progress), lines * width - (lines - 1) * MAX_WRAP_LOSS)
+
+
+def _choose_notice(
+    view: View, points: Sequence[JumpPoint], check: EstimateCheck | None, width: int, progress: float
+) -> str:
+    session, context = view.session, view.context
+    if not len(session):
+        return "No messages in this session"
+    if view.plan_error:
+        return view.plan_error
+    if not len(context):
+        return f"Empty context before #{view.point:,}   . or esc returns to the end"
+    if view.at is not None:
+        why = next((f": {point.reason}" for point in points if point.at == view.at), "")
+        return f"Planned before #{view.at:,}{why}   . or esc returns to the end"
+    if view.applied:
+        return f"Applied {view.applied.policy}: {view.applied.summary}   {_format_next_keys(progress)}"
+    if session.origin:
+        return f"A copy with {session.origin} applied   {_format_next_keys(progress)}"
+    if progress < 1:
+        so_far = f"{format_percent(progress)} read: {pluralize(len(session), 'message')} so far"
+        return f"{so_far}, and not the last one   r reads on"
+    if session.facts.problems:
+        return f"{format_problems(session)}   p lists {'it' if len(session.facts.problems) == 1 else 'them'}"
+    if note := session.info.note:
+        return make_visible(note if note.startswith(session.info.format) else f"{note[:1].upper()}{note[1:]}")
+    if off := format_estimate_check(check, width):
+        return off
+    if left := format_branches(session, width):
+        return left
+    if view.plan and not view.plan.has_changes and (hint := POLICIES[view.policy].hint(context)):
+        return hint
+    if not len(index_context(context).results.block):
+        return "No tool results in this context: a microcompaction has nothing to clear"
+    return ""
+
+
+def _format_next_keys(progress: float) -> str:
+    """What to do with a copy: of a session that was not read to its end there is no export."""
+    return (
+        "u undoes it   e exports it" if progress >= 1 else f"u undoes it   of {format_percent(progress)} of the session"
+    )

@@ -1,0 +1,292 @@
+"""Outcome of a plan as text: the next request, the trigger, and the difference from the setting before.
+
+Pure, without Textual. A ``~`` stands before a size that is an estimate, or recorded only in part.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from context_tui.compaction.changes import UniformChanges
+from context_tui.compaction.next_request import NextRequest, compute_next_request
+from context_tui.compaction.plan import Plan, Trigger
+from context_tui.policies.registry import POLICIES
+from context_tui.policies.scales import format_number
+from context_tui.session.values import Kind
+from context_tui.text.numbers import format_percent, format_tokens
+from context_tui.tokens.context_index import index_context
+from context_tui.tokens.measures import TokenTable
+from context_tui.tui.rendering.formatting import format_difference, format_estimate_sign, pluralize
+from context_tui.tui.widgets.styled_text import BAD, BOLD, GOOD, MUTED, WARN, Run, format_safe_line
+
+Paragraph = list[list[Run]]
+"""Parts that stay together where the width allows."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOutcome:
+    """The totals of a plan: results that it changes by what it does to them, other blocks, messages that go, and the
+    next request. ``tokens_before`` and ``tokens_after`` are the tokens of the context without and with it (``bytes/4``).
+    """
+
+    changed_results: dict[str, int]
+    result_count: int
+    dropped_messages: int
+    message_count: int
+    request: NextRequest
+    fires: bool
+    reason: str = ""
+    needs_summary: bool = True
+    other_blocks: int = 0
+    inserted_messages: int = 0
+    tokens_before: int = 0
+    tokens_after: int = 0
+
+    def compute_request_sizes(self, tokens_after: Sequence[int]) -> list[int]:
+        """The next requests for other sizes of what is left, as a curve has them; none stays none, which is 0."""
+        gone, request = self.tokens_before - self.tokens_after, self.request
+        factor = (
+            (request.removed_tokens - request.inserted_tokens) / gone if gone else 1.0
+        )  # a policy's own estimator differs by that
+        return [
+            max(round(request.tokens_before - (self.tokens_before - each) * factor), 0) if each else 0
+            for each in tokens_after
+        ]
+
+
+_VERBS = {"clear": "clears", "truncate": "truncates", "drop": "drops"}
+_outcome_cache: WeakKeyDictionary[Plan, PlanOutcome] = WeakKeyDictionary()
+_measured_outcome_cache: WeakKeyDictionary[Plan, tuple[TokenTable, PlanOutcome]] = WeakKeyDictionary()
+
+
+def compute_outcome(plan: Plan, token_table: TokenTable | None = None) -> PlanOutcome:
+    """The totals of a plan, the next request by the policy's estimator or by another ruler; counted once for each."""
+    if token_table is None:
+        return _compute_outcome(plan)
+    known = _measured_outcome_cache.get(plan)
+    if known is None or known[0] is not token_table:
+        made = replace(_compute_outcome(plan), request=compute_next_request(plan, token_table=token_table))
+        known = _measured_outcome_cache[plan] = token_table, made
+    return known[1]
+
+
+def _compute_outcome(plan: Plan) -> PlanOutcome:
+    found = _outcome_cache.get(plan)
+    if found is None:
+        rows = list(plan.changes)
+        kind, changes = plan.context.facts.kind, plan.changes
+        results = [row for row in rows if kind[row] == Kind.TOOL_RESULT]
+        if isinstance(changes, UniformChanges):
+            actions = Counter({changes.change.action: len(results)} if results else {})
+        else:
+            actions = Counter(changes[row].action for row in results)
+        found = _outcome_cache[plan] = PlanOutcome(
+            {_VERBS[action]: number for action, number in actions.items()},
+            len(index_context(plan.context).results.block),
+            plan.messages_dropped,
+            len(plan.context),
+            compute_next_request(plan),
+            plan.trigger.fires,
+            plan.reason,
+            plan.needs_summary,
+            len(rows) - len(results),
+            sum(1 for each in plan.inserts if not each.holds_summary),
+            plan.tokens_before,
+            plan.tokens_after,
+        )
+    return found
+
+
+def format_effect(outcome: PlanOutcome) -> str:
+    """What it does, shortly: ``clears 14 of 61 results``."""
+    parts = []
+    if outcome.changed_results:
+        each = " and ".join(f"{verb} {number:,}" for verb, number in outcome.changed_results.items())
+        parts.append(f"{each} of {pluralize(outcome.result_count, 'result')}")
+    if outcome.other_blocks:
+        parts.append(f"changes {pluralize(outcome.other_blocks, 'other block')}")
+    if outcome.dropped_messages:
+        verb = "summarises" if outcome.needs_summary else "drops"
+        parts.append(f"{verb} {outcome.dropped_messages:,} of {pluralize(outcome.message_count, 'message')}")
+    if outcome.inserted_messages:
+        parts.append(f"adds {pluralize(outcome.inserted_messages, 'message')}")
+    return ", ".join(parts)
+
+
+def format_result_variants(outcome: PlanOutcome, *, by_hand: bool = False) -> list[Paragraph]:
+    """The result, shorter and shorter: what it does, the next request without and with it, what is saved."""
+    request = outcome.request
+    before, after = f"{format_estimate_sign(request)}{request.tokens_before:,}", f"~{request.tokens_after:,}"
+    if not format_effect(outcome):
+        nothing, stays = outcome.reason or "no reason given", f"next request {before}, as it is"
+        if by_hand:
+            return [[[(nothing, BOLD)], [(stays, MUTED)]]]
+        what, colon, why = nothing.partition(": ")
+        if not (what.startswith("nothing") and colon):
+            what, why = "changes nothing", nothing
+        return [[[(f"{what}: ", WARN), (why, "")]]]
+    waiting = " + summary" if request.summary_pending else ""
+    style = GOOD if request.saved_share else WARN
+    told: list[Run] = [("next request ", MUTED), (f"{before} → ", ""), (after, BOLD), (waiting, MUTED)]
+    sizes = f"{format_estimate_sign(request)}{format_tokens(request.tokens_before)} → "
+    least: list[Run] = [
+        ("next ", MUTED),
+        (sizes, ""),
+        (f"~{format_tokens(request.tokens_after)}", BOLD),
+        (waiting, MUTED),
+    ]
+    share: Run = (f" ({format_saved_share(request)})", style)
+    whole = [
+        [(format_effect(outcome), BOLD)],
+        told,
+        [
+            (
+                f"({format_difference(request.tokens_after - request.tokens_before)}, {format_saved_share(request)})",
+                style,
+            )
+        ],
+    ]
+    return [whole, [whole[0], [*told, share]], [whole[0], [*least, share]]]
+
+
+def format_saved_share(request: NextRequest) -> str:
+    """By what share the request shrinks, or grows: ``−40 %``."""
+    more = request.tokens_after - request.tokens_before
+    if more > 0 and request.tokens_before:
+        return f"+{format_percent(more / request.tokens_before)}"
+    return f"−{format_percent(request.saved_share)}" if request.saved_share else "0 %"
+
+
+def format_limit(trigger: Trigger) -> str:
+    """The limit that a trigger goes by: ``at 112k``, ``at 300 s``; nothing where it has none."""
+    if trigger.threshold is None:
+        return ""
+    return f"at {_format_quantity(trigger.threshold, trigger.unit)}"
+
+
+def _format_quantity(number: int, unit: str) -> str:
+    """A number with its unit, in short; tokens go without."""
+    if unit == "tokens":
+        return format_tokens(number)
+    return f"{number:,} {'s' if unit == 'seconds' else unit}"
+
+
+def format_planned_effect(plan: Plan) -> str:
+    """What a plan would do here, empty for nothing: what is done only if forced is called so, and of several policies
+    those that run are named where not all do.
+    """
+    steps = plan.steps or (plan,)
+    whole = format_effect(compute_outcome(plan))
+    if not whole or plan.trigger.by_hand:
+        return whole
+    firing = [step for step in steps if step.trigger.fires]
+    if not plan.trigger.fires or not firing:
+        return f"if forced: {whole}"
+    if len(firing) < len(steps):
+        waiting = [step for step in steps if not step.trigger.fires]
+        parts = [
+            ", ".join(filter(None, (format_effect(compute_outcome(step)) for step in each)))
+            for each in (firing, waiting)
+        ]
+        return "; ".join(filter(None, (parts[0], parts[1] and f"if forced: {parts[1]}")))
+    if len(steps) < len(POLICIES[plan.policy].steps(plan.params)):
+        return f"only {', '.join(step.policy for step in steps)}: {whole}"
+    return whole
+
+
+def format_trigger_variants(plan: Plan, first: int | None) -> list[Paragraph]:
+    """Whether it would run here and where it would have, shorter and shorter: why and on which number, why, the
+    numbers alone, nothing more, where alone.
+    """
+    trigger = plan.trigger
+    verdict, style = ("would run now", f"bold {GOOD}") if trigger.fires else ("would not run now", f"bold {WARN}")
+    runs: list[Run] = [(verdict, style)]
+    least: list[list[Run]] = []
+    if not trigger.fires and first is not None:
+        where = f"first at #{first:,}, press\u00a0}}" if first >= 0 else "never in this session"
+        runs = [(f"{verdict}; ", style), (where, style if first >= 0 else MUTED)]
+        least = [[(f"runs {where}" if first >= 0 else "never runs in this session", style)]]
+    # The colon is part of the run before it, as lines are broken between words of a run.
+    begun: list[Run] = [*runs[:-1], (f"{runs[-1][0]}: ", runs[-1][1])]
+    why: list[Run] = [*begun, (trigger.reason, "")]
+    forms = [[*why, (f" ({trigger.source})", MUTED)]] if trigger.source and trigger.value is not None else []
+    running = [step for step in plan.steps if step.trigger.fires]
+    told = [", ".join(filter(None, (step.policy, _format_trigger_numbers(step.trigger)))) for step in running]
+    shorter = (
+        ("; ".join(told), ", ".join(step.policy for step in running))
+        if plan.steps
+        else (_format_trigger_numbers(trigger),)
+    )
+    return [[form] for form in (*forms, why, *([*begun, (words, "")] for words in shorter if words), runs, *least)]
+
+
+def _format_trigger_numbers(trigger: Trigger) -> str:
+    """What a trigger goes by, in numbers."""
+    if trigger.value is None or trigger.threshold is None:
+        return ""
+    value, limit = _format_quantity(trigger.value, trigger.unit), _format_quantity(trigger.threshold, trigger.unit)
+    return f"{'idle' if trigger.unit == 'seconds' else 'has'} {value}, limit {limit}"
+
+
+def format_value(value: Any) -> str:
+    """A value in words."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, tuple):
+        return f"{len(value)} chosen"
+    return "none" if value is None else format_number(value)
+
+
+def format_difference_variants(
+    changes: list[tuple[str, Any, Any]], old: PlanOutcome, new: PlanOutcome
+) -> list[Paragraph]:
+    """What changed between two settings of a policy on one context: names with old and new values, and the effect;
+    shorter without the names.
+    """
+    effects = []
+    results = sum(old.changed_results.values()), sum(new.changed_results.values())
+    for word, before, after in (("result", *results), ("message", old.dropped_messages, new.dropped_messages)):
+        if after != before:
+            count = pluralize(abs(after - before), f"more {word}" if after > before else f"fewer {word}")
+            gone = (
+                "summarised"
+                if (new if new.dropped_messages > old.dropped_messages else old).needs_summary
+                else "dropped"
+            )
+            effects.append(count if word == "result" else f"{count} {gone}")
+    tokens = new.request.tokens_after - old.request.tokens_after
+    if tokens:
+        effects.append(f"{format_difference(tokens)} {'token' if abs(tokens) == 1 else 'tokens'}")
+    if new.fires != old.fires:
+        effects.append("would run now" if new.fires else "would no longer run")
+    style = BAD if tokens > 0 else GOOD if tokens < 0 else MUTED
+    effect = (", ".join(effects) or "no difference", style)
+    each = [
+        [_format_change(name, old, new) for name, old, new in changes],
+        [_format_change("", old, new) for _, old, new in changes],
+    ]
+    return [[[("Δ ", MUTED), (f"{', '.join(words)}: ", ""), effect]] for words in each]
+
+
+def _format_change(name: str, old: Any, new: Any) -> str:
+    """The values before and after; of lists what went and came, or the order that is new."""
+    return f"{name} {_format_change_values(old, new)}".strip()
+
+
+def _format_change_values(old: Any, new: Any) -> str:
+    if isinstance(old, tuple) and isinstance(new, tuple):
+        if sorted(old) == sorted(new):
+            return f"now {', '.join(map(_format_item, new))}"
+        gone = [_format_item(each) for each in old if each not in new]
+        come = [_format_item(each) for each in new if each not in old]
+        if len(gone) + len(come) <= 3:
+            return " ".join([*(f"−{each}" for each in gone), *(f"+{each}" for each in come)])
+    return f"{format_value(old)} → {format_value(new)}"
+
+
+def _format_item(value: Any) -> str:
+    return ":".join(map(str, value)) if isinstance(value, tuple) else format_safe_line(str(value), 24)

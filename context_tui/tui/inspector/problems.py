@@ -1,0 +1,82 @@
+"""List of the records of a session that could not be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import ModalScreen
+from textual.widgets import Label
+
+from context_tui.session.facts import Problem
+from context_tui.session.session import Session
+from context_tui.text.sanitize import make_visible
+from context_tui.tui.controller import CommandRefused, Controller
+from context_tui.tui.rendering.layout import TextPart
+from context_tui.tui.widgets.footer import KeyFooter
+from context_tui.tui.widgets.reading_pane import ReadingPane
+
+RAW_LENGTH = 4_000
+"""Characters of a record that are shown; a broken line can be a whole file."""
+
+MISSING = "(the text of this record cannot be shown)"
+
+
+class ProblemsScreen(ModalScreen[None]):
+    """The list of a session's problems, one under the other."""
+
+    CSS_PATH = "problems.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "dismiss", "close", key_display="esc", id="problems-close", tooltip="Back"),
+        Binding("n", "jump(1)", "next", id="problems-next", tooltip="Next problem"),
+        Binding("p,N", "jump(-1)", "previous", id="problems-previous", tooltip="Previous problem"),
+    ]
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self.session = session
+
+    def compose(self) -> ComposeResult:
+        """A heading with the count, and the problems."""
+        count = len(self.session.facts.problems)
+        yield Label(self._heading(count), id="problems-title", markup=False)
+        yield ReadingPane(self._parts(), id="problems-list")
+        yield KeyFooter()
+
+    def _heading(self, count: int) -> str:
+        records = len(self.session.facts.record_kind)
+        name = make_visible(self.session.info.path.rpartition("/")[2] or "this session")
+        of = f" of {records:,} records" if records else ""
+        return f"Problems: {count:,}{of} in {name}"
+
+    def _parts(self) -> Iterator[TextPart]:
+        for problem in self.session.facts.problems:
+            yield TextPart(f"{problem.where}: {problem.what}", "heading")
+            yield TextPart(self._raw(problem) + "\n", "text" if problem.raw >= 0 else "muted")
+
+    def _raw(self, problem: Problem) -> str:
+        if problem.raw < 0:
+            return MISSING
+        try:
+            text = self.session.content.raw(problem.raw)
+        except Exception:  # a file that has changed or gone: the list of problems still stands
+            return MISSING
+        more = f"\n… {len(text) - RAW_LENGTH:,} more characters" if len(text) > RAW_LENGTH else ""
+        return (text[:RAW_LENGTH] or "(empty)") + more
+
+    def action_jump(self, step: int) -> None:
+        """Scroll to the next problem, or the one before."""
+        self.query_one(ReadingPane).jump_to_style("heading", step)
+
+
+def build_screen(controller: Controller) -> ProblemsScreen:
+    """The problems of the session on screen.
+
+    Raises:
+        Refused: there are none.
+    """
+    if not controller.view.session.facts.problems:
+        raise CommandRefused("No problems: every record could be read")
+    return ProblemsScreen(controller.view.session)

@@ -1,0 +1,219 @@
+"""Recorded context of every request as one line of columns, with new contexts, drops and the point marked.
+
+Pure. A column shows one request or a stretch of them: of its largest and smallest value the one that is further from
+the column before, so that peaks and the dips after a compaction both survive any width.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import pairwise
+from typing import NamedTuple
+
+from context_tui.session.session import Session
+from context_tui.tui.widgets.canvas import Canvas, count_eighths
+from context_tui.tui.widgets.styled_text import BAD, MUTED, PRIMARY, WARN, Run, count_cells
+
+WINDOW_TICKS = (60, 70, 85)
+"""Per cent of the window at which runtimes act."""
+NEW_CONTEXT_GLYPH, DROP_GLYPH, POINT_GLYPH = "│", "▾", "◆"
+GLYPH_LABELS = {NEW_CONTEXT_GLYPH: "new context", DROP_GLYPH: "drop", POINT_GLYPH: "here"}
+"""What the signs between the columns are called."""
+HISTORY_GAP = 3
+
+
+@dataclass(frozen=True)
+class HistoryEvent:
+    """Something that happened to the context before request ``request``, or showed there; ``message`` is where.
+
+    ``glyph`` is what is drawn between the columns: ``NEW_CONTEXT_GLYPH`` where a context begins anew, ``DROP_GLYPH`` for a drop.
+    """
+
+    request: int
+    message: int
+    glyph: str = NEW_CONTEXT_GLYPH
+
+
+@dataclass(frozen=True, eq=False)
+class RequestHistory:
+    """Recorded tokens of each request, the message it ended at, and what happened between requests, in order."""
+
+    tokens: Sequence[int]
+    messages: Sequence[int]
+    events: Sequence[HistoryEvent] = ()
+
+    @cached_property
+    def peak(self) -> int:
+        """The request with the largest context, or -1."""
+        return max(range(len(self.tokens)), key=self.tokens.__getitem__, default=-1)
+
+
+class WindowCrossing(NamedTuple):
+    """Where requests passed a part of the window: the message of the first, and whether all that followed did too."""
+
+    message: int
+    is_lasting: bool
+
+
+@lru_cache(maxsize=4)
+def find_window_crossings(history: RequestHistory, window: int, at: int) -> dict[int, WindowCrossing]:
+    """For each tick that requests before message *at* reached, where: since when, or else where first."""
+    point, found = bisect_left(history.messages, at), {}
+    for tick in WINDOW_TICKS:
+        limit, since = window * tick / 100, point
+        while since and history.tokens[since - 1] >= limit:
+            since -= 1
+        row = since if since < point else next((r for r in range(point) if history.tokens[r] >= limit), -1)
+        if row >= 0:
+            found[tick] = WindowCrossing(history.messages[row], since < point)
+    return found
+
+
+def build_request_history(session: Session) -> RequestHistory:
+    """What a session's file recorded, up to the session's length."""
+    facts = session.facts
+    end = bisect_left(facts.request_message, session.length)
+    messages = facts.request_message[:end]
+    found = [HistoryEvent(bisect_left(messages, drop.message), drop.message, DROP_GLYPH) for drop in session.drops]
+    found += (HistoryEvent(bisect_left(messages, each.message), each.message) for each in facts.epochs)
+    gaps = {gap.request: gap for gap in found if 0 < gap.request < end}
+    return RequestHistory(
+        [usage.context for usage in facts.requests[:end]], messages, [gaps[row] for row in sorted(gaps)]
+    )
+
+
+@dataclass(frozen=True)
+class HistoryColumn:
+    """Requests ``first`` to ``end`` (not included), and the value that stands for them."""
+
+    first: int
+    end: int
+    tokens: int
+
+
+@lru_cache(maxsize=8)
+def build_history_columns(history: RequestHistory, width: int) -> list[HistoryColumn | HistoryEvent]:
+    """At most *width* columns in order, with the gaps between them as long as these leave most of the width."""
+    count = len(history.tokens)
+    if not count or width < 1:
+        return []
+    gaps = list(history.events)
+    if len(gaps) > width // 4:
+        gaps = [gap for gap in gaps if gap.glyph == NEW_CONTEXT_GLYPH]
+    if len(gaps) > width // 4:
+        gaps = []
+    edges = [0, *(gap.request for gap in gaps), count]
+    room = width - len(gaps)
+    found: list[HistoryColumn | HistoryEvent] = []
+    peak, before = history.peak, 0
+    for number, (first, end) in enumerate(pairwise(edges)):
+        if number:
+            found.append(gaps[number - 1])
+        # Each stretch gets its share of the room, by where it starts and ends.
+        share = end - first if count <= room else max(1, end * room // count - first * room // count)
+        share = min(share, end - first, width - len(found))
+        for index in range(share):
+            low, high = first + (end - first) * index // share, first + (end - first) * (index + 1) // share
+            values = history.tokens[low:high]
+            top, bottom = max(values), min(values)
+            before = top if low <= peak < high or top - before >= before - bottom else bottom
+            found.append(HistoryColumn(low, high, before))
+    return found
+
+
+def draw_history(history: RequestHistory, width: int, window: int, at: int) -> list[Run]:
+    """The line in at most *width* cells, as of message *at*; requests after the point are muted, behind a mark."""
+    point, found = _build_columns_at(history, width, at)
+    most = (history.tokens[history.peak] if history.tokens else 0) or 1
+    canvas = Canvas(len(found))
+    for x, column in enumerate(found):
+        if column is None:
+            canvas.write(x, 0, POINT_GLYPH, f"bold {WARN}")
+        elif isinstance(column, HistoryEvent):
+            after = column.glyph == NEW_CONTEXT_GLYPH or _is_after(column, point, at)
+            canvas.write(x, 0, column.glyph, MUTED if after else f"bold {BAD}")
+        else:
+            over = column.tokens * 100 >= window * WINDOW_TICKS[0]
+            style = MUTED if column.first >= point else WARN if over else PRIMARY
+            canvas.draw_column(x, 0, max(count_eighths(column.tokens, most), 1), style)
+    return canvas.get_line()
+
+
+def find_message_at_cell(history: RequestHistory, width: int, at: int, cell: int) -> int | None:
+    """The message of the largest request under a cell of the line, or of what happened there."""
+    _, found = _build_columns_at(history, width, at)
+    column = found[cell] if 0 <= cell < len(found) else None
+    if column is None or isinstance(column, HistoryEvent):
+        return column.message if column else None
+    return history.messages[max(range(column.first, column.end), key=history.tokens.__getitem__)]
+
+
+def _build_columns_at(
+    history: RequestHistory, width: int, at: int
+) -> tuple[int, list[HistoryColumn | HistoryEvent | None]]:
+    """The first request after message *at*, and what stands in each cell: None is the mark of the point."""
+    point = bisect_left(history.messages, at)
+    if point >= len(history.messages):
+        return point, [*build_history_columns(history, width)]
+    found = build_history_columns(history, width - 1)
+    place = next((place for place, each in enumerate(found) if _is_after(each, point, at)), len(found))
+    return point, [*found[:place], None, *found[place:]]
+
+
+def _is_after(column: HistoryColumn | HistoryEvent, point: int, at: int) -> bool:
+    """Whether a column reaches beyond request *point*, the first after message *at*, or a gap comes after that."""
+    return column.message >= at if isinstance(column, HistoryEvent) else column.end > point
+
+
+def format_window_crossings(history: RequestHistory, window: int, at: int, full: bool) -> str:
+    """Since when requests are over a part of the window, or where they first were; of all parts, or of the least."""
+    found = find_window_crossings(history, window, at)
+    if not found:
+        more = at <= max(history.messages, default=-1)  # what comes after the point may be larger
+        return f"{'not yet' if more else 'never'} over {WINDOW_TICKS[0]} %"
+    parts: list[str] = []
+    for tick, (where, since) in found.items():
+        over = f"over {tick} %{' of the window' if full and not parts else ''}"
+        parts.append(f"{over} since #{where:,}" if since else f"first {over} at #{where:,}")
+    return ", ".join(parts if full else parts[:1])
+
+
+def format_legend_variants(history: RequestHistory, window: int, at: int) -> Iterator[tuple[str, list[Run]]]:
+    """What stands before the line and behind it, in fewer and fewer words."""
+    if not history.tokens:
+        for words in ("no usage recorded: sizes are estimates", "no usage recorded"):
+            yield "", [(words, MUTED)]
+        return
+    peak, point = history.peak, bisect_left(history.messages, at)
+    most = [("peak ", MUTED), (f"{history.tokens[peak]:,}", ""), (f" at #{history.messages[peak]:,}", MUTED)]
+    style = WARN if find_window_crossings(history, window, at) else MUTED
+    full, least = ((format_window_crossings(history, window, at, each), style) for each in (True, False))
+    seen = {gap.glyph for gap in history.events} | ({POINT_GLYPH} if point < len(history.messages) else set())
+    signs = [(f"   {sign} {name}", MUTED) for sign, name in GLYPH_LABELS.items() if sign in seen]
+    yield "Recorded per request ", [full, ("   ", ""), *most, *signs]
+    yield "Recorded per request ", [least, ("   ", ""), *most, *signs]
+    yield "Recorded per request ", [least, ("   ", ""), *most]
+    yield "Recorded ", [least, ("   ", ""), *most]
+    yield "Recorded ", [least]
+    yield "Recorded ", most
+    yield "Recorded ", most[:2]
+
+
+def format_history_line(
+    history: RequestHistory, width: int, window: int, at: int, min_width: int
+) -> tuple[list[Run], range]:
+    """The line with its words in *width* cells, and the cells for the line itself: at least *least* if that can be."""
+    name, words, room = "", list[Run](), 0
+    min_width = min(min_width, len(history.tokens) + len(history.events) + 1)
+    for name, words in format_legend_variants(history, window, at):
+        room = width - len(name) - count_cells(words) - (HISTORY_GAP if name else 0)
+        if room >= (min_width if name else 0):
+            break
+    if not name or room < 2:
+        return [(name, MUTED), *words], range(0)
+    return [(name, MUTED), *draw_history(history, room, window, at), (" " * HISTORY_GAP, ""), *words], range(
+        len(name), len(name) + room
+    )

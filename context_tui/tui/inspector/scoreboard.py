@@ -1,0 +1,330 @@
+"""Scoreboard of policies at their settings: trigger, effect and next request of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.geometry import Size
+from textual.widget import Widget
+
+from context_tui.compaction.next_request import NextRequest
+from context_tui.compaction.plan import Plan
+from context_tui.policies.registry import LISTED_POLICIES, POLICIES
+from context_tui.text.numbers import format_tokens
+from context_tui.tokens.measures import TokenTable
+from context_tui.tui.inspector.outcome import (
+    compute_outcome,
+    format_effect,
+    format_limit,
+    format_planned_effect,
+    format_saved_share,
+)
+from context_tui.tui.rendering.formatting import format_estimate_sign
+from context_tui.tui.widgets.styled_text import (
+    BAD,
+    BOLD,
+    GOOD,
+    MUTED,
+    PRIMARY,
+    WARN,
+    Run,
+    build_content,
+    count_cells,
+    format_bar,
+    pad_runs,
+    set_background,
+    shorten,
+    shorten_at_word,
+)
+
+SHARE_WIDTH = 7
+"""Cells of the share that would be gone, with the gap before it."""
+MAX_NAME_WIDTH = 24
+"""Cells that a name has at most."""
+MIN_EFFECT_WIDTH = 27
+"""Cells from which on there is room to say what a policy would do."""
+MAX_POLICY_DIGIT = 9
+"""How many policies a digit chooses; those beyond are chosen by arrows, clicks or in the command palette."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreRow:
+    """A policy's line; ``plan_error`` says why there is no plan.
+
+    ``runs`` is None where that means nothing (by hand) or is not known yet; ``limit`` is, in words, at what a policy
+    would run that does not, ``effect`` what it would do; ``changes`` says whether that is anything.
+    """
+
+    policy: str
+    runs: bool | None = None
+    limit: str = ""
+    effect: str = "changes nothing"
+    changes: bool = False
+    request: NextRequest | None = None
+    plan_error: str = ""
+
+    @property
+    def run_label(self) -> str:
+        """Whether its runtime would run it here."""
+        if self.runs is None:
+            return "by hand" if self.request else ""
+        return "yes" if self.runs else f"no ({self.limit})" if self.limit else "no"
+
+
+def build_score_row(plan: Plan, token_table: TokenTable | None = None) -> ScoreRow:
+    """The line of a plan, the next request by a ruler or the policy's own; what it counts is kept with the plan."""
+    outcome, trigger = compute_outcome(plan, token_table), plan.trigger
+    runs = None if trigger.by_hand else trigger.fires
+    limit, changes = "" if runs else format_limit(trigger), bool(format_effect(outcome))
+    would = format_planned_effect(plan) if changes else outcome.reason or "changes nothing"
+    return ScoreRow(plan.policy, runs, limit, would, changes, outcome.request)
+
+
+def build_score_rows(
+    get_plan: Callable[[str], Plan | None],
+    get_plan_error: Callable[[str], str] = lambda policy: "no plan",
+    token_table: TokenTable | None = None,
+    current: str = "",
+) -> list[ScoreRow]:
+    """A line for every policy that is shown, and for the *chosen* one, from what *plan_of* has for its name.
+
+    ``View.plan_of`` keeps the plans of policies that were not changed, so that a new setting costs one plan.
+    """
+    rows = []
+    for policy in LISTED_POLICIES.list_names_with(current):
+        plan = get_plan(policy)
+        rows.append(build_score_row(plan, token_table) if plan else ScoreRow(policy, plan_error=get_plan_error(policy)))
+    return rows
+
+
+def _format_size_before(request: NextRequest | None) -> str:
+    return f"{format_estimate_sign(request)}{format_tokens(request.tokens_before)}" if request else ""
+
+
+def _format_size_after(row: ScoreRow) -> str:
+    return f"~{format_tokens(row.request.tokens_after)}" if row.request and row.changes else ""
+
+
+@dataclass(frozen=True)
+class ScoreColumns:
+    """Cells of the columns, each with the gap before it; those that are 0 are left out."""
+
+    name: int
+    runs: int
+    would: int
+    before: int
+    after: int
+    waits: int
+    bar: int
+
+
+RUNS_HEADING, EFFECT_HEADING, REQUEST_HEADING, REMAINING_HEADING = (
+    "would it run",
+    "what it would do",
+    "next request",
+    "what is left",
+)
+SIZE_ARROW = " → "
+_NOUNS_PATTERN = re.compile(r" (?:results?|messages?)\b")
+"""What is left out where it is narrow: each verb has one of them."""
+SUMMARY_SUFFIX, SHORT_SUMMARY_SUFFIX = " + summary", "+"
+"""What follows a size to which a summary of unknown size comes."""
+
+
+def fit_score_columns(rows: Sequence[ScoreRow], width: int) -> ScoreColumns:
+    """Columns for *width* cells; where it is narrow, first the bars go, then what a policy would do, then how large the
+    request is without it. Name, whether it would run and what the next request would be stay longest.
+    """
+    name = min(max(len("policy"), *(len(row.policy) for row in rows)), MAX_NAME_WIDTH) if rows else 0
+    room = width - 3 - name - SHARE_WIDTH
+    allocated: dict[str, int] = {}
+
+    def allocate(column: str, cells: int) -> None:
+        """Give a column so many cells, where there is that much more room."""
+        nonlocal room
+        if cells and room >= cells - allocated.get(column, 0):
+            room -= cells - allocated.get(column, 0)
+            allocated[column] = cells
+
+    waits = any(row.request and row.request.summary_pending for row in rows)
+    allocate("runs", 5)
+    allocate("after", max([6, *(len(_format_size_after(row)) for row in rows)]) + len(SIZE_ARROW))
+    allocate("waits", len(SHORT_SUMMARY_SUFFIX) if waits else 0)
+    allocate("before", max([6, *(len(_format_size_before(row.request)) for row in rows)]) + 2)
+    allocate("runs", max([len(RUNS_HEADING), *(len(row.run_label) for row in rows)]) + 2)
+    longest = max([len(EFFECT_HEADING), *(len(row.effect) for row in rows)]) + 2
+    words = room >= min(longest, MIN_EFFECT_WIDTH)
+    if not words or room >= min(longest, MIN_EFFECT_WIDTH) + len(SUMMARY_SUFFIX) - 1:
+        allocate("waits", len(SUMMARY_SUFFIX) if waits else 0)
+    allocate("would", min(longest, room) if words else 0)
+    allocate("bar", min(room, 30) if words and room >= len(REMAINING_HEADING) + 2 else 0)
+    return ScoreColumns(
+        name, **{each: allocated.get(each, 0) for each in ("runs", "would", "before", "after", "waits", "bar")}
+    )
+
+
+def format_score_heading(columns: ScoreColumns, width: int, measure_label: str = "") -> list[Run]:
+    """What stands in the columns; *by* is the ruler of the next request, where it is not the policies' own."""
+    words = "   " + "policy".ljust(columns.name)
+    if columns.runs:
+        words += f"  {RUNS_HEADING if columns.runs >= len(RUNS_HEADING) + 2 else 'run'}".ljust(columns.runs)
+    if columns.would:
+        words += f"  {EFFECT_HEADING}".ljust(columns.would)
+    room = columns.before + columns.after + columns.waits + SHARE_WIDTH
+    named = (
+        (f"{REQUEST_HEADING}, {measure_label}", f"next, {measure_label}", f"next {measure_label}")
+        if measure_label
+        else (REQUEST_HEADING,)
+    )
+    head = next((each for each in named if room >= len(each) + 2), "next")
+    words += f"  {head}"
+    return pad_runs(
+        [
+            (
+                words + f"  {REMAINING_HEADING}".rjust(room - len(head) + len(REMAINING_HEADING))
+                if columns.bar
+                else words,
+                MUTED,
+            )
+        ],
+        width,
+    )
+
+
+def format_score_line(number: int, row: ScoreRow, is_current: bool, columns: ScoreColumns, width: int) -> list[Run]:
+    """The line of the *number*-th policy in *width* cells; a digit stands before those that one chooses."""
+    digit = str(number) if number <= MAX_POLICY_DIGIT else ""
+    runs: list[Run] = [("▸" if is_current else " ", f"bold {PRIMARY}"), (f"{digit:<2}", BOLD if is_current else MUTED)]
+    runs.append((shorten(row.policy, columns.name).ljust(columns.name), BOLD if is_current else ""))
+    if row.plan_error:
+        return pad_runs(
+            [
+                *runs,
+                ("  ", ""),
+                (shorten_at_word(row.plan_error.removeprefix(f"{row.policy}: "), width - count_cells(runs) - 2), BAD),
+            ],
+            width,
+        )
+    quiet = "" if row.changes else MUTED
+    if columns.runs:
+        words = row.run_label if columns.runs > 5 else {True: "yes", False: "no", None: "–"}[row.runs]
+        runs.append((f"  {words}".ljust(columns.runs), f"bold {GOOD}" if row.runs else MUTED))
+    if columns.would:
+        fits = len(row.effect) + 2 <= columns.would
+        words = row.effect if fits or not row.changes else _NOUNS_PATTERN.sub("", row.effect)
+        words = shorten_at_word(words, columns.would - 2)
+        runs += pad_runs([("  ", ""), (words, quiet)], columns.would)
+    if columns.before:
+        runs.append((_format_size_before(row.request).rjust(columns.before), quiet))
+    if columns.after:
+        arrow = SIZE_ARROW if columns.before and row.changes else " " * len(SIZE_ARROW)
+        runs += [(arrow, ""), (_format_size_after(row).ljust(columns.after - len(SIZE_ARROW)), BOLD)]
+    request = row.request
+    if columns.waits:
+        mark = SUMMARY_SUFFIX if columns.waits > len(SHORT_SUMMARY_SUFFIX) else SHORT_SUMMARY_SUFFIX
+        runs.append(((mark if request and request.summary_pending else "").ljust(columns.waits), MUTED))
+    if request is None or not row.changes:
+        return pad_runs([*runs, ("–".rjust(SHARE_WIDTH), MUTED)], width)
+    runs.append((format_saved_share(request).rjust(SHARE_WIDTH), GOOD if request.saved_share else WARN))
+    if columns.bar and request.tokens_before:
+        left, gone = format_bar(1 - request.saved_share, columns.bar - 2, "━", "─")
+        runs += [("  ", ""), (left, PRIMARY if is_current else BOLD), (gone, MUTED)]
+    return pad_runs(runs, width)
+
+
+def format_policy_title(name: str, width: int) -> str:
+    """A policy in *width* cells: its number, its name, whose rule it is and what that does."""
+    policy, number = POLICIES[name], LISTED_POLICIES.list_names_with(name).index(name) + 1
+    digit = f"{number} " if number <= MAX_POLICY_DIGIT else ""
+    whose, _, what = policy.about.partition(": ")
+    forms = [f"{digit}{name}   {policy.about}", f"{digit}{name}   {whose}"]
+    if policy.runtime:
+        rule = name.removeprefix(f"{policy.runtime}-")
+        whole = f'{digit}{name}   {rule} as in the runtime "{policy.runtime}": {what}'
+        forms = [whole, f"{digit}{policy.runtime}'s {rule}: {what}"]
+    return next((form for form in forms if len(form) <= width), shorten_at_word(forms[-1], width))
+
+
+class Scoreboard(Widget, can_focus=True):
+    """The policies to choose from, by digit, arrow or click."""
+
+    DEFAULT_CSS = "Scoreboard { height: auto; text-wrap: nowrap; text-overflow: clip; }"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "choose(-1)", "Policy above", show=False, id="score-up", tooltip="Policy above"),
+        Binding("down,j", "choose(1)", "Policy below", show=False, id="score-down", tooltip="Policy below"),
+    ]
+
+    def __init__(self, choose: Callable[[str], object], *, ascii: bool = False, id: str | None = None) -> None:
+        """A scoreboard that hands on the name of the policy that is chosen, before the key press ends."""
+        super().__init__(id=id)
+        self._choose_policy = choose
+        self.ascii = ascii
+        self.rows: Sequence[ScoreRow] = ()
+        self.current = self.measure_label = ""
+
+    def show(self, rows: Sequence[ScoreRow], current: str, measure_label: str = "") -> None:
+        """Show these lines, with the policy *current* marked; *by* is the ruler, where it is not the policies' own."""
+        if rows != self.rows or current != self.current or measure_label != self.measure_label:
+            layout = len(rows) != len(self.rows)
+            self.rows, self.current, self.measure_label = list(rows), current, measure_label
+            self.refresh(layout=layout)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """The heading, and a line for each policy."""
+        return len(self.rows) + 1
+
+    @property
+    def _visible_row_count(self) -> int:
+        """How many lines there is room for below the heading."""
+        return max(self.content_size.height - 1, 1)
+
+    @property
+    def _first_visible_row(self) -> int:
+        """The first line in sight, so that the current one is."""
+        current = next((number for number, row in enumerate(self.rows) if row.policy == self.current), 0)
+        return max(current - self._visible_row_count + 1, 0)
+
+    def render(self) -> Content:
+        """The lines, the current one on a ground of its own."""
+        width = self.content_size.width
+        columns = fit_score_columns(self.rows, width)
+        lines = [build_content(format_score_heading(columns, width, self.measure_label), self.ascii)]
+        first = self._first_visible_row
+        for number, row in enumerate(self.rows[first : first + self._visible_row_count], first):
+            current = row.policy == self.current
+            runs = format_score_line(number + 1, row, current, columns, width)
+            lines.append(build_content(set_background(runs) if current else runs, self.ascii))
+        return Content("\n").join(lines)
+
+    def action_choose(self, rows: int) -> None:
+        """Choose a policy further up or down."""
+        names = [row.policy for row in self.rows]
+        if names:
+            at = names.index(self.current) if self.current in names else 0
+            self._choose_number(min(max(at + rows, 0), len(names) - 1))
+
+    def on_key(self, event: events.Key) -> None:
+        """Digits choose the first nine."""
+        if (event.character or "").isdecimal() and 1 <= int(event.character or "0") <= min(
+            len(self.rows), MAX_POLICY_DIGIT
+        ):
+            event.stop()
+            self._choose_number(int(event.character or "0") - 1)
+
+    def on_click(self, event: events.Click) -> None:
+        """Choose what was clicked."""
+        number = event.y - self.gutter.top - 1 + self._first_visible_row
+        if self._first_visible_row <= number < len(self.rows):
+            self._choose_number(number)
+
+    def _choose_number(self, number: int) -> None:
+        if self.rows[number].policy != self.current:
+            self.current = self.rows[number].policy
+            self.refresh()
+            self._choose_policy(self.current)

@@ -1,0 +1,398 @@
+"""Timeline: a line for each turn, message and tool result, drawn only where it is visible."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.cache import LRUCache
+from textual.geometry import Size
+from textual.message import Message
+from textual.reactive import Reactive, reactive
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from context_tui.session.values import MessageFlag
+from context_tui.tui.inspector.timeline_strips import RowCells, TimelineColumns, paint_head, paint_row, paint_rule
+from context_tui.tui.rendering.formatting import MessageReader, format_row_kind, has_unknown_size
+from context_tui.tui.terminal.cells import clip_to_width
+from context_tui.tui.timeline.context_events import format_event_labels
+from context_tui.tui.timeline.filters import find_line
+from context_tui.tui.timeline.marks import NO_MARK, RowMark, RowMarker
+from context_tui.tui.timeline.rows import TURN_HEAD, WHOLE_MESSAGE, TimelineRows
+from context_tui.tui.timeline.turns import TurnSummaries
+from context_tui.tui.view import Location
+
+_STYLE_NAMES = (
+    *("text", "quiet", "turn", "head", "about", "outside", "bar", "cursor", "shadow", "match", "rule"),
+    *("user", "asst", "result", "error", "inject", "summary", "system"),
+    *("cleared", "truncated", "summarised", "dropped", "protected", "gone", "before", "after"),
+)
+FOLD_SIGN_WIDTH = 5
+"""Cells at the left of a head in which a click folds or opens the turn."""
+UNSETTLED_ROWS = 64
+"""Rows at the end of a session that is still being read which may yet change: results come in one by one."""
+
+
+class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
+    """Rows of a session with their marks. It knows no policy: marks, rows and text are handed in by ``show``."""
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"timeline--{part}" for part in _STYLE_NAMES}
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "row", key_display="↑↓", id="up", tooltip="Select the row above"),
+        Binding("down,j", "move(1)", "Message down", show=False, id="down", tooltip="Select the row below"),
+        Binding("pageup", "page(-1)", "Page up", show=False, id="page-up", tooltip="One page up"),
+        Binding("pagedown", "page(1)", "Page down", show=False, id="page-down", tooltip="One page down"),
+        Binding("home,g", "go(0)", "First row", show=False, id="first", tooltip="Go to the first row"),
+        Binding("end,G", "go(-1)", "Last row", show=False, id="last", tooltip="Go to the last row"),
+        Binding(
+            "enter",
+            "enter",
+            "Call / result",
+            show=False,
+            id="enter",
+            tooltip="From a call to its result or sub-agent, and back; on the head of a turn, fold or open it",
+        ),
+        Binding("space", "open", "Open", show=False, id="open", tooltip="Read the selected row in full"),
+    ]
+
+    # Other lines need another scroll bar, but no new layout of the whole screen.
+    virtual_size = Reactive(Size(0, 0), repaint=False)
+    cursor = reactive(0, repaint=False, init=False)
+
+    @dataclass
+    class Moved(Message):
+        """Another row is selected."""
+
+        location: Location
+
+    @dataclass
+    class Entered(Message):
+        """Enter was pressed on a row."""
+
+        location: Location
+
+    @dataclass
+    class Opened(Message):
+        """A row is to be read in full."""
+
+        location: Location
+
+    @dataclass
+    class Scrolled(Message):
+        """Other rows are in sight: the first and the number after the last."""
+
+        first: int
+        last: int
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._rows = TimelineRows()
+        self._reader: MessageReader | None = None
+        self._marker: RowMarker | None = None
+        self._turns = TurnSummaries(self._rows, None)
+        self._listed: Sequence[int] = range(0)
+        self._matches: frozenset[Location] = frozenset()
+        self._matching_turns: frozenset[int] = frozenset()
+        self._empty_text = ""
+        self._generation = 0
+        self._strips: LRUCache[tuple[object, ...], Strip] = LRUCache(2048)
+        self._styles: dict[str, Style] = {}
+
+    # What is shown
+
+    def show(
+        self,
+        rows: TimelineRows,
+        reader: MessageReader,
+        marker: RowMarker | None,
+        listed: Sequence[int],
+        cursor: Location | None = None,
+        empty_text: str = "",
+    ) -> None:
+        """Show these rows with these marks; *listed* are those that are shown, in order; *nothing* is said of none."""
+        self._empty_text = empty_text
+        same = rows is self._rows and listed is self._listed
+        self._rows, self._reader, self._marker, self._listed = rows, reader, marker, listed
+        self._turns = TurnSummaries(rows, marker)
+        self._generation += 1
+        self._update_virtual_size()
+        if cursor is not None and (not same or cursor != self.location):
+            self.select_location(cursor)
+        self.refresh()
+
+    def update_rows(self, rows: TimelineRows, reader: MessageReader, listed: Sequence[int]) -> None:
+        """Show a session that is still being read: what is in sight is drawn again only where it may have changed."""
+        old = self._rows
+        last = min(len(old) - UNSETTLED_ROWS, old.heads[-1] if old.heads else 0)
+        same = (old.largest, old.largest_turn, self._build_columns(old)) == (
+            rows.largest,
+            rows.largest_turn,
+            self._build_columns(rows),
+        )
+        bottom = self.scroll_offset.y + self.scrollable_content_region.height
+        settled = bottom < len(self._listed) and self._listed[bottom] < last
+        self._rows, self._reader, self._listed, self._turns = rows, reader, listed, TurnSummaries(rows, None)
+        self._update_virtual_size()
+        if not same or not settled:
+            self._generation += 1
+            self.refresh()
+
+    def _update_virtual_size(self) -> None:
+        size = Size(self.scrollable_content_region.width, self.listed_count)
+        if size != self.virtual_size:
+            self.virtual_size = size
+
+    def _build_columns(self, rows: TimelineRows) -> TimelineColumns:
+        return TimelineColumns.fit(self.scrollable_content_region.width, len(rows.first))
+
+    def show_matches(self, matches: frozenset[Location]) -> None:
+        """Mark what was found, and the heads of folded turns with matches in them."""
+        self._matches = matches
+        self._matching_turns = frozenset(self._rows.find_turn_of_message(match.message) for match in matches)
+        self._generation += 1
+        self.refresh()
+
+    @property
+    def listed_count(self) -> int:
+        """How many rows are listed."""
+        return len(self._listed)
+
+    @property
+    def location(self) -> Location:
+        """What is selected."""
+        return self.get_location_at(self.cursor)
+
+    def get_location_at(self, line: int) -> Location:
+        """What a line is about; events are about the message that follows."""
+        if not 0 <= line < self.listed_count:
+            return Location(0)
+        row = self._listed[line]
+        block = self._rows.block[row]
+        return Location(self._rows.message[row], block if block >= TURN_HEAD else WHOLE_MESSAGE)
+
+    def find_line(self, location: Location) -> int:
+        """The line of a location, or the nearest that is listed."""
+        return self.find_row_line(self._rows.find_row(*location))
+
+    # What is in sight
+
+    def _get_visible_lines(self) -> range:
+        top = self.scroll_offset.y
+        return range(min(top, self.listed_count), min(top + self.scrollable_content_region.height, self.listed_count))
+
+    @property
+    def visible_share(self) -> tuple[float, float]:
+        """From where to where, as shares: of the session, or of the rows that were filtered or sorted."""
+        lines, total = self._get_visible_lines(), max(len(self._rows), 1)
+        if isinstance(self._listed, array):
+            return lines.start / max(self.listed_count, 1), lines.stop / max(self.listed_count, 1)
+        first = self._listed[lines.start] if lines else 0
+        return first / total, (self._listed[lines.stop] if lines.stop < self.listed_count else total) / total
+
+    def select_share(self, share: float) -> None:
+        """Select what stands at a share of the whole, as in ``visible_share``."""
+        whole = self.listed_count if isinstance(self._listed, array) else len(self._rows)
+        at = int(share * whole)
+        self.cursor = at if isinstance(self._listed, array) else find_line(self._listed, at)
+
+    def find_visible_styles(self) -> set[str]:
+        """The marks and signs in sight, by their looks: verdicts, ``open`` and ``folded`` turns, ``bar``."""
+        found = {"bar"} if self._build_columns(self._rows).bar and self.listed_count else set()
+        for line in self._get_visible_lines():
+            row = self._listed[line]
+            block = self._rows.block[row]
+            if block >= WHOLE_MESSAGE and self._marker:
+                found.add(self._marker.find_mark(self._rows.message[row], block).verdict)
+            elif block == TURN_HEAD:
+                turn = self._turns.get_summary(self._rows.find_turn_of_row(row))
+                found |= {"folded", turn.verdict} if self._is_folded(row) else {"open"}
+        return found
+
+    def _is_folded(self, row: int) -> bool:
+        """Whether only the head of a turn is listed, and what it has more than that."""
+        below = find_line(self._listed, row) + 1
+        return (self._listed[below] if below < self.listed_count else len(self._rows)) != row + 1
+
+    def select_location(self, location: Location) -> None:
+        """Select a location, and bring it into sight."""
+        line = self.find_line(location)
+        top, height = self.scroll_offset.y, self.scrollable_content_region.height
+        if height > 0 and not top <= line < top + height:
+            self.scroll_to(y=max(line - height * 2 // 3, 0), animate=False, immediate=True)
+        self.cursor = line
+
+    def scroll_to_rows(self, rows: range) -> None:
+        """Scroll on as far as brings these rows into sight without their first going out of it."""
+        first, stop = self.find_row_line(rows.start), self.find_row_line(rows.stop - 1) + 1
+        top, height = self.scroll_offset.y, self.scrollable_content_region.height
+        if height > 0 and stop > top + height:
+            self.scroll_to(y=min(first, stop - height), animate=False, immediate=True)
+
+    def find_row_line(self, row: int) -> int:
+        """The line of a row, or the nearest that is listed."""
+        return find_line(self._listed, row)
+
+    def watch_virtual_size(self, size: Size) -> None:
+        """Fit the scroll bar to the rows."""
+        self._scroll_update(size)
+
+    # Painting
+
+    def notify_style_update(self) -> None:
+        """Forget what was drawn in other colours."""
+        self._strips.clear()
+        self._styles.clear()
+        super().notify_style_update()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Rows are as wide as the widget."""
+        self._update_virtual_size()
+        self._scroll_to_line(self.cursor)
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one line of the window."""
+        line, width = y + self.scroll_offset.y, self.scrollable_content_region.width
+        if not self.listed_count and y == 1 and width and self._empty_text:
+            style = self.get_component_rich_style("timeline--text")
+            return Strip([Segment("  " + clip_to_width(self._empty_text, width - 2), style)])
+        if line >= self.listed_count or self._reader is None:
+            return Strip.blank(width, self.rich_style)
+        row = self._listed[line]
+        here = line == self.cursor
+        key = (row, width, here, here and self.has_focus, self._generation)
+        strip = self._strips.get(key)
+        if strip is None:
+            strip = self._strips[key] = self._paint_row(self._reader, row, width, here)
+        return strip
+
+    def _paint_row(self, reader: MessageReader, row: int, width: int, is_current: bool) -> Strip:
+        if not self._styles:
+            self._styles = {part: self.get_component_rich_style(f"timeline--{part}") for part in _STYLE_NAMES}
+        rows, facts = self._rows, reader.session.facts
+        message, block = rows.message[row], rows.block[row]
+        over = Style()
+        if is_current:
+            style = self._styles["cursor" if self.has_focus else "shadow"]
+            over = Style(bgcolor=style.bgcolor, reverse=style.reverse, underline=style.underline)
+            if style.reverse:  # one bar, not a patchwork of what the colours reverse to
+                over += Style(color="default", bgcolor="default")
+        elif self._matches and self._is_match(row):
+            style = self._styles["match"]
+            over = Style(bgcolor=style.bgcolor, underline=style.underline)
+        columns = self._build_columns(rows)
+        if block == TURN_HEAD:
+            turn, words = self._turns.get_summary(rows.find_turn_of_row(row)), None
+            if self._is_folded(row):
+                words = reader.format_preview(message)
+            return paint_head(turn, words, columns, rows.largest_turn, self._styles, over)
+        if event := rows.get_event(row):
+            return paint_rule(format_event_labels(facts, event), width, self._styles["rule"] + over)
+        starts = block == WHOLE_MESSAGE and bool(facts.flags[message] & MessageFlag.TURN_START)
+        first = rows.first[message] == row
+        mark = self._marker.find_mark(message, block) if self._marker else NO_MARK
+        shown = RowCells(
+            index=str(message) if first else "",
+            starts=starts,
+            kind=format_row_kind(facts, message, block),
+            preview=reader.format_preview(message, block),
+            tokens=self._get_row_tokens(row, block, mark),
+            mark=mark,
+        )
+        return paint_row(shown, columns, rows.largest, self._styles, over)
+
+    def _is_match(self, row: int) -> bool:
+        """Whether a row was found, or hides what was."""
+        rows = self._rows
+        if rows.block[row] == TURN_HEAD:
+            return rows.find_turn_of_row(row) in self._matching_turns and self._is_folded(row)
+        return Location(rows.message[row], rows.block[row]) in self._matches
+
+    def _get_row_tokens(self, row: int, block: int, mark: RowMark) -> int | None:
+        """Tokens as the row stands in the context; outside of it, as it was recorded; None where that is unknown."""
+        inside = self._marker and block >= 0 and mark.verdict not in ("before", "after")
+        body = self._marker.context.replacements.get(block) if inside and self._marker else None
+        if body is None:
+            tokens = self._rows.tokens[row]
+            hidden = block == WHOLE_MESSAGE and not tokens and self._has_unknown_tokens(row)
+            return None if hidden else tokens
+        return self._rows.token_table.count_body(block, body) if self._rows.token_table else body.tokens
+
+    def _has_unknown_tokens(self, row: int) -> bool:
+        return self._reader is not None and has_unknown_size(self._reader.session.facts, self._rows.message[row])
+
+    # Moving
+
+    def validate_cursor(self, line: int) -> int:
+        """Keep the cursor on a line."""
+        return min(max(line, 0), max(self.listed_count - 1, 0))
+
+    def watch_cursor(self, old: int, new: int) -> None:
+        """Redraw the two lines that changed, and tell."""
+        self.refresh_line(old)
+        self.refresh_line(new)
+        self._scroll_to_line(new)
+        if self.listed_count:
+            self.post_message(self.Moved(self.location))
+
+    def watch_has_focus(self, focus: bool) -> None:
+        """The cursor looks different without focus."""
+        super().watch_has_focus(focus)
+        self.refresh_line(self.cursor)
+
+    def watch_scroll_y(self, old: float, new: float) -> None:
+        """Tell what is in sight."""
+        super().watch_scroll_y(old, new)
+        self.post_message(self.Scrolled(round(new), round(new) + self.scrollable_content_region.height))
+
+    def _scroll_to_line(self, line: int) -> None:
+        top, height = self.scroll_offset.y, self.scrollable_content_region.height
+        if height <= 0:
+            return
+        if line < top:
+            self.scroll_to(y=line, animate=False, immediate=True)
+        elif line >= top + height:
+            self.scroll_to(y=line - height + 1, animate=False, immediate=True)
+
+    def action_move(self, step: int) -> None:
+        """Select a row *step* further."""
+        self.cursor += step
+
+    def action_page(self, step: int) -> None:
+        """Select a row a screenful further."""
+        self.cursor += step * max(self.scrollable_content_region.height - 1, 1)
+
+    def action_go(self, line: int) -> None:
+        """Select a line; -1 is the last."""
+        self.cursor = self.listed_count - 1 if line < 0 else line
+
+    def action_enter(self) -> None:
+        """Enter the selected row."""
+        if self.listed_count:
+            self.post_message(self.Entered(self.location))
+
+    def action_open(self) -> None:
+        """Open the selected row."""
+        if self.listed_count:
+            self.post_message(self.Opened(self.location))
+
+    def on_click(self, event: events.Click) -> None:
+        """Select the row under the mouse; a second click opens it, and one on the sign of a head its turn."""
+        offset = event.get_content_offset(self)
+        if offset is None:
+            return
+        line = offset.y + self.scroll_offset.y
+        if line < self.listed_count:
+            again, self.cursor = line == self.cursor and event.chain > 1, line
+            if self.location.block == TURN_HEAD:
+                if again or offset.x < FOLD_SIGN_WIDTH:
+                    self.action_enter()
+            elif again:
+                self.action_open()

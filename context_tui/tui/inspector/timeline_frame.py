@@ -1,0 +1,197 @@
+"""Lines around the timeline: status, column heads, and the legend of visible marks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.content import Content
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+from textual.widgets import Static
+
+from context_tui.text.sanitize import sanitize_line
+from context_tui.tui.inspector.timeline_strips import (
+    BAR_GLYPH,
+    FOLDED_GLYPH,
+    HEAVY_RULE_GLYPH,
+    OPEN_GLYPH,
+    RULE_GLYPH,
+    TimelineColumns,
+    paint_column_heads,
+)
+from context_tui.tui.rendering.formatting import format_token_column
+from context_tui.tui.terminal.cells import HORIZONTAL_BLOCKS
+from context_tui.tui.timeline.marks import VERDICT_GLYPHS, VERDICT_LABELS
+
+DEFAULT_UNIT = format_token_column(None)
+SIGN_LABELS = {
+    "map": (
+        HORIZONTAL_BLOCKS[4],
+        "map: all rows, a bar for their tokens, shaded where you are",
+        "map: all rows",
+        "map",
+    ),
+    "open": (OPEN_GLYPH, "turn, z folds it", "z folds"),
+    "folded": (FOLDED_GLYPH, "folded turn, z opens it", "z opens"),
+    "bar": (BAR_GLYPH, DEFAULT_UNIT),
+}
+"""What else than marks is explained, by the look that it has: its sign and its name, also in fewer words."""
+MAP_HEADING = " map"
+"""The head of the map beside the timeline, behind the heads of the columns."""
+SIGN_WIDTH = 4
+"""Cells that a sign takes in the legend, with the spaces around its name."""
+
+
+class ColumnHeads(Widget):
+    """One line above the timeline: its title, and what its columns are; heavy where keys go to what is below."""
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"column-heads--{part}" for part in ("edge", "label", "title")}
+
+    class Cleared(Message):
+        """All rows are to be shown again."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.title = ""
+        self.listed_counts: tuple[int, int] | None = None
+        self._messages = 0
+        self.unit = DEFAULT_UNIT
+
+    def on_mount(self) -> None:
+        """Follow the focus."""
+        self.watch(self.screen, "focused", self._redraw, init=False)
+
+    def _redraw(self) -> None:
+        self.refresh()
+
+    def show(
+        self, title: str, messages: int, listed_counts: tuple[int, int] | None = None, unit: str = DEFAULT_UNIT
+    ) -> None:
+        """Show a title, above the columns that so many messages have; where not all is *shown*, how many of how many
+        rows are. *unit* is what the column of tokens is called.
+        """
+        if (title, messages, listed_counts, unit) != (self.title, self._messages, self.listed_counts, self.unit):
+            self.title, self._messages, self.listed_counts, self.unit = title, messages, listed_counts, unit
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """The line."""
+        styles = {name.partition("--")[2]: self.get_component_rich_style(name) for name in self.COMPONENT_CLASSES}
+        focused = isinstance(self.parent, Widget) and self.parent.has_focus_within
+        told = format_listed_variants(*self.listed_counts, focused) if self.listed_counts else ("",)
+        columns = TimelineColumns.fit(self.size.width - len(MAP_HEADING) + 1, self._messages)
+        heads = paint_column_heads(
+            columns, self.title, styles, HEAVY_RULE_GLYPH if focused else RULE_GLYPH, told, self.unit
+        )
+        return Strip([*heads.crop(0, columns.width - 1), Segment(MAP_HEADING, styles["label"])])
+
+    def on_click(self) -> None:
+        """Show all rows again."""
+        if self.listed_counts:
+            self.post_message(self.Cleared())
+
+
+def format_listed_variants(count: int, total: int, focused: bool) -> tuple[str, ...]:
+    """How many rows are shown, and how all are: in fewer words each. *focused* is whether esc would do it; elsewhere
+    it closes something else first.
+    """
+    shown = f": {count:,} of {total:,}"
+    if focused:
+        return f"{shown} rows, esc shows all", f"{shown} rows, esc: all", f"{shown}, esc: all"
+    return f"{shown} rows, f changes it", f"{shown} rows", shown
+
+
+class Legend(Widget):
+    """One line below the timeline: the marks of the whole context with how many there are, and the signs in sight."""
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"timeline--{look}" for look in ("about", *VERDICT_LABELS, "head", "bar")}
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.shown: tuple[str, ...] = ()
+        self._totals: Mapping[str, Sequence[str]] = {}
+        self._style_names: Collection[str] = ()
+        self._unit = DEFAULT_UNIT
+
+    def show(self, style_names: Collection[str], unit: str = DEFAULT_UNIT) -> None:
+        """Explain the looks that are in sight; *unit* is what bars are of."""
+        if unit != self._unit:
+            self._unit, self.shown = unit, ()
+        self._style_names = style_names
+        self._update_labels()
+
+    def show_totals(self, totals: Mapping[str, Sequence[str]]) -> None:
+        """Tell of marks, in sight or not, how many there are: by look, from more words to fewer."""
+        if totals != self._totals:
+            self._totals, self.shown = totals, ()
+            self._update_labels()
+
+    def _update_labels(self) -> None:
+        looks = {*self._style_names, *self._totals, *(("map",) if self._style_names else ())}
+        shown = tuple(look for look in (*VERDICT_LABELS, *SIGN_LABELS) if look in looks)
+        if shown != self.shown:
+            self.shown = shown
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """The line, as far as there is room for whole names."""
+        about, width = self._get_label_style("about"), self.size.width
+        segments: list[Segment] = []
+        for look, words in fit_legend(self.shown, self._totals, width, self._unit):
+            glyph = VERDICT_GLYPHS[look] if look in VERDICT_GLYPHS else SIGN_LABELS[look][0]
+            style = self._get_label_style({"open": "head", "folded": "head", "map": "bar"}.get(look, look))
+            segments += [Segment(f" {glyph}", style), Segment(f" {words} ", about)]
+        return Strip(segments).adjust_cell_length(width, about)
+
+    def _get_label_style(self, look: str) -> Style:
+        return self.get_component_rich_style(f"timeline--{look}")
+
+
+def fit_legend(
+    style_names: Sequence[str], totals: Mapping[str, Sequence[str]], width: int, unit: str = DEFAULT_UNIT
+) -> list[tuple[str, str]]:
+    """The looks with what is said of each in *width* cells: each in as many words as leave room for the fewest of those
+    behind it. Open turns and bars are named only where there is room besides: they stand below heads that say it.
+    """
+    forms = {
+        look: totals.get(look) or ((VERDICT_LABELS[look],) if look in VERDICT_LABELS else SIGN_LABELS[look][1:])
+        for look in style_names
+    }
+    if "bar" in forms:
+        forms["bar"] = (unit,)
+    spare = [look for look in style_names if look in ("open", "bar")]
+    order = [look for look in style_names if look not in spare] + spare
+    found: list[tuple[str, str]] = []
+    for place, look in enumerate(order, 1):
+        kept = sum(len(forms[each][-1]) + SIGN_WIDTH for each in order[place:] if each not in spare)
+        room = width - (0 if look in spare else kept) - SIGN_WIDTH
+        words = next((form for form in forms[look] if len(form) <= room), forms[look][-1])
+        if len(words) + SIGN_WIDTH <= width:
+            found.append((look, words))
+            width -= len(words) + SIGN_WIDTH
+    return found
+
+
+class StatusLine(Static):
+    """One text at a time, hidden while there is none; nothing in it is taken for markup."""
+
+    DEFAULT_CSS = "StatusLine { display: none; &.-said { display: block; } }"
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id, markup=False)
+        self.text = ""
+
+    def show(self, text: str, *, hint: bool = False) -> None:
+        """Show a text; a *hint* is drawn less loudly."""
+        if text != self.text:  # a line that comes or goes moves everything below it
+            one_line = self.text and text and max(len(self.text), len(text)) < self.size.width
+            self.update(Content(sanitize_line(text)), layout=not one_line)
+            self.text = text
+            self.set_class(bool(text), "-said")
+        self.set_class(hint, "-hint")

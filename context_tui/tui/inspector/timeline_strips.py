@@ -1,0 +1,193 @@
+"""Strips of the timeline: columns laid out for a width, text cut to cells, styles from the CSS."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+from context_tui.text.numbers import format_percent
+from context_tui.tui.rendering.formatting import pluralize
+from context_tui.tui.terminal.cells import clip_to_width, fit_to_width
+from context_tui.tui.timeline.marks import VERDICT_GLYPHS, RowMark
+from context_tui.tui.timeline.turns import TurnSummary
+
+OPEN_GLYPH, FOLDED_GLYPH, BAR_GLYPH, RULE_GLYPH, HEAVY_RULE_GLYPH = "▾", "▸", "▇", "─", "━"
+MAX_BAR_WIDTH, KIND_WIDTH, TOKENS_WIDTH = 8, 8, 9
+MIN_PREVIEW_WIDTH = 14
+"""Cells that the first words of a folded turn get, whatever else is to be told of it."""
+
+
+@dataclass(frozen=True)
+class TimelineColumns:
+    """Widths of the columns at a width of the timeline: narrow ones lose the bar."""
+
+    width: int
+    index: int
+    bar: int
+
+    @classmethod
+    def fit(cls, width: int, last_index: int) -> TimelineColumns:
+        """The columns that fit."""
+        return cls(width, max(len(str(last_index)), 3), MAX_BAR_WIDTH if width >= 64 else 4 if width >= 48 else 0)
+
+    @property
+    def kind_start(self) -> int:
+        """Where the kind begins, behind mark and number."""
+        return 2 + self.index + 2
+
+    @property
+    def tokens_start(self) -> int:
+        """Where the tokens and the bar begin."""
+        return max(self.width - TOKENS_WIDTH - (self.bar + 1 if self.bar else 0), 0)
+
+    @property
+    def preview_width(self) -> int:
+        """Cells that are left for the preview."""
+        return max(self.tokens_start - self.kind_start - KIND_WIDTH, 0)
+
+    def format_bar(self, tokens: int, largest: int) -> str:
+        """The bar of so many tokens beside the most that there are; too few have none."""
+        if tokens * self.bar * 3 <= largest:
+            return " " * (self.bar + 1)
+        return (BAR_GLYPH * min(-(-tokens * self.bar // largest), self.bar)).ljust(self.bar + 1)
+
+
+@dataclass(frozen=True)
+class RowCells:
+    """What stands in a row."""
+
+    index: str
+    starts: bool
+    kind: str
+    preview: str
+    tokens: int | None
+    mark: RowMark
+
+
+def paint_row(
+    row: RowCells, columns: TimelineColumns, largest: int, styles: Mapping[str, Style], overlay: Style
+) -> Strip:
+    """The strip of a row; *over* lies on top of every segment, as the cursor does."""
+    outside = row.mark.verdict in ("before", "after")
+    dim = styles["outside"]
+    kind = dim if outside else styles.get(row.kind, styles["text"])
+    text = dim if outside else styles["turn"] if row.starts else styles["text"]
+    quiet = dim if outside else styles["quiet"]
+    fate = styles.get(row.mark.verdict, quiet)
+    struck = row.mark.verdict in ("cleared", "summarised", "dropped")
+    tokens = row.tokens or 0
+    shown = "?" if row.tokens is None else f"{tokens:,}"
+    parts = [
+        (" " + row.mark.glyph, fate),
+        (" " + row.index.rjust(columns.index) + " ", quiet),
+        (fit_to_width(row.kind, KIND_WIDTH), kind),
+        (clip_to_width(row.preview, columns.preview_width), fate if struck else text),
+        (f"{shown:>8} ", quiet if tokens < largest // 50 else text),
+        (columns.format_bar(tokens, largest), fate if struck else dim if outside else styles["bar"]),
+    ]
+    return _build_strip(parts, columns.width, styles["text"], overlay)
+
+
+def paint_head(
+    turn: TurnSummary,
+    preview: str | None,
+    columns: TimelineColumns,
+    largest: int,
+    styles: Mapping[str, Style],
+    overlay: Style,
+) -> Strip:
+    """The strip of a turn's head: open a rule above its messages, folded a line with its first *words* and a bar."""
+    dim = styles["outside"] if turn.outside else None
+    head, text, quiet = (dim or styles[name] for name in ("head", "text", "about"))
+    fate = styles.get(turn.verdict, quiet)
+    name = f" {OPEN_GLYPH if preview is None else FOLDED_GLYPH} {turn.name}"
+    room = columns.tokens_start - 2 - len(name)
+    share = "" if turn.share is None else format_percent(turn.share)
+    tokens = (f"{turn.tokens:>8,} ", text)
+    if preview is None:
+        count = f" · {pluralize(len(turn.messages), 'message')}"
+        ways = (f"{count} · {share} of the context ", f"{count} · {share} ") if share else (f"{count} ", " ")
+        about = next((each for each in ways if len(each) <= room), "")
+        rule = about + RULE_GLYPH * (room - len(about))
+        parts = [
+            (f" {VERDICT_GLYPHS[turn.outside or 'kept']}", fate),
+            (name, head),
+            (rule, quiet),
+            tokens,
+            (" " * (columns.bar + 1), quiet),
+        ]
+        return _build_strip(parts, columns.width, styles["text"], overlay)
+    fates, about = _format_turn_effects(turn, share, room - min(MIN_PREVIEW_WIDTH, cell_len(preview) + 2))
+    parts = [
+        (" " + VERDICT_GLYPHS[turn.verdict], fate),
+        (name, head),
+        ("  " + clip_to_width(preview, max(room - 2 - len(fates) - len(about), 0)), text),
+        (fates, fate),
+        (about, quiet),
+        tokens,
+        (columns.format_bar(turn.tokens, largest), dim or styles["bar"]),
+    ]
+    return _build_strip(parts, columns.width, styles["text"], overlay)
+
+
+def _format_turn_effects(turn: TurnSummary, share: str, room: int) -> tuple[str, str]:
+    """What becomes of a folded turn, and its messages and share, in the most words that there is room for."""
+    count = len(turn.messages)
+    full, short = (", ".join(map(spell, turn.effects)) for spell in (str, attrgetter("short")))
+    share = f"{share:>6}" if turn.share is not None else ""
+    many, few = f"{pluralize(count, 'message'):>15}", f"{count:>6,} msg"
+    ways = ((full, many + share), (short, many + share), (short, few + share), (short, share), ("", share))
+    for fates, about in ways:
+        if len(fates) + len(about) + 2 <= room:
+            return f"  {fates}" if fates else "", about
+    return "", ""
+
+
+def _build_strip(parts: Sequence[tuple[str, Style]], width: int, text: Style, overlay: Style) -> Strip:
+    return Strip([Segment(part, style + overlay) for part, style in parts]).adjust_cell_length(width, text + overlay)
+
+
+def paint_column_heads(
+    columns: TimelineColumns,
+    title: str,
+    styles: Mapping[str, Style],
+    rule_glyph: str = RULE_GLYPH,
+    listed_variants: Sequence[str] = ("",),
+    unit: str = "est. tokens",
+) -> Strip:
+    """The upper edge of the timeline: what its columns are, and its title where there is room for it.
+
+    Args:
+        told: what is said behind the title, each in fewer words than the one before: columns lose their heads to the
+            title and to this, and where there is no room for both the title is cut.
+        unit: what the column of tokens is called.
+    """
+    words, tokens = columns.kind_start + KIND_WIDTH, columns.tokens_start + TOKENS_WIDTH - 1 - len(unit)
+    heads = [(columns.kind_start - 2, "#"), (columns.kind_start, "kind"), (words, "first words")]
+    places = ((heads, words + len("first words") + 3), (heads[:2], words), (heads[:1], columns.kind_start))
+    ways = [(labels, at, behind) for behind in listed_variants for labels, at in places[: 3 if behind else 2]]
+    fits = (way for way in ways if way[1] + cell_len(title + way[2]) + 3 <= tokens)
+    labels, at, behind = next(fits, ways[-1])
+    title = clip_to_width(title, max(tokens - at - 3 - cell_len(behind), 0)).rstrip() + behind
+    labels = [*labels, (tokens, unit)]
+    parts: list[tuple[str, Style]] = []
+    done = 0
+    for place, label in sorted([*labels, (at, title)]):
+        edge = (rule_glyph * (place - done - 2)).center(place - done) if done else rule_glyph * (place - 1) + " "
+        parts += [(edge, styles["edge"]), (label, styles["title" if label == title else "label"])]
+        done = place + cell_len(label)
+    parts.append((" " + rule_glyph * (columns.width - done - 1), styles["edge"]))
+    return _build_strip(parts, columns.width, styles["edge"], Style())
+
+
+def paint_rule(labels: Sequence[str], width: int, style: Style) -> Strip:
+    """A labelled rule across the timeline, with the first of *labels* that fits; the last is cut off."""
+    texts = [f" {RULE_GLYPH * 2} {label} " for label in labels]
+    text = next((each for each in texts if cell_len(each) <= width), texts[-1])
+    return Strip([Segment(clip_to_width(text + RULE_GLYPH * max(width - cell_len(text), 0), width), style)])

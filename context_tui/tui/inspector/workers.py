@@ -1,0 +1,253 @@
+"""Background threads of the inspector: reading, searching, measuring and planning.
+
+They are given immutable views, keep what they found in :class:`~context_tui.tui.analysis.AnalysisCache`, and only post
+messages; a late answer is told by the view that it names.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from textual.message import Message
+from textual.screen import Screen
+
+from context_tui.errors import MeasureError
+from context_tui.policies.registry import POLICIES
+from context_tui.policies.trigger_points import find_firing_runs
+from context_tui.session.session import Session
+from context_tui.tokens.exact import measure_exactly
+from context_tui.tokens.measures import TokenMeasure, TokenTable, build_calibrated_table
+from context_tui.tui.analysis import (
+    AnalysisCache,
+    MeasuredRows,
+    TriggerFirings,
+    compute_context_sizes,
+    compute_runtime_sizes,
+    find_first_effect,
+)
+from context_tui.tui.loading import ReadFailure, SessionLoader, SessionSnapshot
+from context_tui.tui.rendering.formatting import MessageReader
+from context_tui.tui.search import SearchReport, search_session
+from context_tui.tui.threads import WORK_SLICE_S, ThreadJob, start_work
+from context_tui.tui.timeline.rows import TimelineRows
+from context_tui.tui.view import Location, View
+
+INPUT_QUIET_S = 0.15
+"""Seconds after something was pressed for which work that nobody waits for gives way to the screen."""
+SHORT_PAUSE_S, LONG_PAUSE_S = 0.02, 0.3
+"""Seconds for which it pauses meanwhile, after each turn: reading, and what only adds to what is on screen."""
+MAX_PLANNED_MESSAGES = 50_000
+"""Messages up to which plans are made to find where one changes something."""
+
+
+@dataclass
+class SessionRead(Message):
+    """So much of the session has been read, or why it cannot be."""
+
+    report: SessionSnapshot | ReadFailure
+
+
+@dataclass
+class SearchReported(Message):
+    """The search found more, or has ended."""
+
+    report: SearchReport
+
+
+@dataclass
+class FiringsComputed(Message):
+    """It is known where the trigger of a view's policy fires."""
+
+    view: View
+
+
+@dataclass
+class ContextSizesComputed(Message):
+    """The sizes of a view's context are known."""
+
+    view: View
+
+
+@dataclass
+class MeasureComputed(Message):
+    """What a view's session measures by its ruler is known, or ``error`` says why it cannot be."""
+
+    view: View
+    error: str = ""
+
+
+@dataclass
+class RuntimeSizesComputed(Message):
+    """What each runtime believed in the messages of a session is known."""
+
+    session: Session
+
+
+@dataclass
+class CurveComputed(Message):
+    """Tokens after for each value of a setting are known."""
+
+    view: View
+    name: str
+    values: Sequence[Any]
+    tokens_after: list[int]
+
+
+@dataclass
+class BlocksRead(Message):
+    """The blocks of a message that took a while have been read."""
+
+    reader: MessageReader
+    location: Location
+
+
+def _measure_calibrated(session: Session, checkpoint: Callable[[], object]) -> TokenTable:
+    return build_calibrated_table(session.facts, checkpoint)
+
+
+class InspectorWorkers:
+    """The inspector's threads: each is started where what it computes is not known yet."""
+
+    def __init__(self, screen: Screen[Any], analysis: AnalysisCache) -> None:
+        self._screen, self._analysis = screen, analysis
+        self._runtime_sizes_session: Session | None = None  # the last whose runtime sizes were asked for
+        self._context_sizes_key: object = None  # the last session, point and ruler whose sizes were asked for
+        self.last_input_at = 0.0
+
+    def _start(self, group: str, description: str, work: Callable[[ThreadJob], None], pause_s: float = 0.0) -> None:
+        """Start work that pauses at most so many seconds after each turn while something is pressed."""
+
+        def pause() -> None:
+            until = time.monotonic() + pause_s
+            while time.monotonic() < min(until, self.last_input_at + INPUT_QUIET_S):
+                time.sleep(SHORT_PAUSE_S)
+
+        start_work(self._screen, group, description, work, pause)
+
+    def cancel(self, group: str) -> None:
+        """Stop the work of a group."""
+        self._screen.workers.cancel_group(self._screen, group)
+
+    def read_session(self, loading: SessionLoader) -> None:
+        """Read a session, or read on; posts ``SessionRead``."""
+        post = self._screen.post_message
+
+        def work(job: ThreadJob) -> None:
+            loading.read(lambda report: post(SessionRead(report)), lambda: job.is_cancelled, job.yield_to_screen)
+
+        self._start("read", "read the session", work, SHORT_PAUSE_S)
+
+    def follow(self, loading: SessionLoader) -> None:
+        """Read on whenever the file changes, until it is cancelled; posts ``SessionRead``."""
+        post = self._screen.post_message
+
+        def work(job: ThreadJob) -> None:
+            loading.follow(lambda report: post(SessionRead(report)), job.stop_event, job.yield_to_screen)
+
+        self._start("follow", "follow the session", work, SHORT_PAUSE_S)
+
+    def read_blocks(self, reader: MessageReader, location: Location) -> None:
+        """Read a large message; posts ``BlocksRead``."""
+
+        def work(job: ThreadJob) -> None:
+            reader.read_blocks(location.message)
+            self._screen.post_message(BlocksRead(reader, location))
+
+        self._start("blocks", "read a large message", work)
+
+    def search(self, session: Session, text: str, number: int) -> None:
+        """Search a session; posts ``SearchReported``."""
+        post = self._screen.post_message
+
+        def work(job: ThreadJob) -> None:
+            search_session(session, text, number, lambda found: post(SearchReported(found)), job.checkpoint)
+
+        self._start("search", "search the session", work)
+
+    def compute_context_sizes(self, view: View, rows: TimelineRows) -> None:
+        """Break the context of a view down by its ruler, unless that was done; posts ``ContextSizesComputed``.
+
+        Where the session was not measured by that ruler before, that comes first, and ``MeasureComputed`` is posted.
+
+        Args:
+            rows: those of the view's session.
+        """
+        wanted = view.session, view.point, view.measure
+        if self._analysis.get_context_sizes(view) is not None or self._context_sizes_key == wanted:
+            return
+        sized, copy = self._analysis.get_measured_rows(view), None
+        if view.measure is not TokenMeasure.OWN and sized is None:
+            copy = rows.copy()  # they may grow meanwhile
+
+        def work(job: ThreadJob) -> None:
+            nonlocal sized
+            if copy is not None:
+                try:
+                    measured = measure_exactly if view.measure is TokenMeasure.EXACT else _measure_calibrated
+                    found = measured(view.session, job.checkpoint)
+                except MeasureError as error:
+                    self._screen.post_message(MeasureComputed(view, str(error)))
+                    return
+                sized = MeasuredRows(found, copy.with_table(found, job.checkpoint))
+                self._analysis.store_measured_rows(view, sized)
+                self._screen.post_message(MeasureComputed(view))
+            sizes = compute_context_sizes(view, job.checkpoint, sized.token_table if sized else None)
+            if not job.is_cancelled:  # or it would take the place of what is wanted now
+                self._analysis.store_context_sizes(view, sizes)
+                self._screen.post_message(ContextSizesComputed(view))
+
+        self._context_sizes_key = wanted
+        self._start("sizes", "compute the breakdown", work)
+
+    def find_firings(self, view: View) -> None:
+        """Find where the trigger of a view's policy fires, unless that was done; posts ``FiringsComputed``, maybe twice."""
+        if self._analysis.get_firings(view) is not None:
+            return
+
+        def work(job: ThreadJob) -> None:
+            def keep(fires: TriggerFirings) -> None:
+                if not job.is_cancelled:
+                    self._analysis.store_firings(view, fires)
+                    self._screen.post_message(FiringsComputed(view))
+
+            runs = find_firing_runs(view.session, POLICIES[view.policy], view.policy_params, job.checkpoint)
+            points = [run[0].at for run in runs]
+            keep(TriggerFirings(points))
+            if points and len(view.session) <= MAX_PLANNED_MESSAGES:
+                acts = find_first_effect(view, list(chain.from_iterable(runs)), job.checkpoint)
+                if acts is not None and acts != points[0]:
+                    keep(TriggerFirings(points, acts))
+
+        self._start("fires", "find where triggers fire", work, LONG_PAUSE_S)
+
+    def compute_runtime_sizes(self, session: Session) -> None:
+        """Find what each runtime believed all along a session, unless that has begun; posts ``RuntimeSizesComputed``."""
+        if self._runtime_sizes_session is session:
+            return
+
+        def work(job: ThreadJob) -> None:
+            self._analysis.store_runtime_sizes(compute_runtime_sizes(session, job.checkpoint))
+            self._screen.post_message(RuntimeSizesComputed(session))
+
+        self._runtime_sizes_session = session
+        self._start("runtime-sizes", "compute the believed sizes", work, LONG_PAUSE_S)
+
+    def compute_curve(self, view: View, name: str, values: Sequence[Any]) -> None:
+        """Plan for many values of a setting; posts ``CurveComputed``."""
+
+        def work(job: ThreadJob) -> None:
+            after: list[int] = []
+            step = 1
+            while len(after) < len(values):
+                begun = time.monotonic()
+                after += view.compute_curve(name, values[len(after) : len(after) + step])
+                if time.monotonic() - begun < WORK_SLICE_S / 2:  # as many at once as keep within a turn
+                    step *= 2
+                job.checkpoint()
+            self._screen.post_message(CurveComputed(view, name, values, after))
+
+        self._start("curve", "compute the curve", work)

@@ -1,0 +1,87 @@
+"""Points of a session to jump between: its peak, trigger firings and context events."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from context_tui.session.session import Session
+from context_tui.tui.timeline.context_events import find_context_events, format_event_point
+from context_tui.tui.timeline.marks import CHANGED_VERDICTS, RowMarker
+from context_tui.tui.timeline.rows import WHOLE_MESSAGE, TimelineRows
+from context_tui.tui.view import Location
+
+
+class JumpPoint(NamedTuple):
+    """A point, and what happens there in words."""
+
+    at: int
+    reason: str
+
+
+def find_jump_points(
+    session: Session, policy: str, firings: Sequence[int], first_effect: int | None = None
+) -> list[JumpPoint]:
+    """The points in order, each once, none before the first message.
+
+    Args:
+        fires: where the trigger begins to fire.
+        acts: where it fires and changes something, if it changes nothing at the first of these.
+    """
+    found: dict[int, list[str]] = {}
+    for number, at in enumerate(firings):
+        idle = ", but changes nothing yet" if first_effect is not None and at == firings[0] else ""
+        found.setdefault(at, []).append(f"{policy} {'first ' if not number else ''}fires here{idle}")
+    if first_effect is not None:
+        found.setdefault(first_effect, []).append(
+            "first changes something here" if first_effect in firings else f"{policy} acts here"
+        )
+    for event in find_context_events(session):
+        found.setdefault(event.message, []).append(format_event_point(event))
+    if peak := find_peak(session):
+        found.setdefault(peak[0], []).append(
+            f"peak of {peak[1]:,} tokens recorded by the request of message {peak[0]:,}"
+        )
+    return [JumpPoint(at, ", ".join(why)) for at, why in sorted(found.items()) if at > 0]
+
+
+def find_peak(session: Session) -> tuple[int, int] | None:
+    """The message before which the largest context was recorded, and its tokens; None where nothing is recorded."""
+    facts = session.facts
+    found = max(
+        (
+            (usage.context, -message)
+            for usage, message in zip(facts.requests, facts.request_message, strict=False)
+            if message < session.length
+        ),
+        default=(0, 0),
+    )
+    return (-found[1], found[0]) if found[0] else None
+
+
+def find_next_changed(
+    rows: TimelineRows, marker: RowMarker, cursor: Location, step: int, listed_rows: Collection[int] | None = None
+) -> Location | None:
+    """The next (+1) or previous (-1) row that a plan changes, around the ends; None where it changes none.
+
+    Args:
+        among: the rows that are looked at; None for all.
+    """
+    count, row = len(rows), rows.find_row(*cursor)
+    for distance in range(1, count + 1):
+        at = (row + step * distance) % count
+        message, block = rows.message[at], rows.block[at]
+        if (
+            block >= WHOLE_MESSAGE
+            and (listed_rows is None or at in listed_rows)
+            and marker.find_mark(message, block).verdict in CHANGED_VERDICTS
+        ):
+            return Location(message, block)
+    return None
+
+
+def find_next_jump(points: Sequence[JumpPoint], at: int, step: int) -> JumpPoint | None:
+    """The next (+1) or previous (-1) point from *at*, around the ends; None where there is none but *at*."""
+    ahead = [point for point in points if (point.at > at if step > 0 else point.at < at)]
+    around = ahead or [point for point in points if point.at != at]
+    return (around[0] if step > 0 else around[-1]) if around else None

@@ -1,0 +1,1 @@
+"""The picker: the sessions that agents keep here."""

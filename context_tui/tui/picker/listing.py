@@ -1,0 +1,363 @@
+"""Sessions of the picker: groups, folded subagents, filter, order and cursor.
+
+Nothing here knows Textual: a key changes the listing at once, and what is painted follows.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from enum import Enum
+
+from context_tui.library.discovery import (
+    GROUPS,
+    OTHER_PROJECTS,
+    THIS_PROJECT,
+    SessionEntry,
+    SessionKey,
+    find_project_name,
+)
+from context_tui.library.overview import SessionOverview
+
+MAX_UNFOLDED = 5
+"""Sessions below another up to which they are listed without being asked for."""
+
+
+class SessionOrder(Enum):
+    """What the sessions of a group are sorted by; ``AS_FOUND`` is newest first where that is how they were found."""
+
+    AS_FOUND = "newest first"
+    SIZE = "largest first"
+    CONTEXT = "fullest context first"
+    PROJECT = "by project"
+
+
+class SessionItem:
+    """A session of a listing, and what is known of it: ``children`` are the sessions that belong to it.
+
+    ``is_unfolded`` is whether these were asked for, ``shows_children`` whether any of them is listed now.
+    """
+
+    __slots__ = (
+        "children",
+        "entry",
+        "is_unfolded",
+        "key",
+        "parent",
+        "read_title",
+        "search_text",
+        "shows_children",
+        "summary",
+    )
+
+    def __init__(self, entry: SessionEntry, outer: SessionItem | None = None) -> None:
+        self.entry, self.key, self.parent = entry, entry.key, outer
+        self.children: tuple[SessionItem, ...] = ()
+        self.is_unfolded = self.shows_children = False
+        self.summary: SessionOverview | None = None
+        self.read_title = ""
+        self.search_text = ""
+
+    @property
+    def title(self) -> str:
+        """The title; empty while it has none."""
+        title = self.entry.info.title
+        if title and title not in (self.entry.name, self.entry.file_name):
+            return title
+        return self.read_title or self.entry.about
+
+    @property
+    def project_name(self) -> str:
+        """The project: the name of the folder that it was in, where its head told that."""
+        return find_project_name(self.entry, self.summary.cwd if self.summary else "")
+
+    @property
+    def agent(self) -> str:
+        """The format."""
+        return (self.summary.agent if self.summary else "") or self.entry.agent or self.entry.info.format
+
+    @property
+    def bytes(self) -> int:
+        """The size of its file; of all of them, once that is known."""
+        return (self.summary.bytes if self.summary else 0) or self.entry.info.bytes
+
+    def matches(self, terms: Sequence[str]) -> bool:
+        """Whether every word is in its name, title, project, agent or path."""
+        return all(map(self.get_search_text().__contains__, terms))
+
+    def get_search_text(self) -> str:
+        """What a filter looks at; made once for what is known."""
+        if not self.search_text:
+            self.search_text = (
+                f"{self.entry.name} {self.title} {self.project_name} {self.agent} {self.entry.info.path}".casefold()
+            )
+        return self.search_text
+
+
+ListingLine = SessionItem | str
+"""A session, or the heading of a group."""
+
+
+class SessionListing:
+    """Sessions, a filter and a cursor; ``lines`` is what is listed, ``cursor`` a line of it (-1: there is none).
+
+    Args:
+        entries: what there is; a session whose ``parent`` is there too is listed below that one.
+        selected: what the cursor begins on; what belongs to it is listed at once where it is little.
+    """
+
+    def __init__(self, entries: Iterable[SessionEntry], selected: SessionKey | None = None) -> None:
+        self.filter_text = ""
+        self.order = SessionOrder.AS_FOUND
+        self.lines: list[ListingLine] = []
+        self.cursor = -1
+        self.session_count = 0
+        self._by_key: dict[SessionKey, SessionItem] = {}
+        self._learned_parents: dict[SessionKey, SessionKey] = {}  # what sessions belong to, by their own heads
+        self._initial_key, self._has_input = selected, False
+        self._set_entries(entries)
+        self._update_lines(self._find_home())
+
+    def _set_entries(self, entries: Iterable[SessionEntry]) -> None:
+        listed = self._entries = list(entries)
+        keys = {entry.key for entry in listed}
+        found: dict[SessionKey, SessionEntry] = {}
+        for entry in listed:
+            if entry.key not in found or _find_parent_key(entry) in keys:  # what is told by its own file names no other
+                found[entry.key] = entry
+        told = self._learned_parents
+        parents = {
+            key: parent
+            for key, entry in found.items()
+            if (key in told or entry.info.parent)
+            and (parent := told.get(key) or _find_parent_key(entry)) in found
+            and parent is not None
+        }
+        inner: dict[SessionKey, list[SessionEntry]] = {}
+        outer: dict[str, list[SessionItem]] = {group: [] for group in GROUPS}
+        for key, entry in found.items():
+            if key in parents and (owner := _find_outermost(key, parents)) != key:
+                inner.setdefault(owner, []).append(entry)
+            else:
+                outer[entry.group].append(SessionItem(entry))
+        self._unsorted_items = [item for items in outer.values() for item in items]
+        self.items = self._unsorted_items
+        self._by_key |= {item.key: item for item in self.items}
+        for key, several in inner.items():
+            if item := self._by_key.get(key):
+                self._add_children(item, several)
+                item.is_unfolded = len(several) <= MAX_UNFOLDED
+
+    def _find_home(self) -> SessionItem | None:
+        """What the cursor begins on, if it is there; what it belongs to lists it."""
+        self._home = self._by_key.get(self._initial_key) if self._initial_key else None
+        if self._home and self._home.parent and not self._has_input:
+            self._home.parent.is_unfolded = True
+        return self._home
+
+    def _add_children(self, item: SessionItem, entries: Iterable[SessionEntry]) -> None:
+        known = {each.key: each for each in item.children}
+        for entry in entries:
+            if entry.key in known:  # it was opened: its place is what it is called by here
+                known[entry.key].entry, known[entry.key].search_text = entry, ""
+            else:
+                known[entry.key] = self._by_key[entry.key] = SessionItem(entry, item)
+        item.children = tuple(known.values())
+
+    # What is known
+
+    def get_item(self, key: SessionKey) -> SessionItem:
+        """The session of this key.
+
+        Raises:
+            KeyError: there is none.
+        """
+        return self._by_key[key]
+
+    def update_titles(self, titles: Mapping[SessionKey, str]) -> None:
+        """Take in titles; those that match a filter are listed."""
+        for key, title in titles.items():
+            item = self._by_key.get(key)
+            if item is None:  # its file turned out to hold many
+                continue
+            item.read_title, item.search_text = title, ""
+        if self.filter_text:
+            self._update_lines(self.selected)
+
+    def update_summaries(self, summaries: Mapping[SessionKey, SessionOverview]) -> None:
+        """Take in what reading sessions told. What belongs to them stays folded, so that no line moves under a key."""
+        for key, look in summaries.items():
+            item = self._by_key.get(key)
+            if item is None:  # its file turned out to hold many
+                continue
+            if item.summary and look.tokens is None:  # it was read before, and is too large to be read for this
+                look = replace(look, tokens=item.summary.tokens, window=item.summary.window)
+            item.summary, item.search_text = look, ""
+            if look.parent:
+                self._move_below_parent(item, (os.path.abspath(look.parent), ""))
+            if not (item.is_unfolded and self._has_input):
+                self._add_children(item, look.children)
+            if self._home and item in (self._home, self._home.parent) and not self._has_input:
+                item.is_unfolded = item.is_unfolded or len(item.children) <= MAX_UNFOLDED
+                self._update_lines(self._home)
+
+    def _move_below_parent(self, item: SessionItem, key: SessionKey) -> None:
+        """List a session below the one that it turned out to belong to; where the cursor is on it, that is unfolded."""
+        parent = self._by_key.get(key)
+        owner = parent.parent or parent if parent else None
+        if item.parent or owner is None or owner is item:
+            return
+        self._learned_parents[item.key], item.parent = key, owner
+        for each in item.children:
+            each.parent = owner
+        owner.children, item.children = (*owner.children, item, *item.children), ()
+        self._unsorted_items = [each for each in self._unsorted_items if each is not item]
+        self.items = [each for each in self.items if each is not item]
+        owner.is_unfolded = owner.is_unfolded or self.selected is item
+        self._update_lines(self.selected)
+
+    # What is listed
+
+    def _update_lines(self, wanted: SessionItem | None, *, first: bool = False) -> None:
+        """List anew; the cursor goes to the *first* match, or to what is *wanted* while that is listed."""
+        words = self.filter_text.casefold().split()
+        lines, group, match = list[ListingLine](), None, -1
+        items = self.items
+        for word in words:  # a word at a time, as there are many items; what is below one may match where it does not
+            items = [item for item in items if item.children or word in (item.search_text or item.get_search_text())]
+        self.session_count = 0
+        for item in items:
+            shown = item.children if item.is_unfolded else ()
+            if words:
+                own = not item.children or item.matches(words)
+                shown = shown if own and shown else tuple(each for each in item.children if each.matches(words))
+                if not own and not shown:
+                    continue
+                if match < 0:
+                    match = len(lines) + (item.entry.group != group) + (not own)
+            if item.entry.group != group:
+                group = item.entry.group
+                lines.append(group)
+            item.shows_children = bool(shown)
+            lines.append(item)
+            lines += shown
+            self.session_count += 1
+        self.lines = lines
+        self.cursor = match if words else 1 if lines else -1
+        for each in () if first or wanted is None else (wanted, wanted.parent):
+            if each is not None and each in lines:
+                self.cursor = lines.index(each)
+                break
+
+    @property
+    def selected(self) -> SessionItem | None:
+        """What the cursor is on."""
+        line = self.lines[self.cursor] if 0 <= self.cursor < len(self.lines) else ""
+        return line if isinstance(line, SessionItem) else None
+
+    # What keys do
+
+    def filter(self, filter_text: str) -> None:
+        """List only what holds every word; the cursor goes to the first that does."""
+        if filter_text != self.filter_text:
+            self.filter_text, self._has_input = filter_text, True
+            self._update_lines(self.selected, first=bool(filter_text.strip()))
+
+    def sort(self, order: SessionOrder) -> None:
+        """Sort the sessions of each group; those of which it is not known go last, as they were found."""
+        self.order, self._has_input = order, True
+        keys: dict[SessionOrder, Callable[[SessionItem], tuple[object, ...]]] = {
+            SessionOrder.AS_FOUND: lambda item: (),
+            SessionOrder.SIZE: lambda item: (-item.bytes,),
+            SessionOrder.CONTEXT: lambda item: (-((item.summary and item.summary.tokens) or 0),),
+            SessionOrder.PROJECT: lambda item: (not item.project_name, item.project_name.casefold()),
+        }
+        key = keys[order]
+        self.items = sorted(self._unsorted_items, key=lambda item: (GROUPS.index(item.entry.group), *key(item)))
+        self._update_lines(self.selected)
+
+    def replace_files(self, sessions_by_file: Mapping[SessionKey, Sequence[SessionEntry]]) -> None:
+        """List the sessions of files that hold many in place of those files, each at its time; all else stays."""
+        self.set_entries([new for entry in self._entries for new in sessions_by_file.get(entry.key, (entry,))])
+
+    def set_entries(self, entries: list[SessionEntry]) -> None:
+        """List these, the newest of those that were found first; what is known of any of them stays known."""
+        known, selected = self._by_key, self.selected
+        found = (THIS_PROJECT, OTHER_PROJECTS)
+        entries.sort(key=lambda entry: -entry.info.time if entry.group in found else 0.0)
+        self._by_key = {}
+        self._set_entries(entries)
+        for key, item in list(self._by_key.items()):
+            if (old := known.get(key)) and (old.entry is item.entry or old.entry.info == item.entry.info):
+                item.summary, item.read_title, item.is_unfolded = old.summary, old.read_title, old.is_unfolded
+                if old.children and not item.children:
+                    self._add_children(item, [each.entry for each in old.children])
+        touched, wanted = self._has_input, self._find_home()
+        if touched:
+            wanted = self._by_key.get(selected.key) if selected else None
+        self.items = self._unsorted_items
+        self._update_lines(wanted)
+        if self.order is not SessionOrder.AS_FOUND:
+            self.sort(self.order)
+        self._has_input = touched
+
+    def select(self, line: int) -> bool:
+        """Put the cursor on a line; whether there is a session on it."""
+        self._has_input = True
+        if 0 <= line < len(self.lines) and isinstance(self.lines[line], SessionItem):
+            self.cursor = line
+            return True
+        return False
+
+    def move(self, lines: int) -> None:
+        """Move the cursor, passing headings."""
+        if not self.lines:
+            return
+        target = min(max(self.cursor + lines, 0), len(self.lines) - 1)
+        onward = range(target, len(self.lines)) if lines > 0 else range(target, -1, -1)
+        back = range(target, self.cursor, -1 if lines > 0 else 1)
+        for line in (*onward, *back):
+            if self.select(line):
+                return
+
+    def fold(self, is_open: bool | None = None) -> bool:
+        """List what belongs to the session under the cursor, or no longer; the other of the two where that is None.
+
+        Returns:
+            Whether there is anything to fold.
+        """
+        self._has_input = True
+        item = self.selected
+        if item is None or not (item.parent or item.children):
+            return False
+        owner = item.parent or item
+        owner.is_unfolded = not (item.parent or item.shows_children) if is_open is None else is_open
+        self._update_lines(item if owner.is_unfolded else owner)
+        return True
+
+    def unfold_sessions(self, key: SessionKey, entries: Sequence[SessionEntry]) -> None:
+        """List *entries* below a session that has turned out to be several, with the cursor on the first."""
+        item = self._by_key[key]
+        self._add_children(item, entries)
+        item.is_unfolded = True
+        self._update_lines(item.children[0] if item.children else item)
+
+
+def _find_outermost(key: SessionKey, parents: Mapping[SessionKey, SessionKey]) -> SessionKey:
+    """What a session belongs to in the end: below that it is listed. Itself where they belong to each other."""
+    seen, above = {key}, parents[key]
+    while above in parents and above not in seen:
+        seen.add(above)
+        above = parents[above]
+    return key if above in seen else above
+
+
+def _find_parent_key(entry: SessionEntry) -> SessionKey | None:
+    """The session that one belongs to: that of a file, or another one of its own file."""
+    parent, own = entry.info.parent, f"{entry.info.path}#"
+    if not parent:
+        return None
+    if parent.startswith(own) and not os.path.exists(parent):
+        return entry.key[0], parent.removeprefix(own)
+    return os.path.abspath(parent), ""

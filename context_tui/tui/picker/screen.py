@@ -1,0 +1,360 @@
+"""Picker of a session among the samples, those found on this machine, or those of one file."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.events import Click
+from textual.message import Message
+from textual.screen import Screen
+from textual.timer import Timer
+from textual.widgets import Label
+from textual.worker import Worker
+
+from context_tui.errors import Error, SeveralSessions
+from context_tui.library.cache import SessionCache, find_cache_path
+from context_tui.library.discovery import (
+    OTHER_PROJECTS,
+    THIS_PROJECT,
+    SessionEntry,
+    SessionKey,
+    build_entries,
+    build_session_key,
+    is_database,
+    list_database_sessions,
+)
+from context_tui.library.overview import SAME_FILE, OverviewReader, SessionOverview
+from context_tui.session.session import SessionInfo
+from context_tui.text.sanitize import make_visible, sanitize_line
+from context_tui.tui.picker.listing import SessionItem, SessionListing, SessionOrder
+from context_tui.tui.picker.session_list import PickerList
+from context_tui.tui.threads import ThreadJob, format_worker_error, start_work
+from context_tui.tui.widgets.footer import KeyFooter
+
+LOCAL_GROUPS = (THIS_PROJECT, OTHER_PROJECTS)
+MAX_READ_TITLES = 2_000
+"""How many files are looked into for their titles, to filter by."""
+UPDATE_INTERVAL_S = 0.1
+"""Seconds between two times that what was read is shown."""
+OVERVIEW_DELAY_S = 0.05
+"""Seconds after the last change until the sessions in sight are read."""
+
+FINDING_TEXT = "Looking for sessions…"
+EMPTY_TEXT = """\
+No sessions found on this machine.
+
+To open one by its path:  context-tui SESSION
+To open a sample:         context-tui demo"""
+NO_MATCH_TEXT = "No session matches. Press esc to clear the filter."
+FILTER_PLACEHOLDER = "/ filters by name, title, project or agent"
+
+
+class PickerExit(Enum):
+    """How the picker was left without a session."""
+
+    BACK = "back"
+    QUIT = "quit"
+
+
+class PickerScreen(Screen[SessionInfo | PickerExit]):
+    """Lists sessions; closes with the one that was chosen (its format known), or with how it was left.
+
+    Args:
+        entries: what there is to choose; plain ``SessionInfo`` for the sessions of one file.
+        find: finds the rest once the screen is painted: each time it gives all that is known by then.
+        heading: the title line.
+        current: the session that ``esc`` goes back to, and the cursor begins on.
+        known: what is known of it.
+        titles: how a title is found when the session has none.
+        now: the time that ages are counted from.
+    """
+
+    AUTO_FOCUS = "PickerList"
+    CSS_PATH = "picker.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "back", show=False, id="picker-leave", tooltip="Clear the filter; again to leave"),
+        Binding("ctrl+o", "return", "session", id="picker-return", tooltip="Back to the session as it was"),
+        Binding("q", "quit", "quit", id="picker-quit", tooltip="Quit without opening a session"),
+    ]
+
+    class TitlesRead(Message):
+        """Titles that were read."""
+
+        def __init__(self, titles: dict[SessionKey, str]) -> None:
+            super().__init__()
+            self.titles = titles
+
+    class SessionsFound(Message):
+        """The sessions that were looked for, as far as they were found; the last ones ``are_all``."""
+
+        def __init__(self, entries: list[SessionEntry], *, are_all: bool) -> None:
+            super().__init__()
+            self.entries, self.are_all = entries, are_all
+
+    class AllFound(Message):
+        """There is nothing more to be found: what is slow may be done now."""
+
+    class DatabasesListed(Message):
+        """Databases whose sessions were listed."""
+
+        def __init__(self, sessions: dict[SessionKey, list[SessionEntry]]) -> None:
+            super().__init__()
+            self.sessions = sessions
+
+    class OverviewsRead(Message):
+        """Sessions in sight that were read."""
+
+        def __init__(self, overviews: dict[SessionKey, SessionOverview]) -> None:
+            super().__init__()
+            self.overviews = overviews
+
+    def __init__(
+        self,
+        entries: Sequence[SessionEntry | SessionInfo],
+        *,
+        find: Iterable[list[SessionEntry]] | None = None,
+        heading: str = "Open a session",
+        current: SessionInfo | None = None,
+        overview: SessionOverview | None = None,
+        read_title: Callable[[SessionInfo], str] | None = None,
+        now: float | None = None,
+    ) -> None:
+        super().__init__()
+        self._reader = OverviewReader(SessionCache(find_cache_path()))
+        self._heading, self._read_title, self._current = heading, read_title or self._reader.read_title, current
+        self._now = time.time() if now is None else now
+        self._find = find
+        plain = [each for each in entries if isinstance(each, SessionInfo)]
+        found = [*(each for each in entries if isinstance(each, SessionEntry)), *build_entries(plain)]
+        home = build_session_key(current) if current else None
+        self.listing = SessionListing([*found, *(overview.children if overview else ())], home)
+        if home and overview:
+            self.listing.update_summaries({home: overview})
+        self._read_keys: set[SessionKey] = set()
+        self._label_texts: dict[str, str] = {}
+        self._worker_error = ""
+        self._timer: Timer | None = None
+
+    def compose(self) -> ComposeResult:
+        """The filter, column heads, the list, and a line for what is wrong."""
+        yield Label(self._heading, id="picker-heading", markup=False)
+        yield Label("", id="picker-words", markup=False)
+        yield Label("", id="picker-heads", markup=False)
+        yield PickerList(self.listing, self._now, id="picker-list")
+        yield Label(EMPTY_TEXT, id="picker-empty", markup=False)
+        yield Label("", id="picker-status", markup=False)
+        yield KeyFooter()
+
+    def on_mount(self) -> None:
+        """Find the sessions where that is still to be done, and read their titles beside."""
+        self._show()
+        if self.is_finding:
+            self.call_after_refresh(start_work, self, "titles", "find the sessions", self._find_all)
+        else:
+            self.post_message(self.AllFound())
+            start_work(self, "titles", "read the titles", self._read_titles)
+
+    @property
+    def is_finding(self) -> bool:
+        """Whether there may be more than is listed."""
+        return self._find is not None
+
+    @property
+    def rows(self) -> PickerList:
+        """The list."""
+        return self.query_one(PickerList)
+
+    @on(PickerList.Changed)
+    def _show(self) -> None:
+        """Say how many are listed, and by which filter; read those in sight once nothing changes for a moment."""
+        listing, rows = self.listing, self.rows
+        words = listing.filter_text
+        all_, noun = len(listing.items), "session" if len(listing.items) == 1 else "sessions"
+        count = f"{listing.session_count:,} of {all_:,}" if words.strip() else f"{all_:,}"
+        order = "" if listing.order is SessionOrder.AS_FOUND else f", {listing.order.value}"
+        order += ", looking for more…" if self.is_finding and listing.items else ""
+        told = f" · {count} {noun}{order}" if listing.items or not self.is_finding else ""
+        self._update_label("heading", self._heading + told)
+        label = self._update_label(
+            "words", f"/ {sanitize_line(words)}▏" if rows.is_filtering or words else FILTER_PLACEHOLDER
+        )
+        label.set_class(rows.is_filtering or bool(words), "-typed")
+        self._update_label("heads", rows.columns.format_heads())
+        empty = self._update_label(
+            "empty", NO_MATCH_TEXT if listing.items else FINDING_TEXT if self.is_finding else EMPTY_TEXT
+        )
+        empty.display = not listing.lines
+        # The list stays where it is when it is empty: it takes the keys.
+        rows.set_class(not listing.lines, "-empty")
+        if self._timer is not None:
+            self._timer.stop()
+        self._timer = self.set_timer(OVERVIEW_DELAY_S, self._read_overviews)
+
+    def _update_label(self, where: str, text: str) -> Label:
+        """Have a line of the screen say something; only what is new is laid out."""
+        label = self.query_one(f"#picker-{where}", Label)
+        if self._label_texts.get(where) != text:
+            self._label_texts[where] = text
+            label.update(Content(text))
+        return label
+
+    # What is read beside
+
+    def _find_all(self, job: ThreadJob) -> None:
+        entries = list[SessionEntry]()
+        for entries in self._find or ():
+            if job.is_cancelled:
+                return
+            self.post_message(self.SessionsFound(entries, are_all=False))
+        self.post_message(self.SessionsFound(entries, are_all=True))
+
+    def on_picker_screen_sessions_found(self, message: SessionsFound) -> None:
+        """List what was found; once it is all, read the titles beside."""
+        if message.are_all:
+            self._find = None
+            self.post_message(self.AllFound())
+            start_work(self, "titles", "read the titles", self._read_titles)
+        else:
+            self.listing.set_entries(message.entries)
+            self.rows.measure_names()
+        self.rows.refresh_listing()
+
+    def _read_titles(self, job: ThreadJob) -> None:
+        databases = [item.entry for item in self.listing.items if is_database(item.entry.info.path)]
+        if found := {
+            entry.key: list_database_sessions(entry)
+            for entry in databases
+            if not entry.info.id and entry.group in LOCAL_GROUPS
+        }:
+            self.post_message(self.DatabasesListed(found))
+        for item in self.listing.items:
+            item.get_search_text()
+            job.checkpoint()
+        self._read_titles_of(self.listing.items[:MAX_READ_TITLES], job)
+        self._reader.flush()
+
+    def _read_titles_of(self, items: Iterable[SessionItem], job: ThreadJob) -> None:
+        found, told = dict[SessionKey, str](), time.monotonic()
+        for item in items:
+            job.checkpoint()
+            if not item.title and (title := self._read_title(item.entry.info)):
+                found[item.key] = title
+            if found and time.monotonic() - told > UPDATE_INTERVAL_S:
+                self.post_message(self.TitlesRead(found))
+                found, told = {}, time.monotonic()
+        if found:
+            self.post_message(self.TitlesRead(found))
+
+    def _read_overviews(self) -> None:
+        """Read the sessions in sight that have not been read."""
+        wanted = [item for item in self.rows.get_visible_sessions() if item.key not in self._read_keys]
+        if not wanted:
+            return
+
+        def work(job: ThreadJob) -> None:
+            self._read_titles_of(wanted, job)
+            found, told = dict[SessionKey, SessionOverview](), time.monotonic()
+            try:
+                for item in wanted:
+                    found[item.key] = self._reader.read_overview(item.entry, job.checkpoint)
+                    if time.monotonic() - told > UPDATE_INTERVAL_S:
+                        self.post_message(self.OverviewsRead(found))
+                        found, told = {}, time.monotonic()
+                    job.checkpoint()
+            finally:  # also what was read before it was not wanted any more
+                self.post_message(self.OverviewsRead(found))
+            self._reader.flush()
+
+        start_work(self, "looks", "read the sessions in sight", work)
+
+    @on(Worker.StateChanged)
+    def _handle_worker_state(self, event: Worker.StateChanged) -> None:
+        """A defect in a thread is told; what was found by then can be opened."""
+        if words := format_worker_error(event):
+            self._worker_error = words
+            self._show_problem()
+            if self.is_finding and event.worker.group == "titles":
+                self.post_message(self.SessionsFound([], are_all=True))
+
+    @on(PickerList.Moved)
+    def _show_problem(self) -> None:
+        """Say why the session under the cursor cannot be read, where that was found, or what else went wrong."""
+        item = self.listing.selected
+        problem = item.summary.problem if item and item.summary else ""
+        self._update_label("status", make_visible(problem or self._worker_error))
+
+    def on_picker_screen_titles_read(self, message: TitlesRead) -> None:
+        """Show the titles that were read."""
+        self.listing.update_titles(message.titles)
+        if self.listing.filter_text:
+            self.rows.refresh_listing()
+        else:
+            self.rows.refresh_sessions(message.titles)
+
+    def on_picker_screen_databases_listed(self, message: DatabasesListed) -> None:
+        """List the sessions of databases in place of them."""
+        self.listing.replace_files(message.sessions)
+        self.rows.measure_names()
+        self.rows.refresh_listing()
+
+    def on_picker_screen_overviews_read(self, message: OverviewsRead) -> None:
+        """Show how full the contexts of sessions were, and what belongs to them."""
+        self._read_keys |= message.overviews.keys()
+        lines = len(self.listing.lines)
+        self.listing.update_summaries(message.overviews)
+        if len(self.listing.lines) != lines:
+            self.rows.refresh_listing()
+        else:
+            self.rows.refresh_sessions(message.overviews)
+        if self.listing.selected and self.listing.selected.key in message.overviews:
+            self._show_problem()
+
+    # Keys
+
+    @on(Click, "#picker-words")
+    def _handle_text_click(self) -> None:
+        self.rows.action_filter()
+
+    def action_leave(self) -> None:
+        """Clear the filter; without one, leave."""
+        if not self.rows.clear_filter():
+            self.dismiss(PickerExit.BACK)
+
+    def action_return(self) -> None:
+        """Go back to the session that the picker was opened from."""
+        self.dismiss(PickerExit.BACK)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """There is a way back only where there was a session."""
+        return action != "return" or self._current is not None
+
+    def action_quit(self) -> None:
+        """Quit."""
+        self.dismiss(PickerExit.QUIT)
+
+    def on_picker_list_chosen(self, message: PickerList.Chosen) -> None:
+        """Look what the file is, and close with it; list its sessions when it holds several."""
+        from context_tui.formats.opening import (  # all the readers: not before one is needed
+            choose_session,
+            sessions_in,
+        )
+
+        entry = message.entry
+        info = entry.info
+        try:
+            self.dismiss(info if info.format else choose_session(info.path))
+        except SeveralSessions:
+            self.listing.unfold_sessions(
+                entry.key,
+                [SessionEntry(each, entry.group, SAME_FILE, each.format) for each in sessions_in(info.path)],
+            )
+            self.rows.refresh_listing()
+        except Error as error:
+            self._update_label("status", make_visible(str(error)))

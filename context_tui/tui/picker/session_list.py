@@ -1,0 +1,380 @@
+"""List of the picker, drawn line by line for any number of sessions.
+
+It takes the filter's characters too: it has the focus all along, and what is listed changes with the key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
+from rich.style import Style
+from textual.binding import Binding, BindingType
+from textual.events import Click, Key, Paste
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from context_tui.library.discovery import SessionEntry
+from context_tui.library.discovery import SessionKey as SessionKey
+from context_tui.library.overview import SessionOverview
+from context_tui.text.numbers import format_age, format_bytes, format_percent, format_tokens
+from context_tui.text.sanitize import make_visible, sanitize_line
+from context_tui.tui.picker.listing import SessionItem, SessionListing, SessionOrder
+from context_tui.tui.terminal.cells import ELLIPSIS, clip_to_width
+
+_UUID_PATTERN = re.compile(r"(?:rollout-[\dT-]{19}-)?([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+FOLDED_GLYPH, OPEN_GLYPH, CHILD_GLYPH = "▸", "▾", "└"
+COUNT_WIDTH = 4
+"""Cells behind a name for how many sessions belong to it."""
+MAX_MEASURED_NAMES = 1_000
+"""How many names the width of their column is taken from."""
+FULL_SHARE = 0.8
+"""Share of the context window from which on it is called full."""
+
+
+@dataclass(frozen=True)
+class PickerColumns:
+    """Cells of each column; 0 where there is no room for it. The title takes the rest."""
+
+    name: int
+    title: int
+    agent: int
+    place: int
+    age: int
+    size: int
+    context: int
+    model: int = 0
+    compactions: int = 0
+
+    @classmethod
+    @lru_cache(maxsize=16)
+    def fit(cls, width: int, longest: int) -> PickerColumns:
+        """The columns in *width* cells where the longest name has so many."""
+        wide, full = width >= 98, width >= 138
+        name = min(max(longest + COUNT_WIDTH, len("session")), 40 if full else 28 if wide else 20)
+        agent = 17 if width >= 158 else 13 if wide else 0
+        place = 20 if full else 15 if wide else 13 if width >= 76 else 0
+        size = 9 if width >= 50 else 0
+        context = 13 if wide else 6
+        age = 7
+        model, compactions = (20, 13) if width >= 158 else (0, 0)
+        left = width - (3 + name + 2 + agent + model + place + age + size + context + compactions + 1)
+        return cls(name, max(left, 0), agent, place, age, size, context, model, compactions)
+
+    def format_heads(self) -> str:
+        """The line above the columns."""
+        context = "context" if self.context > 7 else "full"
+        cells = [
+            "   " + clip_to_width("session", self.name),
+            "  " + clip_to_width("title", self.title),
+            _fit_cell("agent", self.agent),
+            _fit_cell("model", self.model),
+            _fit_cell("project", self.place),
+            f"{'age':>{self.age}}",
+            f"{'size':>{self.size}}" if self.size else "",
+            f"{context:>{self.context}}",
+            f"{'compactions':>{self.compactions}}" if self.compactions else "",
+        ]
+        return "".join(cells)
+
+
+class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
+    """Sessions with a cursor; Enter or a double click chooses."""
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        f"picker-list--{part}" for part in ("name", "title", "muted", "full", "heading", "cursor")
+    }
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "choose", "open", id="picker-open", tooltip="Open the selected session"),
+        Binding(
+            "slash",
+            "filter",
+            "filter",
+            key_display="/",
+            id="picker-filter",
+            tooltip="Filter by name, title or project",
+        ),
+        Binding(
+            "right,l", "fold(True)", "unfold", key_display="→", id="picker-unfold", tooltip="Show sub-agents, branches"
+        ),
+        Binding("left,h", "fold(False)", "fold", show=False, id="picker-fold", tooltip="Hide sub-agents and branches"),
+        Binding("s", "sort", "sort", id="picker-sort", tooltip="Sort by time, size, fill, project"),
+        Binding("z", "fold", "fold", show=False, id="picker-fold-toggle", tooltip="Show or hide what belongs to it"),
+        Binding("down,j", "move(1)", "down", show=False, id="picker-down", tooltip="Next session"),
+        Binding("up,k", "move(-1)", "up", show=False, id="picker-up", tooltip="Previous session"),
+        Binding("pagedown", "page(1)", "page down", show=False, id="picker-page-down", tooltip="One page down"),
+        Binding("pageup", "page(-1)", "page up", show=False, id="picker-page-up", tooltip="One page up"),
+        Binding("home,g", "ends(False)", "first", show=False, id="picker-first", tooltip="First session"),
+        Binding("end,G", "ends(True)", "last", show=False, id="picker-last", tooltip="Last session"),
+    ]
+
+    @dataclass
+    class Chosen(Message):
+        """A session was chosen."""
+
+        entry: SessionEntry
+
+    class Changed(Message):
+        """Something else is listed or in sight, or the filter is another."""
+
+    class Moved(Message):
+        """The cursor is on another session."""
+
+    def __init__(self, listing: SessionListing, now: float, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.listing, self._now = listing, now
+        self.is_filtering = False
+        self.measure_names()
+        self._styles: dict[str, Style] = {}
+
+    def measure_names(self) -> None:
+        """Make the column of names as wide as the longest of the first ones."""
+        first = self.listing.items[:MAX_MEASURED_NAMES]
+        self._longest = max((cell_len(format_short_name(item.entry)) for item in first), default=0)
+
+    @property
+    def columns(self) -> PickerColumns:
+        """The columns as there is room for them."""
+        return PickerColumns.fit(self._compute_width(), self._longest)
+
+    def get_visible_sessions(self) -> list[SessionItem]:
+        """The sessions on the screen, first the one under the cursor."""
+        top = self.scroll_offset.y
+        items = [line for line in self.listing.lines[top : top + self.size.height] if isinstance(line, SessionItem)]
+        return sorted(items, key=lambda item: item is not self.listing.selected)
+
+    # Keys and clicks
+
+    def on_key(self, event: Key) -> None:
+        """While a filter is typed, take in characters and what takes them away; bindings see to all other keys."""
+        character = event.character or ""
+        if self.check_consume_key(event.key, character):
+            self._edit_filter(event.key, character)
+            event.stop()
+            event.prevent_default()
+
+    def check_consume_key(self, key: str, character: str | None) -> bool:
+        """While a filter is typed, characters belong to it."""
+        printable = bool(character) and str(character).isprintable()
+        return self.is_filtering and (printable or key in ("backspace", "ctrl+h", "ctrl+w", "ctrl+u"))
+
+    def _edit_filter(self, key: str, character: str) -> None:
+        words = self.listing.filter_text
+        if key == "ctrl+u":
+            words = ""
+        elif key == "ctrl+w":
+            words = re.sub(r"\S*\s*\Z", "", words)
+        elif key in ("backspace", "ctrl+h"):
+            words = words[:-1]
+        else:
+            words += character
+        self._set_filter(words)
+
+    def on_paste(self, event: Paste) -> None:
+        """Filter by what is pasted."""
+        event.stop()
+        self.is_filtering = True
+        self._set_filter(self.listing.filter_text + " ".join(event.text.split()))
+
+    def _set_filter(self, text: str) -> None:
+        self.listing.filter(text)
+        self.refresh_listing()
+
+    def clear_filter(self) -> bool:
+        """Take the filter away; whether there was one."""
+        had = self.is_filtering or bool(self.listing.filter_text)
+        self.is_filtering = False
+        self._set_filter("")
+        return had
+
+    def action_filter(self) -> None:
+        """Type a filter."""
+        self.is_filtering = True
+        self.refresh_listing()
+
+    def action_choose(self) -> None:
+        """Choose the session under the cursor."""
+        if self.listing.selected:
+            self.post_message(self.Chosen(self.listing.selected.entry))
+
+    def action_fold(self, is_open: bool | None = None) -> None:
+        """List what belongs to the session under the cursor, or no longer."""
+        self.listing.fold(is_open)
+        self.refresh_listing()
+
+    def action_sort(self) -> None:
+        """Sort by the next of what can be sorted by."""
+        orders = list(SessionOrder)
+        self.listing.sort(orders[(orders.index(self.listing.order) + 1) % len(orders)])
+        self.refresh_listing()
+
+    def action_move(self, rows: int) -> None:
+        """Move the cursor over the sessions, passing headings."""
+        before = self.listing.cursor
+        self.listing.move(rows)
+        self._handle_cursor_moved(before)
+
+    def action_page(self, pages: int) -> None:
+        """Move the cursor by pages."""
+        self.action_move(pages * max(self.size.height - 1, 1))
+
+    def action_ends(self, last: bool) -> None:
+        """Move the cursor to the first or last session."""
+        self.action_move(len(self.listing.lines) if last else -len(self.listing.lines))
+
+    def on_click(self, event: Click) -> None:
+        """Move the cursor to the row, or fold it by its sign; a double click chooses."""
+        before, line = self.listing.cursor, int(event.y + self.scroll_offset.y)
+        if not self.listing.select(line):
+            return
+        item = self.listing.selected
+        if item and item.children and event.x < 3:
+            self.action_fold()
+        elif event.chain > 1:
+            self.action_choose()
+        self._handle_cursor_moved(before)
+
+    def _handle_cursor_moved(self, before: int) -> None:
+        for line in (before, self.listing.cursor):
+            if line >= 0:
+                self.refresh_line(line)
+        self._scroll_to_cursor()
+        self.post_message(self.Moved())
+
+    # Painting
+
+    def refresh_listing(self) -> None:
+        """Draw the listing anew."""
+        self.virtual_size = Size(self._compute_width(), len(self.listing.lines))
+        self._scroll_to_cursor()
+        self.refresh()
+        self.post_message(self.Changed())
+
+    def refresh_sessions(self, keys: Container[SessionKey]) -> None:
+        """Draw the rows of these sessions anew, as far as they are in sight."""
+        top = self.scroll_offset.y
+        for number, line in enumerate(self.listing.lines[top : top + self.size.height], top):
+            if isinstance(line, SessionItem) and line.key in keys:
+                self.refresh_line(number)
+
+    def notify_style_update(self) -> None:
+        """Forget the colours of the old theme."""
+        super().notify_style_update()
+        self._styles.clear()
+
+    def on_resize(self) -> None:
+        """Rows are as wide as the list."""
+        self.refresh_listing()
+
+    def watch_scroll_y(self, old: float, new: float) -> None:
+        """Tell that other sessions are in sight."""
+        super().watch_scroll_y(old, new)
+        if round(old) != round(new):
+            self.post_message(self.Changed())
+
+    def render_line(self, y: int) -> Strip:
+        """One visible row."""
+        width, index = self._compute_width(), y + self.scroll_offset.y
+        if index >= len(self.listing.lines):
+            return Strip.blank(width, self._resolve_style(""))
+        line = self.listing.lines[index]
+        if isinstance(line, str):
+            return self._build_strip([(line, "heading")], width)
+        return self._build_strip(self._format_cells(line, self.columns), width, is_current=index == self.listing.cursor)
+
+    def _format_cells(self, item: SessionItem, columns: PickerColumns) -> list[tuple[str, str]]:
+        entry, look = item.entry, item.summary
+        sign = (OPEN_GLYPH if item.shows_children else FOLDED_GLYPH) if item.children else " "
+        name, count = format_short_name(entry), f" ({len(item.children):,})" if item.children else ""
+        if item.parent:
+            name = f"{CHILD_GLYPH} {'#' if entry.info.id else ''}{name}"
+        title = item.title or ("cannot be read" if look and look.problem else "")
+        share = format_tokens(look.tokens) if look and look.tokens else ""
+        full = compute_used_share(look)
+        if full is not None:
+            used = format_percent(full)
+            share = f"{share} {used:>5}" if columns.context > 7 else used
+        elif columns.context > 7:
+            share += " " * 6 if share else ""
+        cuts = str(look.compactions) if look and look.compactions else ""
+        return [
+            (f" {sign} ", "muted"),
+            (clip_to_width(shorten_middle(name, columns.name - len(count)) + count, columns.name) + "  ", "name"),
+            (clip_to_width(sanitize_line(title), columns.title), "title"),
+            (_fit_cell(make_visible(item.agent), columns.agent), "muted"),
+            (_fit_cell(sanitize_line(look.model if look else ""), columns.model), "muted"),
+            (_fit_cell(make_visible(item.project_name), columns.place), "muted"),
+            (f"{format_age(self._now - entry.info.time):>{columns.age}}", "muted"),
+            (f"{format_bytes(item.bytes):>{columns.size}}" if columns.size else "", "muted"),
+            (f"{share:>{columns.context}}", "full" if full is not None and full >= FULL_SHARE else "muted"),
+            (f"{cuts:>{columns.compactions}} " if columns.compactions else " ", "muted"),
+        ]
+
+    def _build_strip(self, cells: Sequence[tuple[str, str]], width: int, *, is_current: bool = False) -> Strip:
+        under = self._resolve_style("cursor") if is_current else None
+        segments = [Segment(text, under or self._resolve_style(look)) for text, look in cells if text]
+        if is_current:
+            segments[0] = Segment(">" + segments[0].text[1:], under)
+        return Strip(segments).adjust_cell_length(width, under or self._resolve_style(""))
+
+    def _resolve_style(self, style_name: str) -> Style:
+        style = self._styles.get(style_name)
+        if style is None:
+            # Not partial: colours with an opacity are blended with the background here.
+            style = self.get_component_rich_style(f"picker-list--{style_name}") if style_name else self.rich_style
+            self._styles[style_name] = style
+        return style
+
+    def _compute_width(self) -> int:
+        return self.scrollable_content_region.width or self.size.width
+
+    def _scroll_to_cursor(self) -> None:
+        cursor, lines = self.listing.cursor, self.listing.lines
+        if not self.size.height or cursor < 0:
+            return
+        # The heading above the first session is shown with it.
+        first = cursor - 1 if cursor and isinstance(lines[cursor - 1], str) else cursor
+        top, height = self.scroll_offset.y, self.size.height
+        if first < top:
+            self.scroll_to(y=first, animate=False, immediate=True)
+        elif cursor >= top + height:
+            self.scroll_to(y=cursor - height + 1, animate=False, immediate=True)
+
+
+def shorten_middle(text: str, width: int) -> str:
+    """*text* in at most *width* cells: where it is longer, both ends of it."""
+    if cell_len(text) <= width or width < 3:
+        return set_cell_size(text, max(width, 0)) if cell_len(text) > width else text
+    tail = ""
+    for character in reversed(text):
+        if cell_len(character + tail) > (width - 1) // 2:
+            break
+        tail = character + tail
+    head = set_cell_size(text, width - 1 - cell_len(tail)).rstrip()
+    return head + ELLIPSIS + tail
+
+
+def format_short_name(entry: SessionEntry) -> str:
+    """The name, of ids only the first eight digits; a rollout is called by its id."""
+    found = _UUID_PATTERN.fullmatch(entry.name)
+    return found.group(1) if found else make_visible(entry.name)
+
+
+def compute_used_share(overview: SessionOverview | None) -> float | None:
+    """The share of the context window that the last recorded request used; None where it is not known."""
+    if overview is None or overview.tokens is None or overview.window is None:
+        return None
+    return overview.tokens / overview.window
+
+
+def _fit_cell(text: str, width: int) -> str:
+    """A text in a column of *width* cells, with a blank before it; nothing where there is no such column."""
+    return " " + clip_to_width(shorten_middle(text, width - 1), width - 1) if width else ""

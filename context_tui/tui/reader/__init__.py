@@ -1,0 +1,1 @@
+"""The reader: a message, or several, as a document."""

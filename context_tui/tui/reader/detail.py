@@ -1,0 +1,320 @@
+"""The selected message in full: a reading pane with looks for diffs, fates and headings."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from rich.style import Style
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.geometry import Size
+from textual.message import Message
+from textual.reactive import Reactive
+
+from context_tui.tui.reader.document import (
+    PLAIN_TEXT,
+    DocumentSource,
+    RenderOptions,
+    TextExtent,
+    build_document,
+    find_first_match,
+)
+from context_tui.tui.rendering.highlight_cache import HighlightCache, HighlightedCode, compute_highlights
+from context_tui.tui.rendering.layout import LayoutLine, TextPart
+from context_tui.tui.search import find_all_text, find_text, get_searchable_text
+from context_tui.tui.threads import ThreadJob, start_work
+from context_tui.tui.timeline.rows import WHOLE_MESSAGE
+from context_tui.tui.view import Location
+from context_tui.tui.widgets.reading_pane import ReadingPane
+
+_STYLE_NAMES = (
+    *("quiet", "key", "added", "removed", "warning", "kept", "protected", "gone", "after"),
+    *("cleared", "truncated", "summarised", "dropped", "found", "rule"),
+    *("h1", "h2", "h3", "fence", "bullet", "strong", "em", "strike", "link", "code"),
+    *("mark-added", "mark-removed", "mark-text", "keyword", "string", "comment", "number", "name"),
+)
+
+SIDE_BY_SIDE_WIDTH = 100
+"""Cells from which on before and after stand side by side."""
+MAX_ANCHOR_DISTANCE = 60
+"""Lines among which what was on top is looked for when the text is shown in another way."""
+
+_WORDS_PATTERN = re.compile(r"[\w ]+")
+
+
+class Detail(ReadingPane):
+    """Shows one subject. It is told what to show, and tells what is wanted next."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"reading-pane--{look}" for look in _STYLE_NAMES}
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "enter", "Call / result", show=False, id="detail-enter", tooltip="From a call to its result"),
+        Binding("x", "more", "Show more", show=False, id="detail-more", tooltip="Show more of a long text"),
+        Binding("left", "screen.value(-1)", "Lower value", show=False, id="detail-less", tooltip="Lower the parameter"),
+        Binding(
+            "right", "screen.value(1)", "Raise value", show=False, id="detail-more-value", tooltip="Raise the parameter"
+        ),
+        Binding("v", "screen.raw", "raw", id="detail-raw", tooltip="As it was written, or rendered"),
+        Binding("escape", "close", "back", key_display="esc", id="detail-close", tooltip="Back to the timeline"),
+    ]
+
+    # Other lines need another scroll bar, but no new layout of the whole screen.
+    virtual_size = Reactive(Size(0, 0))
+
+    @dataclass
+    class Entered(Message):
+        """Enter was pressed: from a call to its result, or back."""
+
+        location: Location
+
+    class Closed(Message):
+        """The timeline is wanted again."""
+
+    @dataclass
+    class MarkdownImported(Message):
+        """What renders markdown is there."""
+
+        markdown: Callable[..., Iterator[TextPart]]
+
+    @dataclass
+    class CodeHighlighted(Message):
+        """Code has been highlighted."""
+
+        highlighted_code: list[HighlightedCode]
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._subject: DocumentSource | None = None
+        self._title = self._subtitle = Content()
+        self._markdown: Callable[..., Iterator[TextPart]] | None = None  # until it has been imported
+        self._highlights = HighlightCache()
+        self._rendering = PLAIN_TEXT  # of what is shown
+        self._is_raw = False
+        self._is_raw_here = False  # what was searched for is only in this subject as it was written
+        self.needle = ""
+
+    @property
+    def location(self) -> Location | None:
+        """What is shown."""
+        return self._subject.location if self._subject else None
+
+    def show_document(self, subject: DocumentSource, title: Content, subtitle: Content) -> None:
+        """Show a subject; the place in it is kept where only its fate has changed."""
+        old = self._subject
+        if old and _is_same_document(old, subject):
+            return
+        self._title, self._subtitle = title, subtitle
+        stays = old is not None and _is_same_message(old, subject)
+        self._subject = replace(subject, extent=old.extent if stays and old else TextExtent(needle=self.needle))
+        self._is_raw_here = self._is_raw_here and stays
+        if not stays:
+            self._highlights.reset_wanted()
+        top = self.scroll_offset.y
+        self._lay_out()
+        if stays:
+            self.scroll_to(y=top, animate=False, force=True)
+        else:
+            self._scroll_to_needle()
+        if self._markdown is None:
+            self._import_markdown()
+
+    def set_search_text(self, text: str) -> None:
+        """Show where *text* stands, and the first place where it does; nothing shows it no more."""
+        if text == self.needle:
+            return
+        self.needle = text
+        if text:
+            self._show_extent(TextExtent(needle=text))
+        self.refresh()
+
+    def _show_extent(self, extent: TextExtent) -> None:
+        """Show another extent of the subject, at what is looked for where it stands there, else where it was."""
+        if self._subject:
+            top, self._subject = self.scroll_offset.y, replace(self._subject, extent=extent)
+            self._is_raw_here = False
+            self._lay_out()
+            if not (extent.needle and self._scroll_to_needle()):
+                self.scroll_to(y=top, animate=False, force=True)
+
+    # Rendered, or as it was written
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether texts are shown as they were written."""
+        return self._is_raw or self._is_raw_here
+
+    def toggle_raw(self) -> None:
+        """Show texts as they were written, or rendered; what is on top stays there."""
+        self._is_raw, self._is_raw_here = not self.is_raw, False
+        top, lines = self.scroll_offset.y, self._lines[self.scroll_offset.y :][:MAX_ANCHOR_DISTANCE]
+        self._lay_out()
+        if top:
+            self._scroll_to_first_of([line.text for line in lines if not line.prefix_style], top)
+
+    def _lay_out(self) -> None:
+        raw = self.is_raw and self._subject is not None
+        self.border_title = self._title + Content("  as written (v)") if raw else self._title
+        self.border_subtitle = self._subtitle
+        if self._subject:
+            self.show(self._rebuild_parts())
+
+    def _rebuild_parts(self) -> Iterator[TextPart]:
+        if self._subject is None:
+            return super()._rebuild_parts()
+        width = self._compute_content_width()
+        rendering = RenderOptions(self._markdown, self._highlights.get_spans, width, width >= SIDE_BY_SIDE_WIDTH)
+        self._rendering = PLAIN_TEXT if self.is_raw else rendering
+        return build_document(self._subject, self._rendering)
+
+    def _scroll_to_first_of(self, texts: list[str], near: int) -> None:
+        """Scroll to the first of these texts that is there, near where it was: the same words in another dress."""
+        while len(self._lines) < 2 * near + MAX_ANCHOR_DISTANCE and self._wrap_next_part():
+            pass
+        self._wrap_visible()
+        for number, text in enumerate(texts):
+            words = max(_WORDS_PATTERN.findall(text), key=len, default="")
+            at = [place for place, line in enumerate(self._lines) if words in line.text] if len(words) >= 4 else []
+            if at:
+                found = min(at, key=lambda place: abs(place - near - number))
+                self.scroll_to(y=found - number, animate=False, force=True)
+                return
+        self.scroll_to(y=near, animate=False, force=True)
+
+    def _import_markdown(self) -> None:
+        def work(_: ThreadJob) -> None:
+            from context_tui.tui.rendering.markdown import render_markdown
+
+            self.post_message(self.MarkdownImported(render_markdown))
+
+        if not any(worker.group == "markdown" for worker in self.workers if worker.node is self):
+            start_work(self, "markdown", "load what renders markdown", work)
+
+    @on(MarkdownImported)
+    def _handle_markdown_imported(self, event: MarkdownImported) -> None:
+        self._markdown = event.markdown
+        if self._subject and not self.is_raw:
+            self._show_extent(self._subject.extent)
+
+    def _wrap_visible(self, *, everything: bool = False) -> None:
+        super()._wrap_visible(everything=everything)
+        wanted = self._highlights.pop_wanted()
+        if wanted:
+
+            def work(job: ThreadJob) -> None:
+                self.post_message(self.CodeHighlighted(compute_highlights(wanted, job.checkpoint)))
+
+            start_work(self, "highlights", "highlight code", work)
+
+    @on(CodeHighlighted)
+    def _handle_code_highlighted(self, event: CodeHighlighted) -> None:
+        self._highlights.store(event.highlighted_code)
+        if self._subject and not self.is_raw:
+            self.recolour(build_document(self._subject, self._rendering))
+            self._wrap_visible()  # what is still unknown is wanted again
+
+    # What is looked for
+
+    def _scroll_to_needle(self) -> bool:
+        """Scroll to the first place of what is looked for; whether there is one in what is shown."""
+        line = -1
+        if self._subject and self.needle and self._contains_needle(self._subject):
+            line = self._find_needle_line()
+            if line < 0 and not self.is_raw:  # it is in what rendering takes away
+                self._is_raw_here = True
+                self._lay_out()
+                line = self._find_needle_line()
+        while line >= 0 and len(self._lines) < line + self.size.height and self._wrap_next_part():
+            pass  # what follows it, so that it can be scrolled to the top
+        self._wrap_visible()
+        if line >= 0:
+            self.scroll_to(y=max(line - 2, 0), animate=False, force=True)
+        return line >= 0
+
+    def _contains_needle(self, subject: DocumentSource) -> bool:
+        """Whether what is looked for stands in the subject, as a search takes it."""
+        here = subject.location.block
+        blocks = zip(subject.rows, subject.blocks, strict=False)
+        forms = (self.needle, json.dumps(self.needle, ensure_ascii=False)[1:-1])  # as it stands in a call, too
+        texts = (get_searchable_text(block) for row, block in blocks if here in (WHOLE_MESSAGE, row))
+        return any(find_text(text, form) >= 0 for text in texts for form in forms)
+
+    def _find_needle_line(self) -> int:
+        """The first line with what is looked for, or where it begins when it goes on in the next one; else -1."""
+        found = find_first_match(self._wrap_remaining_parts(), self.needle)
+        if found is None:
+            return -1
+        number, place = found
+        lines = self._lines[self._starts[number] : [*self._starts, len(self._lines)][number + 1]]
+        return self._starts[number] + max(sum(line.start <= place for line in lines) - 1, 0)
+
+    def _wrap_remaining_parts(self) -> Iterator[TextPart]:
+        """All parts, wrapped as they are asked for."""
+        number = 0
+        while number < len(self._parts) or self._wrap_next_part():
+            yield self._parts[number]
+            number += 1
+
+    def find_overlays(self, index: int) -> Iterator[tuple[int, int, Style]]:
+        """What is looked for, and what is selected."""
+        if self.needle and index < len(self._lines):
+            found = self.get_component_rich_style("reading-pane--found")
+            over = Style(bgcolor=found.bgcolor, reverse=found.reverse)
+            yield from ((first, stop, over) for first, stop in self._find_needle_spans(index))
+        yield from super().find_overlays(index)
+
+    def _find_needle_spans(self, index: int) -> list[tuple[int, int]]:
+        """From where to where a line holds what is looked for, or a part of it that was wrapped."""
+        line: LayoutLine = self._lines[index]
+        text, long, lead = self._parts[line.part_number].text, len(self.needle), len(line.prefix)
+        edge = max(line.start - long + 1, 0)
+        found = (edge + place for place in find_all_text(text[edge : line.stop + long - 1], self.needle))
+        spans = ((max(place, line.start) - line.start, min(place + long, line.stop) - line.start) for place in found)
+        return [(lead + first, lead + stop) for first, stop in spans if first < stop]
+
+    def show_loading(self, title: Content, text: str) -> None:
+        """Say that something is being read."""
+        self._subject = None
+        self._title, self._subtitle = title, Content()
+        self._lay_out()
+        self.show([TextPart(text, "muted")])
+
+    def watch_virtual_size(self, size: Size) -> None:
+        """Fit the scroll bar to the lines."""
+        self._scroll_update(size)
+
+    def action_more(self) -> None:
+        """Show ten times as much of each long text."""
+        if self._subject:
+            extent = self._subject.extent
+            self._show_extent(extent._replace(limit=extent.limit * 10))
+
+    def action_ends(self, last: bool) -> None:
+        """Scroll to the start of the text, also where it was opened further on, or to the end of what is shown."""
+        if not last and self._subject and self._subject.extent.needle:
+            self._show_extent(self._subject.extent._replace(needle=""))
+        super().action_ends(last)
+
+    def action_enter(self) -> None:
+        """Go to the other half of the call."""
+        if self._subject:
+            self.post_message(self.Entered(self._subject.location))
+
+    def action_close(self) -> None:
+        """Go back to the timeline."""
+        self.post_message(self.Closed())
+
+
+def _is_same_message(old: DocumentSource, new: DocumentSource) -> bool:
+    """Whether the same message is shown, of a session that may have grown."""
+    return old.location == new.location and old.session.facts is new.session.facts
+
+
+def _is_same_document(old: DocumentSource, new: DocumentSource) -> bool:
+    before, after = (
+        (each.session, each.location, each.mark, each.runtime_sizes_note, each.events) for each in (old, new)
+    )
+    return before == after and old.blocks is new.blocks

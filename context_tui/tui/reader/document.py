@@ -1,0 +1,509 @@
+"""A message in full: its verdict, blocks, edits and recorded request as styled text parts."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import unified_diff
+from itertools import chain, islice
+from typing import Any, NamedTuple
+
+from context_tui.compaction.changes import Change
+from context_tui.compaction.plan import Plan
+from context_tui.session.blocks import get_text
+from context_tui.session.facts import Facts
+from context_tui.session.session import Session
+from context_tui.session.values import BlockFlag, Kind
+from context_tui.text.sanitize import sanitize
+from context_tui.tokens.measures import TokenTable
+from context_tui.tui.rendering import highlight_cache
+from context_tui.tui.rendering.formatting import (
+    describe_image,
+    format_call,
+    format_line,
+    format_result,
+    format_token_unit,
+    format_unknown_block,
+)
+from context_tui.tui.rendering.languages import detect_language, find_path_language, measure_line_numbers
+from context_tui.tui.rendering.layout import Highlighter, StyleSpan, StyleSpans, TextPart, pair_columns
+from context_tui.tui.search import find_text
+from context_tui.tui.timeline.marks import BLOCK_LABELS, CHANGED_VERDICTS, VERDICT_PHRASES, RowMark
+from context_tui.tui.view import Location
+
+MAX_DIFF_LINES = 2_000
+"""Lines up to which two texts are compared; beyond, all old ones are removed and all new ones added."""
+
+_OLD_TEXT_KEYS = ("old_string", "old_str", "oldText", "old_text", "search")
+_NEW_TEXT_KEYS = ("new_string", "new_str", "newText", "new_text", "replace")
+
+
+class DiffLine(NamedTuple):
+    """A line with its mark."""
+
+    mark: str
+    text: str
+
+
+def find_edits(arguments: Any) -> list[tuple[str, str]]:
+    """The (old, new) texts of an edit; empty when the call edits nothing."""
+    if not isinstance(arguments, Mapping):
+        return []
+    several = arguments.get("edits")
+    if isinstance(several, list):
+        return [pair for each in several for pair in find_edits(each)]
+    new = _get_first_text(arguments, _NEW_TEXT_KEYS)
+    return [] if new is None else [(_get_first_text(arguments, _OLD_TEXT_KEYS) or "", new)]
+
+
+def find_written_text(name: str, arguments: Any) -> str | None:
+    """The text that a call writes to a file as a whole; None when it does no such thing."""
+    if name.lower() in ("write", "write_file", "create_file", "writefile") and isinstance(arguments, Mapping):
+        return _get_first_text(arguments, ("content", "file_text", "contents"))
+    return None
+
+
+def find_patch(arguments: Any) -> str | None:
+    """The patch in a call's arguments (``*** Begin Patch``, as apply_patch takes them); None without one."""
+    if isinstance(arguments, Mapping):
+        arguments = next((v for v in arguments.values() if isinstance(v, str) and "*** Begin Patch" in v[:2_000]), None)
+    return arguments if isinstance(arguments, str) and "*** Begin Patch" in arguments[:2_000] else None
+
+
+def _get_first_text(arguments: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
+    return next((arguments[name] for name in names if isinstance(arguments.get(name), str)), None)
+
+
+def compute_diff(old: str, new: str) -> Iterator[DiffLine]:
+    """The lines of a change, with three around it."""
+    before, after = old.split("\n") if old else [], new.split("\n") if new else []
+    if len(before) + len(after) > MAX_DIFF_LINES or not before or not after:
+        yield from (DiffLine("-", line) for line in before)
+        yield from (DiffLine("+", line) for line in after)
+        return
+    for number, line in enumerate(unified_diff(before, after, lineterm="", n=3)):
+        if number >= 2:  # the first two name files, which there are none of
+            yield DiffLine("@", "") if line.startswith("@@") else DiffLine(line[:1], line[1:])
+
+
+def parse_patch(patch: str) -> Iterator[DiffLine]:
+    """The lines of a patch with their own marks."""
+    for line in patch.split("\n"):
+        if line[:1] in ("+", "-") and not line.startswith(("+++", "---")):
+            yield DiffLine(line[0], line[1:])
+        else:
+            yield DiffLine(" ", line)
+
+
+def describe_request(session: Session, location: Location) -> str:
+    """When a message was written, and the recorded usage of the request that ended at it; empty where neither is."""
+    facts, parts = session.facts, []
+    if location.message < len(facts.time) and facts.time[location.message] > 0:
+        parts.append(time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(facts.time[location.message] / 1000)))
+    row = bisect_left(facts.request_message, location.message)
+    if location.block < 0 and row < len(facts.request_message) and facts.request_message[row] == location.message:
+        usage = facts.requests[row]
+        written = usage.cache_write_5m + usage.cache_write_1h
+        cached = f"{usage.cache_read:,} from the cache, {written:,} written to it"
+        parts.append(f"recorded: {usage.context:,} tokens in ({cached})")
+        if usage.output_trusted:
+            parts.append(f"{usage.output:,} out")
+    return ", ".join(parts)
+
+
+MAX_SHOWN_CHARS = 200_000
+"""Characters of one text that are shown at first."""
+CHUNK_CHARS = 4_000
+"""Characters of a line that are handed out at once, where a text has no line breaks."""
+MAX_MARKDOWN_CHARS = 30_000
+"""Characters of a text that are read as markdown."""
+MAX_HIGHLIGHTED_DIFF_LINES = 400
+"""Lines of a diff that are highlighted."""
+
+_PADDED_LINE_NUMBER = re.compile(r"(?=[ \d]{6,}[→\t]) *\d+[→\t]")
+"""The number of a line as tools that read files write it: in six columns. It is none of the file."""
+_DIFF_STYLES = {"+": "added", "-": "removed"}
+
+SEARCHED_STYLES = frozenset({"text", "quiet", "key", "added", "removed", "heading", "h1", "h2", "h3", "fence"})
+"""The looks of what is searched; other parts say something about it."""
+
+
+class TextExtent(NamedTuple):
+    """How much of each text is shown: ``limit`` characters from its start, or else from before the first *needle*."""
+
+    limit: int = MAX_SHOWN_CHARS
+    needle: str = ""
+
+    def find_range(self, text: str) -> range:
+        """The part of a text that is shown: its beginning, unless what is looked for stands only behind that."""
+        found = find_text(text, self.needle) if self.needle and len(text) > self.limit else -1
+        if found < 0 or found + len(self.needle) <= min(self.limit, MAX_SHOWN_CHARS):
+            return range(min(len(text), self.limit))
+        before = found - min(self.limit, MAX_SHOWN_CHARS) // 10
+        start = text.find("\n", before, found) + 1 or before
+        return range(start, min(len(text), start + self.limit))
+
+
+RawBlock = dict[str, Any]
+DEFAULT_EXTENT = TextExtent()
+
+
+@dataclass(frozen=True)
+class DocumentSource:
+    """What is read: a location of a session, its full blocks, and what the plan makes of it."""
+
+    session: Session
+    location: Location
+    blocks: list[RawBlock]
+    mark: RowMark
+    plan: Plan | None = None
+    request_note: str = ""
+    runtime_sizes_note: str = ""
+    events: tuple[str, ...] = ()  # what happened to the context right here
+    extent: TextExtent = DEFAULT_EXTENT
+    token_table: TokenTable | None = None  # the ruler; bytes / 4 without one
+
+    @property
+    def rows(self) -> list[int]:
+        """Rows of the blocks, in the order of ``blocks``."""
+        return list(self.session.facts.blocks_of(self.location.message))
+
+
+@dataclass(frozen=True)
+class RenderOptions:
+    """How texts are shown: as they were written, where nothing else is said.
+
+    ``render_markdown`` renders a safe text in a look, in so many cells; ``side_by_side`` sets before and after side by side.
+    """
+
+    render_markdown: Callable[[str, str, int, Highlighter], Iterator[TextPart]] | None = None
+    highlight: Highlighter | None = None
+    width: int = 80
+    side_by_side: bool = False
+
+
+PLAIN_TEXT = RenderOptions()
+
+
+def build_document(source: DocumentSource, options: RenderOptions = PLAIN_TEXT) -> Iterator[TextPart]:
+    """The whole document."""
+    facts = source.session.facts
+    changes = dict(_find_changes(source))
+    beside = options.side_by_side and source.blocks
+    yield from (TextPart(text, "rule") for text in source.events)
+    yield from _build_verdict(source, bool(changes))
+    for text in filter(None, (source.request_note, source.runtime_sizes_note)):
+        yield TextPart(text, "muted")
+    if source.request_note or source.runtime_sizes_note:
+        yield TextPart("")
+    if changes and not beside:
+        for row, change in changes.items():
+            yield from _build_replacement(source, row, change)
+            yield TextPart("")
+        yield TextPart("before", "heading")
+    rows = source.rows
+    if not rows:
+        yield TextPart("empty message", "muted")
+    elif not source.blocks:
+        yield TextPart("cannot be read any more: the file has changed or gone; open it again", "warning")
+    for row, block in zip(rows, source.blocks, strict=False):
+        if source.location.block >= 0 and row != source.location.block:
+            continue
+        if source.location.block < 0 and facts.kind[row] == Kind.TOOL_RESULT:
+            continue
+        if beside and row in changes:
+            before = chain([TextPart("before", "heading")], _build_block(source, row, block, options))
+            yield from pair_columns(before, _build_replacement(source, row, changes[row]))
+        else:
+            yield from _build_block(source, row, block, options)
+
+
+def find_first_match(parts: Iterable[TextPart], needle: str) -> tuple[int, int] | None:
+    """The first part in which *needle* stands, or begins, and its place in the text; None where there is none."""
+    before = ""
+    for number, part in enumerate(parts):
+        if part.style not in SEARCHED_STYLES:
+            before = ""
+            continue
+        place = find_text(before + part.text, needle)
+        if place >= 0:
+            return (number - 1, place) if place < len(before) else (number, place - len(before))
+        # What has no line breaks comes in chunks: it may begin in one and end in the next.
+        before = part.text if part.continues else ""
+    return None
+
+
+def _build_verdict(subject: DocumentSource, changed: bool) -> Iterator[TextPart]:
+    """What becomes of it, in a line."""
+    mark = subject.mark
+    if mark.verdict == "kept" and not mark.reason:
+        return
+    about = VERDICT_PHRASES.get(mark.verdict, "")
+    if changed and subject.location.block < 0:
+        about = f"part of it would be {mark.verdict}"
+    if mark.verdict in ("kept", "protected"):
+        yield TextPart(f"kept: {mark.reason}", "kept")
+    elif mark.verdict in ("before", "after"):
+        yield TextPart(mark.reason, "muted")
+    elif subject.plan is None and mark.verdict in CHANGED_VERDICTS:  # it was done
+        yield TextPart(f"{mark.glyph} {mark.reason}", mark.verdict)
+    else:
+        yield TextPart(f"{mark.glyph} {about}: {mark.reason}" if mark.reason != about else about, mark.verdict)
+    if not changed:
+        yield TextPart("")
+
+
+def _build_replacement(subject: DocumentSource, row: int, change: Change) -> Iterator[TextPart]:
+    """What a changed block becomes."""
+    body = change.body.text
+    if body is None and change.render and row in subject.rows and subject.blocks:
+        body = change.render(get_text(subject.blocks[subject.rows.index(row)]))
+    tokens = subject.token_table.count_body(row, change.body) if subject.token_table else change.body.tokens
+    what = "nothing" if change.body.removed else f"{format_token_unit(subject.token_table)} {tokens:,} tokens"
+    of = "" if subject.location.block >= 0 else f" of its {BLOCK_LABELS[Kind(subject.session.facts.kind[row])]}"
+    yield TextPart(f"after{of}, {what}", "heading")
+    if not change.body.removed:
+        yield from _build_text(body or "", "after", subject.extent)
+
+
+def _find_changes(subject: DocumentSource) -> Iterator[tuple[int, Change]]:
+    """The changed blocks of what is shown: a result, or the others of a message; none where it goes as a whole."""
+    plan, facts = subject.plan, subject.session.facts
+    if plan is None or subject.mark.verdict not in ("cleared", "truncated", "dropped"):
+        return
+    rows = [subject.location.block] if subject.location.block >= 0 else subject.rows
+    if plan.find_verdict(subject.location.message).outcome != "kept":
+        return
+    for row in rows:
+        change = plan.changes.get(row)
+        if change and (subject.location.block >= 0 or facts.kind[row] != Kind.TOOL_RESULT):
+            yield row, change
+
+
+def _build_block(subject: DocumentSource, row: int, block: RawBlock, rendering: RenderOptions) -> Iterator[TextPart]:
+    facts, extent = subject.session.facts, subject.extent
+    kind, flags = facts.kind[row], facts.block_flags[row]
+    injected = bool(flags & BlockFlag.INJECTED)
+    if injected:
+        yield TextPart("injected by the runtime, not typed", "heading")
+    if kind == Kind.TEXT and injected:
+        yield from _build_text(str(block.get("text") or ""), "quiet", extent)
+    elif kind == Kind.TEXT:
+        yield from _build_prose(str(block.get("text") or ""), "text", extent, rendering)
+    elif kind == Kind.THINKING:
+        yield from _build_thinking(block, extent, rendering)
+    elif kind == Kind.TOOL_USE:
+        yield from _build_call(block, subject.session.info.cwd, extent, rendering)
+    elif kind == Kind.TOOL_RESULT:
+        yield from _build_result(
+            block, bool(flags & BlockFlag.ERROR), extent, rendering, _find_file_language(facts, row)
+        )
+    elif kind == Kind.IMAGE:
+        yield TextPart(f"image: {describe_image(block)}", "heading")
+    else:
+        yield TextPart(f"{format_unknown_block(block)}; not estimated", "heading")
+        rest = {name: value for name, value in block.items() if name not in ("type", "note", "encrypted_content")}
+        if rest:
+            yield from _build_text(_format_json(rest), "quiet", extent)
+    yield TextPart("")
+
+
+def _find_file_language(facts: Facts, row: int) -> str:
+    """The language of the file that a result was read from."""
+    use = facts.tool_use_of(row)
+    path = facts.path[use] if use >= 0 else -1
+    return find_path_language(facts.paths[path]) if path >= 0 else ""
+
+
+def _build_thinking(block: RawBlock, extent: TextExtent, rendering: RenderOptions) -> Iterator[TextPart]:
+    thought = str(block.get("thinking") or "")
+    if thought:
+        yield TextPart("thinking", "heading")
+        yield from _build_prose(thought, "quiet", extent, rendering)
+        return
+    hidden = block.get("signature") or block.get("data") or ""
+    size = f": {len(str(hidden)):,} encrypted characters" if hidden else ""
+    yield TextPart(f"thinking, hidden by the provider{size}", "heading")
+
+
+def _build_call(block: RawBlock, cwd: str, extent: TextExtent, rendering: RenderOptions) -> Iterator[TextPart]:
+    name, arguments = str(block.get("name") or "?"), block.get("input")
+    yield TextPart(f"call {format_call(name, arguments, cwd)}", "heading")
+    patch, edits, written = find_patch(arguments), find_edits(arguments), find_written_text(name, arguments)
+    if patch is not None or edits or written is not None:
+        language = ""
+        for key in ("file_path", "path", "notebook_path", "replace_all"):
+            if isinstance(arguments, Mapping) and arguments.get(key):
+                yield TextPart(f"{key}: {arguments[key]}", "key")
+                language = language or find_path_language(str(arguments[key]))
+        if patch is not None:
+            for part in _build_diff(parse_patch(patch), language, rendering):
+                mark = part.mark.strip()
+                yield part._replace(mark=mark, continuation_mark="┊" if mark else "", mark_is_content=True)
+        for old, new in edits if patch is None else ():
+            yield from _build_diff(compute_diff(old, new), language, rendering)
+        if written is not None and patch is None and not edits:
+            for part in _build_code(written, language, extent, rendering):
+                added = part.style == "text"
+                yield (
+                    part._replace(style="added", mark="+ ", continuation_mark="+┊", mark_style="mark-added")
+                    if added
+                    else part
+                )
+        return
+    if isinstance(arguments, Mapping):
+        for key, value in arguments.items():
+            yield from _build_argument(format_line(str(key)), value, extent, rendering)
+    elif arguments is not None:
+        yield from _build_text(arguments if isinstance(arguments, str) else _format_json(arguments), "text", extent)
+
+
+def _build_argument(key: str, value: Any, extent: TextExtent, rendering: RenderOptions) -> Iterator[TextPart]:
+    text = value if isinstance(value, str) else _format_json(value)
+    language = "json" if not isinstance(value, str) else "bash" if key in ("command", "cmd", "script") else ""
+    if "\n" in text:
+        yield TextPart(f"{key}:", "key")
+        for part in _build_code(text, language, extent, rendering):
+            yield part._replace(mark="  ", continuation_mark="  ")
+    elif len(text) > CHUNK_CHARS or rendering.highlight is None:
+        yield from _build_text(f"{key}: {text}", "text", extent)
+    else:
+        shown, at = sanitize(text), len(sanitize(key)) + 2
+        spans = (
+            StyleSpan(start + at, stop + at, look) for start, stop, look in rendering.highlight([shown], language)[0]
+        )
+        yield TextPart(f"{key}: {shown}", "text", (StyleSpan(0, at - 1, "key"), *spans))
+
+
+def _build_diff(lines: Iterable[DiffLine], language: str, rendering: RenderOptions) -> Iterator[TextPart]:
+    rest = iter(lines)
+    first = list(islice(rest, MAX_HIGHLIGHTED_DIFF_LINES)) if rendering.highlight and language else []
+    texts = [sanitize(each.text) for each in first]
+    if rendering.highlight and first:
+        for each, text, spans in zip(first, texts, rendering.highlight(texts, language), strict=True):
+            yield _build_diff_line(each.mark, text, spans)
+    yield from (_build_diff_line(*each) for each in rest)
+
+
+def _build_diff_line(mark: str, text: str, spans: StyleSpans = ()) -> TextPart:
+    if mark == "@":
+        return TextPart("⋯", "muted")
+    look = _DIFF_STYLES.get(mark, "text")
+    return TextPart(text, look, spans, f"{mark} ", f"{mark}┊" if mark.strip() else "  ", f"mark-{look}")
+
+
+def _build_result(
+    block: RawBlock, error: bool, extent: TextExtent, rendering: RenderOptions, language: str
+) -> Iterator[TextPart]:
+    if error:
+        yield TextPart("the tool reported an error", "warning")
+        language = ""
+    content = block.get("content")
+    if isinstance(content, list):
+        for each in content:
+            if isinstance(each, Mapping) and each.get("type") == "image":
+                yield TextPart(f"image: {describe_image(each)}", "heading")
+            elif isinstance(each, Mapping) and each.get("type") == "text":
+                yield from _build_output(str(each.get("text") or ""), language, extent, rendering)
+            else:
+                yield from _build_text(_format_json(each), "quiet", extent)
+    elif isinstance(content, Mapping):
+        yield from _build_code(_format_json(content), "json", extent, rendering)
+    elif content in (None, ""):
+        yield TextPart("empty result", "muted")
+    else:
+        yield from _build_output(format_result(content), language, extent, rendering)
+
+
+def _build_output(text: str, language: str, extent: TextExtent, rendering: RenderOptions) -> Iterator[TextPart]:
+    """What a tool answered: code where a file was read, or where it is plain to see; the rest stays as it is."""
+    language = language or detect_language(text)
+    if language == "diff" and rendering.highlight:
+        start = extent.find_range(text).start
+        yield from _style_diff_lines(_build_text(text, "text", extent), start > 0 and text[start - 1] != "\n")
+    else:
+        yield from _build_code(text, language, extent, rendering, numbered=True)
+
+
+def _style_diff_lines(parts: Iterable[TextPart], continues: bool) -> Iterator[TextPart]:
+    """The lines of a diff; only the first chunk of one has a mark. With *goes_on* they begin within a line."""
+    look = "text"
+    for part in parts:
+        if part.style == "text":
+            mark = "" if continues or part.text.startswith(("+++", "---")) else part.text[:1]
+            if not continues:
+                look = _DIFF_STYLES.get(mark, "key" if part.text.startswith("@@") else "text")
+            continues = part.continues
+            if look not in ("added", "removed"):
+                part = part._replace(style=look)
+            elif mark:
+                part = TextPart(
+                    part.text[1:], look, (), mark, "┊", f"mark-{look}", part.continues, mark_is_content=True
+                )
+            else:
+                part = TextPart(part.text, look, (), "┊", "┊", f"mark-{look}", part.continues)
+        yield part
+
+
+def _format_json(value: Any) -> str:
+    try:
+        return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+    except (RecursionError, ValueError):
+        return "nested too deeply to show"
+
+
+def _build_prose(text: str, style: str, extent: TextExtent, rendering: RenderOptions) -> Iterator[TextPart]:
+    """What somebody wrote: its beginning as markdown, the rest as it is."""
+    end = _find_head_end(text, MAX_MARKDOWN_CHARS, extent)
+    if rendering.render_markdown is None or rendering.highlight is None or not end:
+        yield from _build_text(text, style, extent)
+        return
+    yield from rendering.render_markdown(sanitize(text[:end]), style, rendering.width, rendering.highlight)
+    if end < len(text):
+        yield TextPart("as it was written, from here on", "muted")
+    yield from _build_text(text, style, extent, end)
+
+
+def _build_code(
+    text: str, language: str, extent: TextExtent, rendering: RenderOptions, *, numbered: bool = False
+) -> Iterator[TextPart]:
+    """Code: its beginning highlighted, the rest as it is; with *numbered*, numbers of lines stand apart."""
+    end = _find_head_end(text, highlight_cache.MAX_HIGHLIGHTED_CHARS, extent) if language and rendering.highlight else 0
+    if end and rendering.highlight:
+        lines = sanitize(text[:end]).removesuffix("\n").split("\n")
+        numbers = measure_line_numbers(lines) if numbered else [0] * len(lines)
+        written = numbered and not _PADDED_LINE_NUMBER.match(text)
+        code = [each[number:] for each, number in zip(lines, numbers, strict=True) if number or not numbers[0]]
+        looks = iter(rendering.highlight(code, language))
+        for each, number in zip(lines, numbers, strict=True):
+            spans = next(looks) if number or not numbers[0] else ()
+            yield TextPart(each[number:], "text", spans, each[:number], " " * number, "muted", mark_is_content=written)
+    yield from _build_text(text, "text", extent, end)
+
+
+def _find_head_end(text: str, limit: int, extent: TextExtent) -> int:
+    """Where the lines end that a text begins with, of so many characters at most; 0 where it is not shown there."""
+    shown = extent.find_range(text)
+    if shown.start or shown.stop <= limit:
+        return 0 if shown.start or shown.stop < len(text) else len(text)
+    return text.rfind("\n", 0, limit) + 1
+
+
+def _build_text(text: str, style: str, extent: TextExtent, at: int = 0) -> Iterator[TextPart]:
+    """The shown part of a text line by line, each in chunks, with notes on what is before and behind it."""
+    shown = extent.find_range(text)
+    if shown.start:
+        yield TextPart(f"… {shown.start:,} characters before this; g goes to the start", "warning")
+    at, end = max(at, shown.start), shown.stop
+    while at < end:
+        stop = text.find("\n", at, end)
+        stop = end if stop < 0 else stop
+        for start in range(at, max(stop, at + 1), CHUNK_CHARS):
+            yield TextPart(text[start : min(start + CHUNK_CHARS, stop)], style, continues=start + CHUNK_CHARS < stop)
+        at = stop + 1
+    if len(text) > end:
+        yield TextPart(f"… {len(text) - end:,} more characters; press x to show more", "warning")

@@ -1,0 +1,1 @@
+"""Session text as lines: formatting, wrapping, Markdown and syntax highlighting."""

@@ -1,0 +1,331 @@
+"""Session text for the screen: message previews, tool calls, results, images, and token counts."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any
+
+from textual.cache import LRUCache
+
+from context_tui.compaction.next_request import NextRequest, SizeSource
+from context_tui.session.facts import Facts
+from context_tui.session.session import Session
+from context_tui.session.values import BlockFlag, Kind, MessageFlag, Role
+from context_tui.text.sanitize import sanitize_line
+from context_tui.tokens.measures import TokenMeasure, TokenTable
+
+PREVIEW_CHARS = 300
+"""Characters of a preview; more never fits on a line."""
+LARGE_MESSAGE_BYTES = 250_000
+"""Bytes from which on only the message that was read last is kept."""
+UNSETTLED_MESSAGES = 32
+"""Messages at the end of a session that is still being read which may yet change."""
+HUGE_MESSAGE_BYTES = 4_000_000
+"""Bytes from which on a message is not read for its preview: decoding it would hold up the screen."""
+
+# What tells most about a call, in this order; what is not here shows its first short argument.
+_PREVIEW_KEYS = (
+    *("command", "cmd", "commands", "pattern", "file_path", "filePath", "path", "files", "notebook_path"),
+    *("query", "url", "description", "prompt"),
+)
+_COMMAND_KEYS = frozenset({"command", "cmd", "commands"})
+_PATH_KEYS = frozenset({"file_path", "filePath", "path", "notebook_path", "files"})
+_SHELL = re.compile(r"(?:/\S*/)?(?:ba|z|k|da)?sh")
+_CD_PREFIX = re.compile(r"cd ((?:[^\s'\"&|;<>$`\\])+) *(?:&&|;) *(?=\S)")
+
+
+def format_line(text: str, limit: int = PREVIEW_CHARS) -> str:
+    """The first *limit* characters of *text* as one safe line, runs of blanks as one."""
+    return " ".join(sanitize_line(text[: limit * 4]).replace("⏎", " ").split())[:limit]
+
+
+def pluralize(number: int, one: str, many: str = "") -> str:
+    """``1 message``, ``2 messages``."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def format_call(name: str, arguments: Any, cwd: str = "") -> str:
+    """A tool call as one line: its name and the argument that tells most."""
+    return format_line(f"{name} {_find_preview_argument(arguments, cwd)}".strip())
+
+
+def _find_preview_argument(arguments: Any, cwd: str) -> str:
+    if isinstance(arguments, str):
+        return arguments[: PREVIEW_CHARS * 4]
+    if not isinstance(arguments, Mapping):
+        return ""
+    for key in _PREVIEW_KEYS:
+        value = arguments.get(key)
+        if isinstance(value, list):
+            several = [_find_preview_argument(part, cwd) for part in value[:20] if isinstance(part, str | Mapping)]
+            if len(several) > 2 and _SHELL.fullmatch(several[0]) and several[1] in ("-c", "-lc"):
+                several = several[2:]
+            value = " ".join(_shorten_path(part, cwd) if key in _PATH_KEYS else part for part in several)
+        if isinstance(value, str) and value:
+            if key in _COMMAND_KEYS:
+                return _shorten_command(value[: PREVIEW_CHARS * 4], cwd)
+            return _shorten_path(value, cwd) if key in _PATH_KEYS else value[: PREVIEW_CHARS * 4]
+    return next(
+        (str(value)[:PREVIEW_CHARS] for value in arguments.values() if isinstance(value, str | int) and value), ""
+    )
+
+
+def _shorten_command(command: str, cwd: str) -> str:
+    """A command, with only the name of a folder that it goes to first; nothing of that for the session's own."""
+    if not (found := _CD_PREFIX.match(command)):
+        return command
+    rest, folder = command[found.end() :], found[1].rstrip("/")
+    return rest if folder == cwd.rstrip("/") else f"{folder.rpartition('/')[2] or folder}> {rest}"
+
+
+def _shorten_path(path: str, cwd: str) -> str:
+    """A path below the session's folder without that folder; of another long one its last three parts."""
+    if len(path) > 4_096:
+        return path
+    if cwd and PurePath(path).is_relative_to(cwd):
+        return str(PurePath(path).relative_to(cwd))
+    parts = path.split("/")
+    return "…/" + "/".join(parts[-3:]) if path.startswith("/") and len(parts) > 5 else path
+
+
+def format_result(content: Any) -> str:
+    """The text of a tool_result's body; images are named."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        parts = [part if isinstance(part, Mapping) else {"type": "text", "text": str(part)} for part in content]
+        return "\n".join(
+            str(part.get("text") or "") if part.get("type") == "text" else _format_part_type(part) for part in parts
+        )
+    return "" if content is None else str(content)
+
+
+def format_block(block: Mapping[str, Any]) -> str:
+    """A block as it is copied: its text, a call with its arguments, the name of anything else."""
+    kind = block.get("type")
+    if kind in ("text", "thinking"):
+        return str(block.get(str(kind)) or "")
+    if kind == "tool_result":
+        return format_result(block.get("content"))
+    if kind == "tool_use":
+        return f"{block.get('name')} {json.dumps(block.get('input'), indent=2, ensure_ascii=False, default=str)}"
+    return f"({format_unknown_block(block)})"
+
+
+def format_unknown_block(block: Mapping[str, Any]) -> str:
+    """A block that no estimator knows: its type, and why its text is not here, where that is told."""
+    kind, hidden, note = (
+        format_line(str(block.get("type") or "unknown")),
+        block.get("encrypted_content"),
+        block.get("note"),
+    )
+    if isinstance(hidden, str) and hidden:
+        return f"{kind}, encrypted: {len(hidden):,} characters"
+    return f"{kind}: {format_line(note)}" if isinstance(note, str) and note else kind
+
+
+def has_unknown_size(facts: Facts, message: int) -> bool:
+    """Whether a message is made of blocks alone that no estimator knows."""
+    kinds = {facts.kind[block] for block in facts.blocks_of(message)}
+    return kinds == {Kind.OTHER}
+
+
+def _format_part_type(part: Mapping[str, Any]) -> str:
+    return f"({part.get('type') or 'part'})"
+
+
+def count_message_bytes(facts: Facts, message: int) -> int:
+    """Bytes of the records that a message is read from, or of its blocks where records have no length."""
+    recorded = sum(facts.record_length[row] for row in facts.records_of(message))
+    return recorded or sum(facts.size[block] for block in facts.blocks_of(message))
+
+
+class MessageReader:
+    """Previews of one session's messages, cached."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._blocks: LRUCache[int, list[dict[str, Any]]] = LRUCache(64)
+        self._large_message: tuple[int, list[dict[str, Any]]] = (-1, [])
+        self._previews: LRUCache[tuple[int, int], str] = LRUCache(4096)
+
+    def read_blocks(self, message: int) -> list[dict[str, Any]]:
+        """The blocks of a message with their full text; empty when they cannot be read any more."""
+        found = self._large_message[1] if message == self._large_message[0] else self._blocks.get(message)
+        if found is None:
+            try:
+                found = self.session.content.blocks(message)
+            except Exception:  # a file that went away or changed: the row says so, the program goes on
+                found = []
+            if count_message_bytes(self.session.facts, message) > LARGE_MESSAGE_BYTES:
+                self._large_message = (message, found)
+            else:
+                self._blocks[message] = found
+        return found
+
+    def read_block(self, row: int) -> dict[str, Any]:
+        """The block of this row; empty when it cannot be read."""
+        message = self.session.facts.block_message[row]
+        for each, block in zip(self.session.facts.blocks_of(message), self.read_blocks(message), strict=False):
+            if each == row:
+                return block
+        return {}
+
+    def with_session(self, session: Session) -> MessageReader:
+        """A reader of the same session that has grown: what was read stays, but for the messages at the old end."""
+        other = MessageReader(session)
+        if session.facts is self.session.facts:
+            settled = len(self.session) - UNSETTLED_MESSAGES
+            for key in list(self._previews.keys()):
+                if key[0] < settled:
+                    other._previews[key] = self._previews[key]
+        return other
+
+    def is_cached(self, message: int) -> bool:
+        """Whether the message has been read already."""
+        return message == self._large_message[0] or message in self._blocks
+
+    def is_huge(self, message: int) -> bool:
+        """Whether reading the message would be felt."""
+        return count_message_bytes(self.session.facts, message) > HUGE_MESSAGE_BYTES
+
+    def format_preview(self, message: int, block: int = -1) -> str:
+        """One line about a message (its text or its calls), or about one of its tool results."""
+        key = (message, block)
+        found = self._previews.get(key)
+        if found is None:
+            found = self._format_result_preview(block) if block >= 0 else self._format_message_preview(message)
+            self._previews[key] = found
+        return found
+
+    def _format_result_preview(self, row: int) -> str:
+        """The call that a result answers; without one, how the result begins."""
+        facts = self.session.facts
+        use = facts.tool_use_of(row)
+        if use >= 0:
+            call = facts.block_message[use]
+            return (
+                facts.tool_name(row) and format_line(facts.tool_name(row))
+                if self.is_huge(call)
+                else self.format_call_preview(use)
+            )
+        if self.is_huge(facts.block_message[row]):
+            return "a call that is not in the file"
+        return format_line(format_result(self.read_block(row).get("content")))
+
+    def format_call_preview(self, row: int) -> str:
+        """A tool call as one line."""
+        block = self.read_block(row)
+        return format_call(str(block.get("name") or "?"), block.get("input"), self.session.info.cwd)
+
+    def _format_message_preview(self, message: int) -> str:
+        facts = self.session.facts
+        if self.is_huge(message):
+            return f"({count_message_bytes(facts, message) / 1e6:.1f} MB)"
+        texts, calls, others, put_in = [], [], [], []
+        rows = list(facts.blocks_of(message))
+        for row, block in zip(rows, self.read_blocks(message), strict=False):
+            kind = facts.kind[row]
+            if kind == Kind.TEXT and not facts.block_flags[row] & BlockFlag.INJECTED:
+                texts.append(format_line(str(block.get("text") or "")))
+            elif kind == Kind.TOOL_USE:
+                calls.append(format_call(str(block.get("name") or "?"), block.get("input"), self.session.info.cwd))
+            elif kind == Kind.TEXT:
+                put_in.append(format_line(str(block.get("text") or "")))
+            elif kind == Kind.THINKING:
+                thought = format_line(str(block.get("thinking") or ""))
+                others.append(f"(thinking) {thought}" if thought else "(hidden thinking)")
+            elif kind == Kind.IMAGE:
+                others.append("(image)")
+            elif kind == Kind.OTHER:
+                others.append(f"({format_unknown_block(block)})")
+        said = " ".join(filter(None, texts))
+        done = " · ".join(calls)
+        if said or done:
+            return format_line(f"{said}  → {done}" if said and done else said or f"→ {done}")
+        if put_in:
+            others = [f"(injected) {' '.join(put_in)}", *others] if others else put_in
+        return format_line(" ".join(others)) if others else "(empty)" if not rows else "(cannot be read)"
+
+
+def format_row_kind(facts: Facts, message: int, block: int = -1) -> str:
+    """What a row is, in a word of at most seven letters."""
+    if block >= 0:
+        return "error" if facts.block_flags[block] & BlockFlag.ERROR else "result"
+    if facts.flags[message] & MessageFlag.SUMMARY:
+        return "summary"
+    role = facts.role[message]
+    if role == Role.ASSISTANT:
+        return "asst"
+    if role == Role.SYSTEM:
+        return "system"
+    return "user" if facts.flags[message] & MessageFlag.TURN_START else "inject"
+
+
+def format_token_unit(token_table: TokenTable | None) -> str:
+    """What stands before tokens: ``est.`` for estimates by ``bytes/4``, else what the ruler is called in short."""
+    return token_table.label if token_table else "est."
+
+
+def format_token_column(token_table: TokenTable | None) -> str:
+    """What a column of tokens is called."""
+    return (
+        token_table.name
+        if token_table and token_table.measure is TokenMeasure.EXACT
+        else f"{format_token_unit(token_table)} tokens"
+    )
+
+
+def format_estimate_sign(request: NextRequest) -> str:
+    """What stands before the size of the request without the plan: nothing where all of it was recorded."""
+    return "" if request.source_before is SizeSource.RECORDED else "~"
+
+
+def format_difference(tokens: int) -> str:
+    """A difference with its sign."""
+    return f"{'+' if tokens > 0 else '−'}{abs(tokens):,}"
+
+
+def describe_image(block: Mapping[str, Any]) -> str:
+    """An image block in words."""
+    source = block.get("source")
+    source = source if isinstance(source, Mapping) else {}
+    data, url = source.get("data"), source.get("url")
+    parts = [sanitize_line(str(source.get("media_type") or "image"))[:40]]
+    if isinstance(data, str):
+        parts.append(f"{len(data) * 3 // 4 / 1024:,.0f} KB")
+        if pixels := read_image_size(data):
+            parts.append(f"{pixels[0]:,} × {pixels[1]:,} pixels")
+    elif isinstance(url, str):
+        parts.append(sanitize_line(url[:200]))
+    return ", ".join(parts)
+
+
+def read_image_size(data: str) -> tuple[int, int] | None:
+    """Width and height of a base64 PNG, GIF or JPEG, from its first bytes; None where they do not tell."""
+    try:
+        head = base64.b64decode(data[:65_536])
+    except (binascii.Error, ValueError):
+        return None
+    if head.startswith(b"\x89PNG\r\n\x1a\n") and len(head) >= 24:
+        return int.from_bytes(head[16:20]), int.from_bytes(head[20:24])
+    if head.startswith((b"GIF87a", b"GIF89a")) and len(head) >= 10:
+        return int.from_bytes(head[6:8], "little"), int.from_bytes(head[8:10], "little")
+    if head.startswith(b"\xff\xd8"):
+        return _read_jpeg_size(head)
+    return None
+
+
+def _read_jpeg_size(head: bytes) -> tuple[int, int] | None:
+    at = 2
+    while at + 9 < len(head) and head[at] == 0xFF:
+        marker = head[at + 1]
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            return int.from_bytes(head[at + 7 : at + 9]), int.from_bytes(head[at + 5 : at + 7])
+        at += 2 + int.from_bytes(head[at + 2 : at + 4])
+    return None

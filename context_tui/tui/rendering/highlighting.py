@@ -1,0 +1,68 @@
+"""Syntax highlighting by Pygments; imported on first use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
+from pygments.token import Comment, Generic, Keyword, Literal, Name, Number, String, Token  # type: ignore[import-untyped]
+from pygments.util import ClassNotFound  # type: ignore[import-untyped]
+
+from context_tui.tui.rendering.layout import StyleSpan, StyleSpans
+
+_TOKEN_STYLES = {
+    Comment: "comment",
+    Comment.Preproc: "keyword",
+    Keyword: "keyword",
+    Keyword.Constant: "number",
+    Name.Attribute: "name",
+    Name.Class: "name",
+    Name.Decorator: "name",
+    Name.Function: "name",
+    Name.Tag: "name",
+    Number: "number",
+    String: "string",
+    Literal.Date: "string",
+    Generic.Heading: "name",
+    Generic.Subheading: "name",
+    Generic.Inserted: "string",
+    Generic.Deleted: "number",
+}
+
+
+def highlight(text: str, language: str, checkpoint: Callable[[], object]) -> list[StyleSpans]:
+    """The looks of each line; none where the language has no lexer. *checkpoint* is called often."""
+    lines = text.split("\n")
+    found: list[list[StyleSpan]] = [[] for _ in lines]
+    try:
+        lexer = get_lexer_by_name(language)
+    except ClassNotFound:
+        return []
+    row, begun = 0, 0  # the line, and where it begins
+    for place, kind, value in lexer.get_tokens_unprocessed(text):
+        checkpoint()
+        look = _find_token_style(kind)
+        while row < len(lines) - 1 and place > begun + len(lines[row]):
+            begun, row = begun + len(lines[row]) + 1, row + 1
+        if look:
+            at, line = place - begun, row
+            for piece in value.split("\n"):
+                if piece.strip():
+                    _append_span(found[line], StyleSpan(at, at + len(piece), look))
+                at, line = 0, line + 1
+    return [tuple(spans) for spans in found]
+
+
+def _append_span(spans: list[StyleSpan], span: StyleSpan) -> None:
+    """Add a span, as one with that before it where they look the same."""
+    if spans and spans[-1].stop == span.start and spans[-1].style == span.style:
+        span = StyleSpan(spans.pop().start, span.stop, span.style)
+    spans.append(span)
+
+
+def _find_token_style(kind: object) -> str:
+    while kind is not None and kind is not Token:
+        if kind in _TOKEN_STYLES:
+            return _TOKEN_STYLES[kind]
+        kind = getattr(kind, "parent", None)
+    return ""

@@ -1,0 +1,264 @@
+"""Styled text parts, wrapped and laid out as lines in one or two columns."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import zip_longest
+from typing import NamedTuple
+
+from rich.cells import cell_len, get_character_cell_size, set_cell_size
+
+from context_tui.text.sanitize import sanitize
+
+
+class WrappedLine(NamedTuple):
+    """A drawn line of a text: its characters from ``start`` to ``stop``, with ``indent`` cells before them."""
+
+    start: int
+    stop: int
+    indent: int = 0
+
+
+def wrap_text(text: str, width: int) -> Iterator[str]:
+    """The lines of *text* (safe text), each at most *width* cells wide."""
+    return (" " * indent + text[start:stop] for start, stop, indent in find_wrapped_lines(text, width))
+
+
+def find_wrapped_lines(text: str, width: int) -> Iterator[WrappedLine]:
+    """The pieces of *text* (safe text, split at its line breaks), each with its indent at most *width* cells wide."""
+    width = max(width, 2)  # the widest character there is
+    start = 0
+    while True:
+        stop = text.find("\n", start)
+        yield from _wrap_line(text, start, len(text) if stop < 0 else stop, width)
+        if stop < 0:
+            return
+        start = stop + 1
+
+
+def _wrap_line(text: str, start: int, stop: int, width: int) -> Iterator[WrappedLine]:
+    line = text[start:stop]
+    ascii_only = line.isascii()
+    if len(line) <= width and (ascii_only or cell_len(line) <= width):
+        yield WrappedLine(start, stop)
+        return
+    # The first piece brings the blanks that it begins with; more than half of the line is not given to them.
+    hang, indent, begin = min(len(line) - len(line.lstrip(" ")), width // 2, width - 2), 0, 0
+    while begin < len(line):
+        room = width - indent
+        end = min(begin + room, len(line)) if ascii_only else _find_fitting_end(line, begin, room)
+        if end < len(line):
+            blank = line.rfind(" ", begin, end + 1)
+            # A blank far back would leave the line nearly empty: long words are cut instead.
+            if blank > begin + (end - begin) // 3:
+                end = blank
+        shown = len(line[begin:end].rstrip(" ")) if end < len(line) else end - begin
+        yield WrappedLine(start + begin, start + begin + shown, indent)
+        begin = end + 1 if end < len(line) and line[end] == " " else end
+        indent = hang
+
+
+def _find_fitting_end(line: str, start: int, width: int) -> int:
+    """How far a piece that begins at *start* can go."""
+    used = 0
+    for index in range(start, len(line)):
+        used += get_character_cell_size(line[index])
+        if used > width:
+            return max(index, start + 1)
+    return len(line)
+
+
+COLUMN_GAP = " │ "
+"""What stands between two columns."""
+
+
+class StyleSpan(NamedTuple):
+    """A part of a text that has a look of its own, from character ``start`` to ``stop``."""
+
+    start: int
+    stop: int
+    style: str
+
+
+StyleSpans = tuple[StyleSpan, ...]
+"""The looks of places in one text."""
+Highlighter = Callable[[Sequence[str], str], Sequence[StyleSpans]]
+"""The looks of lines of code in a language, where they are known."""
+
+
+class TextPart(NamedTuple):
+    """A piece of text and how it is drawn.
+
+    Args:
+        text: drawn once it is safe; ``spans`` are places in the safe text.
+        look: ``text``, ``heading``, ``muted`` or another that the pane knows.
+        mark: drawn before the first line: the mark of a diff or of a list, the number of a line.
+        under: drawn before the lines that go on with it, as wide as the mark.
+        mark_look: the look of both; without one that of the text.
+        goes_on: whether the next part is the same line of the text.
+        beside: what is drawn to the right of it, in a column of its own.
+        written: whether the mark is part of what was written, and copied with it.
+    """
+
+    text: str
+    style: str = "text"
+    spans: StyleSpans = ()
+    mark: str = ""
+    continuation_mark: str = ""
+    mark_style: str = ""
+    continues: bool = False
+    right_part: TextPart | None = None
+    mark_is_content: bool = False
+
+
+class LayoutLine(NamedTuple):
+    """A drawn line: ``prefix``, and behind it the characters of a part's text from ``start`` to ``stop``."""
+
+    part_number: int
+    start: int
+    stop: int
+    prefix: str
+    text: str
+    style: str
+    spans: StyleSpans = ()  # places in the text of the line
+    prefix_style: str = ""
+    right_line: LayoutLine | None = None
+    prefix_is_content: bool = False  # whether the lead is a mark that is copied
+
+    @property
+    def drawn_text(self) -> str:
+        """What is drawn, without what is beside it."""
+        return self.prefix + self.text
+
+
+def sanitize_part(part: TextPart) -> TextPart:
+    """The part with safe text; looks of places in a text that was not safe are gone, as they may be elsewhere now."""
+    text = sanitize(part.text)
+    spans = part.spans if text == part.text else ()
+    return part._replace(text=text, spans=spans, right_part=sanitize_part(part.right_part) if part.right_part else None)
+
+
+EMPTY_PART = TextPart("", "nothing")
+"""What stands on one side where there is something only on the other: it takes no line."""
+
+
+def pair_columns(left: Iterable[TextPart], right: Iterable[TextPart]) -> Iterator[TextPart]:
+    """The parts of two columns."""
+    for one, other in zip_longest(left, right, fillvalue=EMPTY_PART):
+        yield one._replace(right_part=other)
+
+
+class PartLayout:
+    """Lays parts out one below the other in so many cells, in two columns each for itself."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self._right_lines: deque[LayoutLine] = deque()  # lines of the right column
+
+    def lay_out(self, part: TextPart, number: int) -> list[LayoutLine]:
+        """The lines of the next safe part, the *number*-th."""
+        if part.right_part is None:
+            return [*self.flush_right(), *lay_out_part(part, number, self.width)]
+        each = compute_column_width(self.width)
+        if part.right_part.style != EMPTY_PART.style:
+            self._right_lines.extend(lay_out_part(part.right_part, number, each))
+        if part.style == EMPTY_PART.style:
+            return []
+        blank = LayoutLine(number, 0, 0, "", "", "text")
+        lines = lay_out_part(part, number, each)
+        return [line._replace(right_line=self._right_lines.popleft() if self._right_lines else blank) for line in lines]
+
+    def restyle(self, part: TextPart, number: int, lines: Sequence[LayoutLine]) -> list[LayoutLine]:
+        """The lines of a part that has got other looks, in place of those that begin *lines*."""
+        each = compute_column_width(self.width) if part.right_part else self.width
+        laid = lay_out_part(part, number, each) if part.style != EMPTY_PART.style else iter(())
+        return [line._replace(right_line=old.right_line) for line, old in zip(laid, lines, strict=False)]
+
+    def flush_right(self) -> list[LayoutLine]:
+        """The lines of the right column that nothing stands beside any more."""
+        lines = [LayoutLine(line.part_number, 0, 0, "", "", "text", right_line=line) for line in self._right_lines]
+        self._right_lines.clear()
+        return lines
+
+
+def lay_out_part(part: TextPart, number: int, width: int) -> Iterator[LayoutLine]:
+    """The lines of a safe part, the *number*-th, in so many cells, without what is beside it."""
+    room = min(cell_len(part.mark), width // 2, max(width - 2, 0))
+    lead, under, written = _fit_mark(part, room), set_cell_size(part.continuation_mark, room), part.mark_is_content
+    for start, stop, indent in find_wrapped_lines(part.text, width - room):
+        spans = tuple(_clip_spans(part.spans, start, stop)) if part.spans else ()
+        text = part.text[start:stop]
+        yield LayoutLine(
+            number, start, stop, lead + " " * indent, text, part.style, spans, part.mark_style, None, written
+        )
+        lead, written = under, False
+
+
+def _fit_mark(part: TextPart, room: int) -> str:
+    """The mark in so many cells: of one that was written the end, as it may begin with blanks."""
+    return set_cell_size(part.mark[::-1], room)[::-1] if part.mark_is_content else set_cell_size(part.mark, room)
+
+
+def _clip_spans(spans: Sequence[StyleSpan], start: int, stop: int) -> Iterator[StyleSpan]:
+    """The spans of the characters from *start* to *stop*, counted from there."""
+    for first, last, look in spans:
+        if first < stop and last > start:
+            yield StyleSpan(max(first - start, 0), min(last, stop) - start, look)
+
+
+def compute_column_width(width: int) -> int:
+    """The width of each of two columns, in cells."""
+    return max((width - len(COLUMN_GAP)) // 2, 2)
+
+
+class LineColumn(NamedTuple):
+    """A column of a drawn line: what stands there, and the character of the drawn line that it begins at."""
+
+    line: LayoutLine
+    start: int
+    is_right: bool
+
+    def clip_selection(self, first: int, last: int) -> tuple[int, int]:
+        """Of the drawn characters from *first* to *last*, those of this column that can be copied."""
+        begin = self.start + (0 if self.line.prefix_is_content else len(self.line.prefix))
+        end = self.start + len(self.line.drawn_text)
+        return min(max(first, begin), end), max(min(last, end), begin)
+
+
+def get_column(line: LayoutLine, width: int, *, is_right: bool) -> LineColumn:
+    """The right or the left column of a line; the only one where there is no other."""
+    return (
+        LineColumn(line.right_line, _find_right_start(line, width), True)
+        if is_right and line.right_line
+        else LineColumn(line, 0, False)
+    )
+
+
+def is_in_right_column(line: LayoutLine, place: int, width: int) -> bool:
+    """Whether this character of the drawn line stands in a right column."""
+    return line.right_line is not None and place >= _find_right_start(line, width)
+
+
+def _find_right_start(line: LayoutLine, width: int) -> int:
+    return len(line.drawn_text) + compute_column_width(width) - cell_len(line.drawn_text) + len(COLUMN_GAP)
+
+
+def format_copied_text(parts: Sequence[TextPart], selections: Iterable[tuple[LineColumn, int, int]]) -> str:
+    """The text of drawn characters, from each of some columns below each other: as it was before it was wrapped."""
+    found: list[str] = []
+    last, reached = -1, 0
+    for (line, at, right), first, stop in selections:
+        one = parts[line.part_number]
+        one = one.right_part if right and one.right_part else one
+        begin, end = (max(place - at - len(line.prefix), 0) + line.start for place in (first, stop))
+        if line.part_number == last:
+            found.append(one.text[reached:end])  # with the blank that it was broken at
+        else:
+            found += [] if last < 0 or parts[last].continues else ["\n"]
+            whole = (
+                line.prefix_is_content and first == at and stop >= at + len(line.prefix)
+            )  # it may not have been drawn whole
+            found += [one.mark if whole else line.prefix[first - at : stop - at], one.text[begin:end]]
+        last, reached = line.part_number, max(end, reached if line.part_number == last else 0)
+    return "".join(found)

@@ -1,0 +1,310 @@
+"""Markdown rendered section by section as styled text parts; imported on first use.
+
+Imported only once something is to be rendered. What was written stays in its lines and keeps their indentation; only
+what markdown has marks for looks otherwise. HTML and entities are text, and so is an underscore.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate, zip_longest
+from types import SimpleNamespace
+from typing import Any
+
+from markdown_it import MarkdownIt, helpers
+from markdown_it.rules_block.table import escapedSplit
+from markdown_it.rules_inline import StateInline
+from markdown_it.rules_inline.emphasis import tokenize
+from markdown_it.token import Token
+from rich.cells import cell_len
+
+from context_tui.tui.rendering.languages import find_fence_language
+from context_tui.tui.rendering.layout import Highlighter, StyleSpan, StyleSpans, TextPart, find_wrapped_lines
+
+SECTION_CHARS, LONG_SECTION_CHARS, MAX_SECTION_CHARS = 2_000, 4_000, 12_000
+"""Characters from which on a section ends where a block does, at any line of prose, and at any line."""
+MAX_LINE_CHARS = 4_000
+MAX_PAIRED_MARKS = 800
+"""Brackets or stars from which on a section is shown as it was written: they may take very long to pair."""
+
+_CONTAINER_MARKS = r"(?:[ >]|[-*+] |\d{1,9}[.)] )*"  # of quotes and lists
+_FENCE = re.compile(_CONTAINER_MARKS + "(`{3,}|~{3,})(.*)")
+_HEADING_STYLES = {"h1": "h1", "h2": "h2"}
+_INLINE_STYLES = {"strong_open": "strong", "em_open": "em", "s_open": "strike", "link_open": "link"}
+_StyledLine = tuple[str, StyleSpans]
+
+
+def render_markdown(text: str, style: str, width: int, highlight: Highlighter) -> Iterator[TextPart]:
+    """The parts of a safe text, its prose in *look*; tables are fitted into so many cells."""
+    for section in split_sections(text.removesuffix("\n")):
+        lines = section.split("\n")
+        if lines[-1:] == [""]:
+            lines.pop()
+        marks = max(section.count("["), section.count("*"))
+        if marks > MAX_PAIRED_MARKS or max(map(len, lines), default=0) > MAX_LINE_CHARS:
+            yield from (TextPart(line, style) for line in lines)
+        else:
+            yield from _SectionRenderer(lines, style, width, highlight).render(_build_parser().parse(section))
+
+
+def split_sections(text: str) -> Iterator[str]:
+    """Pieces of a text, ended where one block ends and another begins; a fence that is cut is opened again."""
+    piece: list[str] = []
+    size, fence, blank = 0, "", False
+    for line in text.split("\n"):
+        starts = blank and line.strip() != "" and not line.startswith(" ")
+        prose = not fence and not line.lstrip().startswith("|")
+        if (prose and (size >= LONG_SECTION_CHARS or (size >= SECTION_CHARS and starts))) or size >= MAX_SECTION_CHARS:
+            yield "".join(piece)
+            piece, size = [f"{fence}\n"] if fence else [], 0
+        piece.append(line + "\n")
+        size, blank = size + len(line) + 1, not line.strip()
+        if len(line) <= MAX_LINE_CHARS and (found := _FENCE.fullmatch(line)):
+            if not fence:
+                fence = found[1] + find_fence_language(found[2]) if "`" not in found[2] else ""
+            elif found[1].startswith(re.match(r"`+|~+", fence)[0]) and not found[2].strip():  # type: ignore[index]
+                fence = ""
+    yield "".join(piece)
+
+
+@dataclass
+class _Container:
+    """A quote, a list or an item of one: what stands before its first line, and before the others."""
+
+    first_mark: str
+    continuation_mark: str
+    has_begun: bool = False
+
+    def next_mark(self) -> str:
+        """What stands before the next line."""
+        found, self.has_begun = self.continuation_mark if self.has_begun else self.first_mark, True
+        return found
+
+
+class _SectionRenderer:
+    def __init__(self, lines: Sequence[str], style: str, width: int, highlight: Highlighter) -> None:
+        self._lines, self._style, self._width, self._highlight = lines, style, width, highlight
+        self._containers: list[_Container] = []
+        self._heading_style = ""  # the look of the heading that begins
+        self._next_line = 0  # the next line that has not been shown
+
+    def render(self, tokens: Sequence[Token]) -> Iterator[TextPart]:
+        """The parts of all blocks, with an empty one where there are empty lines between them."""
+        table: list[Token] = []
+        for token in tokens:
+            if token.type in ("heading_open", "heading_close"):
+                self._heading_style = _HEADING_STYLES.get(token.tag, "h3") if token.nesting > 0 else ""
+            elif token.type == "blockquote_open":
+                self._containers.append(_Container("│ ", "│ "))
+            elif token.type == "list_item_open":
+                bullet = f"{token.info}{token.markup} " if token.info else "• "
+                self._containers.append(_Container(bullet, " " * len(bullet)))
+            elif token.type in ("blockquote_close", "list_item_close"):
+                container = self._containers.pop()
+                if not container.has_begun and container.first_mark.strip() != "│":  # an empty item
+                    yield from self._render_line("", (), self._style, container.first_mark.rstrip())
+            elif table or token.type == "table_open":
+                table.append(token)
+                if token.type == "table_close":
+                    yield from self._render_block(table[0], self._render_table(table))
+                    table = []
+            elif token.type in ("inline", "fence", "code_block", "hr"):
+                yield from self._render_block(token, self._render_leaf(token))
+        yield from self._render_gap(len(self._lines))
+
+    def _render_block(self, token: Token, parts: Iterable[TextPart]) -> Iterator[TextPart]:
+        first, stop = token.map or (self._next_line, self._next_line)
+        yield from self._render_gap(first)
+        yield from parts
+        while stop > first and not self._lines[min(stop, len(self._lines)) - 1].strip(" >"):
+            stop -= 1  # some blocks count the empty lines behind them
+        self._next_line = max(stop, self._next_line)
+
+    def _render_gap(self, line: int) -> Iterator[TextPart]:
+        """An empty line where there is one, or more, before this one."""
+        if any(not each.strip(" >") for each in self._lines[self._next_line : line]):
+            mark = "".join(each.continuation_mark for each in self._containers if each.has_begun).rstrip()
+            yield TextPart("", self._style, (), mark, mark, "bullet")
+            self._next_line = line
+
+    def _render_line(self, text: str, spans: StyleSpans, style: str, extra_mark: str = "") -> Iterator[TextPart]:
+        mark = "".join(each.next_mark() for each in self._containers) + extra_mark
+        under = "".join(each.continuation_mark for each in self._containers) + extra_mark
+        listed = bool(mark.strip(" │"))
+        yield TextPart(text, style, spans, mark, under, "bullet" if listed else "muted", mark_is_content=listed)
+
+    def _render_leaf(self, token: Token) -> Iterator[TextPart]:
+        if token.type == "hr":
+            yield from self._render_line("─" * 24, (), "muted")
+        elif token.type == "inline":
+            for text, spans in _parse_inline(token):
+                yield from self._render_line(text, spans, self._heading_style or self._style)
+        else:
+            info = token.info.strip()
+            language = find_fence_language(info)
+            if info and not _is_language(info):
+                yield from self._render_line(info, (StyleSpan(0, len(info), "muted"),), "fence", "  ")
+                if not token.content:
+                    return
+            lines = token.content.removesuffix("\n").split("\n")
+            for text, spans in zip(lines, self._highlight(lines, language), strict=True):
+                yield from self._render_line(text, spans, "fence", "  ")
+
+    def _render_table(self, tokens: Sequence[Token]) -> Iterator[TextPart]:
+        rows: list[list[_StyledLine]] = []
+        for token in tokens:
+            if token.type == "tr_open":
+                rows.append([])
+            elif token.type == "inline":
+                rows[-1].append(next(iter(_parse_inline(token)), ("", ())))
+        room = self._width - sum(len(each.continuation_mark) for each in self._containers)
+        widths = _fit_columns([max(cell_len(row[n][0]) for row in rows) for n in range(len(rows[0]))], room)
+        first, stop = tokens[0].map or (0, 0)
+        lines = [line.lstrip(" >") for line in self._lines[first:stop]]
+        # Cells in a row of more than the first one has would not be shown.
+        if not widths or max(_count_cells(line) for line in lines[2:] or [""]) > len(widths):
+            if not all(each.has_begun for each in self._containers):
+                lines[0] = re.sub(_CONTAINER_MARKS, "", lines[0], count=1)
+            for line in lines:
+                yield from self._render_line(line, (), self._style)
+            return
+        for number, row in enumerate(rows):
+            for text, spans in _wrap_row(row, widths):
+                spans = (StyleSpan(0, len(text), "strong"), *spans) if number == 0 else spans
+                yield from self._render_line(text, spans, self._style)
+            if number == 0:
+                yield from self._render_line("─┼─".join("─" * width for width in widths), (), "muted")
+
+
+def _is_language(info: str) -> bool:
+    """Whether the line of a fence names a language that is known, and says nothing else."""
+    return info.replace("+", "").replace("#", "").isalnum() and find_fence_language(info) != ""
+
+
+def _count_cells(line: str) -> int:
+    """How many cells a row of a table has."""
+    return len(escapedSplit(line.strip().removeprefix("|").removesuffix("|")))
+
+
+def _fit_columns(widths: list[int], room: int) -> list[int]:
+    """Widths of columns that fit; none where there are too many columns."""
+    room -= 3 * (len(widths) - 1)
+    if room < 4 * len(widths):
+        return []
+    while sum(widths) > room:
+        widest = max(widths)
+        second = max((width for width in widths if width < widest), default=0)
+        many = widths.count(widest)
+        less = max(second, widest - -(-(sum(widths) - room) // many), 1)
+        widths = [less if width == widest else width for width in widths]
+    return [max(width, 1) for width in widths]
+
+
+def _wrap_row(row: Sequence[_StyledLine], widths: Sequence[int]) -> Iterator[_StyledLine]:
+    """The lines of a row of a table: each cell wrapped in its column."""
+    columns = [
+        [(text[piece.start : piece.stop], piece.start) for piece in find_wrapped_lines(text, width)]
+        for (text, _), width in zip(row, widths, strict=True)
+    ]
+    for line in zip_longest(*columns, fillvalue=("", 0)):
+        cells = [piece + " " * (width - cell_len(piece)) for (piece, _), width in zip(line, widths, strict=True)]
+        starts = accumulate((len(cell) + 3 for cell in cells), initial=0)
+        spans = [
+            StyleSpan(at + max(first - start, 0), at + min(last - start, len(piece)), look)
+            for (piece, start), at, (_, looks) in zip(line, starts, row, strict=False)
+            for first, last, look in looks
+            if first < start + len(piece) and last > start
+        ]
+        yield " │ ".join(cells).rstrip(), tuple(spans)
+
+
+def _parse_inline(token: Token) -> Iterator[_StyledLine]:
+    """The lines of a paragraph, a heading or a cell."""
+    text, spans = "", list[StyleSpan]()
+    opened: list[tuple[str, int, str]] = []
+    for child in token.children or ():
+        if child.type in ("softbreak", "hardbreak"):
+            yield text, (*spans, *(StyleSpan(start, len(text), look) for look, start, _ in opened))
+            text, spans, opened = "", [], [(look, 0, target) for look, _, target in opened]
+        elif child.type in _INLINE_STYLES:
+            opened.append((_INLINE_STYLES[child.type], len(text), _format_target(child, "href")))
+        elif child.type.endswith("_close") and opened:
+            look, start, target = opened.pop()
+            spans.append(StyleSpan(start, len(text), look))
+            if look == "link" and target not in (text[start:], "mailto:" + text[start:]):
+                spans.append(StyleSpan(len(text), len(text) + len(target) + 3, "muted"))
+                text += f" ({target})"
+        elif child.type == "code_inline":
+            spans.append(StyleSpan(len(text), len(text) + len(child.content), "code"))
+            text += child.content
+        elif child.type == "image":
+            text += f"image: {child.content} ({_format_target(child, 'src')})"
+        else:
+            text += child.content
+    yield text, tuple(spans)
+
+
+def _format_target(token: Token, key: str) -> str:
+    """Where a link or an image leads, with its title."""
+    return " ".join(str(token.attrs[each]) for each in (key, "title") if token.attrs.get(each))
+
+
+def _keep_line_break(state: StateInline, silent: bool) -> bool:
+    """A line break is one, and what the next line begins with stays."""
+    if state.src[state.pos] != "\n":
+        return False
+    if not silent:
+        state.push("softbreak", "br", 0)
+    state.pos += 1
+    return True
+
+
+def _parse_emphasis(state: StateInline, silent: bool) -> bool:
+    """Only stars emphasise, and none between letters: ``__init__`` and ``2*3*4`` stay what they are."""
+    around = state.src[max(state.pos - 1, 0) : state.pos + 2]
+    between = len(around) == 3 and around[0].isalnum() and around[2].isalnum()
+    return around[1 if state.pos else 0] == "*" and not between and tokenize(state, silent)
+
+
+def _parse_destination(text: str, start: int, stop: int) -> Any:
+    """Where a link leads, as it was written."""
+    found = helpers.parseLinkDestination(text, start, stop)
+    if found.ok:
+        written = text[start : found.pos]
+        found.str = written[1:-1] if written.startswith("<") else written
+    return found
+
+
+def _parse_title(text: str, start: int, stop: int, before: Any = None) -> Any:
+    """The title of a link, as it was written."""
+    found = helpers.parseLinkTitle(text, start, stop, before)
+    if found.ok:
+        found.str = text[start : found.pos]
+    return found
+
+
+class _Parser(MarkdownIt):
+    """Links lead anywhere, and where they lead is shown as it was written: nobody follows them here."""
+
+    def normalizeLink(self, url: str) -> str:
+        return url
+
+    def normalizeLinkText(self, link: str) -> str:
+        return link
+
+    def validateLink(self, url: str) -> bool:
+        return True
+
+
+@cache
+def _build_parser() -> MarkdownIt:
+    parser = _Parser("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable(["entity", "reference"])
+    parser.inline.ruler.at("newline", _keep_line_break)
+    parser.inline.ruler.at("emphasis", _parse_emphasis)
+    parser.helpers = SimpleNamespace(  # type: ignore[assignment]
+        parseLinkDestination=_parse_destination, parseLinkLabel=helpers.parseLinkLabel, parseLinkTitle=_parse_title
+    )
+    return parser

@@ -1,0 +1,20 @@
+"""Replay of policies along the recording: the context size at each call, the firings, and what they removed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from context_tui.tui.controller import Controller
+    from context_tui.tui.replay.screen import ReplayScreen
+
+
+def build_screen(controller: Controller) -> ReplayScreen:
+    """The replay screen for the policy and settings on screen.
+
+    Raises:
+        Refused: the session is still being read, or it is a copy that was made here.
+    """
+    from context_tui.tui.replay.screen import ReplayScreen
+
+    return ReplayScreen(controller, controller.build_comparison())

@@ -1,0 +1,105 @@
+"""Panes of the replay screen: the charts and the table of policies, and what clicks and drags on them mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from textual import events
+from textual.message import Message
+
+from context_tui.tui.replay.charts import Charts, ThresholdLine
+from context_tui.tui.widgets.styled_text import Lines, LinesPane
+
+
+class TableView(LinesPane):
+    """The table of policies: a click selects the one on a line."""
+
+    @dataclass
+    class Clicked(Message):
+        """A line of the table, counted from its head, of so many."""
+
+        line: int
+        height: int
+
+    def on_click(self, event: events.Click) -> None:
+        """Hand on the line."""
+        self.post_message(self.Clicked(event.y - self.gutter.top, self.content_size.height))
+
+
+class ChartsView(LinesPane, can_focus=True):
+    """The charts: a click or a drag moves the cursor, and a threshold that is pulled up or down moves that."""
+
+    BINDING_GROUP_TITLE = "Chart"
+
+    @dataclass
+    class CallPointed(Message):
+        """A call was pointed at, in the chart of a policy (None: between two)."""
+
+        call: int
+        number: int | None
+
+    @dataclass
+    class ThresholdDragged(Message):
+        """A threshold was pulled to a size in tokens; ``is_first`` with the first of several such messages."""
+
+        threshold: ThresholdLine
+        tokens: int
+        is_first: bool
+
+    def __init__(
+        self, draw_charts: Callable[[int, int], Charts], *, ascii: bool = False, id: str | None = None
+    ) -> None:
+        super().__init__(self._draw_lines, ascii=ascii, id=id)
+        self._draw_charts = draw_charts
+        self.charts = Charts([])
+        self._is_dragging = self._is_threshold_dragged = False
+        self._pressed_threshold: ThresholdLine | None = (
+            None  # was pressed, and is pulled once the mouse goes up or down
+        )
+        self._last_y = 0
+
+    def _draw_lines(self, width: int, height: int) -> Lines:
+        self.charts = self._draw_charts(width, height)
+        return self.charts.lines
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Take hold of a threshold, or point; and follow the mouse."""
+        if event.button == 1:
+            self._last_y = event.y - self.gutter.top
+            self._pressed_threshold = self.charts.find_threshold(self._last_y)
+            if self._pressed_threshold is None:
+                self._post_pointed_call(event, self.charts.find_lane_number(self._last_y))
+            self._is_dragging, self._is_threshold_dragged = True, False
+            self.capture_mouse()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Pull the threshold where the mouse goes up or down on it; drag the cursor where it does not."""
+        y = event.y - self.gutter.top
+        if not self._is_dragging:
+            return
+        if self._pressed_threshold is not None and (self._is_threshold_dragged or y != self._last_y):
+            tokens = self.charts.compute_size(self._pressed_threshold.number, y)
+            if tokens is not None and (y != self._last_y or not self._is_threshold_dragged):
+                self.post_message(
+                    self.ThresholdDragged(self._pressed_threshold, tokens, not self._is_threshold_dragged)
+                )
+                self._is_threshold_dragged, self._last_y = True, y
+        elif event.delta_x or self._pressed_threshold is None:
+            self._post_pointed_call(
+                event, self.charts.find_lane_number(self._last_y) if self._pressed_threshold else None
+            )
+            self._pressed_threshold = None
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        """Let go; a click on a threshold that did not move it points."""
+        if self._is_dragging:
+            self._is_dragging = False
+            self.release_mouse()
+            if self._pressed_threshold is not None and not self._is_threshold_dragged:
+                self._post_pointed_call(event, self.charts.find_lane_number(self._last_y))
+
+    def _post_pointed_call(self, event: events.MouseEvent, number: int | None) -> None:
+        call = self.charts.find_call(event.x - self.gutter.left)
+        if call is not None:
+            self.post_message(self.CallPointed(call, number))

@@ -1,0 +1,239 @@
+"""Regret cases of a policy: select and format them, locate both sides of each, and format the regret bound."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from context_tui.lab.regret.cases import RegretCase
+from context_tui.lab.regret.tool_calls import get_command_line
+from context_tui.lab.regret.tools import PATH_ARGUMENTS
+from context_tui.lab.replay.result import NEVER_REMOVED, Firing
+from context_tui.lab.study import Study
+from context_tui.session.values import Kind
+from context_tui.text.numbers import format_percent
+from context_tui.tokens.estimators import bytes4
+from context_tui.tui.rendering.formatting import format_line, pluralize
+from context_tui.tui.search import find_text, get_searchable_text
+from context_tui.tui.view import Location
+from context_tui.tui.widgets.styled_text import (
+    BOLD,
+    MUTED,
+    PRIMARY,
+    WARN,
+    Run,
+    count_cells,
+    format_safe_line,
+    pad_runs,
+    set_background,
+    shorten,
+    shorten_at_word,
+)
+
+TIER_TEXTS = {
+    "re-fetch": "fetched again, a lower bound: the recorded agent still had the content",
+    "edit": "its text was edited, and stood nowhere else in the policy's context",
+    "reference": "it was referred to, and stood nowhere else in the policy's context",
+}
+"""What the later use is, by tier."""
+MIN_NEEDLE_LENGTH = 4
+"""Characters of an argument from which on it can be looked for in a call."""
+
+
+class CaseSide(NamedTuple):
+    """One side of a case: a place of the session, the row of its block, the message before which the inspector is to
+    plan there, and its estimated tokens (``bytes/4``).
+    """
+
+    location: Location
+    row: int
+    point: int
+    tokens: int
+
+
+@dataclass(frozen=True)
+class CaseSelection:
+    """Some cases of a study, by their numbers: those of a firing, or all. ``firing_numbers`` is the firing of each case."""
+
+    study: Study
+    case_numbers: Sequence[int]
+    firing_numbers: Mapping[int, int]
+
+    @property
+    def cases(self) -> list[RegretCase]:
+        """The cases."""
+        return [self.study.regret.cases[number] for number in self.case_numbers]
+
+    def get_firing(self, index: int) -> tuple[int, Firing]:
+        """The number, and the firing, that dropped what the case in this place is about."""
+        number = self.firing_numbers[self.case_numbers[index]]
+        return number, self.study.replay.firings[number]
+
+
+def select_cases(study: Study, call: int | None = None) -> CaseSelection:
+    """All cases of a study, those of the later firings last; or those of the firings at a call."""
+    by_firing = study.group_cases_by_firing()
+    firing_of = {case: number for number, cases in enumerate(by_firing) for case in cases}
+    firings = study.replay.firings
+    chosen = [number for number, each in enumerate(firings) if call is None or each.call == call]
+    return CaseSelection(study, [case for number in chosen for case in by_firing[number]], firing_of)
+
+
+# The two sides
+
+
+def find_dropped_side(selection: CaseSelection, index: int) -> CaseSide:
+    """Where the dropped block stands."""
+    case, facts = selection.cases[index], selection.study.replay.session.facts
+    return CaseSide(
+        _locate_block(selection, case.row), case.row, selection.get_firing(index)[1].decided, bytes4(facts, case.row)
+    )
+
+
+def find_used_side(selection: CaseSelection, index: int) -> CaseSide:
+    """Where it is used later."""
+    case, facts = selection.cases[index], selection.study.replay.session.facts
+    row = list(facts.blocks_of(case.later))[case.later_block]
+    return CaseSide(_locate_block(selection, row), row, case.later, bytes4(facts, row))
+
+
+def _locate_block(selection: CaseSelection, row: int) -> Location:
+    """The row of the timeline that shows a block: a result has its own, anything else that of its message."""
+    facts = selection.study.replay.session.facts
+    return Location(facts.block_message[row], row if facts.kind[row] == Kind.TOOL_RESULT else -1)
+
+
+def choose_needle(case: RegretCase, block: Mapping[str, Any], *, used: bool) -> str:
+    """What is to be looked for in one of the two blocks: what was used; in a call that fetches again, what it asks for.
+
+    Empty where the block does not hold it, as one that cannot be read any more.
+    """
+    if used and case.tier == "re-fetch":
+        return _find_fetch_argument(block)
+    text = get_searchable_text(dict(block))
+    forms = (case.needle, json.dumps(case.needle, ensure_ascii=False)[1:-1])
+    return case.needle if any(find_text(text, form) >= 0 for form in forms) else ""
+
+
+def _find_fetch_argument(block: Mapping[str, Any]) -> str:
+    """The argument of a call that says what it fetches: a command's first line, a path, else the longest text."""
+    arguments = block.get("input")
+    if not isinstance(arguments, Mapping):
+        return ""
+    command = get_command_line(arguments).strip()
+    texts = [value for value in arguments.values() if isinstance(value, str)]
+    path = next((text for key in PATH_ARGUMENTS if isinstance(text := arguments.get(key), str) and text), "")
+    shell = " " in command or not path  # a word alone may be what an editor is to do with a file
+    asked = (command if shell else path) or max(texts, key=len, default="")
+    first = asked.strip().partition("\n")[0]
+    return first if len(first) >= MIN_NEEDLE_LENGTH else ""
+
+
+# Words
+
+
+def format_summary(selection: CaseSelection, width: int) -> list[Run]:
+    """How much of what the policy dropped was used later."""
+    told = selection.study.regret
+    share = f" ({format_percent(told.tokens_used_later / told.tokens_dropped)})" if told.tokens_dropped else ""
+    blocks = f"{told.used_later:,} of {pluralize(told.dropped, 'dropped block')} used later"
+    tokens = f"{told.tokens_used_later:,} of {told.tokens_dropped:,} tokens{share}"
+    forms = (f"{blocks}   {tokens}, by bytes/4", f"{blocks}, {tokens}")
+    text = next((form for form in forms if len(form) <= width), forms[-1])
+    return [(shorten_at_word(text, width), BOLD)]
+
+
+def format_regret_bound(selection: CaseSelection, call: int, width: int) -> list[Run]:
+    """How much could have been dropped at a call with no regret, and how much was; tokens by ``bytes/4``."""
+    study = selection.study
+    if not 0 <= call < len(study.bound.everything.droppable):
+        return []
+    share, replay = study.bound.everything, study.replay
+    message = replay.calls[call].message
+    regretted = sum(
+        case.tokens
+        for case in study.regret.cases
+        if case.dropped <= message < replay.removed_by_recording.get(case.row, NEVER_REMOVED)
+    )
+    most, dropped = share.droppable[call], share.dropped[call]
+    forms = (
+        f"at #{message:,}, at most {most:,} tokens could have been dropped with no regret; "
+        f"this policy had dropped {dropped:,}, {regretted:,} of them used later",
+        f"at #{message:,}, at most {most:,} could go with no regret; dropped {dropped:,}, {regretted:,} used later",
+        f"at most {most:,} could go with no regret; dropped {dropped:,}, {regretted:,} used later",
+        f"at most {most:,} with no regret; dropped {dropped:,}, {regretted:,} used",
+    )
+    return [(next((form for form in forms if len(form) <= width), forms[-1]), MUTED)]
+
+
+def format_case_table(selection: CaseSelection, selected: int, width: int, height: int) -> list[list[Run]]:
+    """The cases in *height* lines, the first of them a head, so that the selected one is in sight."""
+    cases = selection.cases
+    rows = [
+        (case.tier, f"#{case.message:,}", f"{case.tokens:,}", f"#{case.dropped:,}", f"#{case.later:,}")
+        for case in cases
+    ]
+    heads = ("tier", "block", "tokens", "dropped at", "used at")
+    sizes = [max(len(row[each]) for row in (heads, *rows)) for each in range(len(heads))]
+    left = "  " + heads[0].ljust(sizes[0])
+    lines = [[(f"{left}{_align_right(heads, sizes)}  evidence", MUTED)]]
+    first = compute_first_row(len(cases), selected, height)
+    for number, (case, row) in enumerate(zip(cases, rows, strict=True)):
+        if not first <= number < first + max(height - 1, 0):
+            continue
+        here = number == selected
+        runs: list[Run] = [
+            ("▸ " if here else "  ", f"{BOLD} {PRIMARY}"),
+            (row[0].ljust(sizes[0]), WARN),
+            (_align_right(row, sizes), BOLD if here else ""),
+        ]
+        runs.append(
+            (f"  {shorten(format_line(case.evidence), max(width - count_cells(runs) - 2, 4))}", BOLD if here else MUTED)
+        )
+        runs = pad_runs(runs, width)
+        lines.append(set_background(runs) if here else runs)
+    return lines
+
+
+def _align_right(texts: Sequence[str], sizes: Sequence[int]) -> str:
+    """All but the first, in columns."""
+    return "".join(f"  {text.rjust(size)}" for text, size in zip(texts[1:], sizes[1:], strict=True))
+
+
+def compute_first_row(count: int, selected: int, height: int) -> int:
+    """The first case that a table of *height* lines shows."""
+    return max(min(selected - (height - 1) // 2, count - (height - 1)), 0)
+
+
+def format_evidence(selection: CaseSelection, index: int, width: int) -> list[list[Run]]:
+    """The case in words: what dropped it, how much later it was used and how, and the line that shows it."""
+    case, (_, firing) = selection.cases[index], selection.get_firing(index)
+    study = selection.study
+    calls = [call.message for call in study.replay.calls]
+    later = sum(firing.message <= message <= case.later for message in calls) - 1
+    when = "at once" if later <= 0 else f"{pluralize(later, 'call')} later"
+    told = f"{case.tier}: {case.tokens:,} tokens by bytes/4, used {when}"
+    forms = (f"{told}; {TIER_TEXTS[case.tier]}", f"{told}; {TIER_TEXTS[case.tier].partition(',')[0]}", told)
+    return [
+        [(next((form for form in forms if len(form) <= width), shorten_at_word(told, width)), WARN)],
+        [("evidence ", MUTED), (shorten(format_safe_line(format_line(case.evidence)), max(width - 9, 4)), BOLD)],
+    ]
+
+
+def format_side_title(selection: CaseSelection, index: int, preview: str, *, used: bool) -> str:
+    """What stands above one of the two sides, the more important first."""
+    side = (find_used_side if used else find_dropped_side)(selection, index)
+    when = "used later" if used else f"dropped at #{selection.cases[index].dropped:,}"
+    return f"{when}: #{side.location.message:,}, est. {pluralize(side.tokens, 'token')}: {format_line(preview)}"
+
+
+def explain_no_cases(selection: CaseSelection) -> str:
+    """What is said where there is no case."""
+    told = selection.study.regret
+    if not told.dropped:
+        return "It drops nothing along this recording, so nothing was used later"
+    return (
+        f"Nothing that it dropped was used later ({pluralize(told.dropped, 'block')}, {told.tokens_dropped:,} tokens)"
+    )

@@ -1,0 +1,348 @@
+"""The regrets screen: each dropped block beside its later use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.content import Content
+from textual.message import Message
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.worker import Worker
+
+from context_tui.lab.study import Study
+from context_tui.text.sanitize import make_visible
+from context_tui.tui.comparison import Comparison
+from context_tui.tui.controller import Controller
+from context_tui.tui.reader.detail import Detail
+from context_tui.tui.reader.document import DocumentSource
+from context_tui.tui.rendering.formatting import format_row_kind
+from context_tui.tui.replay import regret_cases
+from context_tui.tui.replay.regret_cases import CaseSelection, CaseSide
+from context_tui.tui.threads import ThreadJob, format_worker_error, start_work
+from context_tui.tui.timeline.marks import NO_MARK
+from context_tui.tui.widgets.footer import KeyFooter
+from context_tui.tui.widgets.styled_text import BOLD, MUTED, PRIMARY, LinesPane, Run, justify_runs, shorten_at_word
+
+InspectorCommand = Callable[[], str]
+"""What the inspector is to do when the screen was closed: it returns what to say."""
+
+SIDES = ("dropped", "used")
+
+
+@dataclass
+class MessageRead(Message):
+    """A large message was read."""
+
+    message: int
+
+
+class CaseList(LinesPane, can_focus=True):
+    """The cases: a click selects one."""
+
+    BINDING_GROUP_TITLE = "Cases"
+
+    @dataclass
+    class Clicked(Message):
+        """A line of the list, counted from its head."""
+
+        line: int
+
+    def on_click(self, event: events.Click) -> None:
+        """Hand on the line."""
+        self.post_message(self.Clicked(event.y - self.gutter.top))
+
+    def on_focus(self) -> None:
+        """It is drawn where the keys go."""
+        self.refresh()
+
+
+class RegretsScreen(Screen[InspectorCommand | None]):
+    """One case at a time. What is pressed before the regrets are known is done when they are."""
+
+    CSS_PATH = "regrets.tcss"
+    AUTO_FOCUS = "CaseList"
+    BINDING_GROUP_TITLE = "Used later"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (36, "-high")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("n", "case(1)", "next", key_display="n/p", id="regrets-next", tooltip="Next case"),
+        Binding("p,N", "case(-1)", "Previous case", show=False, id="regrets-previous", tooltip="Previous case"),
+        Binding("down,j", "case(1)", "Next case", show=False, id="regrets-down", tooltip="Next case"),
+        Binding("up,k", "case(-1)", "Previous case", show=False, id="regrets-up", tooltip="Previous case"),
+        Binding("tab", "side(0)", "other side", key_display="tab", id="regrets-side", tooltip="Go to the other side"),
+        Binding("left", "side(-1)", "Dropped", show=False, id="regrets-dropped", tooltip="Go to the dropped block"),
+        Binding("right", "side(1)", "Used", show=False, id="regrets-used", tooltip="Go to the later use"),
+        Binding("shift+tab", "cases", "Cases", show=False, id="regrets-cases", tooltip="Go to the list of cases"),
+        Binding("f", "scope", "this firing/all", id="regrets-scope", tooltip="Cases of this firing, or of all"),
+        Binding("enter", "inspect", "inspect", key_display="enter", id="regrets-inspect", tooltip="Go to that message"),
+        Binding("v", "raw", "raw", id="regrets-raw", tooltip="As it was written, or rendered"),
+        Binding("escape", "dismiss", "back", key_display="esc", id="regrets-close", tooltip="Back"),
+        Binding("q,u", "dismiss", "Back", show=False, id="regrets-leave", tooltip="Back"),
+    ]
+
+    def __init__(self, controller: Controller, comparison: Comparison, *, all_firings: bool = False) -> None:
+        """The regrets of the selected policy: of the firing under the cursor, or *everywhere*."""
+        super().__init__()
+        self.controller, self.comparison = controller, comparison
+        here = bool(comparison.get_firings(comparison.call)) and not all_firings
+        self.call = comparison.call if here else None
+        self.case_selection: CaseSelection | None = None
+        self.case_index = 0
+        self.side = "dropped"
+        self._pending_actions: list[Callable[[], object]] = []
+
+    # What is seen
+
+    def compose(self) -> ComposeResult:
+        """How much, the cases, the selected one in words, its two sides."""
+        plain = self.controller.options.ascii
+        yield LinesPane(self._draw_head, ascii=plain, id="regrets-head")
+        yield CaseList(self._draw_list, ascii=plain, id="regrets-list")
+        yield LinesPane(self._draw_evidence, ascii=plain, id="regrets-evidence")
+        with Container(id="regrets-sides"):
+            for side in SIDES:
+                yield Detail(id=f"regrets-{side}")
+        yield KeyFooter()
+
+    def on_mount(self) -> None:
+        """Show what is known by now, once there are lines to show it in."""
+        self.call_after_refresh(self.update_regrets)
+
+    def update_regrets(self) -> None:
+        """Show the regrets as soon as they are known, and do what was pressed before."""
+        study = self._study
+        if self.case_selection is None and study is not None:
+            self.case_selection = regret_cases.select_cases(study, self.call)
+            if not self.case_selection.case_numbers and self.call is not None:
+                self.call, self.case_selection = None, regret_cases.select_cases(study)
+        self.draw()
+        if self.case_selection is not None:
+            later, self._pending_actions = self._pending_actions, []
+            for act in later:
+                act()
+
+    @property
+    def _study(self) -> Study | None:
+        """The regrets of the selected policy as it is set now, once they are known."""
+        comparison = self.comparison
+        return (
+            comparison.selected_lane.result.study
+            if comparison.selected_lane.result and not comparison.is_pending
+            else None
+        )
+
+    def draw(self) -> None:
+        """Draw everything."""
+        found = self.case_selection
+        self.query_one("#regrets-list").styles.height = self._list_height
+        for part in ("#regrets-head", "#regrets-list", "#regrets-evidence"):
+            self.query_one(part).refresh()
+        self.set_class(found is None or not found.case_numbers, "-nothing")
+        self.set_class(self.side == "used", "-used")
+        if found is not None and found.case_numbers:
+            self._show_block("dropped", regret_cases.find_dropped_side(found, self.case_index))
+            self._show_block("used", regret_cases.find_used_side(found, self.case_index))
+            self.call_after_refresh(self._scroll_to_evidence)  # the two sides may have another size by then
+
+    @property
+    def _list_height(self) -> int:
+        """Lines of the list with border and head: those it needs, as far as the two sides leave room."""
+        count = len(self.case_selection.case_numbers) if self.case_selection else 0
+        return 2 + min(count, max(self.size.height // 5, 3))
+
+    def on_resize(self) -> None:
+        """The list takes as many lines as there is room for; the evidence stays in sight."""
+        self.query_one("#regrets-list").styles.height = self._list_height
+        self.call_after_refresh(self._scroll_to_evidence)
+
+    def _scroll_to_evidence(self) -> None:
+        """Scroll both sides to the evidence: in another width it is on another line, on a hidden side on none."""
+        for detail in self.query(Detail):
+            needle, detail.needle = detail.needle, ""
+            detail.set_search_text(needle)
+
+    def _select_side(self, side: str) -> None:
+        """Go to one of the two sides."""
+        self.side = side
+        self.set_class(side == "used", "-used")
+        if not self.query_one(f"#regrets-{side}").size:
+            self.call_after_refresh(self._scroll_to_evidence)
+
+    def _draw_head(self, width: int, _: int) -> list[list[Run]]:
+        label = shorten_at_word(self.comparison.selected_lane.label, max(width - 30, 12))
+        found = self.case_selection
+        if found is None:
+            trouble = self.comparison.selected_lane.error
+            words = trouble or "Looking for what was used later…"
+            return [
+                [("Used later", f"{BOLD} {PRIMARY}"), (f"  {label}", BOLD)],
+                [(shorten_at_word(words, width), MUTED)],
+            ]
+        if self.call is None:
+            which = "all firings"
+        else:
+            which = f"dropped before #{found.study.replay.calls[self.call].message:,}"
+        count = f"case {self.case_index + 1:,} of {len(found.case_numbers):,}, " if found.case_numbers else ""
+        title = justify_runs(
+            [(9, ("Used later", f"{BOLD} {PRIMARY}")), (8, (label, BOLD))], [(count + which, MUTED)], width
+        )
+        call = found.get_firing(self.case_index)[1].call if found.case_numbers else self.comparison.call
+        bound = regret_cases.format_regret_bound(found, call, width)
+        return [title, regret_cases.format_summary(found, width), bound]
+
+    def _draw_list(self, width: int, height: int) -> list[list[Run]]:
+        found = self.case_selection
+        if found is None:
+            return []
+        if not found.case_numbers:
+            return [[(shorten_at_word(regret_cases.explain_no_cases(found), width), MUTED)]]
+        return regret_cases.format_case_table(found, self.case_index, width, height)
+
+    def _draw_evidence(self, width: int, _: int) -> list[list[Run]]:
+        return (
+            regret_cases.format_evidence(self.case_selection, self.case_index, width)
+            if self.case_selection and self.case_selection.case_numbers
+            else []
+        )
+
+    def _show_block(self, name: str, side: CaseSide) -> None:
+        """Show one side, at the evidence."""
+        found, reader, used = self.case_selection, self.controller.reader, name == "used"
+        if found is None:
+            return
+        detail, session, message = self.query_one(f"#regrets-{name}", Detail), self.comparison.session, side.location[0]
+        word = format_row_kind(session.facts, *side.location)
+        large = reader.is_huge(message) and not reader.is_cached(message)
+        preview = "" if large else reader.format_preview(*side.location)
+        title = regret_cases.format_side_title(found, self.case_index, f"{word} {preview}", used=used)
+        if large:
+            detail.show_loading(Content(title), "reading the message…")
+            start_work(self, f"read-{name}", "read a large message", partial(self._read_large_message, message))
+            return
+        block = reader.read_block(side.row)
+        needle = regret_cases.choose_needle(found.cases[self.case_index], block, used=used)
+        subject = DocumentSource(session, side.location, reader.read_blocks(message), NO_MARK)
+        detail.show_document(subject, Content(title), Content())
+        detail.set_search_text(needle)
+
+    def _read_large_message(self, message: int, _: ThreadJob) -> None:
+        self.controller.reader.read_blocks(message)
+        self.post_message(MessageRead(message))
+
+    @on(MessageRead)
+    def _draw_read_message(self) -> None:
+        self.draw()
+
+    @on(Worker.StateChanged)
+    def _notify_worker_error(self, event: Worker.StateChanged) -> None:
+        if words := format_worker_error(event):
+            self.notify(make_visible(words), severity="warning", markup=False)
+
+    # Keys
+
+    def _run_when_known(self, act: Callable[[], object]) -> None:
+        if self.case_selection is not None:
+            act()
+        elif not self.comparison.selected_lane.error:
+            self._pending_actions.append(act)
+
+    def action_case(self, step: int) -> None:
+        """Go to the next or previous case."""
+        self._run_when_known(lambda: self._select_case(self.case_index + step))
+
+    def _select_case(self, at: int) -> None:
+        if self.case_selection is not None and self.case_selection.case_numbers:
+            self.case_index = min(max(at, 0), len(self.case_selection.case_numbers) - 1)
+            self.draw()
+
+    @on(CaseList.Clicked)
+    def _select_clicked_case(self, event: CaseList.Clicked) -> None:
+        if self.case_selection is not None and event.line >= 1:
+            height = self.query_one(CaseList).content_size.height
+            number = (
+                regret_cases.compute_first_row(len(self.case_selection.case_numbers), self.case_index, height)
+                + event.line
+                - 1
+            )
+            if number < len(self.case_selection.case_numbers):
+                self._select_case(number)
+
+    def action_side(self, step: int) -> None:
+        """Go to the dropped block (-1), to the later use (+1), or to the one of them that has not the keys (0)."""
+        self._run_when_known(lambda: self._focus_side(step))
+
+    def _focus_side(self, step: int) -> None:
+        if self.case_selection is None or not self.case_selection.case_numbers:
+            return
+        listed = self.query_one(CaseList).has_focus
+        other = "used" if self.side == "dropped" and not listed else "dropped"
+        self._select_side(other if not step else "dropped" if step < 0 else "used")
+        self.query_one(f"#regrets-{self.side}").focus()
+
+    def action_cases(self) -> None:
+        """Go to the list of cases."""
+        self.query_one(CaseList).focus()
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """The side that has the keys is the one that enter is about."""
+        widget: Widget = event.widget
+        if widget.id in ("regrets-dropped", "regrets-used"):
+            self._select_side(widget.id.removeprefix("regrets-"))
+
+    def action_scope(self) -> None:
+        """Show the cases of the firing under the cursor, or those of all; the selected case stays where it can."""
+        self._run_when_known(self._toggle_scope)
+
+    def _toggle_scope(self) -> None:
+        study = self._study
+        if self.case_selection is None or study is None:
+            return
+        number = self.case_selection.case_numbers[self.case_index] if self.case_selection.case_numbers else -1
+        if self.call is not None:
+            self.call = None
+        elif self.case_selection.case_numbers:
+            self.call = self.case_selection.get_firing(self.case_index)[1].call
+        self.case_selection = regret_cases.select_cases(study, self.call)
+        self.case_index = (
+            self.case_selection.case_numbers.index(number) if number in self.case_selection.case_numbers else 0
+        )
+        self.draw()
+
+    def action_raw(self) -> None:
+        """Show texts as they were written, or rendered."""
+        for detail in self.query(Detail):
+            detail.toggle_raw()
+
+    def action_value(self, step: int) -> None:
+        """Of a pane: the one to the left, or to the right."""
+        self.action_side(step)
+
+    @on(Detail.Closed)
+    def _dismiss_from_pane(self) -> None:
+        self.dismiss(None)
+
+    @on(Detail.Entered)
+    def _inspect_entered(self) -> None:
+        self.action_inspect()
+
+    def action_inspect(self) -> None:
+        """Go to the message of the side in the inspector, as of the firing, or as of the use."""
+        self._run_when_known(self._inspect_side)
+
+    def _inspect_side(self) -> None:
+        found, comparison = self.case_selection, self.comparison
+        if found is None or not found.case_numbers:
+            return
+        side = (regret_cases.find_used_side if self.side == "used" else regret_cases.find_dropped_side)(
+            found, self.case_index
+        )
+        policy, params = comparison.selected_lane.policy, comparison.policy_params
+        self.dismiss(partial(self.controller.adopt_settings, policy, params, side.point, side.location))

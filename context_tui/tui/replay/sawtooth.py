@@ -1,0 +1,224 @@
+"""Draw the context size along a recording as a chart: blocks under the policy, shade for the baseline.
+
+All charts of a comparison have one scale, so that they can be held against each other. A column stands for a call, or
+for the largest of several, under the cursor for that call alone; its cells are exact to an eighth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from context_tui.text.numbers import format_tokens
+from context_tui.tui.widgets.canvas import Canvas, count_eighths
+from context_tui.tui.widgets.styled_text import BAD, BOLD, MUTED, WARN, Run
+
+GUTTER = 7
+"""Cells to the left of a chart, for its scale."""
+MIN_CHART_LINES = 3
+"""Lines of a chart that is of use."""
+SHADE, RULE, TRACE = "░", "┈", "·"
+CURSOR_BACKGROUND = frozenset((" ", SHADE, RULE, TRACE))
+"""What the cursor stands before; letters are not broken by it."""
+THRESHOLD_LABEL, DRAG_SIGN = "threshold", "↕"
+"""The name of a line that can be pulled, and the sign of that, behind its size."""
+FIRING_SIGN, COMPACTION_SIGN, CLEARING_SIGN, OVERFLOW_SIGN = "▲", "│", "▾", "!"
+SIGN_NAMES = {
+    FIRING_SIGN: "fires",
+    COMPACTION_SIGN: "recorded compaction",
+    CLEARING_SIGN: "recorded clearing or drop",
+    OVERFLOW_SIGN: "over the window",
+}
+"""What stands below a chart."""
+BLOCK_STYLE = "$primary 60%"
+"""The ground of a chart: calmer than the lines of a small one."""
+MIN_WINDOW_SHARE = 0.4
+"""The part of the window up to which a chart leaves it out, as it would be flat."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sawtooth:
+    """What is drawn of one policy, by call.
+
+    Attributes:
+        sizes: tokens of the context under the policy, ``baseline_sizes`` what they are without it.
+        recorded: what was recorded, where that is something else than ``baseline_sizes``.
+        windows: the context window.
+        thresholds: sizes at which the policy acts.
+        fires: calls before which it did.
+        events: by call, the sign of what the recording did to its context.
+    """
+
+    sizes: Sequence[int]
+    baseline_sizes: Sequence[int]
+    recorded_sizes: Sequence[int | None]
+    windows: Sequence[int]
+    thresholds: tuple[int, ...]
+    firing_calls: Collection[int]
+    event_signs: Mapping[int, str]
+
+
+class ChartScale(NamedTuple):
+    """Calls from ``first_call`` to ``end_call`` over ``width`` columns, and tokens from nothing to ``max_tokens``."""
+
+    first_call: int
+    end_call: int
+    width: int
+    max_tokens: int
+
+    def get_calls(self, x: int) -> range:
+        """The calls that a column stands for: always one at least."""
+        count = self.end_call - self.first_call
+        low = x * count // self.width
+        return range(self.first_call + low, self.first_call + max((x + 1) * count // self.width, low + 1))
+
+    def get_columns(self, call: int) -> range:
+        """The columns of a call; none where it is out of sight."""
+        if not self.first_call <= call < self.end_call:
+            return range(0)
+        count, place = self.end_call - self.first_call, call - self.first_call
+        if count >= self.width:
+            x = min(place * self.width // count, self.width - 1)
+            while call not in self.get_calls(x):
+                x += 1
+            return range(x, x + 1)
+        return range(-(-place * self.width // count), -(-(place + 1) * self.width // count))
+
+
+def compute_max_tokens(charts: Sequence[Sawtooth]) -> int:
+    """The upper end of a scale: the largest size there is, and the window where that is not far above it."""
+    peak = max((max((*chart.sizes, *chart.baseline_sizes), default=0) for chart in charts), default=0)
+    limits = [each for chart in charts for each in chart.thresholds]
+    limits += [max(chart.windows) for chart in charts if chart.windows]
+    near = [each for each in limits if peak >= each * MIN_WINDOW_SHARE]
+    return max((peak, *near, 1))
+
+
+def build_scale(charts: Sequence[Sawtooth], width: int, calls: range) -> ChartScale:
+    """The scale of all charts of a comparison in *width* cells, the numbers beside them too."""
+    return ChartScale(calls.start, calls.stop, max(width - GUTTER, 1), compute_max_tokens(charts))
+
+
+def compute_zoom_range(count: int, cursor: int, level: int) -> range:
+    """The calls in sight: all of *count*, at each level half as many, with the cursor among them."""
+    size = max(count >> level, min(count, 8))
+    first = min(max(cursor - size // 2, 0), count - size)
+    return range(first, first + size)
+
+
+def draw_chart(sawtooth: Sawtooth, scale: ChartScale, height: int, cursor: int = -1) -> list[list[Run]]:
+    """A chart with its scale in *height* lines, the last of them the signs of what happened; *cursor* is a call."""
+    rows, width = height - 1, scale.width
+    canvas, bottom = Canvas(GUTTER + width, height), rows - 1
+    sizes, without = sawtooth.sizes, sawtooth.baseline_sizes
+    here = scale.get_columns(cursor)
+    tops = list[int]()
+    for x in range(width):
+        calls = range(cursor, cursor + 1) if x in here else scale.get_calls(x)
+        largest = max(calls, key=sizes.__getitem__)
+        shade = -(-count_eighths(max(without[call] for call in calls), scale.max_tokens, rows) // 8)
+        size = count_eighths(sizes[largest], scale.max_tokens, rows)
+        canvas.fill_column(GUTTER + x, rows - shade, bottom, SHADE, MUTED)
+        over = any(sizes[call] > sawtooth.windows[call] for call in calls)
+        tops.append(rows - -(-size // 8))
+        canvas.draw_column(GUTTER + x, bottom, size, f"{BOLD} {WARN}" if x in here else BAD if over else BLOCK_STYLE)
+    _draw_trace(canvas, sawtooth, scale, rows)
+    for value, name in _list_rules(sawtooth, scale):
+        _draw_rule(canvas, tops, compute_line(value, scale, rows), format_tokens(value), name)
+    for x in here[:1]:
+        for y in range(tops[x]):
+            if canvas.get_glyph(GUTTER + x, y) in CURSOR_BACKGROUND:
+                canvas.write(GUTTER + x, y, "│", f"{BOLD} {WARN}")
+    if canvas.get_glyph(GUTTER - 2, 0) == " ":
+        canvas.write(0, 0, format_tokens(scale.max_tokens).rjust(GUTTER - 1), MUTED)
+    if rows > 1 and canvas.get_glyph(GUTTER - 2, bottom) == " ":
+        canvas.write(0, bottom, "0".rjust(GUTTER - 1), MUTED)
+    _draw_signs(canvas, sawtooth, scale, height - 1, here)
+    return canvas.get_lines()
+
+
+def compute_line(value: int, scale: ChartScale, rows: int) -> int:
+    """The line that a size is on."""
+    return rows - max(-(-count_eighths(value, scale.max_tokens, rows) // 8), 1)
+
+
+def compute_size_at_line(y: int, scale: ChartScale, rows: int) -> int:
+    """The size in tokens that is in the middle of a line; beyond the chart, at its ends."""
+    return round(min(max((rows - y - 0.5) / rows, 0), 1) * scale.max_tokens)
+
+
+def _list_rules(sawtooth: Sawtooth, scale: ChartScale) -> list[tuple[int, str]]:
+    """The sizes with a line of their own, the more important last."""
+    window = max((sawtooth.windows[call] for call in range(scale.first_call, scale.end_call)), default=0)
+    found = [(window, "window"), *((each, THRESHOLD_LABEL) for each in sawtooth.thresholds)]
+    return [(value, name) for value, name in found if 0 < value <= scale.max_tokens]
+
+
+def _draw_rule(canvas: Canvas, tops: Sequence[int], y: int, value: str, name: str) -> None:
+    """A line behind the blocks and through the shade, with its name where there is neither."""
+    there = [canvas.get_glyph(GUTTER + x, y) if top > y else "" for x, top in enumerate(tops)]
+    free = [glyph == " " for glyph in there]
+    for x, glyph in enumerate(there):
+        if glyph == " " or (glyph in (SHADE, TRACE) and x % 2):
+            canvas.write(GUTTER + x, y, RULE, MUTED)
+    canvas.write(0, y, value.rjust(GUTTER - 1), BOLD if name == THRESHOLD_LABEL else MUTED)
+    if name == THRESHOLD_LABEL:
+        canvas.write(GUTTER - 1, y, DRAG_SIGN, BOLD)
+    words = f" {name} "
+    places = (1, len(tops) - len(words) - 1, *range(2, len(tops) - len(words)))
+    at = next((x for x in places if x >= 0 and all(free[x : x + len(words)])), None)
+    if at is not None:
+        canvas.write(GUTTER + at, y, words, BOLD if name == THRESHOLD_LABEL else MUTED)
+
+
+def _draw_trace(canvas: Canvas, sawtooth: Sawtooth, scale: ChartScale, rows: int) -> None:
+    """The recorded sizes as dots, where they are not what the shade shows."""
+    if not any(sawtooth.recorded_sizes):
+        return
+    for x in range(scale.width):
+        values = [size for call in scale.get_calls(x) if (size := sawtooth.recorded_sizes[call])]
+        if values:
+            y = compute_line(max(values), scale, rows)
+            if canvas.get_glyph(GUTTER + x, y) in (" ", SHADE):
+                canvas.write(GUTTER + x, y, TRACE, BOLD)
+
+
+def choose_sign(sawtooth: Sawtooth, calls: range) -> str:
+    """The sign below some calls; of several the first that matters."""
+    if any(call in sawtooth.firing_calls for call in calls):
+        return FIRING_SIGN
+    found = {sawtooth.event_signs[call] for call in calls if call in sawtooth.event_signs}
+    if found:
+        return COMPACTION_SIGN if COMPACTION_SIGN in found else CLEARING_SIGN
+    return OVERFLOW_SIGN if any(sawtooth.sizes[call] > sawtooth.windows[call] for call in calls) else ""
+
+
+def _draw_signs(canvas: Canvas, sawtooth: Sawtooth, scale: ChartScale, y: int, cursor_columns: range) -> None:
+    styles = {FIRING_SIGN: f"{BOLD} {WARN}", OVERFLOW_SIGN: f"{BOLD} {BAD}"}
+    shown = -1
+    for x in range(scale.width):
+        calls = scale.get_calls(x)
+        sign = choose_sign(sawtooth, calls)
+        if sign and calls.start != shown:
+            canvas.write(GUTTER + x, y, sign, styles.get(sign, BOLD))
+        elif x in cursor_columns and x == cursor_columns.start:
+            canvas.write(GUTTER + x, y, "┴", f"{BOLD} {WARN}")
+        shown = calls.start
+
+
+def draw_axis(messages: Sequence[int], scale: ChartScale, cursor: int) -> list[Run]:
+    """The line below all charts: the messages at both ends, and the one under the cursor."""
+    canvas = Canvas(GUTTER + scale.width)
+    if not messages or scale.end_call <= scale.first_call:
+        return canvas.get_line()
+    here = scale.get_columns(cursor)
+    text = f"#{messages[cursor]:,}" if here else ""
+    at = min(max(here.start - len(text) // 2, 0), scale.width - len(text)) if here else 0
+    first, last = f"#{messages[scale.first_call]:,}", f"#{messages[scale.end_call - 1]:,}"
+    if not here or (at > len(first) and text != first):
+        canvas.write(GUTTER, 0, first, MUTED)
+    if not here or (at + len(text) < scale.width - len(last) and text != last):
+        canvas.write(GUTTER + scale.width - len(last), 0, last, MUTED)
+    canvas.write(GUTTER + at, 0, text, f"{BOLD} {WARN}")
+    return canvas.get_line()

@@ -1,0 +1,96 @@
+"""Sweep of many settings along the recording: which are undominated, as a table and a plot, and how to adopt one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from context_tui.lab.sweep.results import Sweep
+    from context_tui.lab.sweep.settings import SweepSetting
+    from context_tui.tui.comparison import Comparison
+    from context_tui.tui.controller import Controller
+    from context_tui.tui.options import InspectorOptions
+    from context_tui.tui.sweep.screen import AdoptSetting, SweepScreen
+
+
+def build_screen(controller: Controller) -> SweepScreen:
+    """The sweep screen for the policy on screen; a setting that is taken over goes to the inspector.
+
+    Raises:
+        Refused: the session is still being read, it is a copy that was made here, or the policy cannot be replayed.
+    """
+    from context_tui.errors import PlanError
+    from context_tui.tui.controller import CommandRefused
+
+    comparison = controller.build_comparison()
+    try:
+        return build_comparison_screen(controller, comparison, partial(_adopt_in_inspector, controller))
+    except PlanError as error:
+        raise CommandRefused(str(error), warn=True) from None
+
+
+def build_comparison_screen(
+    controller: Controller, comparison: Comparison, adopt: AdoptSetting | None = None
+) -> SweepScreen:
+    """The same for what is compared; without *take* a setting goes into the comparison.
+
+    Raises:
+        PlanError: the selected policy cannot be replayed, or its settings mean nothing.
+    """
+    from context_tui.tui.command_line import format_sweep_command
+    from context_tui.tui.sweep.board import SweepBoard, build_board
+    from context_tui.tui.sweep.grids import parse_grid
+    from context_tui.tui.sweep.screen import SweepScreen
+
+    board = build_board(comparison, controller.sweep_results)
+    controller.sweep_results = board.row_cache
+
+    def command(board: SweepBoard) -> str:
+        parts = parse_grid(board.grid_text, board.current_setting.policy)
+        grids = [(part.policy.name, part.value_texts) for part in parts]
+        return format_sweep_command(
+            comparison.session, grids, board.current_setting, comparison.settings, board.saving_unit
+        )
+
+    adopt = adopt or partial(_adopt_in_comparison, comparison)
+    return SweepScreen(board, command=command, adopt=adopt, ascii=controller.options.ascii)
+
+
+def build_sessions_screen(sweep: Sweep, command: str, options: InspectorOptions) -> SweepScreen:
+    """The screen for a sweep over sessions, which *command* made; a setting leads to its sessions."""
+    from context_tui.tui.sweep.board import SweepBoard
+    from context_tui.tui.sweep.screen import SweepScreen
+
+    board = SweepBoard(sweep, command=command, window=options.window)
+    return SweepScreen(board, command=lambda board: board.command, ascii=options.ascii)
+
+
+def _adopt_in_inspector(controller: Controller, setting: SweepSetting) -> str:
+    params = merge_params(controller.view.params, setting)
+    controller.adopt_settings(setting.policy.name, params, None)
+    return f"Taken over: {setting.name}"
+
+
+def _adopt_in_comparison(comparison: Comparison, setting: SweepSetting) -> str:
+    from context_tui.tui.comparison import Lane
+
+    lane, policy = comparison.selected_lane, setting.policy.name
+    view = replace(lane.view, policy=policy, params=merge_params(lane.view.params, setting))
+    if lane.policy == policy:
+        lane.view = view
+    else:
+        comparison.lanes[comparison.selected_number] = Lane(view)
+    return f"Taken over: {setting.name}"
+
+
+def merge_params(params: Mapping[str, Mapping[str, Any]], setting: SweepSetting) -> dict[str, Mapping[str, Any]]:
+    """The settings of all policies, by policy what is not the default, with those of a setting among them."""
+    from context_tui.policies.parameters import find_changed_values
+
+    policy = setting.policy
+    own = {policy.name, *(policy.nested_policies(setting.params) if policy.nested_field else ())}
+    kept = {name: values for name, values in params.items() if name not in own}
+    return {**kept, **find_changed_values(policy, setting.params)}

@@ -1,0 +1,84 @@
+"""The sweep as text: every setting with its numbers, and the best setting of each project."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import ModalScreen
+from textual.widgets import Label
+
+from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT
+from context_tui.tui.rendering.formatting import pluralize
+from context_tui.tui.rendering.layout import TextPart
+from context_tui.tui.sweep.board import SweepBoard
+from context_tui.tui.sweep.formatting import find_best_by_project, format_native_lines, format_setting, format_status
+from context_tui.tui.sweep.table import BEST_SIGN, CURRENT_SIGN, list_columns
+from context_tui.tui.widgets.footer import KeyFooter
+from context_tui.tui.widgets.reading_pane import ReadingPane
+
+UNWRAPPED_CELLS = 1_000
+"""Cells for lines that are wrapped later."""
+
+
+def build_report_parts(board: SweepBoard) -> Iterator[TextPart]:
+    """Everything in words: what came out, the setting under the cursor, all settings with their numbers."""
+    if board.grid_text:
+        yield TextPart(f"{board.current_setting.policy.name} {board.grid_text}\n", "muted")
+    yield TextPart("".join(text for text, _ in format_status(board, "", False, UNWRAPPED_CELLS)).strip() + "\n")
+    yield TextPart(f"The setting under the cursor: {board.cursor}", "heading")
+    told = ("".join(text for text, _ in line).strip() for line in format_setting(board, UNWRAPPED_CELLS))
+    yield TextPart("\n".join(told) + "\n")
+    yield TextPart(
+        f"{pluralize(len(board.listed_names), 'setting')} (* nothing beats it, > the current one), in tokens", "heading"
+    )
+    for name in board.listed_names:
+        yield from _build_setting_parts(board, name)
+    yield TextPart("")
+    setting = board.settings_by_name[board.cursor]
+    yield TextPart(f"As the agent's own configuration: {board.cursor}", "heading")
+    yield TextPart("\n".join(format_native_lines(board, setting)) + "\n")
+    if not board.is_live:
+        yield from build_project_parts(board)
+    yield TextPart(" ".join(REPLAY_LIMITS_TEXT), "muted")
+
+
+def _build_setting_parts(board: SweepBoard, name: str) -> Iterator[TextPart]:
+    """A setting with its numbers below it."""
+    whole, beaten = board.totals[name], board.dominance.dominated_by.get(name)
+    mark = (CURRENT_SIGN if name == board.sweep.current else "") + (BEST_SIGN if name in board.findings.best else "")
+    yield TextPart(f"{mark:2} {board.format_label(name)}")
+    numbers = [f"{each.head} {each.format_value(each.get_value(whole), True)}" for each in list_columns(board)]
+    numbers += [f"beaten by {board.format_label(beaten)}"] if beaten else []
+    yield TextPart("   " + ", ".join(numbers), "muted")
+
+
+def build_project_parts(board: SweepBoard) -> Iterator[TextPart]:
+    """The best setting of each project."""
+    yield TextPart("Best in each project: what saves most at no more regret than the current one", "heading")
+    found = find_best_by_project(board)
+    for project, setting, saved in found:
+        yield TextPart(project)
+        yield TextPart(f"   {setting}: saves {saved}", "muted")
+    yield TextPart("" if found else "no project\n")
+
+
+class TextScreen(ModalScreen[None]):
+    """Text in the place of the screen."""
+
+    CSS_PATH = "texts.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,t,p", "dismiss", "close", key_display="esc", id="sweep-text-close", tooltip="Back"),
+    ]
+
+    def __init__(self, title: str, parts: Iterable[TextPart]) -> None:
+        super().__init__()
+        self._title, self._shown = title, parts
+
+    def compose(self) -> ComposeResult:
+        """A title and the text."""
+        yield Label(self._title, id="sweep-text-title", markup=False)
+        yield ReadingPane(self._shown, id="sweep-text")
+        yield KeyFooter()

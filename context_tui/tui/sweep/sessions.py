@@ -1,0 +1,162 @@
+"""The sessions screen of a sweep: the totals of a setting in each session, and opening one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.screen import Screen
+
+from context_tui.lab.sweep.results import Totals, compute_totals
+from context_tui.lab.sweep.rows import SweepRow
+from context_tui.lab.sweep.settings import SweepSetting
+from context_tui.tui.rendering.formatting import pluralize
+from context_tui.tui.replay.formatting import format_limits
+from context_tui.tui.sweep.board import SORT_ORDERS, SweepBoard
+from context_tui.tui.sweep.panes import ListView
+from context_tui.tui.sweep.table import SweepColumn, list_columns
+from context_tui.tui.widgets.footer import KeyFooter
+from context_tui.tui.widgets.styled_text import (
+    BOLD,
+    MUTED,
+    PRIMARY,
+    LinesPane,
+    Run,
+    format_safe_line,
+    justify_runs,
+    pad_runs,
+    shorten_path,
+)
+from context_tui.tui.widgets.styled_text import set_background as on_ground
+
+FULL_NAME_CELLS = 30
+"""Cells for the name of a session before numbers are told in short."""
+
+
+def sort_sessions(rows: Sequence[SweepRow], order: str) -> list[tuple[SweepRow, Totals]]:
+    """The sessions by what was used later in them, or by what was saved, the largest first; as a whole each."""
+    chosen = next(each for each in SORT_ORDERS if each.name == order)
+    found = [(row, compute_totals([row], row.cost.unit if row.cost else "")) for row in rows]
+    return sorted(found, key=lambda each: -chosen.key(each[1]))
+
+
+def format_session_lines(
+    board: SweepBoard, session_rows: Sequence[tuple[SweepRow, Totals]], order: str, width: int
+) -> list[list[Run]]:
+    """A head, and a line for each session."""
+    columns = list_columns(board)
+    full = width - sum(_measure_columns(columns, session_rows, True)) >= FULL_NAME_CELLS
+    cells = _measure_columns(columns, session_rows, full)
+    while sum(cells) > width - FULL_NAME_CELLS // 2 and len(cells) > 2:
+        cells.pop()
+    name = width - sum(cells)
+    shown = list(zip(columns, cells, strict=False))
+    head: list[Run] = [("  session".ljust(name), MUTED)]
+    head += [
+        (f"{'▼' if each.order == order else ''}{each.head}".rjust(cell), PRIMARY if each.order == order else MUTED)
+        for each, cell in shown
+    ]
+    made = [head]
+    for row, each in session_rows:
+        path = shorten_path(row.session, name - 3)
+        numbers = [(column.format_value(column.get_value(each), full).rjust(cell), "") for column, cell in shown]
+        made.append([(f"  {path}".ljust(name), ""), *numbers])
+    return [pad_runs(line, width) for line in made]
+
+
+def _measure_columns(
+    columns: Sequence[SweepColumn], session_rows: Sequence[tuple[SweepRow, Totals]], full: bool
+) -> list[int]:
+    """How wide the columns are."""
+    texts = [[column.format_value(column.get_value(each), full) for _, each in session_rows] for column in columns]
+    return [max(len(column.head) + 1, *map(len, own)) + 2 for column, own in zip(columns, texts, strict=True)]
+
+
+class SessionsScreen(Screen[None]):
+    """The sessions of one setting."""
+
+    CSS_PATH = "sweep.tcss"
+    AUTO_FOCUS = "ListView"
+    BINDING_GROUP_TITLE = "Sessions of a setting"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "session", key_display="↑↓", id="sweep-session-up", tooltip="Session above"),
+        Binding("down,j", "move(1)", "next", show=False, id="sweep-session-down", tooltip="Session below"),
+        Binding("enter", "open", "inspect", id="sweep-session-open", tooltip="Open it with this policy and settings"),
+        Binding("o", "sort", "sort", id="sweep-session-sort", tooltip="By what was used later, or by what was saved"),
+        Binding("pagedown", "move(10)", "down", show=False, id="sweep-session-page-down", tooltip="Ten sessions down"),
+        Binding("pageup", "move(-10)", "up", show=False, id="sweep-session-page-up", tooltip="Ten sessions up"),
+        Binding("escape,q", "dismiss", "back", key_display="esc", id="sweep-session-back", tooltip="To the settings"),
+    ]
+
+    @dataclass
+    class Opened(Message):
+        """A session is to be opened, with a policy and its settings."""
+
+        name: str
+        setting: SweepSetting
+
+    def __init__(self, board: SweepBoard, setting: SweepSetting, *, ascii: bool) -> None:
+        super().__init__()
+        self._board, self._setting, self._ascii = board, setting, ascii
+        self._rows = [row for row in board.sweep.rows if row.setting == setting.name]
+        self.order, self.cursor_index, self._first_row = "used later", 0, 0
+        self.session_rows = sort_sessions(self._rows, self.order)
+
+    def compose(self) -> ComposeResult:
+        """A header, the sessions, limits, footer."""
+        plain = self._ascii
+        yield LinesPane(self._draw_header, ascii=plain, id="sessions-header")
+        yield ListView(self._draw_lines, ascii=plain, id="sweep-sessions")
+        yield LinesPane(lambda width, _: [[(format_limits(width), MUTED)]], ascii=plain, id="sessions-limits")
+        yield KeyFooter()
+
+    def _draw_header(self, width: int, _: int) -> list[list[Run]]:
+        parts: list[tuple[int, Run]] = [
+            (8, (format_safe_line(self._setting.name), BOLD)),
+            (9, (f"on {pluralize(len(self.session_rows), 'session')}", "")),
+        ]
+        return [justify_runs(parts, [(f"most {self.order} first", MUTED)], width)]
+
+    def _draw_lines(self, width: int, height: int) -> list[list[Run]]:
+        room = height - 1
+        self._first_row = max(min(max(self._first_row, self.cursor_index - room + 1), self.cursor_index), 0)
+        head, *made = format_session_lines(self._board, self.session_rows, self.order, width)
+        made[self.cursor_index] = on_ground(made[self.cursor_index])
+        return [head, *made[self._first_row : self._first_row + room]]
+
+    def action_move(self, rows: int) -> None:
+        """Move the cursor."""
+        self.cursor_index = min(max(self.cursor_index + rows, 0), len(self.session_rows) - 1)
+        self.query_one(ListView).refresh()
+
+    def action_sort(self) -> None:
+        """By the other number."""
+        here = self.session_rows[self.cursor_index][0]
+        self.order = "saved" if self.order == "used later" else "used later"
+        self.session_rows = sort_sessions(self._rows, self.order)
+        self.cursor_index = next(at for at, (row, _) in enumerate(self.session_rows) if row is here)
+        for pane in self.query(LinesPane):
+            pane.refresh()
+
+    @on(ListView.Clicked)
+    def _select_clicked_session(self, event: ListView.Clicked) -> None:
+        place = self._first_row + event.line - 1
+        if event.line > 0 and place < len(self.session_rows):
+            self.cursor_index = place
+            self.query_one(ListView).refresh()
+            if event.is_double:
+                self.action_open()
+
+    @on(ListView.Scrolled)
+    def _shift_rows(self, event: ListView.Scrolled) -> None:
+        self.action_move(event.lines)
+
+    def action_open(self) -> None:
+        """Open the session under the cursor in the inspector."""
+        row, _ = self.session_rows[self.cursor_index]
+        self.post_message(self.Opened(row.session, self._setting))

@@ -1,0 +1,67 @@
+"""Copying to the system clipboard by an external program.
+
+Only where the screen is the one that this machine draws on: over ssh the clipboard that is meant is the terminal's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from subprocess import DEVNULL, Popen
+from tempfile import TemporaryFile
+
+COPY_TIMEOUT_S = 1.0
+"""How long a program may take before it is given up."""
+
+_WAYLAND_COMMANDS = [["wl-copy"]]
+_X11_COMMANDS = [["xclip", "-selection", "clipboard"], ["xsel", "--clipboard", "--input"]]
+
+
+def find_clipboard_command(environment: Mapping[str, str], platform: str = sys.platform) -> list[str] | None:
+    """The program that takes what is to be copied from its standard input, with its arguments; None without one."""
+    if any(environment.get(name) for name in ("SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT")):
+        return None
+    known = [["pbcopy"]] if platform == "darwin" else []
+    known += _WAYLAND_COMMANDS if environment.get("WAYLAND_DISPLAY") else []
+    known += _X11_COMMANDS if environment.get("DISPLAY") else []
+    known += [["clip.exe"]] if environment.get("WSL_DISTRO_NAME") or platform == "win32" else []
+    for name, *arguments in known:
+        if path := shutil.which(name, path=environment.get("PATH")):
+            return [path, *arguments]
+    return None
+
+
+def start_copy(text: str, environment: Mapping[str, str]) -> Popen[bytes] | None:
+    """Start copying; the program goes on whatever becomes of this one. None where there is none."""
+    program = find_clipboard_command(environment)
+    if program is None:
+        return None
+    encoding = "utf-16" if program[0].endswith("clip.exe") else "utf-8"
+    with suppress(OSError), TemporaryFile() as file:  # not a pipe, which would have to be filled
+        file.write(text.encode(encoding, "replace"))
+        file.seek(0)
+        # A session of its own: some stay to hand out what was copied, for longer than the terminal may live.
+        return Popen(program, stdin=file, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True)
+    return None
+
+
+async def wait_for_copy(program: Popen[bytes], timeout_s: float = COPY_TIMEOUT_S) -> bool:
+    """Whether the program has copied; one that takes too long is ended."""
+    deadline = time.monotonic() + timeout_s
+    while program.poll() is None:
+        if time.monotonic() > deadline:
+            cancel_copy(program)
+            return False
+        await asyncio.sleep(0.01)
+    return program.returncode == 0
+
+
+def cancel_copy(program: Popen[bytes]) -> None:
+    """End a program that is still copying."""
+    if program.poll() is None:
+        program.kill()
+        program.wait()

@@ -1,0 +1,151 @@
+"""Minimum contrast of text in the colours that the terminal supports.
+
+A style is judged here, behind every theme, mixed shade and widget: only here is it known what a terminal of 256 or 16
+colours makes of it. Where text is too close to its ground, its own colour is moved away from that, as far as is needed.
+Bars, borders and shades are drawing, not text, and stay as they are.
+
+A terminal of 16 colours gets a ground of its own palette, as nobody knows which its default is. With no colours at all,
+what remains is bold, dim, underlined and reversed.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from rich.color import Color as RichColor
+from rich.color import ColorSystem, ColorType, blend_rgb
+from rich.color_triplet import ColorTriplet
+from rich.palette import Palette
+from rich.style import Style
+from textual.color import Color
+
+MIN_TEXT_CONTRAST, MIN_DIM_CONTRAST = 4.5, 3.0
+"""The least contrast of text with its ground, by WCAG; of text that the terminal dims itself."""
+
+DRAWING_CHARACTERS = "".join(map(chr, range(0x2500, 0x25A0)))
+"""Box drawing and block elements: what bars, borders, rules and shades are made of."""
+
+_BLACK, _WHITE = ColorTriplet(0, 0, 0), ColorTriplet(255, 255, 255)
+_DEFAULT_COLOUR, _MAX_CACHED_STYLES = RichColor.default(), 4096
+_XTERM_PALETTE = Palette(
+    [
+        *((0, 0, 0), (205, 0, 0), (0, 205, 0), (205, 205, 0), (0, 0, 238), (205, 0, 205), (0, 205, 205)),
+        *((229, 229, 229), (127, 127, 127), (255, 0, 0), (0, 255, 0), (255, 255, 0), (92, 92, 255)),
+        *((255, 0, 255), (0, 255, 255), (255, 255, 255)),
+    ]
+)
+"""The sixteen colours, as xterm shows them."""
+_ANSI_COLOURS = [RichColor.parse(f"color({number})") for number in range(16)]
+
+
+@lru_cache(maxsize=1024)
+def compute_luminance(colour: ColorTriplet) -> float:
+    """Relative luminance by WCAG, 0 to 1."""
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour.normalized)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def compute_contrast(one: ColorTriplet, other: ColorTriplet) -> float:
+    """Contrast of two colours by WCAG, 1 to 21."""
+    dark, light = sorted((compute_luminance(one), compute_luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+class ContrastAdjuster:
+    """Makes styles readable on one terminal, and remembers what became of each.
+
+    Args:
+        system: the colours that the terminal has; None where none are wanted.
+        dark: whether the terminal's default ground is to be taken for a dark one.
+    """
+
+    def __init__(self, colour_system: ColorSystem | None, *, dark: bool) -> None:
+        self.colour_system, self.dark = colour_system, dark
+        # What "default" stands for: by its number where the palette is all there is, else as it is assumed to look.
+        self._default_foreground, self._default_background = (7, 0) if dark else (0, 15)
+        self._adjusted_styles: dict[object, tuple[Style, Style]] = {}
+
+    def __call__(self, style: Style, text: str, background: Color) -> Style:
+        """The style for *text*; *ground* is what it stands on where the style does not say."""
+        key: object = style if style.bgcolor is not None else (style, background)
+        found = self._adjusted_styles.get(key)
+        if found is None:
+            if len(self._adjusted_styles) >= _MAX_CACHED_STYLES:
+                self._adjusted_styles.clear()
+            shown = self._adapt_to_terminal(style, background)
+            found = self._adjusted_styles[key] = (
+                shown,
+                shown if self.colour_system is None else self._adjust_contrast(shown),
+            )
+        shown, readable = found
+        return readable if readable is shown or text.strip(DRAWING_CHARACTERS + " ") else shown
+
+    def _adapt_to_terminal(self, style: Style, ground: Color) -> Style:
+        """The style in colours that the terminal has, whatever is drawn in it."""
+        if self.colour_system is None:
+            return self._remove_colours(style)
+        if style.bgcolor is None:
+            style += Style(bgcolor=ground.rich_color)
+        if self.colour_system is ColorSystem.STANDARD:
+            ink, under = style.color or _DEFAULT_COLOUR, style.bgcolor or _DEFAULT_COLOUR
+            if ink.is_default:
+                style += Style(color=_ANSI_COLOURS[self._default_foreground])
+            if under.is_default:
+                style += Style(bgcolor=_ANSI_COLOURS[self._default_background])
+        return style
+
+    def _remove_colours(self, style: Style) -> Style:
+        """The style without colours: what had a ground of its own, as a cursor has, is reversed."""
+        ground = style.bgcolor
+        bar = not (ground is None or ground.is_default or ground.number == self._default_background)
+        plain = style.without_color + Style(reverse=True) if bar else style.without_color
+        return plain + Style.from_meta(style.meta) if style.meta else plain
+
+    def _adjust_contrast(self, style: Style) -> Style:
+        ink, ground = style.color or _DEFAULT_COLOUR, style.bgcolor or _DEFAULT_COLOUR
+        if ink.is_default and ground.is_default:
+            return style
+        over, under = (
+            self._resolve_colour(ink, self._default_foreground),
+            self._resolve_colour(ground, self._default_background),
+        )
+        if style.dim:
+            front, back = (under, over) if style.reverse else (over, under)
+            if compute_contrast(blend_rgb(front, back), back) >= MIN_DIM_CONTRAST:
+                return style
+            style += Style(dim=False)
+        return (
+            style
+            if compute_contrast(over, under) >= MIN_TEXT_CONTRAST
+            else style + Style(color=self._find_readable_colour(ink, over, under))
+        )
+
+    def _find_readable_colour(self, ink: RichColor, over: ColorTriplet, under: ColorTriplet) -> RichColor:
+        """The nearest colour to *ink* that can be read: of its own hue, or one of the sixteen where it is of those."""
+        if ink.type is not ColorType.TRUECOLOR or self.colour_system is ColorSystem.STANDARD:
+            fit = [
+                number for number in range(16) if compute_contrast(_XTERM_PALETTE[number], under) >= MIN_TEXT_CONTRAST
+            ]
+            return _ANSI_COLOURS[min(fit, key=lambda number: _compute_distance(_XTERM_PALETTE[number], over))]
+        pole = max(_BLACK, _WHITE, key=lambda end: compute_contrast(end, under))
+        steps = (RichColor.from_triplet(blend_rgb(over, pole, step / 16)) for step in range(1, 16))
+        fits = (
+            colour
+            for colour in steps
+            if compute_contrast(self._resolve_colour(colour, self._default_foreground), under) >= MIN_TEXT_CONTRAST
+        )
+        return next(fits, RichColor.from_triplet(pole))
+
+    def _resolve_colour(self, colour: RichColor, default: int) -> ColorTriplet:
+        """A colour as the terminal shows it."""
+        if self.colour_system is not None:
+            colour = colour.downgrade(self.colour_system)
+        if colour.is_default:
+            return _XTERM_PALETTE[default]
+        if colour.number is not None and colour.number < 16:
+            return _XTERM_PALETTE[colour.number]
+        return colour.get_truecolor()
+
+
+def _compute_distance(one: ColorTriplet, other: ColorTriplet) -> int:
+    return sum((a - b) ** 2 for a, b in zip(one, other, strict=True))

@@ -1,0 +1,116 @@
+"""Queue that handles keys, pastes and mouse events strictly one after the other.
+
+What is pasted is taken as one more key, and so is what the mouse does. Textual hands a key to the widget that has the
+focus at that moment, and it comes back to the application by way of all widgets around that one before bindings are
+looked up. Of several keys in one burst, the second would be handed to what had the focus before the first one moved it,
+or opened a dialog; a click would be handed to what stood in its place before the key.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from textual.app import App
+from textual.errors import NoWidget
+from textual.events import Key, MouseDown, MouseEvent, MouseMove, Paste
+from textual.message import Message
+from textual.message_pump import MessagePump
+from textual.screen import Screen
+from textual.timer import Timer
+from textual.widget import Widget
+
+UserInput = Key | Paste | MouseEvent
+"""What a person does."""
+KEY_TIMEOUT_S = 1.0
+"""Seconds after which the next key is handled although the one before did not come back, as its widget may be gone, or
+although a screen that was opened has not got a focus.
+"""
+POLL_INTERVAL_S = 0.005
+"""Seconds between two looks at a screen that is being opened."""
+BARRIER_ROUNDS = 3
+"""How often a message follows a key around: behind the key, what was posted because of it, and what that put off."""
+
+
+class KeyBarrier(Message):
+    """Comes back to the application on the way of a key, behind it: that key has been handled."""
+
+    def __init__(self, target: MessagePump, rounds: int) -> None:
+        super().__init__()
+        self.target, self.rounds = target, rounds
+
+
+class KeyQueue:
+    """The keys that wait for their turn in an application, which hands on every ``UserInput`` and ``KeyBarrier`` to it."""
+
+    def __init__(self, app: App[None], handle: Callable[[UserInput], Awaitable[None]]) -> None:
+        """A queue whose keys are handled by *handle*, which hands each to a widget or to a binding."""
+        self._app, self._handle = app, handle
+        self._waiting: deque[UserInput] = deque()
+        self._timer: Timer | None = None  # runs while a key is being handled, or a screen is waited for
+        self._ready_screen: Screen[Any] | None = None  # the screen that keys went to, which was ready for them
+        self._ready_deadline = 0.0
+        self._last_press: MouseDown | None = None  # what the keys before it did has been drawn
+
+    async def enqueue(self, key: UserInput) -> None:
+        """Handle a key now, or when those before it have been."""
+        if self._is_busy:
+            self._waiting.append(key)
+        elif not self._is_screen_ready():
+            self._waiting.appendleft(key)
+            self._timer = self._app.set_timer(POLL_INTERVAL_S, self._handle_waiting)
+        elif isinstance(key, MouseMove):  # nothing waits for what it does, and there are many
+            await self._handle(key)
+        elif isinstance(key, MouseDown) and key is not self._last_press:
+            self._last_press = key
+            self._waiting.appendleft(key)
+            self._timer = self._app.set_timer(KEY_TIMEOUT_S, self._handle_waiting)
+            self._app.screen.call_after_refresh(self._app.post_message, KeyBarrier(self._app, 1))
+        else:
+            self._timer = self._app.set_timer(KEY_TIMEOUT_S, self._handle_waiting)
+            clicked = self._widget_at(key) if isinstance(key, MouseEvent) else None
+            await self._handle(key)
+            await self._post_barrier(clicked or self._app.focused or self._app.screen, BARRIER_ROUNDS)
+
+    @property
+    def _is_busy(self) -> bool:
+        return self._timer is not None
+
+    def _widget_at(self, mouse: MouseEvent) -> Widget | None:
+        """The widget that is told what the mouse does there."""
+        try:
+            return self._app.mouse_captured or self._app.get_widget_at(*mouse.screen_offset)[0]
+        except NoWidget:
+            return None
+
+    def _is_screen_ready(self) -> bool:
+        """Whether the screen on top is ready for keys: it is there, and has the focus where it should be."""
+        screen = self._app.screen
+        if screen is self._ready_screen:
+            return True
+        now = time.monotonic()
+        self._ready_deadline = self._ready_deadline or now + KEY_TIMEOUT_S
+        ready = screen.is_mounted and (screen.focused is not None or not screen.focus_chain)
+        if ready or now >= self._ready_deadline:
+            self._ready_screen, self._ready_deadline = screen, 0.0
+            return True
+        return False
+
+    async def handle_barrier(self, message: KeyBarrier) -> None:
+        """A key has come back."""
+        message.stop()
+        if self._is_busy:
+            await self._post_barrier(message.target, message.rounds - 1)
+
+    async def _post_barrier(self, target: MessagePump, rounds: int) -> None:
+        if not rounds or not target.is_running or not target.post_message(KeyBarrier(target, rounds)):
+            await self._handle_waiting()
+
+    async def _handle_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+        while self._waiting and not self._is_busy and self._app.is_running:
+            await self.enqueue(self._waiting.popleft())

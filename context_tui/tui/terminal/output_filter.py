@@ -1,0 +1,58 @@
+"""Line filter for safe and readable output, in ASCII on request.
+
+All text is made safe where it enters a widget; should some ever be forgotten, no control character leaves here. This is
+also where text becomes readable, whichever theme and widget its colours are from, and where with ``--ascii`` the drawn
+characters become plain ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.color import Color
+from textual.filter import LineFilter
+
+from context_tui.tui.terminal.cells import ASCII_GLYPHS
+from context_tui.tui.terminal.contrast import ContrastAdjuster
+
+_CONTROL_REPLACEMENTS = {
+    code: "·" for code in (*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+}
+_NO_STYLE = Style.null()
+_CONTROL_REPLACEMENTS |= {code: "·" for code in (0x200E, 0x200F, 0x061C, 0x2028, 0x2029)}
+_MAX_CACHED_SEGMENTS = 8192
+"""Segments that are remembered: several screens of them."""
+
+
+class OutputFilter(LineFilter):
+    """Takes control characters out of every line, makes its text readable, and with *ascii* takes our drawn characters.
+
+    It runs Textual's own filters first, as one filter in their place: each filter costs a copy of every line. Most of
+    what is drawn again was drawn before: what became of a segment is remembered.
+    """
+
+    def __init__(
+        self, contrast: ContrastAdjuster, inner_filters: Sequence[LineFilter] = (), *, ascii: bool = False
+    ) -> None:
+        super().__init__()
+        self.inner_filters, self.contrast, self._ascii = tuple(inner_filters), contrast, ascii
+        self._make_safe_cached = lru_cache(_MAX_CACHED_SEGMENTS)(self._make_safe)
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """The segments with safe and readable text in the same number of cells."""
+        for each in self.inner_filters:
+            segments = each.apply(segments, background)
+        safe = self._make_safe_cached
+        return [segment if segment.control else safe(segment, background) for segment in segments]
+
+    def _make_safe(self, segment: Segment, background: Color) -> Segment:
+        text, style, _ = segment
+        if not text.isprintable():
+            text = text.translate(_CONTROL_REPLACEMENTS)
+        if self._ascii and not text.isascii():
+            text = text.translate(ASCII_GLYPHS)
+        drawn = self.contrast(style or _NO_STYLE, text, background)
+        return segment if text is segment.text and drawn is style else Segment(text, drawn)

@@ -1,0 +1,1 @@
+"""The rows of a timeline, with their marks, filters, turns and context events; no widgets."""

@@ -1,0 +1,151 @@
+"""Compactions, clears and drops of the context, their labels, and notices of new ones."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from context_tui.compaction.recorded_compactions import RecordedCompaction, find_recorded_compactions
+from context_tui.session.facts import Compaction, Drop, Epoch, Facts
+from context_tui.session.session import Session
+from context_tui.session.values import Explanation
+from context_tui.tui.rendering.formatting import format_line, pluralize
+
+
+class ContextEvent(NamedTuple):
+    """What happened to the context just before ``message``, or for a drop by the request that this replied to."""
+
+    message: int
+    fact: Compaction | Epoch | Drop
+
+    @property
+    def begins_context(self) -> bool:
+        """Whether another context begins here."""
+        return isinstance(self.fact, Epoch) or (isinstance(self.fact, Compaction) and self.fact.kind == "full")
+
+
+def find_context_events(session: Session) -> list[ContextEvent]:
+    """Everything that happened to the context of a session but appending, in order."""
+    facts = session.facts
+    found = [ContextEvent(each.message, each) for each in facts.compactions if each.message <= session.length]
+    clears = (epoch for epoch in facts.epochs if epoch.cause == "clear" and epoch.message <= session.length)
+    found += (ContextEvent(each.message, each) for each in clears)
+    drops = {drop.message: drop for drop in session.drops if drop.explained_by != Explanation.MICROCOMPACTION}
+    found += (ContextEvent(each.message, each) for each in drops.values())
+    return sorted(found, key=lambda event: event.message)
+
+
+def is_compaction(event: ContextEvent) -> bool:
+    """Whether an event is a compaction: announced by a record, or results that were cleared without one."""
+    what = event.fact
+    return isinstance(what, Compaction) or (isinstance(what, Drop) and bool(what.cleared_blocks))
+
+
+def format_event_labels(facts: Facts, event: ContextEvent) -> tuple[str, ...]:
+    """What is written on an event; shorter and shorter, for the room that there is."""
+    what = event.fact
+    if isinstance(what, Epoch):
+        return ("context cleared (/clear)",)
+    if isinstance(what, Drop):
+        why, short = _format_explanation(what)
+        return (f"recorded context fell by {what.tokens:,}: {why}", f"recorded −{what.tokens:,}: {short}")
+    how = f" ({format_line(what.trigger)})" if what.trigger else ""
+    if what.kind == "full":
+        size = f", {what.pre_tokens:,} tokens before" if what.pre_tokens else ""
+        missing = (
+            f"; {pluralize(what.missing_messages, 'kept record')} not in the file" if what.missing_messages else ""
+        )
+        return (f"full compaction by the runtime{how}{size}{missing}", f"full compaction{how}{missing or size}")
+    words = f"{pluralize(len(what.cleared_blocks), 'result')} cleared"
+    fall = _compute_token_drop(facts, what)
+    size = f": recorded context fell by {fall:,}" if fall else ""
+    return (f"{words} by the runtime{how}{size}", f"{words}{how}{f': recorded −{fall:,}' if fall else ''}")
+
+
+def _format_explanation(drop: Drop) -> tuple[str, str]:
+    """What explains a drop, and the same in fewer words; both say that it is inferred."""
+    if drop.explained_by is None:
+        return "unexplained", "unexplained"
+    if not drop.cleared_blocks:
+        return f"{drop.explained_by} (inferred)", f"{drop.explained_by} (inferred)"
+    return (
+        f"{drop.explained_by} (inferred, {pluralize(len(drop.cleared_blocks), 'result')})",
+        f"{pluralize(len(drop.cleared_blocks), 'result')} cleared (inferred)",
+    )
+
+
+def _compute_token_drop(facts: Facts, compaction: Compaction) -> int:
+    """By how much the recorded context fell at the first request after a microcompaction; 0 where that did not show."""
+    row = bisect_left(facts.request_message, compaction.message)
+    message = facts.request_message[row] if row < len(facts.requests) else -1
+    found = bisect_left(facts.drops, message, key=lambda drop: drop.message)
+    drop = facts.drops[found] if found < len(facts.drops) else None
+    micro = drop is not None and drop.message == message and drop.explained_by == Explanation.MICROCOMPACTION
+    return drop.tokens if drop is not None and micro else 0
+
+
+def format_event_point(event: ContextEvent) -> str:
+    """Which point this is when it is planned as of an event's message."""
+    what = event.fact
+    if isinstance(what, Epoch):
+        return "before the context was cleared (/clear)"
+    if isinstance(what, Drop):
+        return f"before the recorded context fell by {what.tokens:,}: {_format_explanation(what)[1]}"
+    return f"before the recorded {'full compaction' if what.kind == 'full' else 'microcompaction'}"
+
+
+def format_event_details(facts: Facts, event: ContextEvent) -> Iterator[str]:
+    """What the detail of a message says about an event above it."""
+    yield format_event_labels(facts, event)[0]
+    if isinstance(event.fact, Drop) and event.fact.cleared_blocks:
+        owners = [facts.block_message[row] for row in event.fact.cleared_blocks]
+        first, last = min(owners), max(owners)
+        where = f"message {first:,}" if first == last else f"messages {first:,} to {last:,}"
+        yield f"the results that went (inferred): in {where}, marked with a dot"
+
+
+class SeenState(NamedTuple):
+    """What of a session has been told: the kinds and places of its compactions, rewound branches, messages."""
+
+    compactions: frozenset[tuple[str, int]]
+    branches: int
+    messages: int
+
+    @classmethod
+    def from_session(cls, session: Session) -> SeenState:
+        """All that there is."""
+        facts = session.facts
+        announced = ((each.kind, each.message) for each in facts.compactions)
+        silent = (("silent", drop.message) for drop in session.drops if drop.cleared_blocks)
+        return cls(frozenset([*announced, *silent]), len(facts.branches), len(session))
+
+
+def format_news(seen: SeenState, session: Session) -> list[str]:
+    """What there is that was not *seen* before: compactions with what they dropped, rewinds, a file written anew."""
+    now = SeenState.from_session(session)
+    if now.messages < seen.messages and now.branches <= seen.branches:
+        return ["The file was written anew, and read from its start"]
+    found = []
+    if now.branches > seen.branches:
+        left = sum(branch.messages for branch in session.facts.branches[seen.branches :])
+        found.append(f"A rewind left {pluralize(left, 'message')} on a branch")
+    if fresh := now.compactions - seen.compactions:
+        found += [
+            _format_compaction(each)
+            for each in find_recorded_compactions(session)
+            if (each.kind, each.message) in fresh
+        ]
+    return found
+
+
+def _format_compaction(compaction: RecordedCompaction) -> str:
+    """A compaction in a line: what it was, from how much to how much, what was lost."""
+    what = compaction.event
+    how = f" ({format_line(what.trigger)})" if isinstance(what, Compaction) and what.trigger else ""
+    name = {"full": f"Full compaction{how}", "micro": f"Microcompaction{how}"}.get(
+        compaction.kind, "Results cleared without a record (inferred)"
+    )
+    sizes = "" if compaction.believed_tokens_before is None else f" at {compaction.believed_tokens_before:,} tokens"
+    tokens = sum(map(compaction.count_block_tokens, compaction.removed_blocks))
+    return f"{name}{sizes}: {pluralize(len(compaction.removed_blocks), 'block')} lost, {tokens:,} est. tokens; B shows them"

@@ -1,0 +1,241 @@
+"""Filters, folded turns and sort order: the rows that the timeline lists."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from context_tui.compaction.plan import ACTION_PAST_TENSE
+from context_tui.session.facts import Facts
+from context_tui.session.values import BlockFlag, Kind, Spans
+from context_tui.tokens.breakdown import categorize_block
+from context_tui.tui.timeline.marks import VERDICT_LABELS, RowMarker
+from context_tui.tui.timeline.rows import WHOLE_MESSAGE, TimelineRows
+
+ROW_KINDS = ("user", "assistant", "thinking", "tool_use", "tool_result", "error", "injected", "summary", "image")
+"""What a row can be: the categories of the breakdown, and a result that is an error."""
+KIND_LABELS = {
+    "user": "user",
+    "system": "system prompt",
+    "tool_use": "calls",
+    "tool_result": "results",
+    "error": "errors",
+    "summary": "summaries",
+    "image": "images",
+}
+"""What is called otherwise than by its name."""
+SIZE_STEPS = (500, 1_000, 5_000, 20_000)
+"""Tokens that a row can be asked to have at least."""
+_KIND_BITS = {kind: 1 << number for number, kind in enumerate(ROW_KINDS)}
+
+
+@dataclass(frozen=True)
+class RowFilter:
+    """Conditions that a row must meet all of; an empty one is no condition.
+
+    ``category`` is one of ``ROW_KINDS``, ``verdict`` the word of a mark, ``path`` a file that was read; ``in_context`` asks
+    for the messages of the context only.
+    """
+
+    category: str = ""
+    tool: str = ""
+    path: str = ""
+    verdict: str = ""
+    min_tokens: int = 0
+    in_context: bool = False
+
+    def __bool__(self) -> bool:
+        return self != NO_FILTER
+
+    def toggle_condition(self, kind: str, value: str | int) -> RowFilter:
+        """The same with one condition set; setting it to what it is takes it away again."""
+        empty = getattr(NO_FILTER, kind)
+        return replace(self, **{kind: empty if getattr(self, kind) == value else value})  # type: ignore[arg-type]
+
+    def toggle_part(self, kind: str, value: str) -> RowFilter:
+        """The rows of a part of the context and no others, or everything where these are listed already."""
+        only = build_part_filter(kind, value)
+        return NO_FILTER if self == only else only
+
+    def describe(self) -> str:
+        """The filter in words, for a title."""
+        found = [get_kind_label(self.category)] if self.category else []
+        found += [self.tool] if self.tool else []
+        found += [self.path] if self.path else []
+        found += [get_kind_label(self.verdict)] if self.verdict else []
+        found += [f"{self.min_tokens:,} tokens or more"] if self.min_tokens else []
+        found += ["in context"] if self.in_context else []
+        return ", ".join(found)
+
+    def format_no_match(self, policy: str) -> str:
+        """What to say where it lists no row; a verdict is one by *policy*, and another may have rows of it."""
+        by = f" by {policy}" if self.verdict else ""
+        return f"No rows match: {self.describe()}{by}; f changes it, esc shows all"
+
+
+NO_FILTER = RowFilter()
+
+
+def build_part_filter(kind: str, value: str) -> RowFilter:
+    """What lists a part of the context: a ``category``, a ``tool`` or a ``path``."""
+    return NO_FILTER.toggle_condition(kind, value).toggle_condition("in_context", True)
+
+
+def get_kind_label(name: str) -> str:
+    """What a kind of row or a verdict is called."""
+    return KIND_LABELS.get(name) or VERDICT_LABELS.get(name) or name.replace("_", " ")
+
+
+def get_kind_bit(kind: str) -> int:
+    """The bit of a kind in what ``find_row_traits`` gives."""
+    return _KIND_BITS.get(kind, 0)
+
+
+def find_tool_number(facts: Facts, tool: str) -> int:
+    """The number of a tool; -2 for one that is never used."""
+    return facts.tools.index(tool) if tool in facts.tools else -2
+
+
+def find_row_traits(facts: Facts, message: int, block: int, path: str = "") -> tuple[int, tuple[int, ...]]:
+    """What a row is, a bit for each kind, and the numbers of the tools that it calls or is a result of: of a result (a
+    row of facts), or of a message without its results.
+
+    Args:
+        path: leave out the tools that do not read this file.
+    """
+    if block >= 0:
+        kinds = _KIND_BITS[categorize_block(facts, message, block)]
+        if facts.block_flags[block] & BlockFlag.ERROR and facts.kind[block] == Kind.TOOL_RESULT:
+            kinds |= _KIND_BITS["error"]
+        return kinds, (facts.tool[block],) if facts.call[block] >= 0 and _reads_path(facts, block, path) else ()
+    kinds, tools, kind = 0, list[int](), facts.kind
+    for each in facts.blocks_of(message):
+        if kind[each] != Kind.TOOL_RESULT:
+            kinds |= _KIND_BITS[categorize_block(facts, message, each)]
+            if kind[each] == Kind.TOOL_USE and facts.call[each] >= 0 and _reads_path(facts, each, path):
+                tools.append(facts.tool[each])
+    return kinds, tuple(tools)
+
+
+def _reads_path(facts: Facts, block: int, path: str) -> bool:
+    """Whether a call, or that of a result, reads a file; without a path, anyway."""
+    if not path:
+        return True
+    use = facts.tool_use_of(block) if facts.kind[block] == Kind.TOOL_RESULT else block
+    return use >= 0 and facts.path[use] >= 0 and facts.paths[facts.path[use]] == path
+
+
+@dataclass(frozen=True)
+class TurnFolds:
+    """Folded are the turns with these numbers; with ``inverted`` all but these, those that are still to be read too."""
+
+    turns: frozenset[int] = frozenset()
+    inverted: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.turns) or self.inverted
+
+    def __contains__(self, turn: int) -> bool:
+        return (turn in self.turns) != self.inverted
+
+    def toggle(self, turn: int) -> TurnFolds:
+        """The same with a turn folded that was not, or the other way about."""
+        return replace(self, turns=self.turns ^ {turn})
+
+    def unfold(self, turn: int) -> TurnFolds:
+        """The same with a turn not folded."""
+        return self.toggle(turn) if turn in self else self
+
+
+NO_FOLDS, ALL_FOLDED = TurnFolds(), TurnFolds(inverted=True)
+
+
+def list_rows(
+    rows: TimelineRows, marker: RowMarker, row_filter: RowFilter, by_size: bool, folds: TurnFolds = NO_FOLDS
+) -> Sequence[int]:
+    """The rows to list, in order. Filtered or by size no heads are listed, and no folds count; by size only those of
+    the context are.
+    """
+    if not row_filter and not by_size:
+        return fold_rows(rows, folds) if folds else range(len(rows))
+    tool = find_tool_number(marker.context.facts, row_filter.tool) if row_filter.tool else -1
+    found = [
+        row
+        for row in _find_candidates(rows, marker, row_filter)
+        if _matches_filter(rows, marker, row_filter, tool, row)
+    ]
+    if by_size:
+        found = [
+            row for row in found if rows.block[row] >= WHOLE_MESSAGE and marker.find_position(rows.message[row]) >= 0
+        ]
+        found.sort(key=lambda row: (-count_shown_tokens(rows, marker, row), row))
+    return array("l", found)
+
+
+def is_listed(listed: Sequence[int], row: int) -> bool:
+    """Whether a row is listed, or a turn that is folded stands for it: whether no filter and no order leaves it out."""
+    return not isinstance(listed, array) or row in listed
+
+
+def fold_rows(rows: TimelineRows, folds: TurnFolds) -> Spans:
+    """All rows but those of folded turns, of which only the heads are left, and where another context begins."""
+    begins = [row for row, event in rows.iterate_event_rows() if event.begins_context]
+    spans: list[range] = [range(rows.heads[0])] if rows.heads else []
+    for turn in range(len(rows.heads)):
+        span = rows.get_turn_rows(turn)
+        if rows.get_turn_number(turn) in folds:
+            within = begins[bisect_left(begins, span.start) : bisect_left(begins, span.stop)]
+            spans += [range(row, row + 1) for row in (span.start, *within)]
+        elif spans and spans[-1].stop == span.start:
+            spans[-1] = range(spans[-1].start, span.stop)
+        else:
+            spans.append(span)
+    return Spans(*spans)
+
+
+def find_line(listed: Sequence[int], row: int) -> int:
+    """The line of a row, or of the nearest that is listed: for a row that is folded away, of the last one above it."""
+    if not isinstance(listed, array):
+        return max(bisect_right(listed, row) - 1, 0)
+    if row in listed:
+        return listed.index(row)
+    return min(range(len(listed)), key=lambda line: abs(listed[line] - row), default=0)  # they may be sorted by size
+
+
+def _find_candidates(rows: TimelineRows, marker: RowMarker, row_filter: RowFilter) -> list[int] | range:
+    """The rows that are looked at: all, or those that the plan changes where only these can match."""
+    plan = marker.plan
+    if plan and row_filter.verdict in ACTION_PAST_TENSE.values() and not plan.dropped_ranges:
+        facts = plan.context.facts
+        changed = [b for b, change in plan.changes.items() if ACTION_PAST_TENSE[change.action] == row_filter.verdict]
+        places = ((facts.block_message[b], b if facts.kind[b] == Kind.TOOL_RESULT else WHOLE_MESSAGE) for b in changed)
+        return sorted({rows.find_row(message, block) for message, block in places})
+    return range(len(rows))
+
+
+def _matches_filter(rows: TimelineRows, marker: RowMarker, row_filter: RowFilter, tool_number: int, row: int) -> bool:
+    """Whether a row meets a filter, whose tool has this number."""
+    message, block, facts = rows.message[row], rows.block[row], marker.context.facts
+    if block < WHOLE_MESSAGE or (
+        row_filter.min_tokens and count_shown_tokens(rows, marker, row) < row_filter.min_tokens
+    ):
+        return False
+    if row_filter.in_context and marker.find_position(message) < 0:
+        return False
+    if row_filter.category or row_filter.tool or row_filter.path:
+        kinds, tools = find_row_traits(facts, message, block, row_filter.path)
+        if row_filter.category and not kinds & get_kind_bit(row_filter.category):
+            return False
+        if (row_filter.path and not tools) or (row_filter.tool and tool_number not in tools):
+            return False
+    return not row_filter.verdict or marker.find_mark(message, block).verdict == row_filter.verdict
+
+
+def count_shown_tokens(rows: TimelineRows, marker: RowMarker, row: int) -> int:
+    """Tokens of a row as it stands in the context; outside of it, as it was recorded."""
+    block, context = rows.block[row], marker.context
+    if block >= 0 and block in context.replacements and marker.find_position(rows.message[row]) >= 0:
+        return rows.token_table.block_tokens(context, block) if rows.token_table else context.replacements[block].tokens
+    return rows.tokens[row]

@@ -1,0 +1,154 @@
+"""Marks of timeline rows: the verdict of a plan, with its glyph and reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from context_tui.compaction.plan import PROTECTED_CODES, Plan, VerdictCode
+from context_tui.session.context import Context
+from context_tui.session.facts import epoch_at
+from context_tui.session.values import Kind, MessageFlag
+from context_tui.tokens.context_index import index_context
+from context_tui.tokens.measures import TokenTable
+
+
+class RowMark(NamedTuple):
+    """A row's fate: ``glyph`` for the mark column, ``verdict`` for styles and filters, ``reason`` for the detail."""
+
+    glyph: str
+    verdict: str
+    reason: str = ""
+
+
+NO_MARK = RowMark(" ", "kept")
+
+VERDICT_GLYPHS = {
+    "kept": " ",
+    "protected": "=",
+    "cleared": "-",
+    "truncated": "~",
+    "summarised": "S",
+    "dropped": "D",
+    "before": "<",
+    "after": ">",
+    "gone": ".",
+}
+VERDICT_PHRASES = {
+    "cleared": "would be cleared",
+    "truncated": "would be truncated",
+    "summarised": "would be summarised",
+    "dropped": "would be dropped",
+    "gone": "replaced by a placeholder",
+}
+VERDICT_LABELS = {
+    "cleared": "cleared",
+    "truncated": "truncated",
+    "summarised": "summarised",
+    "dropped": "dropped",
+    "protected": "kept as recent",
+    "gone": "cleared before",
+    "before": "not in this context",
+    "after": "after the point",
+}
+"""What a mark is called in a line that explains those in sight, in this order."""
+BLOCK_LABELS = {
+    Kind.TEXT: "text",
+    Kind.THINKING: "thinking",
+    Kind.TOOL_USE: "call",
+    Kind.TOOL_RESULT: "result",
+    Kind.IMAGE: "image",
+    Kind.OTHER: "block",
+}
+"""What a part of a message is, in a word."""
+OUTSIDE_REASONS = {
+    "start": "not in this context",
+    "compaction": "not in this context: compacted before",
+    "clear": "not in this context: cleared since (/clear)",
+    "unsent": "not in this context: never sent to the model",
+    "after": "not in this context: it comes after the point that is planned for",
+}
+
+
+CHANGED_VERDICTS = frozenset({"cleared", "truncated", "summarised", "dropped"})
+"""Words of the marks of what a plan changes."""
+
+
+class RowMarker:
+    """The marks of one plan, row by row, for the rows that are looked at; without one, of what was *done* to rows.
+
+    Reasons tell sizes by a ruler, where *sizes* are given: what a policy goes by stays as it is.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        plan: Plan | None,
+        applied_marks: Mapping[int, str] | None = None,
+        token_table: TokenTable | None = None,
+    ) -> None:
+        self.context, self.plan, self.applied_marks, self.token_table = context, plan, applied_marks or {}, token_table
+        order = context.order
+        self._order_range = order if isinstance(order, range) and order.step == 1 else None
+        self._epoch = epoch_at(context.facts, context.at)
+
+    def find_position(self, message: int) -> int:
+        """Position of a message in the context, or -1."""
+        if self._order_range is not None:
+            return message - self._order_range.start if message in self._order_range else -1
+        return index_context(self.context).position_of.get(message, -1)
+
+    def find_mark(self, message: int, block: int = -1) -> RowMark:
+        """The mark of a message with all but its results, or of its tool result in this row of facts."""
+        position = self.find_position(message)
+        if position < 0:
+            word = "after" if message >= self.context.at else "before"
+            return RowMark(VERDICT_GLYPHS[word], word, OUTSIDE_REASONS[self._find_outside_cause(message)])
+        if self.plan is None:
+            return self._find_applied_mark(message, block) if self.applied_marks else NO_MARK
+        verdict = self.plan.find_verdict_at(position, block if block >= 0 else None)
+        word = verdict.outcome
+        if word == "kept" and block < 0:
+            for changed in self.find_changed_blocks(message):
+                part = self.plan.find_verdict_at(position, changed)
+                what = BLOCK_LABELS[Kind(self.context.facts.kind[changed])]
+                words = self._format_replacement(changed) or part.explanation
+                return RowMark(VERDICT_GLYPHS.get(part.outcome, "?"), part.outcome, f"its {what}, {words}")
+        if word == "kept":
+            if block in self.context.replacements:
+                word = "gone"
+            elif verdict.code in PROTECTED_CODES:
+                word = "protected"
+        words = self._format_replacement(block) if verdict.code is VerdictCode.SELECTED else ""
+        return RowMark(VERDICT_GLYPHS.get(word, "?"), word, words or verdict.explanation)
+
+    def _format_replacement(self, row: int) -> str:
+        """What the plan makes of a block, by the ruler; empty where it is none of its changes, or without a ruler."""
+        change = self.plan.changes.get(row) if self.token_table and self.plan and row >= 0 else None
+        if change is None or self.token_table is None:
+            return ""
+        became = "nothing" if change.body.removed else f"{self.token_table.count_body(row, change.body):,}"
+        return f"{self.token_table.block_tokens(self.context, row):,} tokens become {became} ({self.token_table.name})"
+
+    def _find_applied_mark(self, message: int, block: int) -> RowMark:
+        facts = self.context.facts
+        rows = [block] if block >= 0 else [r for r in facts.blocks_of(message) if facts.kind[r] != Kind.TOOL_RESULT]
+        for row in rows:
+            if word := self.applied_marks.get(row):
+                what = "" if block >= 0 else f"its {BLOCK_LABELS[Kind(facts.kind[row])]}, "
+                return RowMark(VERDICT_GLYPHS.get(word, "?"), word, f"{what}{word} when the plan was applied")
+        return NO_MARK
+
+    def find_changed_blocks(self, message: int) -> list[int]:
+        """The changed blocks of a message that stand in its own row: all but results."""
+        if self.plan is None or not self.plan.changes:
+            return []
+        facts, changes = self.context.facts, self.plan.changes
+        return [row for row in facts.blocks_of(message) if facts.kind[row] != Kind.TOOL_RESULT and row in changes]
+
+    def _find_outside_cause(self, message: int) -> str:
+        """Why a message is not in the context."""
+        if message >= self.context.at:
+            return "after"
+        unsent = self.context.facts.flags[message] & MessageFlag.NOT_SENT
+        return "unsent" if unsent else self._epoch.cause

@@ -1,0 +1,230 @@
+"""Rows of the timeline, as growing columns of numbers without text."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator
+from itertools import accumulate, islice, zip_longest
+from operator import sub
+
+from context_tui.session.blocks import BYTES_PER_TOKEN
+from context_tui.session.session import Session
+from context_tui.session.values import Kind, MessageFlag
+from context_tui.tokens.estimators import IMAGE_TOKENS
+from context_tui.tokens.measures import TokenTable
+from context_tui.tui.timeline.context_events import ContextEvent, find_context_events
+
+WHOLE_MESSAGE, TURN_HEAD = -1, -2
+"""In ``block``: the message itself, without its tool results; the head of the turn that begins with the message."""
+
+
+class TimelineRows:
+    """Parallel columns: ``message``, ``block`` (a row of facts, ``WHOLE_MESSAGE``, ``TURN_HEAD`` or an event) and ``tokens``.
+
+    An event has ``block`` -3 - n for ``events[n]``. ``first`` is the first row of each message, ``turn`` the number of
+    the turn that it belongs to (from 1; 0 before the first). ``heads`` are the rows of the heads, one for each turn and
+    one for what comes before the first; from one to the next are the rows of a turn. ``largest`` is the most tokens
+    that a row has, ``largest_turn`` that a turn has.
+    """
+
+    def __init__(self) -> None:
+        self.message = array("l")
+        self.block = array("l")
+        self.tokens = array("l")
+        self.first = array("l")
+        self.turn = array("l")
+        self.heads = array("l")
+        self.largest = self.largest_turn = 1
+        self.events: list[ContextEvent] = []
+        self.sums = array("q", (0,))
+        """Tokens of all rows before each one, and of all at the end."""
+        self.token_table: TokenTable | None = None
+        """The ruler that tokens are by; None for ``bytes/4``."""
+
+    def __len__(self) -> int:
+        return len(self.message)
+
+    def copy(self) -> TimelineRows:
+        """The rows as they are now, for another thread."""
+        other = TimelineRows()
+        for name in ("message", "block", "tokens", "first", "turn", "heads", "sums"):
+            setattr(other, name, getattr(self, name)[:])
+        other.largest, other.largest_turn, other.events = self.largest, self.largest_turn, self.events
+        other.token_table = self.token_table
+        return other
+
+    def with_table(self, token_table: TokenTable, checkpoint: Callable[[], object] = lambda: None) -> TimelineRows:
+        """The same rows with their tokens by another ruler; *checkpoint* is called at every row, and may raise."""
+        other = self.copy()
+        other.token_table = token_table
+        tokens, blocks, messages = other.tokens, token_table.blocks, token_table.messages
+        rest = 0  # of the message, behind its results
+        for row, (message, block) in enumerate(zip(self.message, self.block, strict=True)):
+            checkpoint()
+            if self.first[message] == row:
+                rest = messages[message]
+            if block >= 0:
+                tokens[row] = blocks[block]
+                rest -= blocks[block]
+            elif block == WHOLE_MESSAGE:
+                tokens[row] = rest
+        other.largest = max(tokens, default=1) or 1
+        other.sums = array("q", accumulate(tokens, initial=0))
+        other._update_largest_turn()
+        return other
+
+    def grow(self, session: Session, revised_from: int | None = None) -> None:
+        """Follow a session that has grown, and changed from *revised_from* on."""
+        facts, start, events = session.facts, len(self.first), find_context_events(session)
+        pairs = (pair for pair in zip_longest(self.events, events) if pair[0] != pair[1])
+        changed = min((event.message for event in next(pairs, ()) if event), default=session.length)
+        self.events = events
+        if start == session.length and revised_from is None and changed >= start:
+            return
+        self._truncate(min(start, changed, start if revised_from is None else revised_from))
+        at: dict[int, list[int]] = {}
+        for number, event in enumerate(events):
+            if event.message >= len(self.first):
+                at.setdefault(event.message, []).append(number)
+
+        kind, size, following = facts.kind, facts.size, facts.block_next
+        result, image, other, turn_start = Kind.TOOL_RESULT, Kind.IMAGE, Kind.OTHER, int(MessageFlag.TURN_START)
+        turn = self.turn[-1] if self.turn else 0
+        largest = self.largest
+        add_message, add_block, add_tokens = self.message.append, self.block.append, self.tokens.append
+        for message in range(len(self.first), session.length):
+            starts = facts.flags[message] & turn_start
+            turn += bool(starts)
+            self.turn.append(turn)
+            for number in at.get(message, ()):
+                add_message(message)
+                add_block(_convert_event_number(number))
+                add_tokens(0)
+            if starts or not message:
+                self.heads.append(len(self.message))
+                add_message(message)
+                add_block(TURN_HEAD)
+                add_tokens(0)
+            self.first.append(len(self.message))
+            row, rest, has_rest, results = facts.first_block[message], 0, False, []
+            while row >= 0:
+                what = kind[row]
+                if what == result:
+                    results.append(row)
+                else:
+                    has_rest = True
+                    rest += IMAGE_TOKENS if what == image else 0 if what == other else size[row] // BYTES_PER_TOKEN
+                row = following[row]
+            for row in results:  # a provider wants them before whatever else the message says
+                tokens = size[row] // BYTES_PER_TOKEN
+                add_message(message)
+                add_block(row)
+                add_tokens(tokens)
+                largest = max(largest, tokens)
+            if has_rest or not results:
+                add_message(message)
+                add_block(WHOLE_MESSAGE)
+                add_tokens(rest)
+                largest = max(largest, rest)
+        self.largest = largest
+        self.sums.extend(islice(accumulate(self.tokens[len(self.sums) - 1 :], initial=self.sums[-1]), 1, None))
+        self._update_largest_turn()
+
+    def _update_largest_turn(self) -> None:
+        sums = [*map(self.sums.__getitem__, self.heads), self.sums[-1]]
+        self.largest_turn = max(map(sub, sums[1:], sums), default=1) or 1
+
+    def _truncate(self, message: int) -> None:
+        """Forget the rows from *message* on."""
+        if message < len(self.first):
+            row = self._find_group_start(message)
+            gone = max(self.tokens[row:], default=0)
+            for column in (self.message, self.block, self.tokens):
+                del column[row:]
+            del self.sums[row + 1 :], self.heads[bisect_left(self.heads, row) :]
+            del self.first[message:], self.turn[message:]
+            if gone == self.largest:
+                self.largest = max(self.tokens, default=1) or 1
+
+    def find_events(self, message: int) -> list[ContextEvent]:
+        """The events above a message."""
+        start = bisect_left(self.events, message, key=lambda event: event.message)
+        return self.events[start : bisect_right(self.events, message, key=lambda event: event.message)]
+
+    def get_event(self, row: int) -> ContextEvent | None:
+        """The event that a row tells of; None where it tells of none."""
+        number = _convert_event_number(self.block[row])
+        return self.events[number] if number >= 0 else None
+
+    def iterate_event_rows(self) -> Iterator[tuple[int, ContextEvent]]:
+        """The rows of all events that have one, in order."""
+        row = -1
+        for event in self.events:
+            if event.message < len(self.first):
+                row = max(row + 1, self._find_group_start(event.message))
+                yield row, event
+
+    @property
+    def listable_count(self) -> int:
+        """How many are messages and results, which a filter can list: not heads, not events."""
+        return len(self.message) - len(self.heads) - sum(event.message < len(self.first) for event in self.events)
+
+    def _find_group_start(self, message: int) -> int:
+        """The first row of what stands above a message: its events, the head of its turn."""
+        row = self.first[message]
+        while row and self.block[row - 1] < WHOLE_MESSAGE:
+            row -= 1
+        return row
+
+    def find_row(self, message: int, block: int = WHOLE_MESSAGE) -> int:
+        """The row of a message, or of one of its blocks, or of the head above it, where that has a row of its own."""
+        if not self.first:
+            return 0
+        message = min(max(message, 0), len(self.first) - 1)
+        row = start = self.first[message]
+        if block == TURN_HEAD:
+            return start - 1 if start and self.block[start - 1] == TURN_HEAD else start
+        while row < len(self.message) and self.message[row] == message:
+            if self.block[row] == block:
+                return row
+            row += 1
+        return start
+
+    # Turns, by their place in ``heads``
+
+    def find_turn_of_row(self, row: int) -> int:
+        """The place of the turn that a row belongs to; what stands above a head belongs to the turn before."""
+        return max(bisect_right(self.heads, row) - 1, 0)
+
+    def find_turn_of_message(self, message: int) -> int:
+        """The place of the turn that a message belongs to."""
+        return self.turn[message] - self.turn[0] if message < len(self.turn) else 0
+
+    def get_turn_number(self, turn: int) -> int:
+        """The number of a turn, from 1; 0 for what comes before the first."""
+        return turn + self.turn[0]
+
+    def get_turn_rows(self, turn: int) -> range:
+        """The rows of a turn, from its head on."""
+        stop = self.heads[turn + 1] if turn + 1 < len(self.heads) else len(self)
+        return range(self.heads[turn], stop)
+
+    def get_turn_messages(self, turn: int) -> range:
+        """The messages of a turn."""
+        stop = self.message[self.heads[turn + 1]] if turn + 1 < len(self.heads) else len(self.first)
+        return range(self.message[self.heads[turn]], stop)
+
+    def find_turn_head(self, row: int, step: int) -> int:
+        """The head of the next (+1) or this or the previous (-1) turn; the last row where no turn follows."""
+        if not self.heads:
+            return 0
+        turn = self.find_turn_of_row(row)
+        if step > 0:
+            return self.heads[turn + 1] if turn + 1 < len(self.heads) else len(self) - 1
+        return self.heads[turn if self.heads[turn] < row else max(turn - 1, 0)]
+
+
+def _convert_event_number(number: int) -> int:
+    """What stands in ``block`` for an event, by its number, and the other way about."""
+    return TURN_HEAD - 1 - number

@@ -1,0 +1,292 @@
+"""Turns of the timeline: their tokens, share of the context and changes by a plan."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, islice
+from typing import NamedTuple
+
+from context_tui.compaction.changes import UniformChanges
+from context_tui.compaction.next_request import compute_current_size
+from context_tui.compaction.plan import ACTION_PAST_TENSE, Plan
+from context_tui.session.context import Context, memoize
+from context_tui.session.session import Session
+from context_tui.session.values import Kind, MessageFlag, Spans
+from context_tui.text.numbers import format_percent
+from context_tui.tokens.context_index import index_context
+from context_tui.tokens.estimators import bytes4
+from context_tui.tokens.measures import TokenTable
+from context_tui.tui.rendering.formatting import format_token_unit, pluralize
+from context_tui.tui.timeline.marks import RowMarker
+from context_tui.tui.timeline.rows import TimelineRows
+
+ACTION_VERBS = {"clear": "clears", "truncate": "truncates", "drop": "drops", "summarise": "summarises"}
+MAX_EXAMINED_CHANGES = 2_000
+"""Changes of a turn up to which each is looked at for what it does; of more it is only told how many there are."""
+
+
+class TurnEffect(NamedTuple):
+    """What a plan does to a part of a turn: to ``affected`` ``total`` its results, messages or other blocks.
+
+    ``verdict`` is the verdict, for its mark and colour.
+    """
+
+    verdict: str
+    verb: str
+    affected: int
+    total: int
+    noun: str
+
+    def __str__(self) -> str:
+        what = (
+            f"{self.affected:,} of {pluralize(self.total, self.noun)}"
+            if self.total
+            else pluralize(self.affected, self.noun)
+        )
+        return f"{self.verb} {what}"
+
+    @property
+    def short(self) -> str:
+        """The same without saying of what, where that is understood."""
+        if self.noun == "message" and self.affected == self.total:
+            return f"{self.verb} all"
+        return f"{self.verb} {self.affected:,} of {self.total:,}" if self.total else str(self)
+
+
+@dataclass(frozen=True)
+class TurnSummary:
+    """A turn, or with ``affected`` 0 what comes before the first.
+
+    ``tokens`` are of all that its rows show, by the ruler that ``unit`` names; ``share`` is the part that what it has
+    in the context is of the next request, None where it has nothing there; ``outside`` says where it is then: before
+    or after.
+    """
+
+    number: int
+    messages: range
+    tokens: int
+    share: float | None = None
+    outside: str = ""
+    effects: tuple[TurnEffect, ...] = ()
+    unit: str = "est."
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return f"turn {self.number:,}" if self.number else "before turn 1"
+
+    @property
+    def verdict(self) -> str:
+        """What becomes of it, in the word of a mark."""
+        return self.outside or (self.effects[0].verdict if self.effects else "kept")
+
+    def format_summary(self) -> str:
+        """All of it in words."""
+        first, last = self.messages[0], self.messages[-1]
+        which = f"message {first:,}" if first == last else f"messages {first:,} to {last:,}"
+        where = "not in this context" if self.share is None else f"{format_percent(self.share)} of the context"
+        return ", ".join(
+            [f"{self.name}: {which}", f"{self.unit} {pluralize(self.tokens, 'token')}", where, *map(str, self.effects)]
+        )
+
+
+class TurnSummaries:
+    """The turns of some rows, for those that are looked at; without a marker only their sizes are known."""
+
+    def __init__(self, rows: TimelineRows, marker: RowMarker | None) -> None:
+        self._rows, self._marker = rows, marker
+        self._summaries: dict[int, TurnSummary] = {}
+
+    @cached_property
+    def _request_tokens(self) -> int:
+        """Tokens of the next request; those of all messages, where the estimates say that these are more."""
+        if self._marker is None:
+            return 0
+        context, sizes = self._marker.context, self._rows.token_table
+        return max(
+            compute_current_size(context, sizes).tokens,
+            sizes.prefix_sums_in(context)[-1] if sizes else index_context(context).total,
+        )
+
+    def get_summary(self, turn: int) -> TurnSummary:
+        """The turn at this place in ``Rows.heads``."""
+        found = self._summaries.get(turn)
+        if found is None:
+            found = self._summaries[turn] = self._build_summary(turn)
+        return found
+
+    def _build_summary(self, turn: int) -> TurnSummary:
+        rows, messages, span = self._rows, self._rows.get_turn_messages(turn), self._rows.get_turn_rows(turn)
+        tokens, number = rows.sums[span.stop] - rows.sums[span.start], rows.get_turn_number(turn)
+        if self._marker is None:
+            return TurnSummary(number, messages, tokens, unit=format_token_unit(rows.token_table))
+        context = self._marker.context
+        positions = _find_positions(context, messages)
+        if not positions:
+            outside = "after" if messages.start >= context.at else "before"
+            return TurnSummary(number, messages, tokens, outside=outside, unit=format_token_unit(rows.token_table))
+        sizes = rows.token_table
+        sums = sizes.prefix_sums_in(context) if sizes else index_context(context).prefix
+        inside = sum(sums[each.stop] - sums[each.start] for each in positions)
+        tokens -= _count_cleared_tokens(context, messages, sizes)
+        share = inside / self._request_tokens if self._request_tokens else 0.0
+        plan = self._marker.plan
+        fates = (
+            self._find_effects(plan, messages, positions)
+            if plan and plan.has_changes
+            else self._find_applied_effects(span)
+        )
+        return TurnSummary(number, messages, tokens, share, effects=tuple(fates), unit=format_token_unit(sizes))
+
+    def _find_applied_effects(self, span: range) -> Iterator[TurnEffect]:
+        """What was done to the results of a turn when a plan was applied."""
+        done = self._marker.applied_marks if self._marker else {}
+        if done:
+            rows = [block for block in self._rows.block[span.start : span.stop] if block >= 0]
+            for word, count in Counter(done[row] for row in rows if row in done).most_common():
+                yield TurnEffect(word, word, count, len(rows), "result")
+
+    def _find_effects(self, plan: Plan, messages: range, positions: list[range]) -> Iterator[TurnEffect]:
+        """What becomes of a turn: of its messages, then of the results and other blocks in those that stay."""
+        of, asked = sum(map(len, positions)), plan.summarised_ranges or ()
+        gone = [part for each in positions for part in find_overlaps(plan.dropped_ranges, each)]
+        summarised = sum(len(part) for each in gone for part in find_overlaps(asked, each))
+        for action, count in (("summarise", summarised), ("drop", sum(map(len, gone)) - summarised)):
+            if count:
+                yield TurnEffect(ACTION_PAST_TENSE[action], ACTION_VERBS[action], count, of, "message")
+        if not plan.changes:
+            return
+        results, rows = index_context(plan.context).results, list[int]()
+        for position in (each for every in positions for each in subtract_ranges(every, gone)):
+            first, stop = (bisect_left(results.position, end) for end in (position.start, position.stop))
+            rows += results.block[first:stop]
+        yield from _count_effects(plan, [row for row in rows if row in plan.changes], len(rows), "result")
+        yield from _count_effects(plan, self._other_changes.get(messages.start, []), 0, "other block")
+
+    @cached_property
+    def _other_changes(self) -> dict[int, list[int]]:
+        """By the message that a turn begins with, the changed blocks of messages that stay, without results."""
+        marker, rows, found = self._marker, self._rows, dict[int, list[int]]()
+        if marker is not None and marker.plan is not None:
+            facts, plan, result = marker.context.facts, marker.plan, int(Kind.TOOL_RESULT)
+            for block in plan.changes:
+                message = facts.block_message[block]
+                if facts.kind[block] != result and not plan.find_action(marker.find_position(message)):
+                    turn = rows.get_turn_messages(rows.find_turn_of_message(message))
+                    found.setdefault(turn.start, []).append(block)
+        return found
+
+
+def _count_effects(plan: Plan, changed: list[int], total: int, noun: str) -> list[TurnEffect]:
+    """What is done to some changed blocks, most often first."""
+    if isinstance(plan.changes, UniformChanges):
+        actions = Counter({plan.changes.change.action: len(changed)} if changed else {})
+    elif len(changed) > MAX_EXAMINED_CHANGES:
+        return [TurnEffect(ACTION_PAST_TENSE[plan.changes[changed[0]].action], "changes", len(changed), total, noun)]
+    else:
+        actions = Counter(plan.changes[row].action for row in changed)
+    return [
+        TurnEffect(ACTION_PAST_TENSE[action], ACTION_VERBS[action], count, total, noun)
+        for action, count in actions.most_common()
+    ]
+
+
+def find_overlaps(ranges: Sequence[range], of: range) -> Iterator[range]:
+    """The parts of a range that lie in ranges, which are in order."""
+    first = bisect_right(ranges, of.start, key=lambda each: each.stop)
+    for each in islice(ranges, first, None):
+        if each.start >= of.stop:
+            return
+        yield range(max(each.start, of.start), min(each.stop, of.stop))
+
+
+def subtract_ranges(of: range, removed: Sequence[range]) -> Iterator[range]:
+    """What is left of a range without parts of it, which are in order."""
+    start = of.start
+    for each in find_overlaps(removed, of):
+        yield range(start, each.start)
+        start = each.stop
+    yield range(start, of.stop)
+
+
+@memoize
+def compute_message_spans(context: Context) -> Spans:
+    """The messages of a context as ranges."""
+    return Spans(context.order) if isinstance(context.order, range) else Spans.from_numbers(context.order)
+
+
+def _find_positions(context: Context, messages: range) -> list[range]:
+    """Where some messages that follow each other stand in a context."""
+    found, before = [], 0
+    for each in compute_message_spans(context).ranges:
+        start, stop = max(each.start, messages.start), min(each.stop, messages.stop)
+        if start < stop:
+            found.append(range(before + start - each.start, before + stop - each.start))
+        before += len(each)
+    return found
+
+
+def _compute_cleared_tokens(context: Context, sizes: TokenTable | None) -> tuple[list[int], list[int]]:
+    """The messages with results that were cleared before, and how many tokens less that are, summed up to each."""
+    key = _compute_cleared_tokens, sizes
+    if key not in context.memo:
+        facts, tokens = context.facts, Counter[int]()
+        for row, body in context.replacements.items():
+            if facts.kind[row] == Kind.TOOL_RESULT:
+                less = sizes.blocks[row] - sizes.count_body(row, body) if sizes else bytes4(facts, row) - body.tokens
+                tokens[facts.block_message[row]] += less
+        messages = sorted(tokens)
+        context.memo[key] = messages, list(accumulate((tokens[message] for message in messages), initial=0))
+    found: tuple[list[int], list[int]] = context.memo[key]
+    return found
+
+
+def _count_cleared_tokens(context: Context, messages: range, sizes: TokenTable | None) -> int:
+    """By how many tokens some messages are less in a context than they were recorded."""
+    changed, sums = _compute_cleared_tokens(context, sizes)
+    return sums[bisect_left(changed, messages.stop)] - sums[bisect_left(changed, messages.start)]
+
+
+class ContextCounts(NamedTuple):
+    """Messages, turns that begin in a context, and the numbers of those of which it has only what came later."""
+
+    messages: int
+    turns: int
+    partial_turns: tuple[int, ...] = ()
+
+
+def format_context_counts(counts: ContextCounts, messages: int, turns: int, width: int) -> str:
+    """How much of the *messages* and *turns* of a file is in the context, in *room* cells where that can be."""
+    some, all_turns = (
+        format_fraction(counts.messages, messages, "message"),
+        format_fraction(counts.turns, turns, "turn"),
+    )
+    forms = [f"in context: {some}, {all_turns}", f"in context: {some}", pluralize(counts.messages, "message")]
+    if parts := len(counts.partial_turns):
+        forms.insert(
+            0, f"{forms[0]} + part of {f'turn {counts.partial_turns[0]:,}' if parts == 1 else f'{parts:,} more'}"
+        )
+    return next((form for form in forms if len(form) <= width), forms[-1])
+
+
+def format_fraction(count: int, total: int, noun: str) -> str:
+    """So many of all; where these are the same, how many."""
+    return pluralize(count, noun) if count == total else f"{count:,} of {pluralize(total, noun)}"
+
+
+def find_turn_starts(session: Session) -> list[int]:
+    """The messages that turns begin with."""
+    flags, start = session.facts.flags, int(MessageFlag.TURN_START)
+    return [message for message in range(session.length) if flags[message] & start]
+
+
+def count_context(context: Context, starts: Sequence[int]) -> ContextCounts:
+    """The counts of a context of a session whose turns begin at *starts*."""
+    begun = {context.order[position] for position in index_context(context).turn_starts}
+    turns = (bisect_right(starts, each.start) for each in compute_message_spans(context).ranges)
+    parts = dict.fromkeys(turn for turn in turns if turn and starts[turn - 1] not in begun)
+    return ContextCounts(len(context), len(begun), tuple(parts))

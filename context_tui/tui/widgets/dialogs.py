@@ -1,0 +1,206 @@
+"""Small dialogs that ask for a value or for one of a few answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar, NamedTuple
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Button, Input, Label
+
+from context_tui.app.config import validate_name
+from context_tui.errors import Error
+from context_tui.policies.scales import parse_number
+from context_tui.session.window import Window
+from context_tui.text.sanitize import make_visible, sanitize_line
+from context_tui.tui.rendering.formatting import pluralize
+from context_tui.tui.widgets.gauge import format_window_size
+
+
+class InputPrompt(ModalScreen[str | None]):
+    """Ask for a value: its text, or None when the question was closed.
+
+    ``check`` is given the text and raises ``ct.Error`` or ``ValueError`` with what is wrong with it.
+    """
+
+    CSS_PATH = "dialogs.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss", "cancel", id="prompt-cancel", tooltip="Close without a value"),
+    ]
+
+    def __init__(
+        self, title: str, hint: str = "", value: str = "", *, check: Callable[[str], object] | None = None
+    ) -> None:
+        super().__init__()
+        self._heading, self._hint, self._value, self._check = title, hint, value, check
+
+    def compose(self) -> ComposeResult:
+        """The title, the line to type in, and below it the hint or what is wrong."""
+        with Vertical(id="prompt"):
+            yield Label(sanitize_line(self._heading), id="prompt-title", markup=False)
+            yield Input(self._value, id="prompt-value")
+            yield Label(sanitize_line(self._hint), id="prompt-hint", markup=False)
+            yield Label("enter accept   esc cancel", id="prompt-keys", markup=False)
+
+    @on(Input.Changed)
+    def validate_input(self) -> None:
+        """Say what is wrong while typing; an untouched question is not wrong yet."""
+        value = self.query_one(Input).value
+        self._show_hint(self._find_error(value) if value and value != self._value else "")
+
+    @on(Input.Submitted)
+    def accept(self, event: Input.Submitted) -> None:
+        """Close with the value if it will do."""
+        if wrong := self._find_error(event.value):
+            self._show_hint(wrong)
+        else:
+            self.dismiss(event.value)
+
+    def _find_error(self, value: str) -> str:
+        try:
+            if self._check is not None:
+                self._check(value)
+        except (Error, ValueError) as error:
+            return str(error)
+        return ""
+
+    def _show_hint(self, error: str) -> None:
+        hint = self.query_one("#prompt-hint", Label)
+        hint.update(sanitize_line(error or self._hint))
+        hint.set_class(bool(error), "wrong")
+
+
+class Answer(NamedTuple):
+    """One answer: the key that gives it, what is returned, and the words on it."""
+
+    key: str
+    name: str
+    label: str
+
+
+class ChoicePrompt(ModalScreen[str | None]):
+    """Let one of a few answers be chosen: its name, or None when the question was closed. The first is the safe one."""
+
+    CSS_PATH = "dialogs.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss", "cancel", id="choice-cancel", tooltip="Close without an answer"),
+        Binding("left", "app.focus_previous", "previous", show=False, id="choice-previous", tooltip="Previous answer"),
+        Binding("right", "app.focus_next", "next", show=False, id="choice-next", tooltip="Next answer"),
+    ]
+
+    def __init__(self, title: str, detail: str, answers: Sequence[Answer]) -> None:
+        super().__init__()
+        self._heading, self._detail, self._answers = title, detail, answers
+
+    def compose(self) -> ComposeResult:
+        """The question and a button for each answer."""
+        with Vertical(id="prompt"):
+            yield Label(sanitize_line(self._heading), id="prompt-title", markup=False)
+            yield Label(make_visible(self._detail), id="prompt-hint", markup=False)
+            with Horizontal(id="prompt-answers"):
+                for number, answer in enumerate(self._answers):
+                    label = Content(f"{answer.key}  {answer.label}")
+                    yield Button(label, "default" if number else "primary", name=answer.name, compact=True)
+            yield Label("←→ choose   enter accept   esc cancel", id="prompt-keys", markup=False)
+
+    def on_mount(self) -> None:
+        """Bind each answer's key."""
+        for answer in self._answers:
+            self._bindings.bind(answer.key, f"answer('{answer.name}')", answer.label, show=False)
+
+    def action_answer(self, name: str) -> None:
+        """Give an answer by its key."""
+        self.dismiss(name)
+
+    @on(Button.Pressed)
+    def handle_button(self, event: Button.Pressed) -> None:
+        """Give the answer on the button."""
+        self.dismiss(event.button.name)
+
+
+def build_quit_prompt(unexported: bool = True, drafts: int = 0) -> ChoicePrompt:
+    """Asked once when quitting would discard something: ``export``, ``quit``, or None to stay.
+
+    Args:
+        unexported: whether a session to which a plan was applied is not exported.
+        drafts: how many summaries were written and not accepted.
+    """
+    answers = [Answer("q", "quit", "quit anyway"), Answer("s", "stay", "stay")]
+    lost = []
+    if unexported:
+        answers.insert(0, Answer("e", "export", "export"))
+        lost.append("The compacted session is not exported.")
+    else:
+        answers.reverse()
+    if drafts:
+        lost.append(
+            f"{pluralize(drafts, 'summary that was written is', 'summaries that were written are')} not accepted."
+        )
+    return ChoicePrompt("Quit?", f"{' '.join(lost)} Quitting discards {'it' if not drafts else 'this'}.", answers)
+
+
+def build_unchanged_prompt(plan_changes: bool) -> ChoicePrompt:
+    """Asked before a session is exported to which nothing was applied: ``apply``, ``export``, or None for neither."""
+    export = Answer("e", "export", "export unchanged")
+    if plan_changes:
+        answers = [Answer("a", "apply", "apply first"), export]
+        return ChoicePrompt("Nothing is applied", "Apply the plan first, or export the session unchanged?", answers)
+    return ChoicePrompt("Nothing is applied", "The plan changes nothing here. Export the session unchanged?", [export])
+
+
+def build_replace_prompt() -> ChoicePrompt:
+    """Asked before another session takes the place of a result that was not exported; answered as ``build_quit_prompt``."""
+    answers = [Answer("e", "export", "export"), Answer("o", "quit", "open anyway"), Answer("s", "stay", "stay")]
+    return ChoicePrompt("Open another session?", "The compacted session is not exported; it would be lost.", answers)
+
+
+WINDOW_SOURCE_LABELS = {
+    "given": "set by you",
+    "file": "from the file",
+    "model": "by the model",
+    "inferred": "inferred from recorded sizes",
+    "assumed": "assumed",
+}
+"""Where the size of a window is from."""
+
+
+def build_window_prompt(window: Window) -> InputPrompt:
+    """Asks for the size of the window; ``parse_window_tokens`` reads the answer."""
+    now = f"Now {format_window_size(window)}, {WINDOW_SOURCE_LABELS[window.source]}"
+    hint = f"{now}; enter a size such as 200k or 1m, or nothing for the size in the file"
+    return InputPrompt("Context window in tokens", hint, str(window.tokens), check=parse_window_tokens)
+
+
+def parse_window_tokens(text: str) -> int | None:
+    """A number of tokens as people write it; None for nothing.
+
+    Raises:
+        ValueError: it is no such number.
+    """
+    number = parse_number(text, 1, 100_000_000) if text.strip() else None
+    return None if number is None else int(number)
+
+
+def build_name_prompt(policy: str, used_names: Sequence[str]) -> InputPrompt:
+    """Asks for a name under which settings of a policy are saved, which is none of those that are *taken*."""
+    hint = "letters, digits, points and dashes; what was saved under the name before is replaced"
+    return InputPrompt(f"Save the settings of {policy} as", hint, check=lambda name: validate_name(name, used_names))
+
+
+def build_message_prompt(last: int) -> InputPrompt:
+    """Asks for a message up to *last*; ``parse_message_number`` reads the answer."""
+    return InputPrompt("Go to message", f"Enter 0 to {last:,}", check=lambda text: parse_message_number(text, last))
+
+
+def parse_message_number(text: str, last: int) -> int:
+    """The number of a message as people write it.
+
+    Raises:
+        ValueError: it is no number, or there is no such message.
+    """
+    return int(parse_number(text, 0, last) or 0)

@@ -1,0 +1,92 @@
+"""Help screen with the keys of a screen, built from its bindings."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.dom import DOMNode
+from textual.screen import ModalScreen
+from textual.widgets import Label
+
+from context_tui.tui.rendering.layout import TextPart
+from context_tui.tui.widgets.footer import KeyFooter
+from context_tui.tui.widgets.reading_pane import ReadingPane
+
+KEYS_WIDTH = 16
+"""Cells for the keys; what is longer takes a line of its own."""
+
+
+class HelpScreen(ModalScreen[None]):
+    """What every key does, grouped by where it works.
+
+    ``nodes`` are the screen and widgets whose bindings are listed, the most special first; ``notes`` are paragraphs
+    above them.
+    """
+
+    CSS_PATH = "help.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,question_mark,f1", "dismiss", "close", key_display="esc", id="help-close", tooltip="Back"),
+    ]
+
+    def __init__(self, nodes: Sequence[DOMNode], *, notes: Sequence[str] = ()) -> None:
+        super().__init__()
+        self._listed_nodes, self._notes = list(nodes), notes
+
+    def compose(self) -> ComposeResult:
+        """A title and the groups."""
+        yield Label("Keys", id="help-title", markup=False)
+        yield ReadingPane(self._build_parts(), id="help-keys")
+        yield KeyFooter()
+
+    def _build_parts(self) -> Iterator[TextPart]:
+        for note in self._notes:
+            yield TextPart(note + "\n", "muted")
+        width = min(max(self.app.size.width - 8, 40), 92) - KEYS_WIDTH
+        listed: set[tuple[str, str]] = set()
+        general: list[str] = []  # what Textual binds on every screen, told once
+        for node in [*self._listed_nodes, self.app]:
+            lines: list[str] = []
+            for binding, keys in _group_bindings(node):
+                if (key := (keys[0], binding.action)) not in listed:
+                    listed.add(key)
+                    own = bool(binding.id) and node is not self.app
+                    (lines if own else general).extend(_format_binding_lines(self._format_keys(keys), binding, width))
+            if lines:
+                yield TextPart(_format_group_title(node), "heading")
+                yield TextPart("\n".join(lines) + "\n")
+        yield TextPart("Everywhere", "heading")
+        yield TextPart("\n".join(general))
+
+    def _format_keys(self, keys: Sequence[str]) -> str:
+        """The keys as people write them; the footer's shorthand for several bindings would mislead here."""
+        return ", ".join(dict.fromkeys(self.app.get_key_display(Binding(key, "")) for key in keys))
+
+
+def _group_bindings(node: DOMNode) -> Iterable[tuple[Binding, list[str]]]:
+    """Each described binding of a node once, with all its keys."""
+    found: dict[tuple[str, str], tuple[Binding, list[str]]] = {}
+    for key, bindings in node._bindings.key_to_bindings.items():
+        for binding in bindings:
+            if binding.description and not binding.system:
+                name = (binding.action, binding.description)
+                found.setdefault(name, (binding, []))[1].append(key)
+    return found.values()
+
+
+def _format_group_title(node: DOMNode) -> str:
+    return node.BINDING_GROUP_TITLE or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__.removesuffix("Screen"))
+
+
+def _format_binding_lines(keys: str, binding: Binding, width: int) -> list[str]:
+    """The keys, and beside or below them what they do."""
+    about = binding.tooltip or binding.description
+    first, *more = textwrap.wrap(about[:1].upper() + about[1:], width) or [""]
+    hanging = [f"  {'':{KEYS_WIDTH}}{line}" for line in more]
+    if len(keys) > KEYS_WIDTH - 2:
+        return [f"  {keys}", f"  {'':{KEYS_WIDTH}}{first}", *hanging]
+    return [f"  {keys:{KEYS_WIDTH}}{first}", *hanging]

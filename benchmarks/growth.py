@@ -33,7 +33,7 @@ from context_tui.compaction.tool_pairing import (
     repair_orphans,
 )
 from context_tui.export.files import export, list_writable_formats
-from context_tui.formats.opening import detect_format, sessions_in, make_scanner, open_session
+from context_tui.formats.opening import detect_format, make_scanner, open_session, sessions_in
 from context_tui.lab.replay.walk import replay
 from context_tui.library.discovery import build_entries, find_recorded_sessions, find_title
 from context_tui.policies.registry import LISTED_POLICIES

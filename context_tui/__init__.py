@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from context_tui import tokens
     from context_tui.compaction.apply import apply
     from context_tui.errors import Error, PlanError, SeveralSessions, SummarizerError, UnreadableSession
-    from context_tui.formats.opening import sessions_in, open_session
+    from context_tui.formats.opening import open_session, sessions_in
     from context_tui.lab import replay, sweep
     from context_tui.policies.planning import plan
     from context_tui.session.memory import from_messages
@@ -24,10 +24,10 @@ __all__ = [
     "UnreadableSession",
     "apply",
     "from_messages",
-    "sessions_in",
     "open_session",
     "plan",
     "replay",
+    "sessions_in",
     "sweep",
     "tokens",
 ]

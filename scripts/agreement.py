@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT))
 
 from context_tui.errors import Error  # noqa: E402
 from context_tui.formats.base import scan  # noqa: E402
-from context_tui.formats.opening import sessions_in, make_scanner  # noqa: E402
+from context_tui.formats.opening import make_scanner, sessions_in  # noqa: E402
 from context_tui.session.session import Session  # noqa: E402
 from context_tui.session.values import RecordKind  # noqa: E402
 from context_tui.tokens.accounting import estimate_prompt, find_last_usage  # noqa: E402

@@ -19,11 +19,11 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from context_tui.errors import Error  # noqa: E402
-from context_tui.formats.opening import sessions_in, open_session  # noqa: E402
+from context_tui.formats.opening import open_session, sessions_in  # noqa: E402
 from context_tui.lab.price.pricing import price_replay  # noqa: E402
 from context_tui.lab.replay.backtest import BacktestResult, PolicyBacktest, find_explaining_threshold, run_backtests  # noqa: E402  # noqa: E402
 from context_tui.lab.study import Lab, StudySettings  # noqa: E402
-from context_tui.policies.parameters import build_params  # noqa: E402
+from context_tui.policies.parameter_space import build_params  # noqa: E402
 from context_tui.policies.registry import POLICIES  # noqa: E402
 from scripts.charts import Axis, Series, chart  # noqa: E402
 

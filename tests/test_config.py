@@ -18,7 +18,8 @@ from context_tui.app.config import (
     validate_name,
 )
 from context_tui.cli import main
-from context_tui.policies.parameters import build_params, find_changed_values, format_assignments
+from context_tui.policies.parameter_space import build_params, find_changed_values
+from context_tui.policies.parameters import format_assignments
 from context_tui.policies.registry import POLICIES
 
 WRITTEN = """\

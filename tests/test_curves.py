@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from context_tui.compaction.apply import apply
-from context_tui.policies.parameters import build_params
+from context_tui.policies.parameter_space import build_params
 from context_tui.policies.registry import LISTED_POLICIES, POLICIES
 from context_tui.policies.runtime_state import RuntimeState, build_runtime_state
 from context_tui.session.blocks import bytes_to_tokens

@@ -34,7 +34,7 @@ from context_tui.formats.kit import lines
 from context_tui.formats.kit.files import MAX_RAW_BYTES, MAX_RECORD_BYTES
 from context_tui.formats.kit.lines import LineFile, LineReader, find_matching_lines
 from context_tui.formats.koda import compactions
-from context_tui.formats.opening import sessions_in, make_scanner, open_session
+from context_tui.formats.opening import make_scanner, open_session, sessions_in
 from context_tui.lab.replay.recording import Recording as ReplayRecording
 from context_tui.lab.replay.walk import replay
 from context_tui.policies.trigger_points import iterate_runtime_states

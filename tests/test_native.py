@@ -9,7 +9,7 @@ import pytest
 
 from context_tui.cli import main
 from context_tui.policies.agent_settings import build_agent_settings
-from context_tui.policies.parameters import build_params
+from context_tui.policies.parameter_space import build_params
 from context_tui.policies.registry import POLICIES
 from context_tui.session.window import Window
 

@@ -13,14 +13,8 @@ from hypothesis import strategies as st
 
 import context_tui as ct
 from context_tui.policies.base import Params, Policy, param
-from context_tui.policies.parameters import (
-    MAX_RANGE_VALUES,
-    Parameter,
-    build_params,
-    list_parameters,
-    list_parameters_in_context,
-    parse_values,
-)
+from context_tui.policies.parameter_space import build_params, list_parameters, list_parameters_in_context
+from context_tui.policies.parameters import MAX_RANGE_VALUES, Parameter, parse_values
 from context_tui.policies.registry import POLICIES, find_policy
 from context_tui.policies.runtime_state import build_runtime_state
 from context_tui.policies.scales import format_number

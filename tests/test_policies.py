@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import context_tui as ct
 from context_tui.compaction.plan import Plan
 from context_tui.compaction.tool_pairing import compare_orphans, find_unpaired
-from context_tui.policies.parameters import build_params, format_assignments, parse_assignments
+from context_tui.policies.parameter_space import build_params
+from context_tui.policies.parameters import format_assignments, parse_assignments
 from context_tui.policies.registry import POLICIES, find_policy
 from context_tui.policies.runtime_state import build_runtime_state
 from context_tui.session.session import Session

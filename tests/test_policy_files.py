@@ -18,10 +18,10 @@ import context_tui as ct
 from context_tui.compaction.plan import Edit, Plan, Trigger
 from context_tui.errors import PlanError
 from context_tui.policies.base import Policy
-from context_tui.policies.parameters import build_params
+from context_tui.policies.parameter_space import build_params
 from context_tui.policies.parts.rules import Rule
 from context_tui.policies.planning import build_plan
-from context_tui.policies.registry import LISTED_POLICIES, POLICIES, PRESETS
+from context_tui.policies.registry import LISTED_POLICIES, POLICIES, PRESETS, find_policy
 from context_tui.policies.runtime_state import RuntimeState, build_runtime_state
 from context_tui.policies.toml import parse_policy, read_policy
 from context_tui.session.facts import Usage
@@ -63,7 +63,7 @@ CLEAR = (
 def policy(rule: str) -> Policy:
     """A policy of one rule, which always runs where it says nothing else."""
     trigger = "" if "[rules.trigger]" in rule else "[rules.trigger]\nalways = true\n"
-    return parse_policy(f'name = "mine"\nabout = "mine: it"\n[[rules]]\n{trigger}{rule}', "mine.toml")
+    return parse_policy(f'name = "mine"\nabout = "mine: it"\n[[rules]]\n{trigger}{rule}', "mine.toml", find_policy)
 
 
 def planned(session: Session, chosen: Policy, **values: Any) -> Plan:
@@ -76,7 +76,7 @@ def planned(session: Session, chosen: Policy, **values: Any) -> Plan:
 
 @pytest.mark.parametrize("keep, least", [(3, 512), (1, 512), (2, 0)])
 def test_a_twin_of_defects_microcompact_plans_the_same_on_every_vector(keep: int, least: int) -> None:
-    twin, code = parse_policy(TWIN, "twin.toml"), POLICIES["defect-microcompact"]
+    twin, code = parse_policy(TWIN, "twin.toml", find_policy), POLICIES["defect-microcompact"]
     mine = build_params(twin, {"keep_turns": keep, "larger_than": least})
     its = build_params(code, {"keep_recent_turns": keep, "min_clear_tokens": least})
     for vector in VECTORS:
@@ -373,7 +373,7 @@ messages = 2
 
 
 def test_a_name_that_rules_share_is_one_parameter_where_they_agree() -> None:
-    ladder = parse_policy(LADDER, "ladder.toml")
+    ladder = parse_policy(LADDER, "ladder.toml", find_policy)
     assert set(ladder.Params.model_fields) == {"first_trigger_share", "summarise_trigger_share", "keep_messages"}
     session = told(typed(), rounds(3, 400), spoke())
     plan = planned(session, ladder, keep_messages=5)
@@ -384,7 +384,7 @@ def test_a_name_that_rules_share_is_one_parameter_where_they_agree() -> None:
 
 
 def test_where_one_fires_only_those_run_that_do() -> None:
-    ladder, session = parse_policy(LADDER, "ladder.toml"), told(typed(), rounds(3, 40_000), spoke())
+    ladder, session = parse_policy(LADDER, "ladder.toml", find_policy), told(typed(), rounds(3, 40_000), spoke())
     for window, ran in ((100_000, ["ladder-first", "ladder-summarise"]), (50_000, ["ladder-first"])):
         plan = planned(session.with_window(window), ladder)
         assert [step.policy for step in plan.steps] == ran
@@ -395,7 +395,7 @@ def test_where_one_fires_only_those_run_that_do() -> None:
 
 def test_rules_can_be_policies_with_other_defaults(tmp_path: Path) -> None:
     text = 'name = "mine"\nabout = "mine: both"\n[[rules]]\npolicy = "agent-sdk-prune"\nparams = {max_chars = 900}\n'
-    mine = parse_policy(text + '[[rules]]\npolicy = "agent-sdk-compact"\n', "mine.toml")
+    mine = parse_policy(text + '[[rules]]\npolicy = "agent-sdk-compact"\n', "mine.toml", find_policy)
     fields = mine.Params.model_fields
     assert mine.phases == {"after_tools"}
     assert fields["max_chars"].default == 900 and fields["context_budget"].default == 160_000
@@ -449,7 +449,7 @@ DROPS = 'name = "mine"\nabout = "a"\n' + 2 * "[[rules]]\ntrigger = {always = tru
 )
 def test_what_is_wrong_is_told_with_its_line(text: str, line: int, words: str) -> None:
     with pytest.raises(PlanError) as caught:
-        parse_policy(text, "mine.toml")
+        parse_policy(text, "mine.toml", find_policy)
     said = str(caught.value)
     assert said.startswith(f"mine.toml:{line}: {words}" if line else words) and "\n" not in said, said
 
@@ -459,7 +459,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     bad.write_bytes(b'name = "x"\nabout = "\xff"')
     for path, words in ((bad, "bad.toml:2: is not UTF-8"), (tmp_path, "cannot be read"), (tmp_path / "no", "No such")):
         with pytest.raises(PlanError, match=re.escape(words)):
-            read_policy(path)
+            read_policy(path, find_policy)
 
 
 # -- where they come from
@@ -536,7 +536,7 @@ def test_a_folder_beside_the_configuration_and_packages(tmp_path: Path) -> None:
 def test_the_documented_example(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "policies.md").read_text()
     [text] = [block for block in re.findall(r"```toml\n(.*?)```", page, re.DOTALL) if block.startswith("name =")]
-    frugal = parse_policy(text, "frugal.toml")
+    frugal = parse_policy(text, "frugal.toml", find_policy)
     for name in re.findall(r"`(keep_turns|\w*trigger_share)`", page):
         assert name in frugal.Params.model_fields or name == "trigger_share"
     session = ct.open_session(SAMPLE)
@@ -545,7 +545,7 @@ def test_the_documented_example(tmp_path: Path) -> None:
     wrong = re.search(r"`frugal.toml:(\d+): (rule 1, keep.turn: [^`]*)`", page)
     assert wrong
     with pytest.raises(PlanError, match=re.escape(f"frugal.toml:{wrong[1]}: {wrong[2]}")):
-        parse_policy(text.replace("turns = 2", "turn = 2"), "frugal.toml")
+        parse_policy(text.replace("turns = 2", "turn = 2"), "frugal.toml", find_policy)
     parts = re.findall(r"^\| `(\w+)` \| (.*) \|$", page, re.MULTILINE)
     rule = {part: Rule.model_fields[part].annotation for part, _ in parts if part in Rule.model_fields}
     assert set(rule) == {"trigger", "size", "keep", "select", "cut", "head", "only_if"}

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from context_tui.app.config import read_config
-from context_tui.policies.parameters import build_params, parse_assignments
+from context_tui.policies.parameter_space import build_params
+from context_tui.policies.parameters import parse_assignments
 from context_tui.policies.registry import POLICIES
 from context_tui.summarizer.settings import resolve_endpoint
 from context_tui.tui.inspector.keys import format_unknown_keys

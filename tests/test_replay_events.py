@@ -18,7 +18,7 @@ from context_tui.lab.replay.walk import replay, replay_recording
 from context_tui.lab.study import Lab
 from context_tui.policies.base import BasePolicy, build_empty_plan
 from context_tui.policies.base import Params as AnyParams
-from context_tui.policies.parameters import build_params
+from context_tui.policies.parameter_space import build_params
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context

@@ -14,9 +14,9 @@ from context_tui.lab.replay.recording import Recording
 from context_tui.lab.replay.result import CompactionHandling
 from context_tui.lab.replay.walk import Walk
 from context_tui.policies.base import Policy
-from context_tui.policies.parameters import build_params
+from context_tui.policies.parameter_space import build_params
 from context_tui.policies.parts.rules import PolicySpec
-from context_tui.policies.registry import POLICIES
+from context_tui.policies.registry import POLICIES, find_policy
 from context_tui.policies.rule_policy import build_rule_policy
 from context_tui.session.context import Context
 from context_tui.tokens.context_index import ContextIndex, index_context
@@ -74,7 +74,9 @@ def policies(most: int, *, timed: bool = True) -> st.SearchStrategy[Policy]:
 
     def made(found: list[dict[str, Any]]) -> Policy:
         named = [{"name": f"rule{number}"} | rule for number, rule in enumerate(found)]
-        return build_rule_policy(PolicySpec.model_validate({"name": "drawn", "about": "drawn", "rules": named}))
+        return build_rule_policy(
+            PolicySpec.model_validate({"name": "drawn", "about": "drawn", "rules": named}), find_policy
+        )
 
     return st.lists(rules(timed), min_size=1, max_size=most).map(made)
 

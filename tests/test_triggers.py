@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import context_tui as ct
-from context_tui.policies.parameters import build_params
+from context_tui.policies.parameter_space import build_params
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import build_runtime_state
 from context_tui.policies.trigger_points import find_firing_runs, find_first_firing, find_phases, iterate_runtime_states

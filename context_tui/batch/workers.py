@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from context_tui.errors import Error, UnreadableSession
 from context_tui.formats.base import scan
-from context_tui.formats.opening import list_session_suffixes, sessions_in, make_scanner, split_spec
+from context_tui.formats.opening import list_session_suffixes, make_scanner, sessions_in, split_spec
 from context_tui.lab.sweep.results import UnreadSession
 from context_tui.lab.sweep.rows import SweepRow
 from context_tui.lab.sweep.session_sweep import SweepOptions, sweep_session
 from context_tui.lab.sweep.settings import SweepSetting, build_setting
-from context_tui.policies.registry import POLICIES
+from context_tui.policies.registry import POLICIES, find_policy
 from context_tui.policies.toml import parse_policy
 from context_tui.session.session import SessionInfo
 
@@ -76,7 +76,7 @@ class SweepWork:
     def build_settings(self) -> list[SweepSetting]:
         """The settings, in this process."""
         for path, text in self.policy_files:
-            policy = parse_policy(text, path)
+            policy = parse_policy(text, path, find_policy)
             if policy.name not in POLICIES:
                 POLICIES.add(policy, policy.name, path)
         policies = {name: POLICIES[name] for name, _ in self.settings}

@@ -60,10 +60,7 @@ def open_inspector(specs: Sequence[str], given: argparse.Namespace, *, demo: boo
     files = load_policy_files(getattr(given, "policy_file", ()))
     policy = policy or next(iter(files), None)
     if policy:
-        from context_tui.policies.parameters import (  # pydantic: only where a policy is named
-            build_params,
-            find_changed_values,
-        )
+        from context_tui.policies.parameter_space import build_params, find_changed_values
 
         chosen, texts = resolve_policy(policy)
         policy, settings = chosen.name, find_changed_values(chosen, build_params(chosen, texts))

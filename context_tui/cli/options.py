@@ -149,12 +149,12 @@ def load_policy_files(paths: Sequence[Path]) -> list[str]:
     if not paths:
         return []
     from context_tui.errors import PlanError
-    from context_tui.policies.registry import POLICIES  # pydantic: only where a file is named
+    from context_tui.policies.registry import POLICIES, find_policy  # pydantic: only where a file is named
     from context_tui.policies.toml import read_policy
 
     found = []
     for path in paths:
-        policy = read_policy(path)
+        policy = read_policy(path, find_policy)
         if wrong := POLICIES.add(policy, policy.name, str(path)):
             raise PlanError(f"{path}: {wrong}")
         found.append(policy.name)

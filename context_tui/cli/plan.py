@@ -20,7 +20,8 @@ from context_tui.cli.output import print_line, print_notice, print_table, write_
 from context_tui.compaction.next_request import NextRequest, SizeSource, compute_next_request
 from context_tui.compaction.plan import Plan
 from context_tui.errors import ExitCode
-from context_tui.policies.parameters import build_params, format_assignments
+from context_tui.policies.parameter_space import build_params
+from context_tui.policies.parameters import format_assignments
 from context_tui.policies.planning import build_plan
 from context_tui.policies.registry import find_policy
 from context_tui.policies.trigger_points import find_first_firing

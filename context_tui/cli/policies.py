@@ -19,7 +19,8 @@ from context_tui.cli.output import broken_report, print_line, print_table, write
 from context_tui.errors import ExitCode
 from context_tui.policies.agent_settings import AgentSettings, build_agent_settings
 from context_tui.policies.base import Policy
-from context_tui.policies.parameters import build_params, format_value, list_parameters, parse_assignments
+from context_tui.policies.parameter_space import build_params, list_parameters
+from context_tui.policies.parameters import format_value, parse_assignments
 from context_tui.policies.registry import POLICIES, PRESETS, find_policy
 from context_tui.session.window import ASSUMED_WINDOW, Window
 

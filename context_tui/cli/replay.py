@@ -42,7 +42,7 @@ from context_tui.lab.replay.result import (
 )
 from context_tui.lab.study import Lab, Study, StudySettings
 from context_tui.policies.base import Params, Policy
-from context_tui.policies.parameters import build_params
+from context_tui.policies.parameter_space import build_params
 from context_tui.session.session import Session
 from context_tui.text.sanitize import make_visible
 

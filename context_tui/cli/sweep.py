@@ -47,7 +47,8 @@ from context_tui.lab.sweep.results import Sweep, Totals, UnreadSession, build_sw
 from context_tui.lab.sweep.rows import SweepRow
 from context_tui.lab.sweep.session_sweep import SweepOptions
 from context_tui.lab.sweep.settings import SweepSetting, build_grid, build_setting, merge_grids
-from context_tui.policies.parameters import build_params, format_assignments
+from context_tui.policies.parameter_space import build_params
+from context_tui.policies.parameters import format_assignments
 from context_tui.text.sanitize import sanitize_line
 
 if TYPE_CHECKING:

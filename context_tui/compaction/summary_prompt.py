@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+from context_tui.session.blocks import is_block_list
+from context_tui.session.jsontext import compact_json
 from context_tui.session.session import Message
 
 
@@ -35,3 +38,44 @@ class SummaryPrompt:
     max_tokens: int = 8_192
     sends_messages: bool = True
     retries_with_session_model: bool = False
+
+
+MAX_RESULT_CHARS = 2_000
+"""Characters of a tool result that the summarizer is sent (bytes, for the JSON test)."""
+
+
+TRUNCATION_MARKER = "\n…[truncated for summary]"
+
+
+IMAGE_OMITTED = "[image omitted from summary]"
+
+
+def prepare_messages(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The head as it is sent to the summarizer: long results cut, images named (before pair repair)."""
+    return [{**message, "content": [_prepare_block(block) for block in message["content"]]} for message in messages]
+
+
+def _prepare_block(block: dict[str, Any]) -> dict[str, Any]:
+    if block.get("type") == "image":
+        return {"type": "text", "text": IMAGE_OMITTED}
+    if block.get("type") != "tool_result":
+        return block
+    body = block.get("content")
+    if body is None:
+        body = ""
+    if is_block_list(body):
+        body = "".join(_format_part(part) for part in body)
+    elif not isinstance(body, str):
+        encoded = compact_json(body)
+        if len(encoded) <= MAX_RESULT_CHARS:
+            return block
+        body = encoded.decode("utf-8", "surrogatepass")
+    return {**block, "content": body if len(body) <= MAX_RESULT_CHARS else body[:MAX_RESULT_CHARS] + TRUNCATION_MARKER}
+
+
+def _format_part(part: dict[str, Any]) -> str:
+    if part["type"] == "text":
+        return str(part.get("text") or "")
+    source = part.get("source")
+    media_type = source.get("media_type") if isinstance(source, dict) else None
+    return f"\n[image: {media_type or 'image'}]"

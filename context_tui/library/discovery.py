@@ -20,8 +20,8 @@ from context_tui.formats.opening import (
     detect_format,
     list_folder_sessions,
     list_session_suffixes,
-    sessions_in,
     search_folders,
+    sessions_in,
 )
 from context_tui.formats.registry import FORMATS
 from context_tui.session.session import SessionInfo

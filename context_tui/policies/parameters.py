@@ -1,27 +1,23 @@
-"""The space of a policy's parameters: what each is and may be, its text there and back, and the values of a range.
+"""Parameters of a policy: their types and ranges, their text form, and the values that a range names.
 
-Shared by the command line, the panel of settings and sweeps. A parameter of a policy that another one runs is named
-``POLICY.KEY``.
+The command line, the panel of settings and sweeps share them. A parameter of a policy that another one runs is named
+``POLICY.KEY``; :mod:`~context_tui.policies.parameter_space` knows these, and what holds in a context.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, NamedTuple, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from context_tui.errors import PlanError
 from context_tui.policies.base import Params, Policy
-from context_tui.policies.registry import LISTED_POLICIES, POLICIES, find_policy
-from context_tui.policies.runtime_state import RuntimeState
-from context_tui.policies.scales import Number, Scale, build_scale, compute_round_values, format_number, parse_number
-from context_tui.session.context import Context, memoize
-from context_tui.tokens.context_index import index_context
+from context_tui.policies.scales import Number, Scale, compute_round_values, format_number, parse_number
 
 MAX_RANGE_VALUES = 1_000
 """Values that a range may have."""
@@ -93,29 +89,8 @@ class Parameter:
 # What there is
 
 
-def list_parameters(policy: Policy, params: BaseModel | None = None) -> list[Parameter]:
-    """The parameters of a policy in the order of its fields, then those of the policies that it runs with *params*."""
-    found = [_build_parameter(name, field) for name, field in policy.Params.model_fields.items()]
-    for name, inner in _find_nested_policies(policy, params).items() if params is not None else ():
-        found += [_build_parameter(f"{name}.{key}", field) for key, field in inner.Params.model_fields.items()]
-    return found
-
-
-def get_value(policy: Policy, params: BaseModel, name: str) -> Any:
-    """The value of a parameter; ``POLICY.KEY`` is one of a policy that *policy* runs."""
-    owner, _, key = name.rpartition(".")
-    if not owner:
-        return getattr(params, key)
-    options: Mapping[str, Any] = getattr(params, policy.nested_field).get(owner, {})
-    return options[key] if key in options else POLICIES[owner].Params.model_fields[key].get_default()
-
-
-def _find_nested_policies(policy: Policy, params: BaseModel) -> dict[str, Policy]:
-    """The policies that a policy runs, as far as there are any of these names."""
-    return {name: POLICIES[name] for name in dict.fromkeys(policy.nested_policies(params)) if name in POLICIES}
-
-
-def _build_parameter(name: str, field: FieldInfo) -> Parameter:
+def build_parameter(name: str, field: FieldInfo) -> Parameter:
+    """Describe a field of a policy's ``Params``."""
     extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
     unit, refers_to, default = str(extra.get("unit") or ""), str(extra.get("refers_to") or ""), field.get_default()
     low, high = (next((getattr(m, end) for m in field.metadata if hasattr(m, end)), None) for end in ("ge", "le"))
@@ -146,133 +121,23 @@ def _build_parameter(name: str, field: FieldInfo) -> Parameter:
 # In a context
 
 
-def list_parameters_in_context(
-    policy: Policy, params: BaseModel, context: Context, state: RuntimeState
-) -> list[Parameter]:
-    """The parameters that can be set, with what is known of them in a context: scales, derived numbers, entries."""
-    found = []
-    for each in list_parameters(policy, params):
-        if each.kind == "nested":
-            continue
-        owner = POLICIES[each.owner] if each.owner else policy
-        own = owner.Params(**getattr(params, policy.nested_field).get(each.owner, {})) if each.owner else params
-        found.append(_resolve_in_context(each, owner, own, context, state))
-    return found
-
-
-def _resolve_in_context(
-    each: Parameter, policy: Policy, params: BaseModel, context: Context, state: RuntimeState
-) -> Parameter:
-    if each.kind == "list":
-        return replace(
-            each, entries=_ENTRY_LISTERS[each.refers_to](context) if each.refers_to in _ENTRY_LISTERS else ()
-        )
-    if each.kind != "number":
-        return each
-    low, high = each.low if each.low is not None else 0, each.high if each.high is not None else max(context.at, 1)
-    if each.refers_to == "message":
-        low, high = min(context.epoch_start, context.at), context.at
-    derived = policy.implied_value(each.label, params, context, state)
-    end = policy.slider_max(each.label, params, context)
-    if end is None:
-        end = compute_slider_max(each, context, state)
-    relevant = max(end, derived or 0, getattr(params, each.label) or 0)
-    scale = build_scale(low, high, each.default if each.default is not None else derived, relevant, each.unit)
-    return replace(each, scale=scale, implied_value=derived)
-
-
-def compute_slider_max(parameter: Parameter, context: Context, state: RuntimeState) -> int:
-    """The value beyond which a parameter changes nothing in this context, by its unit."""
-    sums, unit = index_context(context), parameter.unit
-    if parameter.refers_to == "message":
-        return context.at
-    if unit == "turns":
-        return len(sums.turn_starts) + _has_results_before_turns(context)
-    if unit == "results":
-        return len(sums.results.block)
-    if unit == "messages":
-        return len(context)
-    if unit == "tokens" and parameter.of_window:
-        return max(state.window.tokens, state.believed_tokens)
-    if unit == "tokens":
-        return _measure_largest_result(context)[0]
-    if unit == "bytes":
-        return _measure_largest_result(context)[1]
-    if unit == "%":
-        return 100
-    return 3_600 if unit == "seconds" else 0
-
-
-def _has_results_before_turns(context: Context) -> bool:
-    """Whether there are results before the first turn, which one more turn than there are keeps as well."""
-    sums = index_context(context)
-    return bool(sums.results.position and sums.turn_starts and sums.results.position[0] < sums.turn_starts[0])
-
-
-@memoize
-def _measure_largest_result(context: Context) -> tuple[int, int]:
-    """The largest tool result: in tokens, and in bytes of compact JSON."""
-    results = index_context(context).results
-    return max(results.tokens, default=0), max((context.facts.json_bytes[row] for row in results.block), default=0)
-
-
-@memoize
-def _list_tool_entries(context: Context) -> tuple[ListEntry, ...]:
-    """The tools with results in the context and the tokens of these, largest first."""
-    facts, results = context.facts, index_context(context).results
-    tokens: dict[int, int] = {}
-    for block, size in zip(results.block, results.tokens, strict=True):
-        row = facts.tool[block]
-        tokens[row] = tokens.get(row, 0) + size
-    named = sorted(((size, facts.tools[row]) for row, size in tokens.items() if row >= 0), key=lambda t: (-t[0], t[1]))
-    return tuple(ListEntry(name, f"{size:,}") for size, name in named)
-
-
-def _list_policy_entries(context: Context) -> tuple[ListEntry, ...]:
-    """The policies that another one can run: neither those that run others nor those with marks in a session, nor the
-    presets, which are named.
-    """
-    return tuple(
-        ListEntry(name)
-        for name, policy in LISTED_POLICIES.items()
-        if not policy.nested_field and not policy.is_session_bound
-    )
-
-
-_ENTRY_LISTERS = {"tools": _list_tool_entries, "policies": _list_policy_entries}
-"""What a list can hold, by what it refers to."""
-
-
 # From text and keywords
 
 
-def build_params(policy: Policy, values: Mapping[str, Any], option_names: Mapping[str, str] | None = None) -> Params:
-    """Parameters from keywords or text; ``POLICY.KEY`` sets one of a policy that *policy* runs.
+_TYPE_NAMES = {"int": "a whole number", "float": "a number", "bool": "true or false"}
+
+
+def validate_params(policy: Policy, values: Mapping[str, Any], option_names: Mapping[str, str] | None = None) -> Params:
+    """Build the parameters of one policy from keywords or text.
 
     Args:
-        elsewhere: names that are no parameters, and what the caller's user would set them by.
+        option_names: by a name that is no parameter, the option that sets what its user means.
 
     Raises:
         PlanError: a name is unknown or a value is out of its range; the message says which and what is allowed.
     """
-    given: dict[str, Any] = {}
-    steps: dict[str, dict[str, Any]] = {}
-    for key, value in values.items():
-        owner, dot, name = key.rpartition(".")
-        if dot and policy.nested_field:
-            steps.setdefault(owner, {})[name] = value
-        else:
-            given[key] = value
     try:
-        params = policy.Params(**given)
-        if not policy.nested_field:
-            return params
-        options: dict[str, dict[str, Any]] = dict(getattr(params, policy.nested_field))
-        for owner, each in steps.items():
-            options[owner] = {**options.get(owner, {}), **each}
-        for owner, each in options.items():
-            build_params(find_policy(owner), each, option_names)
-        return params.model_copy(update={policy.nested_field: options})
+        return policy.Params(**values)
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"]) or "?"
@@ -285,15 +150,12 @@ def build_params(policy: Policy, values: Mapping[str, Any], option_names: Mappin
         raise PlanError(f"{policy.name}: {name}={first['input']!r}: {_format_error(policy, name, first)}") from None
 
 
-_TYPE_NAMES = {"int": "a whole number", "float": "a number", "bool": "true or false"}
-
-
 def _format_error(policy: Policy, name: str, error: Any) -> str:
     """What is wrong with a value, in our words where the library's are about code."""
     field = policy.Params.model_fields.get(name)
     kind = str(error["type"]).partition("_")[0]
     if field is not None and error["type"] in ("greater_than_equal", "less_than_equal", "finite_number"):
-        each = _build_parameter(name, field)
+        each = build_parameter(name, field)
         return f"must be {each.low:,} or more" if each.high is None else f"must be {each.low:,} to {each.high:,}"
     if kind in _TYPE_NAMES:
         return f"must be {_TYPE_NAMES[kind]}"
@@ -329,18 +191,6 @@ def parse_names(value: Any) -> Any:
 
 
 # To what differs from the defaults, and to text
-
-
-def find_changed_values(policy: Policy, params: BaseModel) -> dict[str, dict[str, Any]]:
-    """The values that are not the defaults, by policy: those of *policy*, and of each that it runs its own."""
-    fields = type(params).model_fields
-    values = {name: getattr(params, name) for name in fields}
-    changed = {name: value for name, value in values.items() if value != fields[name].get_default()}
-    nested = changed.pop(policy.nested_field, {}) if policy.nested_field else {}
-    found = {policy.name: changed} if changed else {}
-    for owner, options in nested.items():
-        found |= find_changed_values(find_policy(owner), build_params(find_policy(owner), options))
-    return found
 
 
 def format_assignments(values: Mapping[str, Any]) -> list[str]:

@@ -158,7 +158,7 @@ def _find_plan_error(plan: Plan, name: str, context: Context) -> str:
 def _load_preset(name: str) -> Policy:
     from context_tui.policies.toml import read_preset  # the parts and TOML: for who asks for one
 
-    return read_preset(name)
+    return read_preset(name, find_policy)
 
 
 def _load_entry_point(loaded: Any) -> Any:
@@ -169,8 +169,8 @@ def _load_entry_point(loaded: Any) -> Any:
     from context_tui.policies.toml import parse_policy, read_policy
 
     if isinstance(made, str) and "\n" in made:
-        return parse_policy(made, "its TOML")
-    return read_policy(Path(made))
+        return parse_policy(made, "its TOML", find_policy)
+    return read_policy(Path(made), find_policy)
 
 
 def _find_policy_files() -> Iterator[tuple[str, Callable[[], Policy]]]:
@@ -187,7 +187,7 @@ def _find_policy_files() -> Iterator[tuple[str, Callable[[], Policy]]]:
 def _read_policy_file(path: Path) -> Policy:
     from context_tui.policies.toml import read_policy
 
-    return read_policy(path)
+    return read_policy(path, find_policy)
 
 
 POLICIES: Plugins[Policy] = Plugins(

@@ -13,13 +13,12 @@ from pydantic import create_model
 from context_tui.compaction.plan import Plan, Trigger
 from context_tui.errors import PlanError
 from context_tui.policies.base import BasePolicy, Belief, Params, Policy, build_empty_plan
-from context_tui.policies.parameters import build_params
+from context_tui.policies.parameters import validate_params
 from context_tui.policies.parts.clear_truncate import plan_body_changes
 from context_tui.policies.parts.drop_summarise import plan_message_removal
 from context_tui.policies.parts.part import SettingPath, build_parameter_field, iterate_settings, replace_values
 from context_tui.policies.parts.protection import SizeLimits
 from context_tui.policies.parts.rules import PolicyRule, PolicySpec, Rule
-from context_tui.policies.registry import find_policy
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.policies.steps import PolicySteps, combine_step_triggers, is_any_step_in_background, plan_steps
 from context_tui.session.context import Context
@@ -28,6 +27,10 @@ from context_tui.tokens.context_index import index_context
 
 _TRIGGER_PARTS = ("trigger", "size")
 """Parts of a rule that only its trigger reads."""
+
+
+PolicyLookup = Callable[[str], Policy]
+"""A policy by its name; raises PlanError where there is none."""
 
 
 class ParameterTarget(NamedTuple):
@@ -43,13 +46,13 @@ class RulePolicy(BasePolicy):
     Its attributes are of the instance, as there is one class for all of them; :func:`build_rule_policy` gives it as a policy.
     """
 
-    def __init__(self, spec: PolicySpec) -> None:
-        """Make the parameters of what the rules set.
+    def __init__(self, spec: PolicySpec, find_policy: PolicyLookup) -> None:
+        """Make the parameters of what the rules set; *find_policy* finds the policies that rules name.
 
         Raises:
             PlanError: a rule is a policy that there is not, or sets a parameter that it has not.
         """
-        self.spec = spec
+        self.spec, self._find_policy = spec, find_policy
         self.name, self.about, self.runtime = spec.name, spec.about, spec.runtime  # type: ignore[misc]
         self.source, self.version, self.limits = spec.source, spec.version, spec.limits  # type: ignore[misc]
         self._nested_by_rule = {
@@ -91,7 +94,8 @@ class RulePolicy(BasePolicy):
                 made.append(self._nested_by_rule[number])
                 continue
             name = f"{self.spec.name}-{rule.name or rule.action}"
-            made.append(build_rule_policy(self.spec.model_copy(update={"name": name, "rules": (rule,), "limits": ()})))
+            spec = self.spec.model_copy(update={"name": name, "rules": (rule,), "limits": ()})
+            made.append(build_rule_policy(spec, self._find_policy))
         return made
 
     @cached_property
@@ -210,13 +214,13 @@ def _cache_last(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return get_cached
 
 
-def build_rule_policy(spec: PolicySpec) -> Policy:
-    """The policy that a spec describes.
+def build_rule_policy(spec: PolicySpec, find_policy: PolicyLookup) -> Policy:
+    """Build the policy that a spec describes; *find_policy* finds the policies that its rules name.
 
     Raises:
         PlanError: a rule is a policy that there is not, or sets a parameter that it has not.
     """
-    return cast(Policy, RulePolicy(spec))
+    return cast(Policy, RulePolicy(spec, find_policy))
 
 
 def _number_settings(rule: Rule) -> list[Any]:
@@ -274,7 +278,7 @@ def _list_policy_parameters(
     """
     if policy.nested_field or policy.is_session_bound:
         raise PlanError(f"{policy.name} cannot be a rule; name the policies that it runs")
-    values = build_params(policy, rule.params)
+    values = validate_params(policy, rule.params)
     found: list[tuple[str, int, SettingPath, Any, Any]] = []
     for name, field in policy.Params.model_fields.items():
         field = copy(field)

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 from context_tui.errors import PlanError
 from context_tui.policies.base import Policy
 from context_tui.policies.parts.rules import PolicySpec
-from context_tui.policies.rule_policy import build_rule_policy
+from context_tui.policies.rule_policy import PolicyLookup, build_rule_policy
 from context_tui.session.validation import truncate_name
 from context_tui.text.sanitize import sanitize_line
 
@@ -37,13 +37,14 @@ _UNION_TAGS = ("parts", "policy")
 """What pydantic puts in a path for the kind of a rule, which no file says."""
 
 
-def read_preset(name: str) -> Policy:
-    """The preset of this name, from the package."""
-    return parse_policy(files("context_tui.policies").joinpath("presets", f"{name}.toml").read_text("utf-8"), name)
+def read_preset(name: str, find_policy: PolicyLookup) -> Policy:
+    """Read a preset of the package by its name."""
+    text = files("context_tui.policies").joinpath("presets", f"{name}.toml").read_text("utf-8")
+    return parse_policy(text, name, find_policy)
 
 
-def read_policy(path: Path) -> Policy:
-    """The policy in a file.
+def read_policy(path: Path, find_policy: PolicyLookup) -> Policy:
+    """Read the policy in a file; *find_policy* finds the policies that its rules name.
 
     Raises:
         PlanError: it cannot be read, is not TOML, or describes no policy.
@@ -60,11 +61,11 @@ def read_policy(path: Path) -> Policy:
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise PlanError(f"{path}:{line}: is not UTF-8 text; save it as UTF-8") from None
-    return parse_policy(text, str(path))
+    return parse_policy(text, str(path), find_policy)
 
 
-def parse_policy(text: str, where: str) -> Policy:
-    """The policy in a text of TOML; *where* names it in errors.
+def parse_policy(text: str, where: str, find_policy: PolicyLookup) -> Policy:
+    """Parse a policy from TOML; *where* names the text in errors, *find_policy* finds the policies that its rules name.
 
     Raises:
         PlanError: it is not TOML, or describes no policy; the message has the line, what is wrong and what is allowed.
@@ -78,7 +79,7 @@ def parse_policy(text: str, where: str) -> Policy:
         what = re.sub(r" \(at .*\)$", "", words)
         raise PlanError(f"{where}:{at}: is not valid TOML: {what}") from None
     try:
-        return build_rule_policy(PolicySpec(**tables))
+        return build_rule_policy(PolicySpec(**tables), find_policy)
     except ValidationError as error:
         raise PlanError(_format_validation_error(error, text, where)) from None
     except TypeError:

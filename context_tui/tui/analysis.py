@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from context_tui.errors import PlanError
 from context_tui.policies.base import Policy
-from context_tui.policies.parameters import build_params
+from context_tui.policies.parameter_space import build_params
 from context_tui.policies.registry import POLICIES, find_runtimes
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.policies.trigger_points import iterate_runtime_states

@@ -292,7 +292,7 @@ class ContextTuiApp(App[None]):
 
     def on_sessions_screen_opened(self, event: SessionsScreen.Opened) -> None:
         """Open a session of a sweep in the inspector, with the setting that was chosen."""
-        from context_tui.policies.parameters import find_changed_values
+        from context_tui.policies.parameter_space import find_changed_values
         from context_tui.tui.inspector.screen import InspectorScreen
 
         info = self.sweep.infos.get(event.name) if self.sweep else None

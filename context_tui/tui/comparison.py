@@ -20,17 +20,30 @@ from context_tui.lab.regret.cases import compute_regret
 from context_tui.lab.regret.index import UseIndex, build_use_index
 from context_tui.lab.replay.backtest import PolicyBacktest, run_backtests
 from context_tui.lab.replay.recording import Recording
-from context_tui.lab.replay.result import CompactionHandling, Firing, Replay, ReplayTotals, format_policy_label
+from context_tui.lab.replay.result import (
+    REPLAY_LIMITS_TEXT,
+    CompactionHandling,
+    Firing,
+    Replay,
+    ReplayTotals,
+    format_policy_label,
+)
 from context_tui.lab.replay.walk import replay_recording
 from context_tui.lab.study import Study, StudySettings
 from context_tui.policies.base import Params, Policy
-from context_tui.policies.parameters import build_params
+from context_tui.policies.parameter_space import build_params
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
 from context_tui.session.session import Session
-from context_tui.tui.timeline.context_events import ContextEvent, find_context_events
+from context_tui.tui.timeline.context_events import (
+    ContextEvent,
+    find_context_events,
+)
 from context_tui.tui.view import View
+from context_tui.tui.widgets.styled_text import (
+    shorten_at_word,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -456,3 +469,13 @@ def _serialize_values(view: View) -> tuple[str, str]:
 def _get_drag_key(setting: ReplayKey) -> tuple[str, CompactionHandling]:
     """What does not change while a value is dragged."""
     return setting.policy, setting.settings.recorded
+
+
+SHORT_LIMITS = "It shows what would have been dropped, not what such an agent would have done."
+
+
+def format_limits(width: int) -> str:
+    """What a replay does not show, in the words there is room for."""
+    whole = " ".join(REPLAY_LIMITS_TEXT)
+    forms = (whole, f"{whole.partition('. ')[0]}.")
+    return next((each for each in forms if len(each) <= width), shorten_at_word(SHORT_LIMITS, width))

@@ -15,8 +15,9 @@ from context_tui.compaction.apply import iterate_result_entries
 from context_tui.compaction.next_request import NextRequest, compute_current_size
 from context_tui.compaction.plan import ACTION_PAST_TENSE, Plan
 from context_tui.errors import PlanError
-from context_tui.policies.base import Params
-from context_tui.policies.parameters import build_params, find_changed_values, format_assignments, parse_assignments
+from context_tui.policies.base import Params, Policy
+from context_tui.policies.parameter_space import build_params, find_changed_values
+from context_tui.policies.parameters import format_assignments, parse_assignments
 from context_tui.policies.registry import DEFAULT_POLICY, MANUAL_POLICY, POLICIES
 from context_tui.policies.runtime_state import RuntimeState, build_runtime_state
 from context_tui.session.context import Context
@@ -348,3 +349,17 @@ def _format_summary(plan: Plan, marks: Mapping[int, str], copy: Session) -> str:
         did.append(f"{pluralize(plan.messages_dropped, 'message')} {'summarised' if plan.needs_summary else 'dropped'}")
     before, now = NextRequest(compute_current_size(plan.context)), compute_current_size(copy.context_at()).tokens
     return ", ".join([f"next request {format_estimate_sign(before)}{before.tokens_before:,} → ~{now:,} tokens", *did])
+
+
+MAX_POLICY_DIGIT = 9
+"""How many policies a digit chooses; those beyond are chosen by arrows, clicks or in the command palette."""
+
+
+def format_policy_digits(count: int) -> str:
+    """The digits that choose a policy where there are *count* of them."""
+    return f"1–{min(count, MAX_POLICY_DIGIT)}"
+
+
+def format_policy_tooltip(name: str, policy: Policy) -> str:
+    """What choosing a policy does, for help and the command palette."""
+    return f"Plan with {name}: {policy.about.partition(': ')[2] or policy.about}"

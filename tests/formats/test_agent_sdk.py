@@ -14,7 +14,7 @@ from context_tui.errors import UnreadableSession
 from context_tui.export.files import export
 from context_tui.formats.agent_sdk import AgentSdkFormat
 from context_tui.formats.agent_sdk.reader import IGNORED_TYPES
-from context_tui.formats.opening import sessions_in, open_session
+from context_tui.formats.opening import open_session, sessions_in
 from context_tui.session.facts import Usage
 from context_tui.session.markers import CLAUDE_CODE_SUMMARY, SDK_SUMMARY, SDK_SUMMARY_END
 from context_tui.session.values import BlockFlag, MessageFlag, RecordKind

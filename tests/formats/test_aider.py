@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from context_tui.formats.aider import AiderFormat
-from context_tui.formats.opening import sessions_in, open_session
+from context_tui.formats.opening import open_session, sessions_in
 from context_tui.session.facts import Usage
 from context_tui.session.values import BlockFlag, Role
 

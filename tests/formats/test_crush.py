@@ -13,7 +13,7 @@ import pytest
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import scan
 from context_tui.formats.crush import CrushFormat
-from context_tui.formats.opening import choose_session, detect_format, sessions_in, make_scanner, open_session
+from context_tui.formats.opening import choose_session, detect_format, make_scanner, open_session, sessions_in
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session
 from tests.formats.histories import columns

@@ -12,7 +12,7 @@ import context_tui as ct
 from context_tui.errors import UnreadableSession
 from context_tui.export.files import export
 from context_tui.formats.defect import DefectFormat
-from context_tui.formats.opening import sessions_in, open_session
+from context_tui.formats.opening import open_session, sessions_in
 from context_tui.session.facts import Usage
 from context_tui.session.markers import DEFECT_PLACEHOLDER, DEFECT_SUMMARY
 from context_tui.session.values import MessageFlag

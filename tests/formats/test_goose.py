@@ -13,7 +13,7 @@ import pytest
 from context_tui.compaction.recorded_compactions import count_tokens_by_category
 from context_tui.errors import UnreadableSession
 from context_tui.formats.goose import GooseFormat
-from context_tui.formats.opening import choose_session, detect_format, sessions_in, make_scanner, open_session
+from context_tui.formats.opening import choose_session, detect_format, make_scanner, open_session, sessions_in
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session
 from context_tui.session.values import MessageFlag

@@ -12,7 +12,7 @@ import pytest
 from context_tui.compaction.tool_pairing import find_unpaired
 from context_tui.errors import UnreadableSession
 from context_tui.formats.langchain import LangChainFormat
-from context_tui.formats.opening import sessions_in, open_session
+from context_tui.formats.opening import open_session, sessions_in
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session
 from context_tui.session.values import MessageFlag

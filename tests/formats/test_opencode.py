@@ -19,7 +19,7 @@ from context_tui.formats.base import Advance, scan
 from context_tui.formats.kit.databases import Database
 from context_tui.formats.opencode import OpencodeFormat, reader
 from context_tui.formats.opencode.parts import parse_message
-from context_tui.formats.opening import choose_session, detect_format, sessions_in, make_scanner, open_session
+from context_tui.formats.opening import choose_session, detect_format, make_scanner, open_session, sessions_in
 from context_tui.library.discovery import build_entries, find_title
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session

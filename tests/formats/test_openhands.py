@@ -10,7 +10,7 @@ import pytest
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.openhands import OpenHandsFormat
-from context_tui.formats.opening import detect_format, sessions_in, open_session
+from context_tui.formats.opening import detect_format, open_session, sessions_in
 from context_tui.session.session import Session
 from context_tui.session.values import BlockFlag
 from tests.formats.histories import columns, opened, put

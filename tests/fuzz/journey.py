@@ -22,7 +22,7 @@ from context_tui.formats.base import scan
 from context_tui.formats.claude_code.reader import ClaudeCodeScanner
 from context_tui.library.discovery import build_entries, find_title
 from context_tui.policies.base import Params
-from context_tui.policies.parameters import build_params
+from context_tui.policies.parameter_space import build_params
 from context_tui.policies.planning import build_plan
 from context_tui.policies.registry import LISTED_POLICIES, POLICIES, PRESETS
 from context_tui.policies.runtime_state import build_runtime_state

@@ -15,7 +15,7 @@ from context_tui.cli import main
 from context_tui.cli.options import resolve_policy
 from context_tui.formats import opening
 from context_tui.formats.opening import open_session
-from context_tui.policies.parameters import build_params, find_changed_values
+from context_tui.policies.parameter_space import build_params, find_changed_values
 from context_tui.tui.command_line import format_plan_command
 from context_tui.tui.inspector.parameters import ParameterPanel
 from context_tui.tui.inspector.scoreboard import Scoreboard

@@ -11,7 +11,7 @@ from textual.events import MouseScrollDown
 from textual.pilot import Pilot
 
 from context_tui.errors import PlanError
-from context_tui.policies.parameters import build_params
+from context_tui.policies.parameter_space import build_params
 from context_tui.policies.planning import plan
 from context_tui.policies.registry import LISTED_POLICIES
 from context_tui.policies.runtime_state import build_runtime_state

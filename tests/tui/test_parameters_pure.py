@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context_tui.compaction.next_request import NextRequest
-from context_tui.policies.parameters import Parameter, build_params, get_value, list_parameters_in_context
+from context_tui.policies.parameter_space import build_params, get_value, list_parameters_in_context
+from context_tui.policies.parameters import Parameter
 from context_tui.policies.planning import plan
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import build_runtime_state

@@ -26,6 +26,7 @@ from context_tui.tui.comparison import (
     ReplayTask,
     add_study,
     build_recording_index,
+    format_limits,
     run_replay,
 )
 from context_tui.tui.replay import formatting
@@ -354,7 +355,7 @@ def test_the_list_of_firings_has_them_all() -> None:
 
 @pytest.mark.parametrize("width", [20, 58, 78, 118, 198])
 def test_limits_are_told_at_any_width(width: int) -> None:
-    words = formatting.format_limits(width)
+    words = format_limits(width)
     assert words and len(words) <= width
 
 

@@ -13,7 +13,7 @@ from context_tui.compaction.plan import Plan
 from context_tui.policies.planning import plan
 from context_tui.policies.registry import LISTED_POLICIES, POLICIES, PRESETS
 from context_tui.tokens.accounting import BelievedSize
-from context_tui.tui.inspector.keys import build_bindings, format_policy_digits
+from context_tui.tui.inspector.keys import build_bindings
 from context_tui.tui.inspector.scoreboard import (
     Scoreboard,
     ScoreRow,
@@ -24,6 +24,7 @@ from context_tui.tui.inspector.scoreboard import (
     format_score_heading,
     format_score_line,
 )
+from context_tui.tui.view import format_policy_digits
 from context_tui.tui.widgets.styled_text import count_cells
 from tests.tui.fakes import drawn
 from tests.tui.inspecting import app, inspector, settled

@@ -16,7 +16,7 @@ from context_tui.lab.sweep.session_sweep import SweepOptions, sweep_session
 from context_tui.lab.sweep.settings import SweepSetting, build_grid, build_setting
 from context_tui.policies.agent_settings import AgentSettings
 from context_tui.policies.base import Params, Policy
-from context_tui.policies.parameters import build_params, get_value, list_parameters_in_context
+from context_tui.policies.parameter_space import build_params, get_value, list_parameters_in_context
 from context_tui.policies.registry import POLICIES
 from context_tui.session.session import Session
 from context_tui.tui.comparison import Comparison

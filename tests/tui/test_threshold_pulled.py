@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from context_tui.policies.parameters import list_parameters_in_context
+from context_tui.policies.parameter_space import list_parameters_in_context
 from context_tui.policies.registry import POLICIES
 from context_tui.tui.comparison import compute_thresholds
 from context_tui.tui.replay.panes import ChartsView

@@ -38,7 +38,7 @@ from context_tui.lab.replay.result import (
     Replay,
 )
 from context_tui.policies.base import Params, Policy
-from context_tui.policies.parameters import build_params
+from context_tui.policies.parameter_space import build_params
 from context_tui.policies.registry import find_policy
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.facts import Usage

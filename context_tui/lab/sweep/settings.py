@@ -10,13 +10,8 @@ from typing import Any, NamedTuple
 from context_tui.errors import PlanError
 from context_tui.lab.replay.result import find_changed_params
 from context_tui.policies.base import Params, Policy
-from context_tui.policies.parameters import (
-    build_params,
-    format_assignments,
-    list_parameters,
-    parse_assignments,
-    parse_values,
-)
+from context_tui.policies.parameter_space import build_params, list_parameters
+from context_tui.policies.parameters import format_assignments, parse_assignments, parse_values
 
 MAX_SETTINGS = 20_000
 """Settings that a sweep may have in all."""

@@ -8,13 +8,11 @@ from typing import Any, ClassVar
 
 from context_tui.compaction.changes import Change, UniformChanges
 from context_tui.compaction.plan import Insert, KeepReason, Plan, Trigger, VerdictCode
-from context_tui.compaction.summary_prompt import SummaryPrompt
+from context_tui.compaction.summary_prompt import SummaryPrompt, prepare_messages
 from context_tui.policies.base import BasePolicy, Belief, Params, build_empty_plan, param
 from context_tui.policies.block_index import PrefixSums, find_blocks_of_kind, select_block_numbers, slice_between
 from context_tui.policies.runtime_state import RuntimeState
-from context_tui.session.blocks import is_block_list
 from context_tui.session.context import Body, Context, memoize
-from context_tui.session.jsontext import compact_json
 from context_tui.session.markers import DEFECT_PLACEHOLDER, DEFECT_SUMMARY
 from context_tui.session.session import Message
 from context_tui.session.values import Kind, MessageFlag
@@ -212,10 +210,6 @@ def find_uncleared_results(context: Context) -> ToolResults:
     )
 
 
-MAX_RESULT_CHARS = 2_000
-"""Characters of a tool result that the summarizer is sent (bytes, for the JSON test)."""
-TRUNCATION_MARKER = "\n…[truncated for summary]"
-IMAGE_OMITTED = "[image omitted from summary]"
 SUMMARY_INSERT = Insert("assistant", 0, DEFECT_SUMMARY + "\n")
 """The summary in place of the head."""
 
@@ -374,37 +368,6 @@ def _find_first_summary(context: Context) -> tuple[int, int]:
             if facts.kind[block] == Kind.TEXT and facts.starts_with(block, DEFECT_SUMMARY):
                 return position, block
     return -1, -1
-
-
-def prepare_messages(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The head as it is sent to the summarizer: long results cut, images named (before pair repair)."""
-    return [{**message, "content": [_prepare_block(block) for block in message["content"]]} for message in messages]
-
-
-def _prepare_block(block: dict[str, Any]) -> dict[str, Any]:
-    if block.get("type") == "image":
-        return {"type": "text", "text": IMAGE_OMITTED}
-    if block.get("type") != "tool_result":
-        return block
-    body = block.get("content")
-    if body is None:
-        body = ""
-    if is_block_list(body):
-        body = "".join(_format_part(part) for part in body)
-    elif not isinstance(body, str):
-        encoded = compact_json(body)
-        if len(encoded) <= MAX_RESULT_CHARS:
-            return block
-        body = encoded.decode("utf-8", "surrogatepass")
-    return {**block, "content": body if len(body) <= MAX_RESULT_CHARS else body[:MAX_RESULT_CHARS] + TRUNCATION_MARKER}
-
-
-def _format_part(part: dict[str, Any]) -> str:
-    if part["type"] == "text":
-        return str(part.get("text") or "")
-    source = part.get("source")
-    media_type = source.get("media_type") if isinstance(source, dict) else None
-    return f"\n[image: {media_type or 'image'}]"
 
 
 def build_summary_request(head: list[Message], previous: str | None) -> list[Message]:

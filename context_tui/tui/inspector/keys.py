@@ -14,8 +14,8 @@ from textual.screen import Screen
 from context_tui.policies.base import Policy
 from context_tui.policies.registry import LISTED_POLICIES
 from context_tui.tui.controller import Controller
-from context_tui.tui.inspector.scoreboard import MAX_POLICY_DIGIT
 from context_tui.tui.inspector.timeline import Timeline
+from context_tui.tui.view import MAX_POLICY_DIGIT, format_policy_digits, format_policy_tooltip
 from context_tui.tui.widgets.setting_rows import SettingRows
 
 
@@ -109,16 +109,6 @@ def format_unknown_keys(names: Iterable[str]) -> str:
     known = {each.id for each in bindings if isinstance(each, Binding)}
     unknown = ", ".join(name for name in names if name not in known)
     return f"[keys] in the configuration file: unknown {unknown}; the README lists the names" if unknown else ""
-
-
-def format_policy_digits(count: int) -> str:
-    """The digits that choose a policy where there are *count* of them."""
-    return f"1–{min(count, MAX_POLICY_DIGIT)}"
-
-
-def format_policy_tooltip(name: str, policy: Policy) -> str:
-    """What choosing a policy does, for help and the command palette."""
-    return f"Plan with {name}: {policy.about.partition(': ')[2] or policy.about}"
 
 
 def _build_policy_bindings(policies: Mapping[str, Policy]) -> list[Binding]:

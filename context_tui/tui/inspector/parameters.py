@@ -15,7 +15,8 @@ from textual.message import Message
 from textual.widget import Widget
 
 from context_tui.compaction.plan import Plan
-from context_tui.policies.parameters import Parameter, get_value, list_parameters_in_context
+from context_tui.policies.parameter_space import get_value, list_parameters_in_context
+from context_tui.policies.parameters import Parameter
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context

@@ -26,6 +26,7 @@ from context_tui.tui.inspector.outcome import (
     format_saved_share,
 )
 from context_tui.tui.rendering.formatting import format_estimate_sign
+from context_tui.tui.view import MAX_POLICY_DIGIT
 from context_tui.tui.widgets.styled_text import (
     BAD,
     BOLD,
@@ -49,8 +50,6 @@ MAX_NAME_WIDTH = 24
 """Cells that a name has at most."""
 MIN_EFFECT_WIDTH = 27
 """Cells from which on there is room to say what a policy would do."""
-MAX_POLICY_DIGIT = 9
-"""How many policies a digit chooses; those beyond are chosen by arrows, clicks or in the command palette."""
 
 
 @dataclass(frozen=True, slots=True)

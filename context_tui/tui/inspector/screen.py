@@ -36,18 +36,11 @@ from context_tui.tui.inspector.breakdown import BreakdownView
 from context_tui.tui.inspector.filter_counts import FilterCounts, find_possible_verdicts
 from context_tui.tui.inspector.filter_screen import FilterChoice, FilterScreen, build_filter_lines
 from context_tui.tui.inspector.header import HeaderBar
-from context_tui.tui.inspector.keys import (
-    HELP_NOTES,
-    build_bindings,
-    build_full_screen,
-    format_policy_digits,
-    format_policy_tooltip,
-    format_unknown_keys,
-)
+from context_tui.tui.inspector.keys import HELP_NOTES, build_bindings, build_full_screen, format_unknown_keys
 from context_tui.tui.inspector.mark_totals import format_mark_totals
 from context_tui.tui.inspector.minimap import Minimap, build_map_segments
 from context_tui.tui.inspector.parameters import ParameterPanel
-from context_tui.tui.inspector.scoreboard import MAX_POLICY_DIGIT, Scoreboard, build_score_rows, format_policy_title
+from context_tui.tui.inspector.scoreboard import Scoreboard, build_score_rows, format_policy_title
 from context_tui.tui.inspector.search_bar import SearchBar
 from context_tui.tui.inspector.timeline import Timeline
 from context_tui.tui.inspector.timeline_frame import ColumnHeads, Legend, StatusLine
@@ -77,7 +70,15 @@ from context_tui.tui.timeline.context_events import format_event_details
 from context_tui.tui.timeline.marks import NO_MARK
 from context_tui.tui.timeline.rows import TURN_HEAD, WHOLE_MESSAGE
 from context_tui.tui.timeline.turns import TurnSummaries
-from context_tui.tui.view import Location, View, build_inspector_state, format_settings
+from context_tui.tui.view import (
+    MAX_POLICY_DIGIT,
+    Location,
+    View,
+    build_inspector_state,
+    format_policy_digits,
+    format_policy_tooltip,
+    format_settings,
+)
 from context_tui.tui.widgets.dialogs import (
     ChoicePrompt,
     build_message_prompt,

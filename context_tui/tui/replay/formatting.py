@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from context_tui.lab.price.pricing import FiringPrice, ReplayPrice
 from context_tui.lab.price.report import format_cost
-from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT, Firing, format_firing, format_never_fired
+from context_tui.lab.replay.result import Firing, format_firing, format_never_fired
 from context_tui.lab.study import Study
 from context_tui.session.facts import Compaction, Facts
 from context_tui.session.values import Kind
@@ -60,7 +60,6 @@ OPTIONAL_COLUMNS = ("peak", "over")
 """The numbers that give way to the names of policies; the charts show them too."""
 FULL_NAME_CELLS, MIN_NAME_CELLS = 36, 21
 """Cells for the name of a policy, with its settings and without, before which numbers are told in short or left out."""
-SHORT_LIMITS = "It shows what would have been dropped, not what such an agent would have done."
 
 Preview = Callable[[int, int], str]
 """One safe line about a message, or about a block row of it (-1: none)."""
@@ -502,10 +501,3 @@ def explain_missing_chart(comparison: Comparison) -> tuple[str, str]:
     if lane.error:
         return lane.error, "a digit chooses another policy, a adds one"
     return ("", "") if lane.result else (f"Replaying {lane.policy}…", "")
-
-
-def format_limits(width: int) -> str:
-    """What a replay does not show, in the words there is room for."""
-    whole = " ".join(REPLAY_LIMITS_TEXT)
-    forms = (whole, f"{whole.partition('. ')[0]}.")
-    return next((each for each in forms if len(each) <= width), shorten_at_word(SHORT_LIMITS, width))

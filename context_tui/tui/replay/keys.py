@@ -8,8 +8,7 @@ from itertools import islice
 from textual.binding import Binding
 
 from context_tui.policies.base import Policy
-from context_tui.tui.inspector.keys import format_policy_digits, format_policy_tooltip
-from context_tui.tui.inspector.scoreboard import MAX_POLICY_DIGIT
+from context_tui.tui.view import MAX_POLICY_DIGIT, format_policy_digits, format_policy_tooltip
 
 HELP_NOTES = (
     "A replay shows what would have been dropped, and whether the recorded run used it later; it does not show what an "

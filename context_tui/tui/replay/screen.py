@@ -22,7 +22,7 @@ from textual.worker import Worker
 
 from context_tui.errors import PlanError
 from context_tui.lab.replay.recording import Recording
-from context_tui.policies.parameters import get_value, list_parameters_in_context
+from context_tui.policies.parameter_space import get_value, list_parameters_in_context
 from context_tui.policies.registry import LISTED_POLICIES, POLICIES
 from context_tui.text.numbers import format_percent
 from context_tui.text.sanitize import make_visible
@@ -35,10 +35,10 @@ from context_tui.tui.comparison import (
     ReplayTask,
     add_study,
     build_recording_index,
+    format_limits,
     run_replay,
 )
 from context_tui.tui.controller import Controller
-from context_tui.tui.inspector.keys import format_policy_tooltip
 from context_tui.tui.replay import formatting, setting_controls
 from context_tui.tui.replay.charts import Charts, draw_charts
 from context_tui.tui.replay.configuration import ConfigurationScreen
@@ -49,6 +49,7 @@ from context_tui.tui.replay.regrets import RegretsScreen
 from context_tui.tui.replay.setting_controls import ThresholdDrag, ThresholdHandle
 from context_tui.tui.saving import save_new_file
 from context_tui.tui.threads import ThreadJob, format_worker_error, start_work
+from context_tui.tui.view import format_policy_tooltip
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.help import HelpScreen
 from context_tui.tui.widgets.setting_lines import list_setting_lines
@@ -137,7 +138,7 @@ class ReplayScreen(Screen[InspectorCommand | None]):
             yield TableView(self._draw_table, ascii=plain, id="replay-table")
             with Vertical(id="replay-settings"):
                 yield SettingRows(self._set_param, ascii=plain, id="replay-rows")
-        yield LinesPane(lambda width, _: [[(formatting.format_limits(width), MUTED)]], ascii=plain, id="replay-limits")
+        yield LinesPane(lambda width, _: [[(format_limits(width), MUTED)]], ascii=plain, id="replay-limits")
         yield KeyFooter()
         yield Static("context-tui needs 60 columns and 20 lines; enlarge the terminal", id="replay-tiny", markup=False)
 

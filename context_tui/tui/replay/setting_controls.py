@@ -11,7 +11,8 @@ from context_tui.errors import PlanError
 from context_tui.lab.replay.recording import Recording
 from context_tui.lab.study import StudySettings
 from context_tui.policies.base import Params, Policy
-from context_tui.policies.parameters import Parameter, build_params, get_value
+from context_tui.policies.parameter_space import build_params, get_value
+from context_tui.policies.parameters import Parameter
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.policies.scales import Number, build_scale
 

@@ -17,7 +17,8 @@ from context_tui.lab.sweep.results import Sweep, Totals
 from context_tui.lab.sweep.rows import SweepRow
 from context_tui.lab.sweep.session_sweep import SessionSweep, SweepOptions
 from context_tui.lab.sweep.settings import SweepSetting, build_setting
-from context_tui.policies.parameters import format_assignments, list_parameters_in_context
+from context_tui.policies.parameter_space import list_parameters_in_context
+from context_tui.policies.parameters import format_assignments
 from context_tui.policies.registry import POLICIES
 from context_tui.session.session import Session
 from context_tui.session.window import ASSUMED_WINDOW, Window

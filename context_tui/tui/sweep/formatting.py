@@ -8,7 +8,7 @@ from pathlib import PurePath
 from context_tui.lab.sweep.results import Totals
 from context_tui.lab.sweep.settings import SweepSetting
 from context_tui.policies.agent_settings import AgentSettings, build_agent_settings, format_agent_settings
-from context_tui.policies.parameters import find_changed_values
+from context_tui.policies.parameter_space import find_changed_values
 from context_tui.policies.registry import POLICIES
 from context_tui.text.sanitize import make_visible
 from context_tui.tui.rendering.formatting import pluralize

@@ -21,7 +21,8 @@ from context_tui.lab.sweep.settings import (
     parse_grid_values,
 )
 from context_tui.policies.base import Params, Policy
-from context_tui.policies.parameters import Parameter, build_params, format_assignments, get_value
+from context_tui.policies.parameter_space import build_params, get_value
+from context_tui.policies.parameters import Parameter, format_assignments
 from context_tui.policies.registry import find_policy
 from context_tui.policies.scales import Number, Scale, build_scale
 

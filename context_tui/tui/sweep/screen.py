@@ -25,7 +25,7 @@ from context_tui.lab.sweep.rows import SweepRow
 from context_tui.lab.sweep.session_sweep import SessionSweep, sweep_settings
 from context_tui.lab.sweep.settings import SweepSetting
 from context_tui.text.sanitize import make_visible
-from context_tui.tui.replay.formatting import format_limits
+from context_tui.tui.comparison import format_limits
 from context_tui.tui.saving import save_new_file
 from context_tui.tui.sweep import formatting, plot, table
 from context_tui.tui.sweep.board import SweepBoard, SweepRowCache, build_partial_sweep

@@ -15,8 +15,8 @@ from textual.screen import Screen
 from context_tui.lab.sweep.results import Totals, compute_totals
 from context_tui.lab.sweep.rows import SweepRow
 from context_tui.lab.sweep.settings import SweepSetting
+from context_tui.tui.comparison import format_limits
 from context_tui.tui.rendering.formatting import pluralize
-from context_tui.tui.replay.formatting import format_limits
 from context_tui.tui.sweep.board import SORT_ORDERS, SweepBoard
 from context_tui.tui.sweep.panes import ListView
 from context_tui.tui.sweep.table import SweepColumn, list_columns

@@ -177,9 +177,9 @@ def test_what_it_says_of_itself_is_of_its_type_or_left_out() -> None:
     odd = SimpleNamespace(
         name="odd",
         curve=lambda *args: ["x"],
-        derived=lambda *args: "x",
-        end=lambda *args: "x",
-        believed=lambda *args: "x",
+        implied_value=lambda *args: "x",
+        slider_max=lambda *args: "x",
+        believed_size=lambda *args: "x",
         hint=lambda *args: 7,
     )
     guarded, none = GuardedPolicy(cast(Any, odd)), cast(Any, None)

@@ -74,7 +74,7 @@ def test_marks_of_one_session_are_not_kept() -> None:
 
 
 async def test_the_inspector_begins_as_it_was_left_and_says_so() -> None:
-    running = app(last=CHOSEN)
+    running = app(last_state=CHOSEN)
     async with running.run_test(size=(160, 50)) as pilot:
         await settled(pilot)
         screen = inspector(running)
@@ -91,7 +91,7 @@ async def test_the_inspector_begins_as_it_was_left_and_says_so() -> None:
 
 
 async def test_a_policy_that_was_named_counts_once() -> None:
-    running = app(last=CHOSEN, policy="defect-compact")
+    running = app(last_state=CHOSEN, policy="defect-compact")
     async with running.run_test(size=(160, 50)) as pilot:
         await settled(pilot)
         assert inspector(running).view.policy == "defect-compact" and not inspector(running).view.params

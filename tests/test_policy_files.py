@@ -118,17 +118,17 @@ def state(**values: Any) -> RuntimeState:
     """A moment in a window of 100,000 tokens."""
     given: dict[str, Any] = {
         "at": 9,
-        "believed": 50_000,
-        "recorded": Usage(10_000, 30_000, output=2_000),
+        "believed_tokens": 50_000,
+        "recorded_usage": Usage(10_000, 30_000, output=2_000),
         "idle_seconds": 60.0,
         "at_end": False,
         "has_assistant": True,
         "window": Window(100_000, "given"),
-        "estimated": 35_000,
-        "messages": 100,
-        "results": 20,
-        "reply": 1_500,
-        "reasoning": 0,
+        "estimated_tokens": 35_000,
+        "message_count": 100,
+        "result_count": 20,
+        "reply_tokens": 1_500,
+        "reasoning_tokens": 0,
     }
     return RuntimeState(**{**given, **values})
 
@@ -178,7 +178,7 @@ def test_sizes(size: str, tokens: int) -> None:
     assert chosen.trigger(state(), chosen.Params()).value == tokens
     belief = chosen.believed_size(state())
     assert belief and belief.tokens == tokens
-    rewritten = chosen.trigger(state(rewritten=True, estimated=9_000, believed=9_000), chosen.Params()).value
+    rewritten = chosen.trigger(state(context_rewritten=True, estimated_tokens=9_000, believed_tokens=9_000), chosen.Params()).value
     assert (rewritten == tokens) == ("recorded+new" not in size and "estimate" not in size)
 
 
@@ -409,9 +409,9 @@ def test_rules_can_be_policies_with_other_defaults(tmp_path: Path) -> None:
 def test_a_summary_in_the_background() -> None:
     chosen = policy("[rules.trigger]\nshare = 0.5\n[rules.summarise]\nbackground = true")
     assert chosen.runs_in_background(state(), chosen.Params())
-    assert POLICIES["defect"].runs_in_background(state(believed=75_000), POLICIES["defect"].Params())
-    assert not POLICIES["defect"].runs_in_background(state(believed=90_000), POLICIES["defect"].Params())
-    assert not POLICIES["codex"].runs_in_background(state(believed=99_000), POLICIES["codex"].Params())
+    assert POLICIES["defect"].runs_in_background(state(believed_tokens=75_000), POLICIES["defect"].Params())
+    assert not POLICIES["defect"].runs_in_background(state(believed_tokens=90_000), POLICIES["defect"].Params())
+    assert not POLICIES["codex"].runs_in_background(state(believed_tokens=99_000), POLICIES["codex"].Params())
 
 
 # -- what is wrong

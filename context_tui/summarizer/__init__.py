@@ -1,8 +1,6 @@
 """Summaries from live models over httpx, and the digest that needs none.
 
-``request`` is what is asked, ``payload`` what is sent of it (``masking`` last), ``apis`` what differs between APIs,
-``settings`` finds an ``endpoint``, and ``client`` calls it (import it late, as it loads httpx). ``decoder`` makes
-events of the bytes that come back, ``reply`` checks that they are a whole reply, and
-``checks`` what its summary says.
-``extract`` is the offline way.
+``request`` builds the request, and ``payload`` its bytes, with secrets masked. ``settings`` finds an ``endpoint``, which
+``client`` calls (import it late: it loads httpx). ``decoder`` turns the bytes of the answer into events, ``reply``
+checks that they are complete, and ``checks`` examines the summary. ``extract`` needs no model.
 """

@@ -278,7 +278,7 @@ def test_one_bad_file_does_not_hide_the_others(tmp_path: Path, monkeypatch: pyte
             raise FileNotFoundError(path)
         return sessions(self, path)
 
-    monkeypatch.setattr(AnthropicFormat, "sessions", vanishing)
+    monkeypatch.setattr(AnthropicFormat, "list_sessions", vanishing)
     assert [info.path for info in ct.sessions_in(tmp_path)] == [str(tmp_path / "bad.json"), str(good)]
 
 

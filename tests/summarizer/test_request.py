@@ -134,7 +134,7 @@ def test_lone_surrogates_are_replaced() -> None:
         {"role": "user", "content": "half \ud83d here"},
     ]
     for module in (anthropic, openai):
-        data = encode_body(module.body(SummaryRequest(None, messages, [], 5)))
+        data = encode_body(module.build_body(SummaryRequest(None, messages, [], 5)))
         text = json.dumps(json.loads(data), ensure_ascii=False)
         assert "half ? here" in text
         assert "cut ?" in text

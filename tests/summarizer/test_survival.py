@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from context_tui.summarizer.checks.facts import Fact, FactKind, extract_facts, extract_text_pieces
@@ -102,6 +102,7 @@ def test_nothing_survives_in_nothing_and_all_in_the_history_itself() -> None:
 
 @settings(max_examples=300)
 @given(st.text(alphabet="ab _/.-*\n0123,:%'\"`sS[]()", max_size=80))
+@example("0:0.1")
 def test_a_text_has_every_fact_that_it_is_the_history_of(text: str) -> None:
     """What is found in a text is also found again in it, and more text around it takes nothing away."""
     blocks: list[dict[str, Any]] = [

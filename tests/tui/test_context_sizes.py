@@ -159,7 +159,7 @@ def shown(**sizes: object) -> list[BreakdownRow]:
 
 
 def test_what_recorded_sizes_suggest_stands_beside_the_estimate() -> None:
-    rows = shown(suggested=SuggestedSizes({"tool_result": 10_053, "user": None, "system": 700}))
+    rows = shown(suggested_sizes=SuggestedSizes({"tool_result": 10_053, "user": None, "system": 700}))
     found = {row.value: row.recorded for row in rows if row.recorded and row.tokens is not None}
     assert found["tool_result"] == "10,053" and found["user"] == "unknown"
     assert found["system"] == "700", "though nothing was estimated"
@@ -171,7 +171,7 @@ def test_what_recorded_sizes_suggest_stands_beside_the_estimate() -> None:
 
 
 def test_why_recorded_sizes_suggest_nothing_is_one_line() -> None:
-    rows = shown(suggested=SuggestedSizes(None, "nothing recorded in this context"))
+    rows = shown(suggested_sizes=SuggestedSizes(None, "nothing recorded in this context"))
     assert [row.text for row in rows if "unknown" in row.text] == [
         "by recorded sizes: unknown, nothing recorded in this context"
     ]
@@ -179,7 +179,7 @@ def test_why_recorded_sizes_suggest_nothing_is_one_line() -> None:
 
 
 def test_every_cause_is_listed_with_its_tokens() -> None:
-    rows = shown(fit=OFF)
+    rows = shown(estimate_check=OFF)
     start = next(n for n, row in enumerate(rows) if row.text == "why the estimate is off")
     assert rows[start + 1].text.startswith("the estimate is 19 % below the 515,912 recorded")
     assert [(row.text, row.tokens) for row in rows[start + 2 : start + 7]] == [
@@ -189,7 +189,9 @@ def test_every_cause_is_listed_with_its_tokens() -> None:
         ("images: less", 14_000),
         ("unexplained: more", 2_447),
     ]
-    assert not any(row.text == "why the estimate is off" for row in shown(fit=replace(OFF, expected=515_000)))
+    assert not any(
+        row.text == "why the estimate is off" for row in shown(estimate_check=replace(OFF, expected=515_000))
+    )
 
 
 def test_only_paths_of_which_lines_were_read_again_are_listed() -> None:

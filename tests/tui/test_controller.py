@@ -100,7 +100,7 @@ def test_what_was_not_read_to_its_end_is_not_exported(tmp_path: Path) -> None:
     assert refused(controller.resume_reading) == "The session is being read"
 
 
-@pytest.mark.parametrize("hide", [Controller.toggle_sort, lambda each: each.filter_by("tool", "Bash")])
+@pytest.mark.parametrize("hide", [Controller.toggle_sort, lambda each: each.toggle_filter("tool", "Bash")])
 def test_the_cursor_is_back_when_its_row_is_listed_again(hide: Callable[[Controller], object]) -> None:
     controller = opened()
     controller.select_location(Location(0, TURN_HEAD))  # which is neither sorted nor a tool's

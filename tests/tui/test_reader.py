@@ -195,8 +195,8 @@ def test_numbers_of_lines_are_told_from_lines_that_begin_with_numbers() -> None:
 
 def test_a_long_text_is_rendered_at_its_beginning_and_shown_to_its_end() -> None:
     text = "Some **bold** words.\n" * 3_000
-    module = __import__("context_tui.tui.rendering.markdown", fromlist=["rendered"])
-    rendering = RenderOptions(module.rendered, HighlightCache().get_spans)
+    module = __import__("context_tui.tui.rendering.markdown", fromlist=["render_markdown"])
+    rendering = RenderOptions(module.render_markdown, HighlightCache().get_spans)
     parts = list(build_document(of({"type": "text", "text": text}), rendering))
     shown = [part.text for part in parts]
     assert 0.9 * MAX_MARKDOWN_CHARS < 21 * shown.count("Some bold words.") <= MAX_MARKDOWN_CHARS

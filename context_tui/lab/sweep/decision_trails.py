@@ -147,7 +147,7 @@ class _RecordedPolicy:
         self._log.append((_Question(self._step_number, False, state), found.fires))
         return found
 
-    def background(self, state: RuntimeState, params: Any) -> bool:
+    def runs_in_background(self, state: RuntimeState, params: Any) -> bool:
         found = self._policy.runs_in_background(state, params)
         self._log.append((_Question(self._step_number, True, state), found))
         return found

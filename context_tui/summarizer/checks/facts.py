@@ -383,7 +383,10 @@ def _find_errors(piece: TextPiece) -> Iterator[_FactMatch]:
         line = _find_error_line(_TAG.sub("", piece.text))
     said = list(split_sentences(" ".join(line[:_MAX_ERROR_CHARS].split())))
     line = next((sentence for sentence in said if _ERROR_WORDS.search(sentence)), said[0] if said else "")
-    key = extract_keywords(_LINE_NUMBER.sub(" ", blank_matches(line, PATH_PATTERN)))
+    words = extract_keywords(line)  # a number that is cut in two by a blank is no word of the line
+    key = tuple(
+        word for word in extract_keywords(_LINE_NUMBER.sub(" ", blank_matches(line, PATH_PATTERN))) if word in words
+    )
     if len(key) > 1 and not line.startswith(_REFUSALS) and line not in PLACEHOLDERS:
         yield key, line, max(piece.text.find(line[:20]), 0)
 

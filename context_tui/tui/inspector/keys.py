@@ -51,6 +51,7 @@ FULL_SCREENS = [
 
 _SCREEN_MODULES = {
     "replay": "replay",
+    "sweep": "sweep",
     "compactions": "compactions",
     "problems": "inspector.problems",
     "calibration": "inspector.calibration",

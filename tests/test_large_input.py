@@ -1,16 +1,12 @@
-"""Work grows with what there is to read: counted, for sessions that are awkward in one way each. Times are measured in
-``benchmarks.growth``.
-"""
+"""Large and awkward input: what is read in steps, too large, or cut off. Times are measured in ``benchmarks.growth``."""
 
 from __future__ import annotations
 
 import gc
-import json
 import os
 import re
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,26 +16,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import context_tui as ct
 from benchmarks import growth, shapes
 from context_tui.cli.inspect import build_report
-from context_tui.compaction import tool_pairing
-from context_tui.formats.agent_sdk import reader as agent_sdk
 from context_tui.formats.base import Scanner, scan
-from context_tui.formats.claude_code import parsing, subagents
+from context_tui.formats.claude_code import parsing
 from context_tui.formats.claude_code.parsing import Record
-from context_tui.formats.claude_code.reader import ClaudeCodeContent, ClaudeCodeScanner
-from context_tui.formats.copilot_cli import reader as copilot_cli
-from context_tui.formats.kit import lines
+from context_tui.formats.claude_code.reader import ClaudeCodeScanner
 from context_tui.formats.kit.files import MAX_RAW_BYTES, MAX_RECORD_BYTES
 from context_tui.formats.kit.lines import LineFile, LineReader, find_matching_lines
 from context_tui.formats.koda import compactions
 from context_tui.formats.opening import make_scanner, open_session, sessions_in
 from context_tui.lab.replay.recording import Recording as ReplayRecording
 from context_tui.lab.replay.walk import replay
-from context_tui.policies.trigger_points import iterate_runtime_states
-from context_tui.session import context as contexts
-from context_tui.session import session as sessions
 from context_tui.session.context import context_at
 from context_tui.session.facts import Facts
 from context_tui.session.jsontext import find_value_ranges, loads, loads_all
@@ -53,49 +41,7 @@ from tests.formats.recordings import Recording, call, conversations, result, tex
 fixtures = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 
 
-def counting(monkeypatch: pytest.MonkeyPatch, target: Any, name: str, counted: Counter[str]) -> None:
-    """Count the calls of a function."""
-    original = getattr(target, name)
-
-    def call(*given: Any, **more: Any) -> Any:
-        counted[name] += 1
-        return original(*given, **more)
-
-    monkeypatch.setattr(target, name, call)
-
-
-# -- listing
-
-
-def test_a_folder_is_listed_once_for_all_of_its_sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    growth.agents_beside(12, tmp_path)
-    counted = Counter[str]()
-    counting(monkeypatch, Path, "glob", counted)
-    counting(monkeypatch, subagents, "_first_message", counted)
-    found = sessions_in(tmp_path)
-    assert sum(1 for info in found if info.parent == str(tmp_path / "s3.jsonl")) == 5
-    assert counted["glob"] == 1
-    assert counted["_first_message"] == 2 * 60  # as a file of its own, and as one beside a session
-
-
 # -- the context at many points
-
-
-@pytest.mark.parametrize("made", [growth.full, growth.micro, growth.segments, growth.clears, growth.koda_summaries])
-def test_a_report_puts_no_context_together_for_each_compaction(
-    made: Callable[[int, Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    counted = Counter[str]()
-    counting(monkeypatch, contexts, "order_at", counted)
-    found = []
-    for size in (5, 50):
-        folder = tmp_path / str(size)
-        folder.mkdir()
-        session = open_session(made(size, folder))
-        counted.clear()
-        build_report(session, timeline=True)
-        found.append(counted["order_at"])
-    assert found[0] == found[1] <= 4
 
 
 @fixtures
@@ -113,14 +59,6 @@ def test_what_a_compaction_kept_takes_no_more_room_than_its_ends(tmp_path: Path)
     facts = open_session(growth.segments(40, tmp_path)).facts
     kept = [compaction.prefix for compaction in facts.compactions]
     assert sum(map(len, kept)) > 40 * 40 and all(len(prefix.ranges) == 2 for prefix in kept)
-
-
-def test_a_window_is_looked_up_once_for_all_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    session = open_session(growth.models(30, tmp_path))
-    counted = Counter[str]()
-    counting(monkeypatch, sessions, "Peaks", counted)
-    assert len({state.window for state in iterate_runtime_states(session, frozenset({"before_call"}))}) == 1
-    assert counted["Peaks"] == 1
 
 
 @given(st.lists(st.integers(0, 20)))
@@ -152,64 +90,6 @@ def test_koda_compactions_are_what_their_stamps_say(rows: list[tuple[bool, int |
 
 
 # -- pairs and reads
-
-
-class Id(str):
-    """A call id that counts what it is compared to."""
-
-    compared = 0
-
-    def __eq__(self, other: object) -> bool:
-        Id.compared += 1
-        return str.__eq__(self, other)
-
-    def __str__(self) -> str:
-        return self
-
-    __hash__ = str.__hash__
-
-
-def with_ids(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The messages with ids that count."""
-    keys = ("id", "tool_use_id")
-
-    def block(block: dict[str, Any]) -> dict[str, Any]:
-        return {key: Id(value) if key in keys else value for key, value in block.items()}
-
-    return [m if isinstance(m["content"], str) else {**m, "content": [*map(block, m["content"])]} for m in messages]
-
-
-@pytest.mark.parametrize("name", growth.PAIRS)
-@pytest.mark.parametrize("of", ["unique_ids", "problems", "repair", "repair_minimally"])
-def test_pairs_are_found_without_looking_at_all_others(of: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = []
-    for size in (20, 200):
-        messages, seen = with_ids(growth.PAIRS[name](size)), Counter[str]()
-        content_of = tool_pairing.get_content_blocks
-
-        def counted(message: dict[str, Any], seen: Counter[str] = seen, content_of: Any = content_of) -> list[Any]:
-            blocks: list[Any] = content_of(message)
-            seen["blocks"] += len(blocks)
-            return blocks
-
-        monkeypatch.setattr(tool_pairing, "get_content_blocks", counted)
-        Id.compared = 0
-        getattr(tool_pairing, of)(messages)
-        found.append(Id.compared + seen["blocks"])
-        monkeypatch.undo()
-    assert found[1] <= 11 * found[0]
-
-
-def test_lines_read_twice_are_found_without_looking_at_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    counted, end = Counter[str](), FileRead.end.fget  # type: ignore[attr-defined]
-
-    def counting_end(read: FileRead) -> float:
-        counted["end"] += 1
-        return float(end(read))
-
-    monkeypatch.setattr(FileRead, "end", property(counting_end))
-    assert count_wasted([FileRead(100, 1 + 20 * ((number * 37) % 200), 10, True) for number in range(200)]) == 0
-    assert counted["end"] <= 8 * 200
 
 
 @given(st.lists(st.tuples(st.integers(1, 12), st.integers(0, 6), st.integers(0, 90)), max_size=12))
@@ -269,7 +149,7 @@ def test_reading_stops_when_its_time_is_over(
 ) -> None:
     scanner, clock = make_scanner(sessions_in(made(tmp_path))[0]), Clock()
     fake = SimpleNamespace(perf_counter=clock.now, monotonic=clock.now)
-    for module in ("claude_code.scan", "kit.lines", "kit.row_scanner", "kit.document_scanner"):
+    for module in ("claude_code.reader", "kit.lines", "kit.row_scanner", "kit.document_scanner"):
         monkeypatch.setattr(f"context_tui.formats.{module}.time", fake)
     steps, before = 0, 0
     while not scanner.advance(0.003).end:
@@ -278,22 +158,10 @@ def test_reading_stops_when_its_time_is_over(
     assert steps >= 5
 
 
-def test_looking_for_what_a_record_copies_stops_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, counted, clock = growth.copies(200, tmp_path), Counter[str](), Clock()
-    counting(monkeypatch, ClaudeCodeContent, "line", counted)
-    for module in ("claude_code.scan", "kit.lines"):
-        monkeypatch.setattr(f"context_tui.formats.{module}.time", SimpleNamespace(perf_counter=clock.now))
-    scanner = ClaudeCodeScanner(path, SessionInfo(str(path), "claude-code"))
-    while not scanner.advance(0.003).end:
-        assert counted["line"] <= 6 * 16
-        counted.clear()
-    assert len(scanner.facts) == 401
-
-
 def test_a_line_that_is_read_in_steps_gives_the_same_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = one_line(tmp_path)
     at_once, clock = open_session(path), Clock()
-    for module in ("claude_code.scan", "kit.lines"):
+    for module in ("claude_code.reader", "kit.lines"):
         monkeypatch.setattr(f"context_tui.formats.{module}.time", SimpleNamespace(perf_counter=clock.now))
     scanner: Scanner = ClaudeCodeScanner(path, SessionInfo(str(path), "claude-code"))
     while not scanner.advance(0.001).end:
@@ -316,28 +184,6 @@ def test_a_line_that_holds_something_often_is_given_once(tmp_path: Path, monkeyp
     assert [*find_matching_lines(file, pattern)] == [b"a1 a1 a2", b"a3" * 50]
     path.write_bytes(b"")
     assert not [*find_matching_lines(LineFile(path), pattern)]
-
-
-@pytest.mark.parametrize(
-    ("name", "agents"),
-    [
-        ("agent_sdk", lambda path: [*agent_sdk.find_subagents(path)]),
-        ("copilot_cli", lambda path: [*copilot_cli.find_subagents(path)]),
-        ("claude_code", subagents._find_inline_agents),
-    ],
-)
-def test_agents_are_looked_for_once_on_each_line(
-    name: str, agents: Callable[[Path], list[Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    names = {"parent_tool_use_id": "c", "isSidechain": True}
-    path = tmp_path / "f.jsonl"
-    said = [{"each": [{**names, "parent_tool_use_id": f"c{at}"}, "subagent.started"]} for at in range(50)]
-    path.write_text(json.dumps({"type": "user", "told": said}, separators=(",", ":")) + "\n")
-    counted = Counter[str]()
-    module = {"agent_sdk": agent_sdk, "copilot_cli": copilot_cli, "claude_code": subagents}[name]
-    counting(monkeypatch, module, "parse_line" if name == "claude_code" else "loads", counted)
-    agents(path)
-    assert [*counted.values()] == [1]
 
 
 def test_values_on_a_line_are_found_where_they_are() -> None:
@@ -523,13 +369,6 @@ def test_the_end_of_a_file_that_was_cut_off_is_shown_as_it_begins(
     session = open_session(path)
     assert [problem.what for problem in session.facts.problems] == ["the file is cut off here"]
     assert session.content.raw(session.facts.problems[0].raw).endswith(" bytes]")
-
-
-def test_marks_in_one_message_do_not_look_through_it_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    session, counted = open_session(growth.blocks_of_one(50, tmp_path)), Counter[str]()
-    counting(monkeypatch, Facts, "blocks_of", counted)
-    made = ct.plan(session, "manual", clear=tuple((2, number) for number in range(50)))
-    assert counted["blocks_of"] < 50 and len(made.changes) == 50
 
 
 # -- replays

@@ -1,4 +1,4 @@
-"""Large and awkward input: what is read in steps, too large, or cut off. Times are measured in ``benchmarks.growth``."""
+"""Large and awkward input: read in steps, too large, or cut off. Times are measured in ``benchmarks.growth``."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from context_tui.formats.base import Scanner, scan
 from context_tui.formats.claude_code import parsing
 from context_tui.formats.claude_code.parsing import Record
 from context_tui.formats.claude_code.reader import ClaudeCodeScanner
+from context_tui.formats.kit import lines
 from context_tui.formats.kit.files import MAX_RAW_BYTES, MAX_RECORD_BYTES
 from context_tui.formats.kit.lines import LineFile, LineReader, find_matching_lines
 from context_tui.formats.koda import compactions

@@ -1,6 +1,6 @@
-"""The parts of the README that are the program's own words: outputs of commands, tables of policies, formats and keys.
+"""Parts of the README and of ``docs/`` that the program writes: outputs of commands, tables of policies, formats, keys.
 
-Without arguments it says whether they are up to date; with ``--write`` it writes them anew, between their markers.
+Without arguments it reports whether they are up to date; ``--write`` rewrites them between their markers.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from context_tui.cli.policies import build_parameter_reports  # noqa: E402
 from context_tui.formats.registry import FORMATS  # noqa: E402
 from context_tui.policies.registry import LISTED_POLICIES  # noqa: E402
 
-README = ROOT / "README.md"
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 _PART = re.compile(r"<!-- (?P<what>run: .*?|keys|policies|formats) -->\n.*?<!-- end -->", re.DOTALL)
 
 
-def parts(text: str) -> list[str]:
-    """What is generated: ``run: COMMAND``, or the name of a table."""
+def list_parts(text: str) -> list[str]:
+    """List the generated parts of a page: ``run: COMMAND``, or the name of a table."""
     return [found["what"] for found in _PART.finditer(text)]
 
 
-def rewritten(text: str) -> str:
-    """The text with each part made anew."""
-    return _PART.sub(lambda found: f"<!-- {found['what']} -->\n{made(found['what'])}\n<!-- end -->", text)
+def rewrite_page(text: str) -> str:
+    """Replace each generated part of a page by its current text."""
+    return _PART.sub(lambda found: f"<!-- {found['what']} -->\n{build_part(found['what'])}\n<!-- end -->", text)
 
 
-def made(what: str) -> str:
-    """One part."""
+def build_part(what: str) -> str:
+    """Build a generated part by its name."""
     tables: dict[str, Callable[[], str]] = {"keys": keys, "policies": policies, "formats": formats}
     return tables[what]() if what in tables else console(what.removeprefix("run: "))
 
 
 def console(command: str) -> str:
-    """A command and what it prints, 80 columns wide and without a terminal."""
+    """Run a command without a terminal, and return it with its output, 80 columns wide."""
     done = run(command, ROOT)
     return f"```console\n$ {command}\n{done.stdout.rstrip()}\n```"
 
@@ -132,15 +132,18 @@ def key_name(key: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """The command line."""
-    text = README.read_text("utf-8")
-    new = rewritten(text)
-    if "--write" in arguments:
-        README.write_text(new, "utf-8", newline="\n")
-    elif new != text:
-        print("README.md is not what the program says; scripts/readme.py --write", file=sys.stderr)
-        return 1
-    return 0
+    """Check the pages, or rewrite them with ``--write``; returns the exit code."""
+    outdated = []
+    for page in PAGES:
+        text = page.read_text("utf-8")
+        new = rewrite_page(text)
+        if "--write" in arguments:
+            page.write_text(new, "utf-8", newline="\n")
+        elif new != text:
+            outdated.append(str(page.relative_to(ROOT)))
+    if outdated:
+        print(f"{', '.join(outdated)}: not what the program says; scripts/readme.py --write", file=sys.stderr)
+    return 1 if outdated else 0
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ PICTURES = {
     "breakdown": Picture("where it went", keys="b"),
     "languages": Picture("pictures, scripts and control bytes", sample="images-and-languages.jsonl"),
     "compacted": Picture("a recording with an earlier compaction", sample="compacted-session.jsonl", size=(120, 34)),
-    "along-the-run": Picture("the policy along the run, at a firing", keys="l wait left_square_bracket wait"),
+    "replay": Picture("the policy along the run, at a firing", keys="l wait left_square_bracket wait"),
     "sweep": Picture("settings swept: those that nothing beats", keys="l wait s wait asterisk asterisk"),
     "calibration": Picture("what each model makes of the file's content", keys="C", size=(120, 30)),
     "problems": Picture("what could not be read", sample="broken-on-purpose.jsonl", keys="p", size=(100, 30)),

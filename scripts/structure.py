@@ -220,7 +220,7 @@ def _boxes(structure: Structure, rooms: Iterable[str], places: Mapping[str, tupl
         x, y = places[room]
         inner = sorted({name.split(".")[1] for name in structure.folders if name.startswith(f"{room}.")})
         lines = sum(count for name, count in structure.lines.items() if name.split(".")[0] == room)
-        below = " · ".join(inner) if len(inner) <= 4 else f"{len(inner)} folders"
+        below = " · ".join(inner) if len(" · ".join(inner)) <= 20 else f"{len(inner)} folders"
         yield (
             f'<rect x="{x:g}" y="{y:g}" width="{WIDTH}" height="{HEIGHT}" rx="7" fill="#eef3fb" stroke="#35507a"/>'
             f'<text x="{x + WIDTH / 2:g}" y="{y + 24:g}" text-anchor="middle" font-size="16" font-weight="bold" '

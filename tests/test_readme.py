@@ -1,4 +1,4 @@
-"""The README says what the program says, and its commands work."""
+"""The README and the pages in docs/ say what the program says, and their commands work."""
 
 from __future__ import annotations
 
@@ -17,22 +17,27 @@ from context_tui.summarizer.settings import resolve_endpoint
 from context_tui.tui.inspector.keys import format_unknown_keys
 
 ROOT = Path(__file__).parents[1]
-TEXT = (ROOT / "README.md").read_text("utf-8")
 
 try:
-    from scripts.readme import made, parts, run
+    from scripts.readme import PAGES, build_part, list_parts, run
 except ModuleNotFoundError:  # an archive without the scripts
     pytest.skip("scripts/ is not here", allow_module_level=True)
+
+TEXTS = {str(page.relative_to(ROOT)): page.read_text("utf-8") for page in PAGES}
+PARTS = [(page, part) for page, text in TEXTS.items() for part in list_parts(text)]
+CHECKED = ("README.md", "docs/configuration.md", "docs/json.md")
+"""Pages whose commands, code and configuration are run."""
 
 
 def blocks(language: str) -> list[str]:
     """The fenced blocks of a language, without those that are generated."""
-    written = re.sub(r"<!-- run: .*?<!-- end -->", "", TEXT, flags=re.DOTALL)
+    text = "\n".join(TEXTS[page] for page in CHECKED)
+    written = re.sub(r"<!-- run: .*?<!-- end -->", "", text, flags=re.DOTALL)
     return re.findall(rf"```{language}\n(.*?)```", written, re.DOTALL)
 
 
 def commands() -> list[str]:
-    """Every command line of the README that runs the program itself."""
+    """Every command line of these pages that runs the program itself."""
     lines = [line.split("  #")[0].strip() for block in blocks("sh") for line in block.splitlines()]
     return [line for line in lines if line.startswith("context-tui")]
 
@@ -44,16 +49,16 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("what", parts(TEXT))
-def test_the_generated_parts_are_up_to_date(what: str) -> None:
-    if "--help" in what and sys.version_info >= (3, 13):
+@pytest.mark.parametrize(("page", "part"), PARTS)
+def test_the_generated_parts_are_up_to_date(page: str, part: str) -> None:
+    if "--help" in part and sys.version_info >= (3, 13):
         pytest.skip("argparse lists options differently from 3.13 on")
-    assert f"<!-- {what} -->\n{made(what)}\n<!-- end -->" in TEXT, "run scripts/readme.py --write"
+    assert f"<!-- {part} -->\n{build_part(part)}\n<!-- end -->" in TEXTS[page], "run scripts/readme.py --write"
 
 
 def test_there_is_something_generated() -> None:
-    assert {"keys", "policies", "formats"} < set(parts(TEXT))
-    assert len(parts(TEXT)) >= 6 and len(commands()) >= 8
+    assert {"keys", "policies", "formats"} < {part for _, part in PARTS}
+    assert len(PARTS) >= 6 and len(commands()) >= 8
 
 
 @pytest.mark.parametrize("command", [line for line in commands() if "--summarizer" not in line])
@@ -81,7 +86,7 @@ def test_the_python_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
 
 def test_the_configuration_is_understood(tmp_path: Path) -> None:
-    written, kept = blocks("toml")
+    kept, written = blocks("toml")
     path = tmp_path / "config.toml"
     path.write_text(kept)
     config = read_config(path)
@@ -94,17 +99,23 @@ def test_the_configuration_is_understood(tmp_path: Path) -> None:
     assert (endpoint.base_url, endpoint.model) == (expected["base_url"], expected["model"])
 
 
-def test_what_it_links_to_is_there() -> None:
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", TEXT):
-        assert (ROOT / target).exists(), target
-    for anchor in re.findall(r"\]\(#([^)]+)\)", TEXT):
-        titles = [re.sub(r"[^\w -]", "", title).strip().lower().replace(" ", "-") for title in headings()]
+@pytest.mark.parametrize("page", TEXTS)
+def test_what_it_links_to_is_there(page: str) -> None:
+    text = TEXTS[page]
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text):
+        assert "://" in target or ((ROOT / page).parent / target).exists(), target
+    titles = [re.sub(r"[^\w -]", "", title).strip().lower().replace(" ", "-") for title in headings(text)]
+    for anchor in re.findall(r"\]\(#([^)]+)\)", text):
         assert anchor in titles, anchor
 
 
-def headings() -> list[str]:
-    """The README's headings."""
-    return re.findall(r"^#+ (.*)$", TEXT, re.MULTILINE)
+def headings(text: str) -> list[str]:
+    """The headings of a page."""
+    return re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+
+
+def test_the_readme_is_short() -> None:
+    assert len(TEXTS["README.md"].splitlines()) < 350
 
 
 def test_its_make_targets_are_there() -> None:

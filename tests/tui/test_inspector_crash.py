@@ -15,7 +15,7 @@ def test_a_crash_is_an_error_and_prints_no_locals(
     class Crashes(application.ContextTuiApp):
         CSS_PATH = application.__file__.replace("app.py", "app.tcss")
 
-        def begin(self) -> None:
+        def open_first_screen(self) -> None:
             secret = "SECRET of the session"
             raise KeyError(len(secret))
 

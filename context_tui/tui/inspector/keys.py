@@ -109,7 +109,7 @@ def format_unknown_keys(names: Iterable[str]) -> str:
     bindings = (*build_bindings(LISTED_POLICIES), *Timeline.BINDINGS, *SettingRows.BINDINGS)
     known = {each.id for each in bindings if isinstance(each, Binding)}
     unknown = ", ".join(name for name in names if name not in known)
-    return f"[keys] in the configuration file: unknown {unknown}; the README lists the names" if unknown else ""
+    return f"[keys] in the configuration file: unknown {unknown}; docs/keys.md lists the names" if unknown else ""
 
 
 def _build_policy_bindings(policies: Mapping[str, Policy]) -> list[Binding]:

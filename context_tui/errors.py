@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What the process exits with."""
+    """Exit codes of the process."""
 
     DONE = 0
     FAILED = 1
@@ -48,7 +48,7 @@ class PlanError(Error):
 
 
 class MeasureError(Error):
-    """A ruler that cannot measure here: the extra that it needs is not installed."""
+    """A token measure that cannot be used here: the extra that it needs is not installed."""
 
     exit_code = ExitCode.USAGE
 

@@ -29,7 +29,7 @@ class SavedSettings(NamedTuple):
 
 
 class Config(NamedTuple):
-    """What the file says: the theme, keys by the name of what they do, and saved settings by their names."""
+    """Contents of the configuration file: the theme, keys by name, and saved settings by name."""
 
     theme: str | None = None
     keys: Mapping[str, str] = {}
@@ -46,7 +46,7 @@ def config_path(environ: Mapping[str, str] | None = None) -> Path:
 
 
 def read_tables(path: Path) -> dict[str, Any]:
-    """What stands in the file, unchecked; nothing where there is none.
+    """Read the configuration file unchecked; empty where there is none.
 
     Raises:
         ConfigError: it cannot be read, or is not TOML.
@@ -106,7 +106,7 @@ def require_table(path: Path, name: str, value: object) -> dict[str, Any]:
 
 
 def validate_name(name: str, reserved: Sequence[str]) -> str:
-    """A name for settings that can be given to ``-P`` beside those that are *taken*.
+    """Validate a name for settings that ``-P`` can take, apart from the *reserved* ones.
 
     Raises:
         ConfigError: it is one of them, or no such name.

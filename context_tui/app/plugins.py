@@ -43,7 +43,7 @@ FilePlugin = tuple[str, Callable[[], T]]
 
 
 class Plugins(Mapping[str, T], Generic[T]):
-    """By name: the built-in ones in their order, then what entry points add, in the order of their names, then files.
+    """Plug-ins by name: the built-in ones in their order, then those of entry points by name, then files.
 
     A built-in one is imported when it is asked for; the others are loaded together, when anything else is. None can
     take the place of a built-in one, or of another's.
@@ -100,7 +100,7 @@ class Plugins(Mapping[str, T], Generic[T]):
         return len(self.built_in) + len(self._extensions[0])
 
     def origin(self, name: str) -> str:
-        """Where one is from: ``built in``, ``package NAME``, or the path of a file."""
+        """Return the origin of a plug-in: ``built in``, ``package NAME``, or the path of a file."""
         return "built in" if name in self.built_in else self._origins.get(name, "")
 
     def add(self, instance: T, name: str, origin: str) -> str:
@@ -117,7 +117,7 @@ class Plugins(Mapping[str, T], Generic[T]):
 
     @property
     def broken(self) -> list[BrokenPlugin]:
-        """What packages declare and cannot be used; told on stderr once."""
+        """Plug-ins that packages declare and that cannot be used; reported on stderr once."""
         return self._extensions[1]
 
     @cached_property

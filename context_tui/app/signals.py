@@ -14,7 +14,7 @@ GRACE_S = 2.0
 
 
 class Terminated(KeyboardInterrupt):
-    """The process was told to end by a signal. It is handled wherever an interrupt is."""
+    """Raised when a signal ends the process. It is handled wherever an interrupt is."""
 
     def __init__(self, signum: int) -> None:
         super().__init__(signal.Signals(signum).name)
@@ -29,7 +29,7 @@ def find_termination(error: BaseException | None) -> Terminated | None:
 
 
 def exit_code_of(signum: int) -> int:
-    """What a process exits with that *signum* ended, as shells have it."""
+    """Return the exit code of a process that *signum* ended, as shells have it."""
     return 128 + signum
 
 

@@ -24,7 +24,7 @@ EMPTY_STATE = InspectorState()
 
 
 def state_path(environ: Mapping[str, str] | None = None) -> Path | None:
-    """The file; None where nothing is to be kept."""
+    """Return the path of the state file; None where nothing is to be saved."""
     given = (os.environ if environ is None else environ).get("CONTEXT_TUI_STATE")
     if given is not None:
         return Path(given) if given else None
@@ -34,7 +34,7 @@ def state_path(environ: Mapping[str, str] | None = None) -> Path | None:
 
 
 def read_state(path: Path | None) -> InspectorState:
-    """What was kept; nothing of what is not as :func:`keep_last` writes it."""
+    """Read the saved state; empty for anything that :func:`write_state` did not write."""
     try:
         document = json.loads(path.read_bytes()) if path else {}
     except (OSError, ValueError, RecursionError):
@@ -51,7 +51,7 @@ def read_state(path: Path | None) -> InspectorState:
 
 
 def write_state(state: InspectorState, path: Path | None) -> None:
-    """Keep it for the next time, in place of what was kept before; of two programs the one that is left last has it."""
+    """Save the state for the next run; of two programs, the one that ends last wins."""
     if path is None:
         return
     text = json.dumps(state._asdict(), indent=1)

@@ -145,7 +145,7 @@ def _drop_output() -> None:
 
 
 def _drop_closed_streams() -> None:
-    """The same for each stream that cannot be written to: the terminal may have gone."""
+    """Drop each stream that cannot be written to: the terminal may be closed."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -167,7 +167,7 @@ def _write_summary(made: Plan, given: argparse.Namespace) -> WrittenSummary:
 
 
 def _save_draft(text: str) -> str:
-    """A summary that was paid for is not lost: it is kept in a private temporary file."""
+    """Save a summary that was paid for in a private temporary file."""
     handle, name = tempfile.mkstemp(prefix="context-tui-summary-", suffix=".txt")
     with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
         file.write(text)
@@ -177,7 +177,7 @@ def _save_draft(text: str) -> str:
 def build_report(
     session: Session, made: Plan, total: int, written: WrittenSummary | None, result: ExportResult | None
 ) -> dict[str, Any]:
-    """What was done as JSON-ready data (schema ``context-tui.apply/1``); no *result*: there was nothing to do.
+    """Build the report as JSON-ready data (schema ``context-tui.apply/1``); no *result*: there was nothing to do.
 
     Args:
         total: estimated tokens of what is left.
@@ -214,7 +214,7 @@ def _build_orphan_report(orphan: Orphan) -> dict[str, Any]:
 
 
 def print_report(report: dict[str, Any], result: ExportResult, request: NextRequest) -> None:
-    """What was done as text, or what would be."""
+    """Print what was done, or would be, as text."""
     tokens, check, summary = report["tokens"], report["check"], report["summary"]
     print_line(f"{report['policy']}: estimated tokens {tokens['before']:,} -> {tokens['after']:,}")
     print_line(f"next request: {format_request(request)}")

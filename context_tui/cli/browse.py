@@ -98,7 +98,9 @@ def open_inspector(specs: Sequence[str], given: argparse.Namespace, *, demo: boo
 
 
 def _find_named_sessions(specs: Sequence[str]) -> list[SessionInfo]:
-    """The sessions that were named; several of one file where it has no main one. None: the picker finds its own."""
+    """Find the sessions named on the command line; several of one file where it has no main one. None: the picker
+    searches.
+    """
     if not specs:
         return []
     from context_tui.library.discovery import find_session_infos

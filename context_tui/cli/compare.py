@@ -174,7 +174,7 @@ def _read_prompt(path: str) -> str:
 
 
 def build_report(session: Session, found: Comparison) -> dict[str, Any]:
-    """The comparison as JSON-ready data (schema ``context-tui.compare/1``).
+    """Build the comparison as JSON-ready data (schema ``context-tui.compare/1``).
 
     ``session {path, format, id}``, ``policy``, ``params``, ``reason`` (where nothing would change; then there are
     neither facts nor summarizers), ``points`` (messages before which a compaction happens),
@@ -278,7 +278,7 @@ def estimate_summary_tokens(made: ComparisonRound) -> int | None:
 
 
 def count_preserved(found: Comparison, made: ComparisonRound, kind: FactKind) -> int:
-    """How many facts of a kind survive in a round."""
+    """Count the facts of a kind that survive in a round."""
     return sum(each.preserved for fact, each in zip(found.facts, made.survivals, strict=False) if fact.kind is kind)
 
 
@@ -286,7 +286,7 @@ def count_preserved(found: Comparison, made: ComparisonRound, kind: FactKind) ->
 
 
 def print_report(session: Session, found: Comparison) -> None:
-    """The comparison as text."""
+    """Print the comparison as text."""
     plan = found.plan
     head = len(plan.summarised_message_numbers)
     before = "the end" if plan.context.at == len(session) else f"message {plan.context.at:,}"

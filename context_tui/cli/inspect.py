@@ -110,7 +110,7 @@ def format_status_line(session: Session, at: int | None = None) -> str:
 
 
 def _find_compaction_keys(session: Session) -> set[tuple[str, int]]:
-    """The compactions of a session by kind and place: what tells whether there is another one, and takes no time."""
+    """Return the compactions of a session by kind and place, which cheaply reveals a new one."""
     silent = (("silent", drop.message) for drop in session.drops if drop.cleared_blocks)
     return {*((each.kind, each.message) for each in session.facts.compactions), *silent}
 
@@ -134,7 +134,7 @@ def build_report(
     measure: TokenMeasure = TokenMeasure.OWN,
     compactions: bool = False,
 ) -> dict[str, Any]:
-    """The report as JSON-ready data (schema ``context-tui.inspect/1``), with sizes by a ruler.
+    """Build the report as JSON-ready data (schema ``context-tui.inspect/1``), with sizes by a token measure.
 
     Args:
         compactions: whether to tell both sides of recorded compactions and what later messages came back to: all text
@@ -231,7 +231,9 @@ def build_report(
 
 
 def _build_fit_report(fit: EstimateCheck) -> dict[str, Any]:
-    """The estimate beside the recorded size; tokens of causes are positive where they make the estimate too large."""
+    """Report the estimate beside the recorded size; tokens of causes are positive where they make the estimate too
+    large.
+    """
     return {
         "recorded": fit.recorded,
         "expected": fit.expected,
@@ -281,7 +283,8 @@ def _build_error_report(errors: ErrorStats | None) -> dict[str, float] | None:
 def _build_drop_reports(
     session: Session, at: int, silent: Sequence[RecordedCompaction], uses: UseIndex | None
 ) -> list[dict[str, Any]]:
-    """Silent drops, and those that a recorded microcompaction explains; results that are inferred to have gone.
+    """Report unlogged drops, and those that a recorded microcompaction explains; results that are inferred to be
+    cleared.
 
     Those that cleared results are the *silent* compactions.
     """
@@ -320,9 +323,7 @@ def _build_compaction_report(found: RecordedCompaction, uses: UseIndex | None) -
 
 
 def _build_sides_report(found: RecordedCompaction, uses: UseIndex) -> dict[str, Any]:
-    """What was there before a compaction and after it, what was lost, and what of that came back; tokens by
-    ``bytes/4``.
-    """
+    """Report both sides of a compaction, what was lost, and what of that was needed later; tokens by ``bytes/4``."""
     facts, summary = found.session.facts, found.summary_message
     sides = {
         name: count_tokens_by_category(context)
@@ -367,7 +368,8 @@ def _build_return_report(found: RecordedCompaction, back: ReusedBlock) -> dict[s
 def build_timeline(
     session: Session, in_context: frozenset[int], sizes: TokenTable | None = None
 ) -> list[dict[str, Any]]:
-    """Every message with its turn (1-based; 0 before the first) and its blocks; tokens by ``bytes/4`` or *sizes*.
+    """Build the timeline: every message with its turn (1-based; 0 before the first) and its blocks; tokens by
+    ``bytes/4`` or *sizes*.
 
     Before each call to the model, what the runtimes would have believed their context to be stands beside what was
     recorded for that call: defect by baseline and delta, agent-sdk by the input tokens of the last reply.
@@ -395,7 +397,7 @@ def build_timeline(
 
 
 def _build_believed_sizes(state: RuntimeState) -> dict[str, int | None]:
-    """What each runtime that looks at sizes would believe at a moment, in tokens."""
+    """Return the size that each runtime would believe at a moment, in tokens."""
     beliefs = {runtime: policy.believed_size(state) for runtime, policy in find_runtimes().items()}
     return {runtime: belief.tokens for runtime, belief in beliefs.items() if belief is not None}
 
@@ -407,7 +409,7 @@ def _build_block_report(facts: Facts, block: int, sizes: TokenTable | None) -> d
 
 
 def print_report(session: Session, report: dict[str, Any]) -> None:
-    """The report as text."""
+    """Print the report as text."""
     about, records, window = report["session"], report["records"], report["window"]
     name = f"{about['path']}#{about['id']}" if about["id"] else about["path"]
     print_line(f"{make_visible(name)}   {about['format']}   {about['model'] or 'model unknown'}")
@@ -523,7 +525,7 @@ def _format_side_cells(found: dict[str, Any]) -> tuple[object, ...]:
 
 
 def _print_returns(report: dict[str, Any]) -> None:
-    """What compactions lost and later messages came back to."""
+    """Print what compactions lost and later messages needed."""
     found = sorted([*report["compactions"], *report["drops"]], key=lambda each: each["message"])
     rows = [
         (
@@ -547,7 +549,7 @@ def _format_remaining_places(back: dict[str, Any]) -> str:
 
 
 def _print_calibration(calibration: list[dict[str, Any]]) -> None:
-    """What each model makes of an estimated token, and how far sizes that it was not fitted on are off."""
+    """Print the tokens that each model needs per estimated token, and the error on requests not fitted on."""
     usable = [each for each in calibration if each["usable"]]
     rows: list[tuple[object, ...]] = [
         (name, *(_format_factor(each["factors"][key], key) for each in usable)) for key, name in _FACTOR_NAMES.items()
@@ -574,7 +576,7 @@ def _format_factor(value: float | None, name: str) -> str:
 
 
 def _format_recorded_cell(entry: dict[str, Any]) -> object:
-    """What was recorded at a message, with the drop where it fell."""
+    """Format the recorded size at a message, with the drop where it fell."""
     recorded, dropped = entry["recorded_tokens"], entry["dropped_tokens"]
     if recorded is None:
         return ""
@@ -600,13 +602,13 @@ def _build_size_rows(report: dict[str, Any], how: str) -> list[tuple[object, ...
 
 
 def _format_next_request_source(window: dict[str, Any]) -> str:
-    """What the size of the next request is made of."""
+    """Format the components of the next request."""
     if window["next_request_source"] != SizeSource.ESTIMATED:
         return str(window["next_request_source"])
     return "estimate, with what is not in the file" if window["not_in_file_tokens"] else "estimate"
 
 
 def _format_window_source(about: dict[str, Any]) -> str:
-    """Where the window is from, and which others this model may have had."""
+    """Format the source of the window, and the alternatives that this model may have had."""
     others = " or ".join(f"{tokens:,}" for tokens in about["context_window_others"])
     return f"{about['context_window_source']}; may also be {others}" if others else about["context_window_source"]

@@ -76,7 +76,7 @@ def add_policy_options(to: argparse.ArgumentParser) -> None:
 
 
 def add_replay_options(options: argparse.ArgumentParser) -> None:
-    """What holds along a recording: --window, --recorded, --summary-tokens, --delay, --shares-prefix and --cache."""
+    """Add the options of a replay: --window, --recorded, --summary-tokens, --delay, --shares-prefix and --cache."""
     from context_tui.lab.replay.walk import DEFAULT_SUMMARY_DELAY
 
     options.add_argument("--window", type=parse_tokens, metavar="N", help="size of the context window in tokens")
@@ -126,7 +126,7 @@ def add_policy_file_option(to: argparse.ArgumentParser) -> None:
 
 
 def resolve_policy_name(given: argparse.Namespace) -> str:
-    """The name of the policy that is asked for, which may be that of a file; those of files are there from now on.
+    """Return the name of the requested policy, loading the policies of files first.
 
     Raises:
         PlanError: a file holds no policy, or one of a built-in one's name, or there is neither a file nor a name.
@@ -162,7 +162,7 @@ def load_policy_files(paths: Sequence[Path]) -> list[str]:
 
 
 def resolve_policy(name: str, params: Sequence[str] = ()) -> tuple[Policy, dict[str, str]]:
-    """The policy that ``-P`` names and the texts of its parameters; of saved settings those under the ones given.
+    """Resolve the policy of ``-P`` and the texts of its parameters; saved settings come under the ones given.
 
     Raises:
         PlanError: there is neither a policy nor settings of this name, or a parameter has no value.
@@ -182,19 +182,19 @@ def resolve_policy(name: str, params: Sequence[str] = ()) -> tuple[Policy, dict[
 
 
 def parse_name(text: str) -> str:
-    """A name that has to be one: an empty one would stand for the current folder, or for nothing at all."""
+    """Parse a name that must not be empty: an empty one would mean the current folder, or nothing at all."""
     if not text:
         raise argparse.ArgumentTypeError("is empty; give a name")
     return text
 
 
 def parse_output_path(text: str) -> Path:
-    """The path of a file that is to be written."""
+    """Parse the path of a file to write."""
     return Path(parse_name(text))
 
 
 def build_choice_type(noun: str, names: Sequence[str]) -> Callable[[str], str]:
-    """The type of an argument that is one of these names."""
+    """Build an argument type that accepts one of these names."""
 
     def known(text: str) -> str:
         if text not in names:
@@ -205,7 +205,7 @@ def build_choice_type(noun: str, names: Sequence[str]) -> Callable[[str], str]:
 
 
 def parse_message_number(text: str) -> int:
-    """The number of a message; whether the session has it is not said here."""
+    """Parse the number of a message, without checking that the session has it."""
     try:
         return int(text)
     except ValueError:
@@ -213,7 +213,7 @@ def parse_message_number(text: str) -> int:
 
 
 def parse_seconds(text: str) -> float:
-    """A number of seconds; whether it may be that one is not said here."""
+    """Parse a number of seconds, without checking its range."""
     try:
         return float(text)
     except ValueError:
@@ -251,7 +251,7 @@ def open_named_session(spec: str, window: int | None = None) -> Session:
 
 
 def spool_stdin() -> Path:
-    """Standard input as a private temporary file, gone when the program ends."""
+    """Spool standard input to a private temporary file, removed at exit."""
     place = Path(tempfile.gettempdir())
     offer_leftover_removal(place)
     folder = private_folder(place, "context-tui")

@@ -15,7 +15,7 @@ from context_tui.text.sanitize import make_visible, sanitize_line
 
 
 def write_json(value: Any, indent: int | None = 2) -> None:
-    """One JSON document, ASCII-escaped; on a line where it is not indented."""
+    """Print one JSON document, ASCII-escaped; on one line where it is not indented."""
     json.dump(value, sys.stdout, ensure_ascii=True, indent=indent)
     sys.stdout.write("\n")
 
@@ -26,7 +26,7 @@ def print_line(text: str = "") -> None:
 
 
 def print_notice(text: str, about: str = "context-tui") -> None:
-    """A line to the user, beside the data: an error or a remark, with names of files as they are."""
+    """Print a line to stderr: an error or a remark, with names of files made visible."""
     print(f"{about}: {make_visible(text)}", file=sys.stderr)
 
 

@@ -69,7 +69,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def plan_from_options(session: Session, given: argparse.Namespace) -> Plan:
-    """The plan that the options ask for."""
+    """Build the plan that the options ask for."""
     policy, values = resolve_policy(resolve_policy_name(given), given.param)
     return build_plan(
         session,
@@ -83,7 +83,7 @@ def plan_from_options(session: Session, given: argparse.Namespace) -> Plan:
 
 
 def build_report(made: Plan) -> dict[str, Any]:
-    """The plan as JSON-ready data (schema ``context-tui.plan/1``)."""
+    """Build the plan as JSON-ready data (schema ``context-tui.plan/1``)."""
     return {
         "schema": "context-tui.plan/1",
         "policy": made.policy,
@@ -125,7 +125,7 @@ def build_report(made: Plan) -> dict[str, Any]:
 
 
 def build_request_report(request: NextRequest) -> dict[str, Any]:
-    """The next request as JSON-ready data, in tokens: all but ``recorded`` are estimates."""
+    """Build the next request as JSON-ready data, in tokens: all but ``recorded`` are estimates."""
     return {
         "recorded": request.current_size.recorded,
         "appended": request.current_size.estimated,
@@ -167,7 +167,7 @@ def _find_message_number(made: Plan, position: int) -> int:
 
 
 def print_report(session: Session, made: Plan) -> None:
-    """The plan as text."""
+    """Print the plan as text."""
     before, after = made.tokens_before, made.tokens_after
     point = "at the end" if made.context.at == len(session) else f"before message {made.context.at:,}"
     settings = {

@@ -86,7 +86,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _build_native(policy: Policy, texts: Sequence[str], window: int) -> AgentSettings | None:
-    """What its agent is to be told, with these parameters."""
+    """Build the agent's own configuration with these parameters."""
     return build_agent_settings(policy.name, build_params(policy, parse_assignments(texts)), Window(window, "given"))
 
 
@@ -100,7 +100,7 @@ def _print_native(own: AgentSettings, window: int) -> None:
 
 
 def _build_policy_report(policy: Policy) -> dict[str, Any]:
-    """What is to be known of a policy besides its parameters."""
+    """Build the report of a policy, without its parameters."""
     return {
         "name": policy.name,
         "about": policy.about,
@@ -112,12 +112,12 @@ def _build_policy_report(policy: Policy) -> dict[str, Any]:
 
 
 def _find_origin(policy: Policy) -> str:
-    """Where a policy is from: ``built in``, ``preset``, ``package NAME``, or the path of a file."""
+    """Return the origin of a policy: ``built in``, ``preset``, ``package NAME``, or the path of a file."""
     return "preset" if policy.name in PRESETS else POLICIES.origin(policy.name)
 
 
 def _format_policy_lines(policy: Policy, *, limits: bool) -> Iterator[str]:
-    """Where a policy is from, of what it is the rule, and what that leaves out."""
+    """Yield the origin of a policy, its source, and its limits."""
     origin = _find_origin(policy)
     if origin != "built in":
         yield f"from: {origin}"

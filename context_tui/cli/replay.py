@@ -122,7 +122,7 @@ def _parse_policy(name: str, texts: Sequence[str]) -> tuple[Policy, Params]:
 
 
 def build_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyBacktest]) -> dict[str, Any]:
-    """The replays as JSON-ready data (schema ``context-tui.replay/1``)."""
+    """Build the replays as JSON-ready data (schema ``context-tui.replay/1``)."""
     session, recording = lab.session, lab.recording
     most = max(recording.calibrations, key=lambda each: each.requests, default=None)
     return {
@@ -163,14 +163,14 @@ def build_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyB
 
 
 def build_price_report(model: PriceModel) -> dict[str, Any]:
-    """What the recorded calls read from the prompt cache, beside what the model of it says."""
+    """Report what the recorded calls read from the prompt cache, beside the prediction."""
     report = asdict(model)
     report["unexplained"] = [asdict(each) for each in model.unexplained]
     return report
 
 
 def build_policy_report(study: Study) -> dict[str, Any]:
-    """One policy along the recording. ``regrets`` of a firing are places in the policy's list of regrets."""
+    """Report one policy's replay. ``regrets`` of a firing are indices of the policy's list of regrets."""
     made, priced = study.replay, study.price
     return {
         "policy": made.policy,
@@ -217,7 +217,7 @@ _CASE_FIELDS = ("tier", "message", "block", "dropped", "later", "later_block", "
 
 
 def build_firing_report(firing: Firing) -> dict[str, Any]:
-    """One firing; ``request`` is a place in the list of requests."""
+    """Report one firing; ``request`` is an index of the list of requests."""
     return {
         "request": firing.call,
         "message": firing.message,
@@ -239,7 +239,7 @@ def build_firing_report(firing: Firing) -> dict[str, Any]:
 
 
 def print_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyBacktest]) -> None:
-    """The replays as text."""
+    """Print the replays as text."""
     session, recording = lab.session, lab.recording
     known = sum(size is not None for size in recording.recorded_sizes)
     window = recording.windows[-1] if recording.windows else session.window
@@ -277,7 +277,7 @@ def print_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyB
 
 
 def _format_price_lines(lab: Lab, studies: Sequence[Study]) -> list[str]:
-    """How costs are known: the prices, and how well the model of the prompt cache does on what was recorded."""
+    """Format the sources of costs: the prices, and the accuracy of the prompt cache model on the recording."""
     model, note = lab.price_model, studies[0].price.rate_table.note
     assumed = format_cache_reuse(studies[0].price.reuse)
     if model.error is None:
@@ -296,7 +296,7 @@ def _format_recorded_compactions(session: Session, studies: Sequence[Study]) -> 
 
 
 def _format_measure(recording: Recording) -> str:
-    """How sizes under a policy are known."""
+    """Format the source of sizes under a policy."""
     usable = [each for each in recording.calibrations if each.usable and each.error]
     if not any(recording.recorded_sizes):
         return "sizes are estimated, by typical factors: no size is recorded in this session"

@@ -50,7 +50,7 @@ class SessionRow:
 
     @property
     def agent(self) -> str:
-        """Its format."""
+        """Format of the session."""
         return self.overview.agent or self.entry.agent
 
 
@@ -124,7 +124,7 @@ def _find_entries(paths: Sequence[str]) -> list[SessionEntry]:
 
 
 def _filter_entries(found: Sequence[SessionEntry], given: Any, reader: OverviewReader) -> list[SessionEntry]:
-    """Those that were asked for. What their names do not tell is read from their heads."""
+    """Filter entries by the options. What their names do not say is read from their heads."""
     entries = [entry for entry in found if given.agent in (None, entry.agent) or not entry.agent]
     if given.here or given.project or (given.agent and not all(entry.agent for entry in entries)):
         entries = [reader.read_place(entry) for entry in entries]
@@ -143,7 +143,7 @@ def _filter_entries(found: Sequence[SessionEntry], given: Any, reader: OverviewR
 
 
 def _find_folder_name(entry: SessionEntry) -> str:
-    """The name of the folder that a session's file is in: some agents name it after the path of the project."""
+    """Return the name of the folder of a session's file: some agents name it after the path of the project."""
     return os.path.basename(os.path.dirname(entry.info.path))
 
 
@@ -165,7 +165,7 @@ def _read_overview(entry: SessionEntry, reader: OverviewReader, *, brief: bool) 
 def _nest_entries(
     entries: Sequence[SessionEntry], overviews: Mapping[SessionKey, SessionOverview]
 ) -> Iterator[tuple[SessionEntry, SessionEntry | None]]:
-    """Each with the one of them that it belongs to, right behind that."""
+    """Yield each session with the one that it belongs to, right after that."""
     by_name = {entry.spec: entry for entry in entries}
     parents = {entry.key: by_name.get(entry.info.parent or overviews[entry.key].parent) for entry in entries}
     inner: dict[tuple[str, str], list[SessionEntry]] = {}

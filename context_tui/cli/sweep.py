@@ -227,7 +227,7 @@ def _read_gate(path: Path) -> Gate:
 
 
 def _check_outputs(given: argparse.Namespace, found: Sequence[SweepSource]) -> None:
-    """Nothing that is read is written over, nor anything else that is not meant to be."""
+    """Refuse outputs that would overwrite input or anything else by accident."""
     read = {os.path.realpath(place.info.path) for place in found}
     for path in (given.output, given.csv, given.parquet):
         if path is None:
@@ -250,7 +250,7 @@ def _run_sweep(
     journal: SweepJournal | None,
     given: argparse.Namespace,
 ) -> Sweep:
-    """All rows, those that were there already too. On an interrupt, what is done is kept and told."""
+    """Run the sweep, adding rows that exist already. On an interrupt, finished rows are saved and reported."""
     known = journal.rows if journal is not None else {}
     rows, unread, tasks = list[SweepRow](), list[UnreadSession](), list[SweepTask]()
     for place in found:
@@ -314,7 +314,7 @@ class SchedulerUnreachable(Error):
 
 
 class SweepProgress:
-    """How far it is, on stderr: one line that changes on a terminal, a few lines elsewhere."""
+    """Progress on stderr: one line that changes on a terminal, a few lines elsewhere."""
 
     def __init__(self, sessions: int, settings: int) -> None:
         self.done, self._total, self._settings = 0, sessions, settings
@@ -330,7 +330,7 @@ class SweepProgress:
             sys.stderr.flush()
 
     def step(self) -> None:
-        """One session more."""
+        """Count one more session."""
         self.done += 1
         self._draw()
 
@@ -474,7 +474,7 @@ def _build_setting_row(
 
 
 def _format_standing(made: Sweep) -> list[str]:
-    """Where the current setting stands, and what is best."""
+    """Format the rank of the current setting, and the best ones."""
     standing, current = made.dominance, made.current
     by = standing.dominated_by.get(current)
     lines = [

@@ -52,7 +52,7 @@ def apply(session: Session, plan: Plan, summary: str | None = None) -> Session:
 
 
 def iterate_result_entries(plan: Plan) -> Iterator[int | Insert]:
-    """What the result consists of, in order: messages (by index) that are kept, and what is put in."""
+    """Yield the entries of the result in order: messages that stay (by index), and inserts."""
     inserts: dict[int, list[Insert]] = {}
     for insert in plan.inserts:
         inserts.setdefault(insert.position, []).append(insert)
@@ -113,7 +113,7 @@ class SessionBuilder:
                 facts.add_block(index, block, injected=injected and block.get("type") == "text")
 
     def build_session(self, origin: str, at: int | None = None) -> Session:
-        """The session of what was put in.
+        """Build the session from what was added.
 
         Args:
             origin: what it was derived by.

@@ -1,4 +1,4 @@
-"""What becomes of single blocks: one change, very many of them without an object for each, and the texts they leave."""
+"""Changes to single blocks: one change, many without an object for each, and the texts that remain."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class StackedChanges(Mapping[int, Change]):
 
 
 def count_actions(changes: Mapping[int, Change]) -> tuple[int, int]:
-    """How many changes clear a block, and how many truncate one."""
+    """Count the changes that clear a block, and those that truncate one."""
     if isinstance(changes, UniformChanges):
         count, action = len(changes.rows), changes.change.action
         return (count if action == "clear" else 0), (count if action == "truncate" else 0)

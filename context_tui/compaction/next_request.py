@@ -1,4 +1,4 @@
-"""What the next request would be, without a plan and with it: recorded - what goes + what comes in.
+"""Size of the next request, without a plan and with it: recorded - removed + inserted.
 
 The part that was recorded stays recorded; all else is an estimate, and says so. What goes is estimated by the policy
 that takes it. A summary that has yet to be written is unknown, and comes on top of the result.
@@ -27,7 +27,7 @@ from context_tui.tokens.measures import TokenTable
 
 
 class SizeSource(StrEnum):
-    """How a size is known."""
+    """Source of a size."""
 
     RECORDED = "recorded"
     PARTLY = "recorded + estimate"
@@ -60,7 +60,7 @@ class NextRequest:
 
     @property
     def source_before(self) -> SizeSource:
-        """How the request without the plan is known."""
+        """Source of the size without the plan."""
         if self.current_size.recorded is None:
             return SizeSource.ESTIMATED
         return SizeSource.PARTLY if self.current_size.estimated else SizeSource.RECORDED
@@ -75,13 +75,14 @@ class NextRequest:
 
     @property
     def saved_share(self) -> float:
-        """The part of the request that would be gone, 0 to 1; 0 too where it would grow."""
+        """Share of the request that would be removed, 0 to 1; 0 too where it would grow."""
         return max(self.tokens_before - self.tokens_after, 0) / self.tokens_before if self.tokens_before else 0.0
 
 
 def compute_current_size(context: Context, token_table: TokenTable | None = None) -> BelievedSize:
-    """The next request as things are: recorded and appended; where nothing was recorded in this context, an estimate of
-    it, of the system prompt and tools in the file, and of what the session's first request had besides.
+    """Compute the size of the next request as things are: recorded and appended; where nothing was recorded in this
+    context, an estimate of it, of the system prompt and tools in the file, and of what the session's first request had
+    besides.
 
     Args:
         sizes: the ruler that estimates; ``bytes/4`` without one.
@@ -135,15 +136,15 @@ def compute_next_request(plan: Plan, summary: str | None = None, token_table: To
 
 
 def _compute_minimum_tokens(now: BelievedSize, prompt: int, hidden: int | None) -> int:
-    """What no plan reaches: a prompt that is in the file, and what the first request had besides, unless all of the
-    request is less by now: that was counted otherwise, as by another model, or is no longer sent.
+    """Return the tokens that no plan can remove: a prompt in the file, and what the first request had besides, unless
+    the whole request is smaller by now, as it was counted by another model or is no longer sent.
     """
     whole = prompt + max(hidden or 0, 0)
     return whole if whole <= now.tokens else prompt
 
 
 def _count_removed_tokens(plan: Plan, sizes: TokenTable) -> int:
-    """Tokens that go, less what stands in their place."""
+    """Count the tokens that are removed, less their replacements."""
     context, sums, changes = plan.context, sizes.prefix_sums_in(plan.context), plan.changes
     if (
         isinstance(changes, UniformChanges)

@@ -27,7 +27,7 @@ from context_tui.tokens.estimators import bytes4
 
 @value_class()
 class Trigger:
-    """Whether a runtime would act here: what it looks at, against what, and which number that is.
+    """Decision of a runtime whether to act: the value that it considers, the threshold, and the source of the value.
 
     ``value`` and ``threshold`` are in ``unit``; ``by_hand`` says that no runtime acts on it.
     """
@@ -43,7 +43,7 @@ class Trigger:
 
 @dataclass(frozen=True)
 class Insert:
-    """A message of one text, put in before ``position``: prefix, the summary where ``summary_insert`` says so, suffix."""
+    """Message of one text, inserted before ``position``: prefix, the summary where ``holds_summary``, suffix."""
 
     role: str
     position: int
@@ -89,13 +89,15 @@ def merge_ranges(positions: Iterable[range]) -> tuple[range, ...]:
 
 
 def _find_range(ranges: tuple[range, ...], position: int) -> range | None:
-    """The range that a position lies in."""
+    """Return the range that holds a position."""
     number = bisect_right(ranges, position, key=lambda each: each.start) - 1
     return ranges[number] if number >= 0 and position in ranges[number] else None
 
 
 def _list_injected_ordinals(facts: Facts, message: int) -> list[int]:
-    """Ordinals of the blocks of a message that a runtime put in; an earlier summary, the first block, is none."""
+    """Return the ordinals of the blocks of a message that a runtime injected, except an earlier summary, the first
+    block.
+    """
     return [
         ordinal
         for ordinal, row in enumerate(facts.blocks_of(message))
@@ -156,34 +158,34 @@ class Plan:
 
     @cached_property
     def summary_insert(self) -> Insert | None:
-        """The first insert that holds a summary."""
+        """First insert that holds a summary."""
         return next((each for each in self.inserts if each.holds_summary), None)
 
     @property
     def has_changes(self) -> bool:
-        """Whether carrying it out would change anything."""
+        """Whether applying the plan would change anything."""
         return bool(self.changes or self.dropped_ranges or self.inserts)
 
     @property
     def needs_summary(self) -> bool:
-        """Whether it needs a summary to be carried out."""
+        """Whether applying the plan needs a summary."""
         return bool(self.inserts) and self.summary_insert is not None
 
     # Text, read when it is asked for
 
     @property
     def messages_to_summarise(self) -> list[Message]:
-        """The messages that it summarises, as the summarizer is to see them (vectors' shape, before pair repair)."""
+        """Messages to summarise, as the summarizer is to see them (vectors' shape, before pair repair)."""
         messages = self._build_messages(self.summarised_message_numbers)
         return self.prompt.prepare_messages(messages) if self.prompt else messages
 
     @property
     def quotable_messages(self) -> list[Message]:
-        """The messages that it summarises, unprepared and without what the runtime put in: what may be quoted."""
+        """Messages to summarise, unprepared and without injected blocks: the text that may be quoted."""
         return self._build_messages(self.summarised_message_numbers, injected=False)
 
     def _build_messages(self, numbers: Iterable[int], *, injected: bool = True) -> list[Message]:
-        """Messages with the changed bodies in them, and with the blocks that the runtime put in or without them."""
+        """Build messages with the changed bodies, with or without the injected blocks."""
         content, context = self.context.content, self.context
         if content is None:
             return []
@@ -215,7 +217,7 @@ class Plan:
 
     @property
     def previous_summary(self) -> str | None:
-        """The body of an earlier summary that the new one is to update, or None."""
+        """Body of the earlier summary that the new one updates, or None."""
         if self.previous_summary_row < 0 or self.summary_insert is None or self.context.content is None:
             return None
         facts = self.context.facts
@@ -227,7 +229,7 @@ class Plan:
 
     @property
     def messages_dropped(self) -> int:
-        """How many messages go."""
+        """Number of messages dropped."""
         return sum(map(len, self.dropped_ranges))
 
     @property
@@ -250,12 +252,12 @@ class Plan:
 
     @cached_property
     def tokens_inserted(self) -> int:
-        """Estimated tokens of the messages that are put in, but for those that hold a summary."""
+        """Estimated tokens of the inserted messages, except those that hold a summary."""
         return sum(bytes_to_tokens(utf8_len(each.format_text())) for each in self.inserts if not each.holds_summary)
 
     @property
     def tokens_removed(self) -> int:
-        """Estimated tokens that go, less what stands in their place, by the estimator of the policy that takes them."""
+        """Estimated tokens removed, less their replacements, by the estimator of the policy that removes them."""
         if self.steps:
             return sum(step.tokens_removed for step in self.steps)
         return (
@@ -266,7 +268,7 @@ class Plan:
 
     @property
     def boundary(self) -> int | None:
-        """Message number of the first kept message behind the first range that is dropped; None where none is.
+        """First message after the first dropped range; None where nothing is dropped.
 
         A range that begins with the context is the first one, so that this is where what is kept begins; where the
         beginning is kept too, it is where the messages go on.
@@ -277,21 +279,21 @@ class Plan:
         return self.context.order[stop] if stop < len(self.context.order) else self.context.at
 
     def count_block_tokens(self, block: int) -> int:
-        """Estimated tokens of a block as it stands in the context."""
+        """Count the estimated tokens of a block as it stands in the context."""
         body = self.context.replacements.get(block)
         return body.tokens if body else bytes4(self.context.facts, block)
 
     # What becomes of each message and block
 
     def find_action(self, position: int) -> str:
-        """What is done to the message at a position as a whole: drop, summarise or nothing."""
+        """Return the action on the message at a position as a whole: drop, summarise or nothing."""
         if not self.dropped_ranges or _find_range(self.dropped_ranges, position) is None:
             return ""
         return "summarise" if _find_range(self.summarised_ranges or (), position) is not None else "drop"
 
     @property
     def edits(self) -> list[Edit]:
-        """Every single change, in prompt order; what is changed in a message that goes is changed before it goes."""
+        """Every single change, in prompt order; changes within a dropped message come before its drop."""
         return list(self._iterate_edits())
 
     def _iterate_edits(self) -> Iterator[Edit]:
@@ -347,7 +349,9 @@ class Plan:
         return self.find_verdict_at(position, None if block is None else rows[block])
 
     def iterate_verdicts(self) -> Iterator[tuple[int, int | None, Verdict]]:
-        """Every message, tool_result and changed block: message, block ordinal (None: the message), verdict."""
+        """Yield a verdict for every message, tool_result and changed block: message, block ordinal (None: the message),
+        verdict.
+        """
         facts = self.context.facts
         for position, message in enumerate(self.context.order):
             yield message, None, self.find_verdict_at(position)
@@ -361,7 +365,7 @@ class Plan:
 
 
 class VerdictCode(StrEnum):
-    """Why a verdict is what it is. Programs compare these; the words beside a code say it in full."""
+    """Reason code of a verdict. Programs compare these; the explanation beside a code is for people."""
 
     # Kept, as it is recent or protected by another rule: PROTECTED holds these.
     RECENT_TURN = "recent_turn"
@@ -404,7 +408,7 @@ ACTION_PAST_TENSE = {"clear": "cleared", "truncate": "truncated", "drop": "dropp
 
 
 class KeepReason(NamedTuple):
-    """Why something is kept."""
+    """Reason why a message or block is kept."""
 
     code: VerdictCode
     explanation: str
@@ -416,7 +420,7 @@ KeepReasonFinder = Callable[[int, int | None], KeepReason]
 
 @dataclass(frozen=True)
 class Verdict:
-    """What becomes of a message or block (kept, cleared, truncated, dropped or summarised), and why."""
+    """Result of a plan for a message or block (kept, cleared, truncated, dropped or summarised), and the reason."""
 
     outcome: str
     code: VerdictCode

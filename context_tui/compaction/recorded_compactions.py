@@ -51,14 +51,14 @@ class RecordedCompaction:
 
     @cached_property
     def context_before(self) -> Context:
-        """The context before it."""
+        """Context before the compaction."""
         if self.kind == "silent":
             return self.session.context_at(self.message)
         return context_at(self.session.facts, self.message, after_micro=False, content=self.session.content)
 
     @cached_property
     def context_after(self) -> Context:
-        """The context of the first request after it, with what was put in and said by then."""
+        """Context of the first request after the compaction, with what was inserted and said by then."""
         if isinstance(self.event, Drop):
             return self.context_before.with_bodies(dict.fromkeys(self.event.cleared_blocks, CLEARED_BODIES["inferred"]))
         at = _find_first_reply(self.session, self.message) if self.kind == "full" else self.message
@@ -130,7 +130,7 @@ def _build_recorded_compaction(session: Session, what: Compaction | Drop, sizes:
 
 
 def _compute_believed_tokens(facts: Facts, at: int, sizes: RunningSizes) -> tuple[int | None, bool]:
-    """What a runtime believed before message *at*, and whether a recorded size is in that."""
+    """Compute the size that a runtime believed before message *at*, and whether a recorded size is part of it."""
     sizes.move_to(at, until=at - 1)
     epoch = epoch_at(facts, at)
     request = find_request_before(facts, at, max(epoch.start, find_last_rewrite(facts, at - 1)))
@@ -139,7 +139,9 @@ def _compute_believed_tokens(facts: Facts, at: int, sizes: RunningSizes) -> tupl
 
 
 def _find_recorded_tokens_after(facts: Facts, what: Compaction) -> int | None:
-    """What the first request after a compaction recorded. After a micro one that may be of another context."""
+    """Return the recorded size of the first request after a compaction. After a microcompaction it may be of another
+    context.
+    """
     row = bisect_left(facts.request_message, what.message)
     if row >= len(facts.requests):
         return None
@@ -151,7 +153,7 @@ def _find_recorded_tokens_after(facts: Facts, what: Compaction) -> int | None:
 
 
 def _find_first_reply(session: Session, summary: int) -> int:
-    """The point at which the model was first asked behind a summary, in the same context; else where that ends.
+    """Return the point at which the model first replied after a summary, in the same context; else its end.
 
     Not before what that context begins with is there: more may be put in behind the summary, such as a hint to go on.
     """

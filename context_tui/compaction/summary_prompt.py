@@ -18,7 +18,7 @@ def return_unchanged(messages: list[Message]) -> list[Message]:
 
 @dataclass(frozen=True)
 class SummaryPrompt:
-    """What a summarizer is sent besides the head, and how the head is prepared for it.
+    """Prompt of a summarizer, and how the messages are prepared for it.
 
     Attributes:
         system: the system prompt.
@@ -51,7 +51,7 @@ IMAGE_OMITTED = "[image omitted from summary]"
 
 
 def prepare_messages(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The head as it is sent to the summarizer: long results cut, images named (before pair repair)."""
+    """Prepare the messages for the summarizer: long results cut, images named (before pair repair)."""
     return [{**message, "content": [_prepare_block(block) for block in message["content"]]} for message in messages]
 
 

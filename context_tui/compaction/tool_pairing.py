@@ -41,7 +41,7 @@ class Orphan(NamedTuple):
 
 @dataclass(frozen=True)
 class UnpairedBlocks:
-    """What is unpaired in a history."""
+    """Unpaired calls and results of a history."""
 
     orphan_calls: tuple[Orphan, ...] = ()
     orphan_results: tuple[Orphan, ...] = ()
@@ -51,14 +51,14 @@ class UnpairedBlocks:
 
 
 class BlockPosition(NamedTuple):
-    """Where a block stands: number of the message, and of the block in it."""
+    """Position of a block: number of the message, and of the block in it."""
 
     message: int
     block: int
 
 
 class MessageSource(NamedTuple):
-    """What a repaired message was made of, in what was given: the message, and each block; None for what is new."""
+    """Source of a repaired message: the given message, and each of its blocks; None for new ones."""
 
     message: int | None
     blocks: list[BlockPosition | None]
@@ -132,7 +132,7 @@ def compare_orphans(
 
 
 def _group_by_call_id(entries: Iterable[tuple[str, T]]) -> dict[str, deque[T]]:
-    """What there is of each id, in order: ids may come again, and each answer takes the first that waits."""
+    """Group entries by call id, in order: ids may repeat, and each answer takes the first one that waits."""
     found: dict[str, deque[T]] = {}
     for call_id, entry in entries:
         found.setdefault(call_id, deque()).append(entry)
@@ -152,12 +152,12 @@ def list_block_positions(messages: list[Message]) -> list[tuple[str, str, int, i
 
 
 def get_role(message: Message) -> str:
-    """Whose message it is: what is no assistant's is a user's."""
+    """Return the role of a message: user, unless it is assistant."""
     return "assistant" if message.get("role") == "assistant" else "user"
 
 
 def get_content_blocks(message: Message) -> list[Any]:
-    """The blocks as they stand; a string is one text block."""
+    """Return the blocks of a message; a string is one text block."""
     content = message.get("content")
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
@@ -165,7 +165,7 @@ def get_content_blocks(message: Message) -> list[Any]:
 
 
 def list_nonblank_blocks(message: Message) -> list[Block]:
-    """The blocks that are not blank."""
+    """List the blocks that are not blank."""
     return [block for block in get_content_blocks(message) if isinstance(block, dict) and not _is_blank(block)]
 
 
@@ -174,7 +174,7 @@ def _is_blank(block: Block) -> bool:
 
 
 def assign_unique_ids(messages: list[Message]) -> tuple[list[Message], dict[str, str]]:
-    """The messages with an id of its own for each call, and each new id with the one it stands for.
+    """Give each call an id of its own; returns the messages, and the original of each new id.
 
     Recordings of several runs count calls anew in each, and providers refuse a second call with an id. It gets one made
     from the old one, as does the result that answers it. Messages that need nothing are the same objects.
@@ -325,7 +325,9 @@ def _split_merged_messages(
 
 
 def _split_blocks(entry: _TracedMessage, unmerged: Collection[int]) -> list[list[_PlacedBlock]]:
-    """The blocks of a message that are of one of the messages *apart*, and those before, between and behind them."""
+    """Split the blocks of a message into those of the messages that stay unmerged, and those before, between and after
+    them.
+    """
     numbers = [
         (each, place.message if (place := each[1]) and place.message in unmerged else -1)
         for each in _list_placed_blocks(entry)
@@ -336,7 +338,7 @@ def _split_blocks(entry: _TracedMessage, unmerged: Collection[int]) -> list[list
 def _build_split_message(
     entry: _TracedMessage, placed: list[_PlacedBlock], originals: Mapping[int | None, _TracedMessage]
 ) -> _TracedMessage:
-    """Some blocks of a message as one of their own: the one of *given*, by its number, where they are all of it."""
+    """Build a message of some blocks: the given message, by its number, where they are all of it."""
     number = next((place.message for _, place in placed if place), None)
     return _replace_blocks(originals.get(number, entry), placed)
 
@@ -355,7 +357,7 @@ def _build_user_message(blocks: list[Block]) -> _TracedMessage:
 
 
 def _list_placed_blocks(entry: _TracedMessage) -> list[_PlacedBlock]:
-    """The blocks that are not blank, each with its place."""
+    """List the blocks that are not blank, each with its position."""
     found = zip(get_content_blocks(entry.message), entry.source.blocks, strict=True)
     return [(block, place) for block, place in found if isinstance(block, dict) and not _is_blank(block)]
 
@@ -371,7 +373,7 @@ def _replace_blocks(entry: _TracedMessage, placed: list[_PlacedBlock]) -> _Trace
 
 
 def repair_minimally(messages: list[Message], unmerged: Collection[int] = ()) -> RepairedHistory:
-    """The least that makes a history one that a provider accepts, and notes on it.
+    """Repair a history with the fewest changes that a provider accepts, with notes on them.
 
     Neighbours of one role stay apart, as providers take them, unless pairs are broken or something is said between a
     call and its result: that needs :func:`repair`. Ids are taken for those that :func:`assign_unique_ids` gave. Calls of the
@@ -390,7 +392,7 @@ def repair_minimally(messages: list[Message], unmerged: Collection[int] = ()) ->
 
 
 def repair_orphans(messages: list[Message], orphans: Iterable[Orphan]) -> RepairedHistory:
-    """The messages with these orphans mended and all else as it was, and notes on it.
+    """Repair these orphans and leave all else as it was, with notes.
 
     A result becomes labelled text in its place. A call of the assistant gets a labelled result where its turn is
     answered: in the first message of the user behind that turn, behind the results there; in a message of its own
@@ -449,7 +451,7 @@ def _remove_blanks(messages: list[_TracedMessage], notes: Counter[str]) -> list[
 
 
 def _has_late_results(messages: list[Message]) -> bool:
-    """Whether a result stands behind anything else in its turn, which providers refuse."""
+    """Return whether a result follows anything else in its turn, which providers refuse."""
     for _, turn in groupby(list_block_positions(messages), key=lambda place: place[0]):
         results = [kind == "result" for _, kind, *_ in turn]
         if any(results[results.index(False) :] if False in results else ()):

@@ -35,7 +35,7 @@ class ExportError(Error):
 
 
 class OutputExists(ExportError):
-    """The output is there already and may not be replaced without being told so."""
+    """The output exists, and may not be replaced unless asked for."""
 
 
 class OutputIsInput(ExportError):
@@ -46,7 +46,7 @@ class OutputIsInput(ExportError):
 
 @dataclass(frozen=True)
 class ExportResult:
-    """What was written.
+    """Result of an export.
 
     ``losses`` is what the format cannot hold, what had to be mended, and how what reads back differs, in words;
     ``check`` what is unpaired in it. ``backup`` is the copy of what was changed in place.
@@ -91,7 +91,7 @@ def export(session: Session, out: Path, format_name: str, *, force: bool = False
 
 
 def try_export(session: Session, format_name: str) -> ExportResult:
-    """What :func:`export` would come to, without a file that stays: one is written apart, checked, and removed.
+    """Report what :func:`export` would write, without keeping a file: one is written apart, checked, and removed.
 
     Raises:
         Error: as :func:`export`.
@@ -106,7 +106,7 @@ def try_export(session: Session, format_name: str) -> ExportResult:
 
 
 def _find_writable_format(format_name: str) -> Format | None:
-    """The format that is to be written; None for a page.
+    """Return the format to write; None for a page.
 
     Raises:
         Error: there is none of this name, or it cannot be written.
@@ -125,7 +125,9 @@ def _write_temporary(form: Format | None, session: Session, temporary: Path, out
 
 
 def is_copied(session: Session, format_name: str) -> bool:
-    """Whether *session* is written as the records that it was read from: nothing was applied, the format is its own."""
+    """Return whether *session* is written as the records it was read from: nothing was applied, and the format is its
+    own.
+    """
     if session.origin or format_name != session.info.format:
         return False
     form = get_format(format_name)
@@ -133,7 +135,7 @@ def is_copied(session: Session, format_name: str) -> bool:
 
 
 def _copy_records(form: Format, session: Session, temporary: Path, out: Path) -> ExportResult | None:
-    """Copy a session that is to stay as it was recorded; None where it has to be written anew.
+    """Copy a session as it was recorded; None where it must be rewritten.
 
     Raises:
         ExportError: the copy does not read back the same.
@@ -150,7 +152,7 @@ def _copy_records(form: Format, session: Session, temporary: Path, out: Path) ->
 
 
 def _find_difference(session: Session, written: Session) -> str:
-    """What a copy of *session* holds otherwise, in a word; nothing where it begins with the same."""
+    """Describe how a copy differs from *session*; empty where it begins with the same."""
     facts, again, same = session.facts, written.facts, len(session)
     if len(written) > same:
         same -= 1  # what follows may belong to the last message
@@ -184,7 +186,7 @@ def _collect_compactions(facts: Facts, before: int) -> list[tuple[Any, ...]]:
 
 
 def _write_context(form: Format, session: Session, temporary: Path, out: Path) -> ExportResult:
-    """Write the context at the end of a session anew.
+    """Write the context at the end of a session.
 
     Raises:
         ExportError: there is nothing to write, or something of it would be missing.
@@ -227,29 +229,29 @@ def _build_empty_error(losses: Losses) -> ExportError:
 
 
 def _format_lost_usage(session: Session, written: Session) -> list[str]:
-    """What a file does not hold of the usage that was recorded for a session to which nothing was applied."""
+    """List what a file does not hold of the recorded usage of an unchanged session."""
     lost = len(collect_usage(session)) - len(written.facts.requests)
     return [f"recorded usage left out: {lost:,} requests"] if lost > 0 else []
 
 
 def list_writable_formats() -> list[str]:
-    """The names of the formats that can be written, and are opened again."""
+    """List the names of the formats that can be written and read back."""
     return [form.name for form in FORMATS.values() if form.writable]
 
 
 def list_export_formats() -> list[str]:
-    """What a session can be written as: the formats, and a page of Markdown."""
+    """List the export formats: those that can be written, and a page of Markdown."""
     return [*list_writable_formats(), MARKDOWN]
 
 
 def describe_format(name: str) -> str:
-    """What a session is written as, in words."""
+    """Describe an export format."""
     return MARKDOWN_ABOUT if name == MARKDOWN else FORMATS[name].about
 
 
 def suggest_path(session: Session, format_name: str) -> Path:
-    """``NAME.compacted.EXT`` beside the input; in the current folder for one that has no lasting place, or where the
-    agent would take it for a session of its own.
+    """Suggest ``NAME.compacted.EXT`` beside the input; in the current folder for temporary input, or where the agent
+    would take it for a session of its own.
 
     It is ``NAME.copy.EXT`` where nothing was applied.
     """
@@ -360,7 +362,7 @@ def _collect_block_sizes(facts: Facts, message: int) -> list[tuple[int, int]]:
 
 
 def _read_back(form: Format, path: Path) -> Session:
-    """What was written, by the format's own reader.
+    """Read back what was written, by the format's own reader.
 
     Raises:
         ExportError: it cannot be read.
@@ -386,7 +388,7 @@ _REMEDY = "choose another format"
 def _compare_contexts(
     form: Format, session: Session, exported: Session, written: Session, declared: Counter[int], has_losses: bool
 ) -> list[str]:
-    """Every difference in size, messages and turns between *session* and what was *written* of it.
+    """List every difference in size, messages and turns between *session* and the *written* session.
 
     Args:
         made: what was handed to the writer.

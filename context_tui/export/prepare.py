@@ -1,4 +1,4 @@
-"""What has to be changed of a session before it is written, and nothing else; the session itself stays as it was.
+"""Preparation of a session for writing; the session itself stays unchanged.
 
 A policy may split a call from its result; that is mended and told for every format. What was unpaired in the recording
 stays so, unless a provider is to take it.
@@ -47,14 +47,14 @@ class ExportableSession:
 
 @dataclass(frozen=True)
 class PairCheck:
-    """What is unpaired in what was written: inherited from the recording, or introduced, which is a defect."""
+    """Unpaired blocks of a written file: inherited from the recording, or introduced, which is a defect."""
 
     inherited: tuple[Orphan, ...] = ()
     introduced: tuple[Orphan, ...] = ()
 
 
 def check_message_pairs(messages: list[Message]) -> PairCheck:
-    """What is unpaired in a recording as it is."""
+    """Check the pairs of a recording as it is."""
     found = find_unpaired(messages)
     return PairCheck((*found.orphan_calls, *found.orphan_results))
 
@@ -115,7 +115,7 @@ def build_exportable(
 
 
 def _find_replaced_bodies(context: Context, message: int) -> dict[int, str | None]:
-    """Bodies that stand in place of recorded ones, by block ordinal."""
+    """Return the replaced bodies of a message, by block ordinal."""
     if not context.replacements:
         return {}
     rows = enumerate(context.facts.blocks_of(message))
@@ -123,7 +123,7 @@ def _find_replaced_bodies(context: Context, message: int) -> dict[int, str | Non
 
 
 def _select_blocks(message: Message, unsupported_reason: UnsupportedReason, losses: Losses) -> list[int]:
-    """The blocks of a message that a provider takes, by number; the others are counted."""
+    """Select the blocks of a message that a provider accepts, by number; count the others."""
     why = [unsupported_reason(message["role"], block) for block in message["content"]]
     for reason in filter(None, why):
         losses.add(reason)
@@ -156,7 +156,7 @@ def _note_history_end(history: list[Message], losses: Losses) -> None:
 
 
 def _find_introduced(session: Session, messages: list[Message]) -> list[Orphan]:
-    """The orphans in the messages of a session whose very blocks were none in the recording."""
+    """Find the orphans whose blocks were paired in the recording."""
     found = find_unpaired(messages)
     if not found or not isinstance(session.content, DerivedContent):
         return []
@@ -173,7 +173,7 @@ def _find_introduced(session: Session, messages: list[Message]) -> list[Orphan]:
 
 
 def _find_recorded_context(session: Session) -> tuple[list[int], list[Message]]:
-    """The context of the recording at the point that a session was derived at: message numbers, and messages."""
+    """Return the context of the recording that a session was derived from: message numbers, and messages."""
     root = find_recording(session)
     if root is session or not isinstance(session.content, DerivedContent):
         context = root.context_at()

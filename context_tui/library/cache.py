@@ -1,4 +1,4 @@
-"""What was read of sessions, kept for the next time: a cache that is safe to delete and never wrong.
+"""Cache of session overviews: safe to delete and never wrong.
 
 It is a database in the folder that the system has for caches (on Linux ``~/.cache/context-tui``), or the file that
 ``$CONTEXT_TUI_CACHE`` names; nothing is kept where that is empty. What is kept counts only while every file that it was
@@ -38,7 +38,7 @@ FileStamps = list[list[str | int | None]]
 
 
 def find_cache_path(environ: Mapping[str, str] | None = None) -> Path | None:
-    """The file; None where nothing is to be kept."""
+    """Return the path of the cache; None where nothing is to be saved."""
     named = (os.environ if environ is None else environ).get("CONTEXT_TUI_CACHE")
     if named is not None:
         return Path(named) if named else None
@@ -48,7 +48,7 @@ def find_cache_path(environ: Mapping[str, str] | None = None) -> Path | None:
 
 
 def read_stamps(files: Iterable[str | os.PathLike[str]]) -> FileStamps | None:
-    """How files and folders are now, a database's log with it; None where a folder holds too many to look at each."""
+    """Return the stamps of files and folders, a database's log included; None where a folder holds too many files."""
     found: FileStamps = []
     for file in map(os.path.abspath, files):
         found += [_read_file_stamp(file), _read_file_stamp(f"{file}-wal")]
@@ -74,7 +74,7 @@ def _is_settled(stamp: FileStamps) -> bool:
 
 
 class SessionCache:
-    """What is kept of sessions, by their file, their id and what it is about; made to be used by several threads.
+    """Cached values of sessions, by file, id and topic; usable by several threads.
 
     What is handed to :meth:`put` is written by :meth:`flush`.
 
@@ -89,7 +89,7 @@ class SessionCache:
         self._lock = Lock()
 
     def get(self, path: str, session_id: str, topic: str) -> Any:
-        """What was kept, if each file that it was read from is as it was; None where nothing is."""
+        """Return a cached value, if each file that it was read from is unchanged; else None."""
         with self._lock:
             key = _build_key(path, session_id, topic)
             told = self._pending.get(key) or self._load(key)
@@ -110,7 +110,7 @@ class SessionCache:
                 self._pending[_build_key(path, session_id, topic)] = told
 
     def flush(self) -> None:
-        """Write what is to be kept, all of it or nothing."""
+        """Write what has to be saved, all of it or nothing."""
         with self._lock:
             pending, self._pending = self._pending, {}
             if not pending or not (database := self._open(create=True)):
@@ -125,7 +125,7 @@ class SessionCache:
                 self._handle_failure(error)
 
     def close(self) -> None:
-        """Write what is to be kept, and close the file."""
+        """Write what has to be saved, and close the file."""
         self.flush()
         with self._lock:
             if self._database:
@@ -167,7 +167,9 @@ class SessionCache:
         return database
 
     def _handle_failure(self, error: sqlite3.Error) -> None:
-        """Do without it. One in use is tried again; what is no database is removed, to be made anew another time."""
+        """Go on without the cache. A locked one is tried again; a file that is no database is removed, to be created
+        another time.
+        """
         if self._database:
             self._database.close()
             self._database = None
@@ -178,7 +180,7 @@ class SessionCache:
 
 
 def _list_stamped_files(stamp: FileStamps) -> list[str]:
-    """The files that a stamp was made of: those that it was asked for are followed by their logs."""
+    """List the files of a stamp: those that it was made for, followed by their logs."""
     paths = [str(each[0]) for each in stamp]
     return [path for path, after in pairwise(paths) if after == f"{path}-wal"]
 
@@ -188,7 +190,9 @@ def _build_key(path: str, session_id: str, topic: str) -> bytes:
 
 
 def _identify_program() -> list[Any]:
-    """Which program wrote an entry: another version may read a file otherwise, and so may one with other formats."""
+    """Identify the program that writes an entry: another version, or one with other formats, may read a file
+    differently.
+    """
     from context_tui.formats.registry import FORMATS
 
     return [_ENTRY_VERSION, __version__, *FORMATS]

@@ -45,7 +45,7 @@ SessionKey = tuple[str, str]
 
 @dataclass(frozen=True)
 class SessionEntry:
-    """A session to choose: ``group`` is the heading it stands under, ``place`` its project or folder.
+    """Session in a list: ``group`` is its heading, ``place`` its project or folder.
 
     ``agent`` is the format that the program it was found with writes, ``about`` what is said of it where it has no
     title. The format of a found session is empty: whoever opens it looks what it is (``formats.opening.choose``).
@@ -70,22 +70,22 @@ class SessionEntry:
 
     @property
     def spec(self) -> str:
-        """What it is named by: ``PATH``, or ``PATH#ID``."""
+        """Name on the command line: ``PATH``, or ``PATH#ID``."""
         return f"{self.info.path}#{self.info.id}" if self.info.id else self.info.path
 
     @cached_property
     def key(self) -> SessionKey:
-        """What tells it from others."""
+        """Key that identifies the session."""
         return build_session_key(self.info)
 
 
 def build_session_key(info: SessionInfo) -> SessionKey:
-    """What tells a session from others, however its file was named."""
+    """Build the key that identifies a session, however its file was named."""
     return os.path.abspath(info.path), info.id
 
 
 def find_samples() -> list[SessionEntry]:
-    """The bundled sample sessions: in the package when it was installed, beside it in a checkout."""
+    """Find the bundled sample sessions: in the installed package, or beside it in a checkout."""
     package = Path(__file__).parents[1]
     for folder in (package / "_samples", package.parent / "sample_sessions"):
         if found := sorted(_list_session_files(folder), key=lambda each: each[0].name):
@@ -94,7 +94,9 @@ def find_samples() -> list[SessionEntry]:
 
 
 def find_recorded_sessions(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> list[SessionEntry]:
-    """The sessions that agents recorded on this machine: those of *cwd*'s project first, newest first in each group."""
+    """Find the sessions that agents recorded on this machine: those of *cwd*'s project first, newest first in each
+    group.
+    """
     return _sort_entries(entry for several in _find_recorded(environ, cwd) for entry in several)
 
 
@@ -119,7 +121,7 @@ def _sort_entries(entries: Iterable[SessionEntry]) -> list[SessionEntry]:
 
 
 def _distinguish_by_folder(entries: Sequence[SessionEntry]) -> Iterator[SessionEntry]:
-    """The same, where files of the same name each stand in a folder by that folder that is the session's own."""
+    """Add the folder to entries whose files have the same name."""
     names = Counter(os.path.basename(entry.info.path) for entry in entries)
     folders = Counter(tuple(entry.info.path.rsplit(os.sep, 2)[-2:]) for entry in entries)
     for entry in entries:
@@ -132,18 +134,18 @@ def _distinguish_by_folder(entries: Sequence[SessionEntry]) -> Iterator[SessionE
 
 
 def find_project_name(entry: SessionEntry, cwd: str) -> str:
-    """The name of a session's project: of the folder *cwd* that it was in, else what its place tells."""
+    """Return the project of a session: the folder of *cwd* that it was in, else what its place says."""
     told = os.path.basename(cwd.rstrip("/\\")) if entry.group != SAMPLES else ""
     return told or entry.place
 
 
 def is_database(path: str) -> bool:
-    """Whether a file holds many sessions, by its name."""
+    """Return whether the name of a file is that of a database with many sessions."""
     return path.endswith(DATABASE_SUFFIXES)
 
 
 def list_database_sessions(entry: SessionEntry, cwd: Path | None = None) -> list[SessionEntry]:
-    """The sessions of a database that was found, which one query lists; itself where it cannot be read.
+    """List the sessions of a database by one query; the entry itself where it cannot be read.
 
     One without a time of its own has that of the file; the project of each is the folder that it was in.
     """
@@ -189,7 +191,7 @@ def find_session_infos(spec: str) -> list[SessionInfo]:
 
 
 def _are_sessions(infos: Sequence[SessionInfo]) -> bool:
-    """Whether most of what has names as sessions have are some, by a few of them."""
+    """Return whether a sample of the files with names of sessions are mostly sessions."""
     looked = infos[:: max(len(infos) // SAMPLED_FILES, 1)]
     found = 0
     for info in looked:
@@ -199,7 +201,7 @@ def _are_sessions(infos: Sequence[SessionInfo]) -> bool:
 
 
 def _find_named_sessions(folder: Path) -> list[SessionInfo]:
-    """The sessions that a folder stands for, else the session files in it by their names."""
+    """Find the sessions of a folder, else the session files in it by their names."""
     return list_folder_sessions(folder) or _list_named_sessions(folder)
 
 
@@ -222,7 +224,7 @@ def build_entries(infos: Iterable[SessionInfo]) -> list[SessionEntry]:
 
 
 def _find_place(info: SessionInfo) -> str:
-    """The project that a session was in, where its file tells that; else the folder it is in, or its database."""
+    """Return the project of a session, where its file says; else its folder, or its database."""
     if own := os.path.basename(info.cwd.rstrip("/\\")):
         return own
     path = Path(info.path)
@@ -230,7 +232,7 @@ def _find_place(info: SessionInfo) -> str:
 
 
 def find_choices(given: Sequence[SessionInfo], current: SessionInfo | None = None) -> Iterator[list[SessionEntry]]:
-    """The sessions that a picker lists: those *given*, or where none are, the samples and those on this machine.
+    """Yield the sessions of a picker: those *given*, or else the samples and those on this machine.
 
     On the way back from the session *current* they stand together; where one was given, so do those in its folder.
 
@@ -259,7 +261,7 @@ def find_choices(given: Sequence[SessionInfo], current: SessionInfo | None = Non
 def _merge_entries(
     near: Iterable[SessionEntry], current: SessionInfo | None, others: Iterable[SessionEntry]
 ) -> list[SessionEntry]:
-    """The session that is open and those *near* it among the *others*."""
+    """Merge the open session and those *near* it into the *others*."""
     found = {entry.key: entry for entry in others}
     for entry in near:
         found[entry.key] = replace(found.pop(entry.key, entry), info=entry.info, group=entry.group)
@@ -285,12 +287,12 @@ def find_sibling_sessions(info: SessionInfo) -> list[SessionEntry]:
 
 
 def _has_own_file(info: SessionInfo) -> bool:
-    """Whether a session that belongs to another has a file of its own."""
+    """Return whether a session that belongs to another has a file of its own."""
     return bool(info.parent) and info.parent != info.path and not info.parent.startswith(f"{info.path}#")
 
 
 def find_title(info: SessionInfo) -> str:
-    """The session's title: what its reader found, else what the head of its file tells; may be empty."""
+    """Return the session's title: from its reader, else from the head of its file; may be empty."""
     named = info.title in (info.id, Path(info.path).stem)  # a reader that found no title gives the name again
     if info.title and not named:
         return info.title

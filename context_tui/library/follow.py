@@ -29,12 +29,12 @@ POLL_RELATED_MS = 1_000
 
 
 class SessionWatch:
-    """Waits for changes of a session's file, of a database's write-ahead log, of a folder, and of what tells of the
-    session besides its file (:meth:`context_tui.formats.base.Format.beside`).
+    """Watch a session's file, a database's write-ahead log, a folder, and related files
+    (:meth:`context_tui.formats.base.Format.related_files`) for changes.
     """
 
     def __init__(self, info: SessionInfo, stop: Event | None = None) -> None:
-        """Note how the files are now: what changes from here on is told.
+        """Note the present state of the files: later changes are reported.
 
         Args:
             stop: ends the waiting when it is set.
@@ -82,7 +82,7 @@ class SessionWatch:
                 return
 
     def _find_related_files(self) -> dict[str, bool]:
-        """What tells of the session besides its file, and whether it is a folder."""
+        """Return the related files and folders of the session, and whether each is a folder."""
         if self._form is None or not os.path.isfile(self._path):
             return {}
         try:
@@ -92,7 +92,7 @@ class SessionWatch:
         return {path: os.path.isdir(path) for path in paths}
 
     def _list_folders(self) -> list[str]:
-        """The folders to look at."""
+        """List the folders to watch."""
         if os.path.isdir(self._path):
             return [self._path]
         own = os.path.dirname(self._path)
@@ -125,7 +125,7 @@ def _read_stamp(path: str) -> tuple[int, int, int] | None:
 
 @dataclass
 class GrowingSession:
-    """A session that grows: its scanner, which begins anew where the file is another one."""
+    """Session that grows: its scanner is replaced where the file is another one."""
 
     info: SessionInfo
     scanner: Scanner | None = None
@@ -156,7 +156,7 @@ class GrowingSession:
         return self.scanner.progress if self.scanner is not None else 0.0
 
     def session(self) -> Session:
-        """What has been read so far."""
+        """Return the session as read so far."""
         assert self.scanner is not None
         return self.scanner.session()
 
@@ -164,7 +164,7 @@ class GrowingSession:
 def follow_session(
     info: SessionInfo, watch: SessionWatch | None = None, notify: Callable[[str], object] = print
 ) -> Iterator[Session]:
-    """The session as it is, and again after every change, until it is interrupted or *watch* is stopped.
+    """Yield the session, and again after every change, until interrupted or *watch* is stopped.
 
     A file that cannot be read for a while (it is being replaced, or emptied) is waited for; *tell* says so once.
 

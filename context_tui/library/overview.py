@@ -30,7 +30,7 @@ READ_STEP_S = 0.008
 
 @dataclass(frozen=True)
 class SessionOverview:
-    """What reading a session told: its format, and how full its context was at the last recorded request.
+    """Overview of a session: its format, and how full its context was at the last recorded request.
 
     ``tokens`` is recorded, ``window`` how many the model takes, ``compactions`` how many are recorded; None: not known.
     ``cwd`` is the folder that it was in, ``problem`` why it cannot be read. ``children`` are the sessions that belong to
@@ -51,7 +51,7 @@ class SessionOverview:
 
 
 class _CachedOverview(NamedTuple):
-    """What is kept of a look: all but what is below, of which only the branches are found by reading."""
+    """Cached part of an overview: all but the children, of which only branches are found by reading."""
 
     agent: str
     tokens: int | None
@@ -89,7 +89,7 @@ class OverviewReader:
         return title
 
     def read_place(self, entry: SessionEntry) -> SessionEntry:
-        """The same with its format and its project, where only the head of its file tells them."""
+        """Return the entry with its format and its project, where only the head of its file says."""
         info = entry.info
         if entry.place and entry.agent:
             return entry
@@ -113,7 +113,7 @@ class OverviewReader:
         self._cache.flush()
 
     def read_overview(self, entry: SessionEntry, checkpoint: Callable[[], object] = lambda: None) -> SessionOverview:
-        """What reading a session tells; why it cannot be read, and no size where the file is too large.
+        """Read the overview of a session; an error where it cannot be read, and no size where the file is too large.
 
         Args:
             checkpoint: called often; what it raises ends the reading.
@@ -161,7 +161,7 @@ class OverviewReader:
         )
 
     def _find_format_and_stamps(self, info: SessionInfo) -> tuple[Format, FileStamps | None]:
-        """The format of a session, and how all is that tells of it, to be asked for before any of that is read.
+        """Return the format of a session and the stamps of its files, taken before any of them is read.
 
         Where another package reads it, that may be what nobody here knows of.
         """
@@ -186,7 +186,7 @@ def _read_session(own: SessionInfo, checkpoint: Callable[[], object]) -> _Cached
 
 
 def build_overview(session: Session, children: Iterable[SessionEntry] = ()) -> SessionOverview:
-    """What is known of a session that has been read, and of those *below* it; the branches that were left are too."""
+    """Build the overview of a session that has been read, with its *children* and its abandoned branches."""
     told, info = _build_cached(session), session.info
     branches = _find_branches(info, told.branches) if info.format in FORMATS else ()
     return SessionOverview(
@@ -207,7 +207,7 @@ def _build_cached(session: Session) -> _CachedOverview:
 
 
 def _parse_cached(value: object) -> _CachedOverview | None:
-    """What was kept, if it is of this kind and of a format that there is."""
+    """Parse a cached overview; None if it is of another kind or of an unknown format."""
     if not isinstance(value, list) or len(value) != len(_CachedOverview._fields):
         return None
     told = _CachedOverview(*value)
@@ -243,7 +243,7 @@ def find_subagent_sessions(session: Session, message: int) -> list[SessionInfo]:
 
 
 def _find_branches(main: SessionInfo, branches: Iterable[tuple[str, int]]) -> Iterator[SessionEntry]:
-    """The branches of a session that a rewind left, by their ids and numbers of messages."""
+    """Yield the abandoned branches of a session, by their ids and numbers of messages."""
     for branch, messages in branches:
         if info := FORMATS[main.format].find_unlisted(main, branch):
             noun = "message" if messages == 1 else "messages"
@@ -251,12 +251,12 @@ def _find_branches(main: SessionInfo, branches: Iterable[tuple[str, int]]) -> It
 
 
 def _find_parent(own: SessionInfo | None) -> str:
-    """The file of another session that one belongs to."""
+    """Return the file of the session that this one belongs to."""
     return own.parent if own and own.parent != own.path and os.path.isfile(own.parent) else ""
 
 
 def _find_main(listed: Sequence[SessionInfo], info: SessionInfo) -> SessionInfo | None:
-    """The session that the name of a file means, if it means one."""
+    """Return the session that the name of a file means, if any."""
     mains = [each for each in listed if not each.parent]
     if len(mains) == 1 or len(listed) == 1:
         return (mains or listed)[0]

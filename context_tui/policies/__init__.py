@@ -1,1 +1,1 @@
-"""One file per system: its parameters, its trigger, its pure plan."""
+"""Compaction policies: parameters, triggers and pure plans."""

@@ -23,8 +23,8 @@ CLAUDE_CODE_REPLY_TOKENS, CLAUDE_CODE_RESERVED_TOKENS = 20_000, 33_000
 
 @dataclass(frozen=True)
 class AgentSetting:
-    """One setting of an agent: the ``file`` (or environment) that it stands in, the ``key``, the ``value`` as it is
-    written there, and a ``note`` on what is known of it; empty where that is nothing.
+    """Setting of an agent: the ``file`` (or environment) that holds it, the ``key``, the ``value`` as written there,
+    and a ``note``; empty where nothing is known.
     """
 
     file: str
@@ -62,7 +62,7 @@ _SHELL_ENVIRONMENT = "the shell's environment"
 
 
 def build_agent_settings(policy: str, params: BaseModel, window: Window) -> AgentSettings | None:
-    """What an agent is to be told so that it compacts by these parameters; None where nothing is known of its settings.
+    """Build the agent's own settings that make it compact by these parameters; None where its settings are unknown.
 
     Args:
         policy: the policy's name.

@@ -1,4 +1,4 @@
-"""What a policy is: parameters, a trigger, a pure plan, the curve of one parameter, and what else only it knows."""
+"""Protocol of a policy: parameters, a trigger, a pure plan, and the curve of one parameter."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def param(
 
 
 class Belief(NamedTuple):
-    """The size that a runtime believes a context to have: tokens (None: it knows none), and by what."""
+    """Size that a runtime believes a context to have: tokens (None: unknown), and its source."""
 
     tokens: int | None
     source: str
@@ -86,40 +86,40 @@ class Policy(Protocol):
     replan_on: ClassVar[int]
 
     def trigger(self, state: RuntimeState, params: Any) -> Trigger:
-        """Whether the runtime would act at this moment. O(1); looks at no message."""
+        """Decide whether the runtime would act at this moment. O(1); reads no message."""
 
     def plan(self, context: Context, params: Any, state: RuntimeState) -> Plan:
-        """What it would do, whether or not the trigger fires. Reads facts, never text."""
+        """Plan the changes, whether or not the trigger fires. Reads facts, never text."""
 
     def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
         """Tokens after, for each value of the parameter *name*."""
 
     def implied_value(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
-        """The number that it takes for a parameter that is not set; None where there is none."""
+        """Return the number that the policy uses for a parameter that is not set; None where there is none."""
 
     def slider_max(self, name: str, params: Any, context: Context) -> int | None:
-        """The value from which on a parameter changes nothing in this context, where that is another than what is said
-        by its unit: all turns, all results, the largest of these.
+        """Return the value from which on a parameter changes nothing in this context, where it differs from the default
+        for its unit: all turns, all results, the largest result.
         """
 
     def believed_size(self, state: RuntimeState) -> Belief | None:
-        """What its runtime takes the context's size to be; None where it looks at none."""
+        """Return the size that its runtime believes the context to have; None where it considers none."""
 
     def runs_in_background(self, state: RuntimeState, params: Any) -> bool:
-        """Whether it writes its summary in the background where it fires now, while calls go on."""
+        """Return whether the policy, firing now, writes its summary in the background while calls go on."""
 
     def hint(self, context: Context) -> str:
-        """What to try where its plan changes nothing, in words; empty where there is nothing to say."""
+        """Suggest what to try where the plan changes nothing; empty where there is no advice."""
 
     def nested_policies(self, params: Any) -> Sequence[str]:
         """Names of the policies that it runs, where it runs others."""
 
     def steps(self, params: Any) -> Sequence[tuple[Policy, Any]]:
-        """The policies that it is made of with their parameters, in the order in which they run; none: just itself."""
+        """Return the policies that this one consists of with their parameters, in order; none: just itself."""
 
 
 class BasePolicy:
-    """What most policies have in common: a curve by planning once for each value, and nothing special besides."""
+    """Defaults of optional members: a curve by planning once for each value, and no special behaviour."""
 
     runtime: ClassVar[str] = ""
     flat_curves: ClassVar[frozenset[str]] = frozenset()
@@ -140,31 +140,31 @@ class BasePolicy:
         return [self.plan(context, params.model_copy(update={name: value}), state).tokens_after for value in values]
 
     def implied_value(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
-        """Nothing is derived."""
+        """Return None: nothing is implied."""
         return None
 
     def slider_max(self, name: str, params: Any, context: Context) -> int | None:
-        """What its unit says."""
+        """Return None: the unit decides."""
         return None
 
     def believed_size(self, state: RuntimeState) -> Belief | None:
-        """It looks at no size."""
+        """Return None: the policy considers no size."""
         return None
 
     def runs_in_background(self, state: RuntimeState, params: Any) -> bool:
-        """What it does is done before the next call."""
+        """Return False: the work is done before the next call."""
         return False
 
     def hint(self, context: Context) -> str:
-        """Nothing to say."""
+        """Return no hint."""
         return ""
 
     def nested_policies(self, params: Any) -> Sequence[str]:
-        """It runs no others."""
+        """Return no policies."""
         return ()
 
     def steps(self, params: Any) -> Sequence[tuple[Policy, Any]]:
-        """It is made of no others."""
+        """Return no steps."""
         return []
 
 

@@ -37,7 +37,7 @@ BlockFilter = Callable[[range], list[int]]
 
 
 class _CachedSelection:
-    """Chosen numbers of blocks, ascending; ``block_count`` blocks were looked at, and so many changed stretches."""
+    """Selected numbers of blocks, ascending; ``block_count`` blocks and so many changed ranges have been examined."""
 
     def __init__(self) -> None:
         self.numbers: list[int] = []
@@ -78,7 +78,8 @@ def find_call_rows(context: Context) -> dict[int, list[int]]:
 
 
 def select_block_numbers(sums: ContextIndex, key: Hashable, blocks: BlockColumns, choose: BlockFilter) -> list[int]:
-    """The numbers of blocks that *choose* keeps, which *key* stands for; it is asked only of what is new or changed.
+    """Select the numbers of the blocks that *choose* accepts, cached by *key*; only new and changed blocks are
+    examined.
 
     What it says of a block may depend on the block, and on what stands in its place, and on nothing else.
     """
@@ -98,7 +99,7 @@ def select_block_numbers(sums: ContextIndex, key: Hashable, blocks: BlockColumns
 
 
 def slice_between(numbers: list[int], first: int, end: int) -> list[int]:
-    """Those of ascending numbers from *first* on and below *end*."""
+    """Return the ascending numbers from *first* on and below *end*."""
     return numbers[bisect_left(numbers, first) : bisect_left(numbers, end)]
 
 

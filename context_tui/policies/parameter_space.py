@@ -35,14 +35,14 @@ def get_value(policy: Policy, params: BaseModel, name: str) -> Any:
 
 
 def _find_nested_policies(policy: Policy, params: BaseModel) -> dict[str, Policy]:
-    """The policies that a policy runs, as far as there are any of these names."""
+    """Find the policies that a policy runs, as far as they exist."""
     return {name: POLICIES[name] for name in dict.fromkeys(policy.nested_policies(params)) if name in POLICIES}
 
 
 def list_parameters_in_context(
     policy: Policy, params: BaseModel, context: Context, state: RuntimeState
 ) -> list[Parameter]:
-    """The parameters that can be set, with what is known of them in a context: scales, derived numbers, entries."""
+    """List the parameters that can be set, with their scales, implied values and entries in a context."""
     found = []
     for each in list_parameters(policy, params):
         if each.kind == "nested":
@@ -75,7 +75,7 @@ def _resolve_in_context(
 
 
 def compute_slider_max(parameter: Parameter, context: Context, state: RuntimeState) -> int:
-    """The value beyond which a parameter changes nothing in this context, by its unit."""
+    """Return the value beyond which a parameter changes nothing in this context, by its unit."""
     sums, unit = index_context(context), parameter.unit
     if parameter.refers_to == "message":
         return context.at
@@ -97,7 +97,7 @@ def compute_slider_max(parameter: Parameter, context: Context, state: RuntimeSta
 
 
 def _has_results_before_turns(context: Context) -> bool:
-    """Whether there are results before the first turn, which one more turn than there are keeps as well."""
+    """Return whether there are results before the first turn, which one turn more than there are keeps as well."""
     sums = index_context(context)
     return bool(sums.results.position and sums.turn_starts and sums.results.position[0] < sums.turn_starts[0])
 
@@ -122,8 +122,8 @@ def _list_tool_entries(context: Context) -> tuple[ListEntry, ...]:
 
 
 def _list_policy_entries(context: Context) -> tuple[ListEntry, ...]:
-    """The policies that another one can run: neither those that run others nor those with marks in a session, nor the
-    presets, which are named.
+    """List the policies that another one can run: neither those that run others, nor those with marks in a session, nor
+    presets.
     """
     return tuple(
         ListEntry(name)
@@ -165,7 +165,7 @@ def build_params(policy: Policy, values: Mapping[str, Any], option_names: Mappin
 
 
 def find_changed_values(policy: Policy, params: BaseModel) -> dict[str, dict[str, Any]]:
-    """The values that are not the defaults, by policy: those of *policy*, and of each that it runs its own."""
+    """Find the values that differ from the defaults, by policy: those of *policy*, and of each policy that it runs."""
     fields = type(params).model_fields
     values = {name: getattr(params, name) for name in fields}
     changed = {name: value for name, value in values.items() if value != fields[name].get_default()}

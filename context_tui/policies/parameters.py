@@ -24,7 +24,7 @@ MAX_RANGE_VALUES = 1_000
 
 
 class ListEntry(NamedTuple):
-    """Something to tick: its name, and what stands beside it."""
+    """Entry of a list to tick: its name, and a note."""
 
     name: str
     note: str = ""
@@ -57,7 +57,7 @@ class Parameter:
 
     @property
     def label(self) -> str:
-        """The name without the policy before it."""
+        """Name without the policy before it."""
         return self.name.rpartition(".")[2]
 
     @property
@@ -73,7 +73,7 @@ class Parameter:
         return f"{kind} or null" if self.optional else kind
 
     def get_effective_value(self, value: Any) -> Any:
-        """The number that stands for the value: what is derived where nothing is set."""
+        """Return the effective number: the implied value where nothing is set."""
         return self.implied_value if value is None else value
 
     def format_range(self) -> str:
@@ -151,7 +151,7 @@ def validate_params(policy: Policy, values: Mapping[str, Any], option_names: Map
 
 
 def _format_error(policy: Policy, name: str, error: Any) -> str:
-    """What is wrong with a value, in our words where the library's are about code."""
+    """Describe what is wrong with a value, in our words where the library's are about code."""
     field = policy.Params.model_fields.get(name)
     kind = str(error["type"]).partition("_")[0]
     if field is not None and error["type"] in ("greater_than_equal", "less_than_equal", "finite_number"):
@@ -217,7 +217,7 @@ def format_value(value: Any) -> str:
 
 
 def parse_values(parameter: Parameter, text: str) -> list[Any]:
-    """The values that a text names, in its order: ``1..8``, ``1..8:2`` with a step, ``a,b,c``, or one value.
+    """Parse the values that a text names, in its order: ``1..8``, ``1..8:2`` with a step, ``a,b,c``, or one value.
 
     Without a step, tokens, bytes and seconds go from one round number to the next, as a log scale does; counts go by
     one, shares by 0.05. Both ends belong to a range.

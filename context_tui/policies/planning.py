@@ -1,4 +1,4 @@
-"""Where a plan is made: `plan_with` takes a session, a policy and its parameters; `plan` takes them by name."""
+"""Planning: ``build_plan`` takes a session, a policy and its parameters; ``plan`` takes them by name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def plan(
     firing_only: bool = False,
     **params: Any,
 ) -> Plan:
-    """What *policy* would do to the context before message *at* (default: at the end).
+    """Plan what *policy* would do to the context before message *at* (default: at the end).
 
     Args:
         window: the context window in tokens, where the user knows better than the file.

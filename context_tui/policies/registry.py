@@ -1,4 +1,4 @@
-"""The policies there are, by name: built-in ones are imported when they are asked for, and packages add others."""
+"""Registry of policies by name: built-in ones are imported on first use, and packages add others."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DEFAULT_POLICY, MANUAL_POLICY = "defect-microcompact", "manual"
 
 
 def _find_policy_error(name: str, policy: Any) -> str:
-    """What keeps a loaded object from being the policy of this name; empty when nothing does."""
+    """Describe why a loaded object cannot be the policy of this name; empty when it can."""
     missing = [each for each in _POLICY_MEMBERS if not hasattr(policy, each)]
     if missing:
         return f"it lacks {', '.join(missing)}"
@@ -105,7 +105,7 @@ class GuardedPolicy:
         return bool(self._call_or_none(bool, self._policy.runs_in_background, state, params))
 
     def hint(self, context: Context) -> str:
-        """Its hint; nothing where that fails."""
+        """Return its hint; nothing where that fails."""
         return self._call_or_none(str, self._policy.hint, context) or ""
 
     def _find_keep_reason(self, plan: Plan, position: int, block: int | None) -> KeepReason:
@@ -139,7 +139,7 @@ class GuardedPolicy:
 
 
 def _find_plan_error(plan: Plan, name: str, context: Context) -> str:
-    """What keeps a plan of another package from being told and carried out; empty when nothing does."""
+    """Describe why a plan of another package cannot be shown and applied; empty when it can."""
     if plan.policy != name or plan.context is not context:
         return "its plan is of another policy or context"
     if not all(number is None or isinstance(number, int) for number in (plan.tokens_saved, plan.tokens_freed)):
@@ -162,7 +162,7 @@ def _load_preset(name: str) -> Policy:
 
 
 def _load_entry_point(loaded: Any) -> Any:
-    """The policy that an entry point names: a class, or the text or the path of one that is TOML."""
+    """Build the policy that an entry point names: a class, or the text or the path of a TOML policy."""
     made = loaded() if callable(loaded) else loaded
     if not isinstance(made, str | PathLike):
         return made
@@ -174,7 +174,7 @@ def _load_entry_point(loaded: Any) -> Any:
 
 
 def _find_policy_files() -> Iterator[tuple[str, Callable[[], Policy]]]:
-    """The policies of the folder beside the configuration file."""
+    """Yield the policies in the folder beside the configuration file."""
     from context_tui.app.config import config_path  # where the user's files are
 
     paths: list[Path] = []
@@ -225,7 +225,7 @@ def find_policy(name: str) -> Policy:
 
 
 class ListedPolicies(Mapping[str, Policy]):
-    """Of the policies those that keys choose and that are planned side by side: all but the presets."""
+    """Policies that keys choose and that are planned side by side: all but the presets."""
 
     def __getitem__(self, name: str) -> Policy:
         if name in PRESETS:
@@ -250,7 +250,7 @@ LISTED_POLICIES = ListedPolicies()
 
 
 def find_runtimes() -> dict[str, Policy]:
-    """The runtimes whose policies are shown, each with one of these, which says what size it believes."""
+    """Return the runtimes whose policies are listed, each with one policy that states the size it believes."""
     found: dict[str, Policy] = {}
     for policy in LISTED_POLICIES.values():
         if policy.runtime:

@@ -34,7 +34,7 @@ PolicyLookup = Callable[[str], Policy]
 
 
 class ParameterTarget(NamedTuple):
-    """Where a parameter's value goes: to which rule, and there to a place in a part or a parameter of a policy."""
+    """Target of a parameter's value: a rule, and there a place in a part or a parameter of a policy."""
 
     rule: int
     path: SettingPath
@@ -74,7 +74,7 @@ class RulePolicy(BasePolicy):
         self.needs_trigger = any(policy.needs_trigger for policy in self._nested_by_rule.values())  # type: ignore[misc]
 
     def _affects_only_trigger(self, place: ParameterTarget) -> bool:
-        """Whether a value is read by the trigger only."""
+        """Return whether only the trigger reads a value."""
         if place.rule in self._nested_by_rule:
             return False
         rule = self.spec.rules[place.rule]
@@ -100,12 +100,12 @@ class RulePolicy(BasePolicy):
 
     @cached_property
     def _cached_rule(self) -> Any:
-        """What a rule is with other values, kept for the settings that were asked for last."""
+        """Cached function from settings to the rule with these values."""
         return _cache_last(self._build_rule)
 
     @cached_property
     def _cached_steps(self) -> Any:
-        """The steps with their parameters, kept for the settings that were asked for last."""
+        """Cached function from settings to the steps with their parameters."""
         return _cache_last(self._build_steps)
 
     def _collect_rule_values(self, params: Params, number: int) -> dict[SettingPath, Any]:
@@ -133,7 +133,7 @@ class RulePolicy(BasePolicy):
         return found
 
     def steps(self, params: Any) -> PolicySteps:
-        """Its rules as policies, in order; none where it has one rule of parts."""
+        """Return the rules as policies, in order; none where there is one rule of parts."""
         return self._cached_steps(params) if self._step_policies else []
 
     def believed_size(self, state: RuntimeState) -> Belief | None:
@@ -150,7 +150,7 @@ class RulePolicy(BasePolicy):
         return next(filter(None, hints), "")
 
     def implied_value(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
-        """What a policy that it runs derives."""
+        """Return the implied value of a policy that this one runs."""
         for place in self._parameter_targets[name]:
             if place.rule in self._nested_by_rule:
                 policy, options = self.steps(params)[place.rule]
@@ -158,7 +158,7 @@ class RulePolicy(BasePolicy):
         return None
 
     def slider_max(self, name: str, params: Any, context: Context) -> int | None:
-        """Where a parameter of a policy that it runs ends."""
+        """Return the slider end of a parameter of a policy that this one runs."""
         for place in self._parameter_targets[name]:
             if place.rule in self._nested_by_rule:
                 policy, options = self.steps(params)[place.rule]
@@ -184,7 +184,7 @@ class RulePolicy(BasePolicy):
         return rule.summarise is not None and rule.summarise.background and self.trigger(state, params).fires
 
     def plan(self, context: Context, params: Any, state: RuntimeState) -> Plan:
-        """What its rules would do, one after another; where one fires, those that do."""
+        """Plan the rules one after another; where some fire, only those."""
         if self._step_policies:
             return plan_steps(self.name, params, self.steps(params), context, replace(state, firing_only=True))
         if not self.spec.rules:
@@ -271,7 +271,7 @@ def _name_rule(spec: PolicySpec, number: int) -> str:
 def _list_policy_parameters(
     number: int, rule: PolicyRule, policy: Policy
 ) -> list[tuple[str, int, SettingPath, Any, Any]]:
-    """The parameters of a policy that is a rule, with the defaults that the rule gives them.
+    """List the parameters of a policy that is a rule, with the defaults that the rule gives them.
 
     Raises:
         PlanError: it has not such a parameter, or runs others itself.

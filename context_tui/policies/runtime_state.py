@@ -1,4 +1,4 @@
-"""What a runtime knows at the moment it looks: the size it believes, what was recorded, how long it idled."""
+"""State of a runtime when it checks its trigger: the size it believes, recorded usage, idle time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scale of a parameter: where a value stands in its range, what the next value is, and what a typed text means.
+"""Scale of a parameter: where a value is on the track, the next value, and the meaning of typed text.
 
 Token-like parameters are on a log scale and step from one round number to the next; counts step by one and ratios by a
 hundredth.
@@ -40,7 +40,7 @@ class Scale:
     """On a log scale, about where it stops being linear: what is far below the default needs no room."""
 
     def compute_share(self, value: Number) -> float:
-        """Where the value stands: 0 at the low end of the track, 1 at its other end or beyond."""
+        """Return the place of a value: 0 at the low end of the track, 1 at its other end or beyond."""
         span = self._compute_place(self.track_end)
         return min(1.0, max(0.0, self._compute_place(value) / span)) if span > 0 else 0.0
 
@@ -78,7 +78,7 @@ class Scale:
         return value if isinstance(self.step, float) else round(value)
 
     def sample_values(self, count: int) -> list[Number]:
-        """At most *count* different values over the track, ascending."""
+        """Sample at most *count* different values over the track, ascending."""
         count = max(count, 2)
         if not self.log and not isinstance(self.step, float) and self.track_end - self.low < count:
             return list(range(round(self.low), round(self.track_end) + 1))

@@ -19,13 +19,13 @@ PolicySteps = Sequence[tuple[Policy, Any]]
 
 
 def combine_step_triggers(steps: PolicySteps, state: RuntimeState) -> Trigger:
-    """Whether any step would fire: what one leaves for the next is not known without planning."""
+    """Combine the triggers of all steps: what one step leaves for the next is unknown without planning."""
     triggers = [(policy.name, policy.trigger(state, params)) for policy, params in steps]
     return _combine_triggers(triggers, any(trigger.fires for _, trigger in triggers))
 
 
 def is_any_step_in_background(steps: PolicySteps, state: RuntimeState) -> bool:
-    """Whether one of the steps would start a summary in the background."""
+    """Return whether one of the steps would start a summary in the background."""
     fires = (
         policy.trigger(state, params).fires and policy.runs_in_background(state, params) for policy, params in steps
     )
@@ -33,7 +33,8 @@ def is_any_step_in_background(steps: PolicySteps, state: RuntimeState) -> bool:
 
 
 def plan_steps(name: str, params: Params, steps: PolicySteps, context: Context, state: RuntimeState) -> Plan:
-    """All steps, each on what those before it leave; where the state says ``firing_only`` and one fires, those that do.
+    """Plan all steps, each on the context after the previous one; where ``firing_only`` and one fires, only those that
+    do.
 
     Raises:
         PlanError: there are no steps, or one drops or adds messages and is not the last.
@@ -87,7 +88,7 @@ def plan_steps(name: str, params: Params, steps: PolicySteps, context: Context, 
 
 
 def _combine_triggers(triggers: list[tuple[str, Trigger]], fires: bool) -> Trigger:
-    """One trigger for all steps; its numbers are those of the step that decides."""
+    """Combine triggers; the numbers are those of the step that decides."""
     if not triggers:
         return Trigger(False, "no policies are named")
     decides = next((trigger for _, trigger in triggers if trigger.fires == fires), triggers[0][1])

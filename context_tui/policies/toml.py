@@ -1,4 +1,4 @@
-"""Policies that are TOML: a file that a user names, those of a folder beside the configuration file, and the presets.
+"""TOML policies: a file that a user names, those of a folder beside the configuration file, and the presets.
 
 What is wrong with one is told in a line, with the line of the file.
 """
@@ -92,7 +92,7 @@ def parse_policy(text: str, where: str, find_policy: PolicyLookup) -> Policy:
 
 
 def _format_validation_error(error: ValidationError, text: str, where: str) -> str:
-    """The first thing that is wrong, as ``FILE:LINE: KEY: what is wrong; what is allowed``."""
+    """Format the first validation error as ``FILE:LINE: KEY: what is wrong; what is allowed``."""
     first = min(error.errors(), key=lambda each: _find_line(text, _strip_union_tags(each["loc"])))
     path = _strip_union_tags(first["loc"])
     model, key = _find_model(path[:-1]), str(path[-1]) if path else ""
@@ -102,7 +102,7 @@ def _format_validation_error(error: ValidationError, text: str, where: str) -> s
 
 
 def _strip_union_tags(loc: Sequence[int | str]) -> tuple[int | str, ...]:
-    """Where an error is, without the tags of unions."""
+    """Return the path of an error without the tags of unions."""
     found = []
     for number, each in enumerate(loc):
         tag = each in _UNION_TAGS and number > 0 and isinstance(loc[number - 1], int)
@@ -120,7 +120,7 @@ def _format_path(path: Sequence[int | str]) -> str:
 
 
 def _find_model(path: Sequence[int | str]) -> type[BaseModel] | None:
-    """The part that a path leads to."""
+    """Return the part that a path leads to."""
     model: type[BaseModel] | None = PolicySpec
     for key in path:
         if isinstance(key, int) or model is None:
@@ -142,7 +142,7 @@ def _find_part_type(annotation: Any) -> type[BaseModel] | None:
 
 
 def _describe_error(error: Any, model: type[BaseModel] | None, key: str) -> str:
-    """What is wrong in our words, and what is allowed."""
+    """Describe an error in our words, with what is allowed."""
     kind, value = str(error["type"]), truncate_name(repr(error.get("input")))
     if kind == "extra_forbidden" and model is not None:
         near = get_close_matches(key, model.model_fields, 1)
@@ -171,7 +171,7 @@ def _format_range(model: type[BaseModel], key: str) -> str:
 
 
 def _find_rule_path(error: PlanError, tables: Mapping[str, Any]) -> tuple[int | str, ...]:
-    """The rule that names a policy which an error is about."""
+    """Return the rule whose policy an error is about."""
     for number, rule in enumerate(tables.get("rules", ())):
         if "policy" in rule and str(rule["policy"]) in str(error):
             return ("rules", number, "policy")
@@ -179,7 +179,7 @@ def _find_rule_path(error: PlanError, tables: Mapping[str, Any]) -> tuple[int | 
 
 
 def _find_line(text: str, path: Sequence[int | str]) -> int:
-    """The line of a key in a text of TOML, counted from 1; of what stands in a table on one line, that of the table."""
+    """Return the line of a key in TOML, counted from 1; for a key in an inline table, the line of the table."""
     lines = dict(_iterate_lines(text))
     for length in range(len(path), 0, -1):
         if (line := lines.get(tuple(path[:length]))) is not None:
@@ -188,7 +188,7 @@ def _find_line(text: str, path: Sequence[int | str]) -> int:
 
 
 def _iterate_lines(text: str) -> Iterator[tuple[tuple[int | str, ...], int]]:
-    """Every key and table of a text of TOML, with its line; what a text of several lines holds is no key."""
+    """Yield every key and table of a TOML text with its line; lines inside a multi-line string hold no key."""
     table: tuple[int | str, ...] = ()
     counts: dict[tuple[int | str, ...], int] = {}
     inside = ""

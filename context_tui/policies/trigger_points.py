@@ -17,7 +17,7 @@ from context_tui.tokens.running_sizes import PastReasoning, RunningSizes
 def iterate_runtime_states(
     session: Session, phases: frozenset[str], checkpoint: Callable[[], object] = lambda: None
 ) -> Iterator[RuntimeState]:
-    """The moments of a session at which a runtime with these phases looks, in order; none puts a context together.
+    """Yield the states in which a runtime with these phases checks its trigger, in order; no context is built.
 
     *checkpoint* is called at every message, and may raise to stop.
     """
@@ -62,12 +62,12 @@ def iterate_runtime_states(
 
 
 def _find_reply_message(facts: Facts, request: int) -> int:
-    """The message that a request ended at, or -1."""
+    """Return the message that a request ended at, or -1."""
     return facts.request_message[request] if request >= 0 else -1
 
 
 def _find_context_changes(session: Session) -> set[int]:
-    """The messages before which a context is another one than that before the message ahead of them."""
+    """Return the messages before which the context differs from the one before the preceding message."""
     facts, length = session.facts, len(session)
     epochs = {max(epoch.message + 1, epoch.start) for epoch in facts.epochs if epoch.cause != "start"}
     cleared = {compaction.message for compaction in facts.compactions if compaction.kind == "micro"}
@@ -76,7 +76,7 @@ def _find_context_changes(session: Session) -> set[int]:
 
 
 def find_phases(facts: Facts, at: int) -> frozenset[str]:
-    """When a runtime looks just before message *at*."""
+    """Return the phases that apply just before message *at*."""
     found = set()
     if facts.role[at] == Role.ASSISTANT:
         found.add("before_call")
@@ -88,14 +88,16 @@ def find_phases(facts: Facts, at: int) -> frozenset[str]:
 
 
 def find_first_firing(session: Session, policy: Policy, params: Params) -> int | None:
-    """The first message before which the trigger fires; the session's length when only at its end; None: nowhere."""
+    """Return the first message before which the trigger fires; the session's length when only at its end; None:
+    nowhere.
+    """
     return next((m.at for m in iterate_runtime_states(session, policy.phases) if policy.trigger(m, params).fires), None)
 
 
 def find_firing_runs(
     session: Session, policy: Policy, params: Params, checkpoint: Callable[[], object] = lambda: None
 ) -> list[list[RuntimeState]]:
-    """The moments at which the trigger fires, those that follow each other in one list: each run begins where it does.
+    """Return the states in which the trigger fires, consecutive ones in one list: each run begins where it first fires.
 
     *checkpoint* is called at every message, and may raise to stop.
     """

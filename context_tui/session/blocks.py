@@ -37,7 +37,7 @@ _find_odd_escape = re.compile(rb"\\[u/\\]").search
 
 
 def is_block_list(content: object) -> TypeGuard[list[dict[str, Any]]]:
-    """Whether a tool_result body is a list of blocks: only ``text`` and ``image`` objects."""
+    """Return whether a tool_result body is a list of blocks: only ``text`` and ``image`` objects."""
     return isinstance(content, list) and all(
         isinstance(item, dict) and item.get("type") in ("text", "image") for item in content
     )
@@ -76,13 +76,17 @@ def _replace_text(block: dict[str, Any], text: str) -> dict[str, Any]:
 
 
 def get_text(block: dict[str, Any]) -> Any:
-    """What :func:`with_texts` replaces: the content of a result, the input of a call, the text of another block."""
+    """Return the replaceable part of a block: the content of a result, the input of a call, the text of any other
+    block.
+    """
     name = {"tool_result": "content", "tool_use": "input", "thinking": "thinking"}
     return block.get(name.get(str(block.get("type")), "text"))
 
 
 def parse_read_range(arguments: dict[str, Any]) -> tuple[int, int] | None:
-    """The part of a file that a call asks for: its first line from 1, and how many (0: up to the end); None: all."""
+    """Parse the lines of a file that a call asks for: the first line from 1, and their number (0: to the end); None:
+    all.
+    """
     get = arguments.get
     first, count, last = get("offset") or get("start_line"), get("limit"), get("end_line")
     if type(lines := get("view_range")) is list and len(lines) == 2:
@@ -150,12 +154,12 @@ def measure_body(content: object) -> BodySize:
 
 
 def get_bracket_start(text: str) -> str:
-    """What is kept of a text that begins with a bracket, as what runtimes put in the place of others does."""
+    """Return the stored start of a text that begins with a bracket, as placeholders of runtimes do."""
     return text[:START_LENGTH] if text.startswith("[") else ""
 
 
 def compute_cut_shifts(encoded: bytes) -> int:
-    """How far agent-sdk's two cuts move to a character boundary: bytes back at 500, bytes forward at length - 200."""
+    """Return how far agent-sdk's two cuts move to a character boundary: bytes back at 500, forward at length - 200."""
     if len(encoded) <= CUT_HEAD:
         return 0
     back = forward = 0

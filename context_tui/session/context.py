@@ -22,8 +22,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What stands in a block in place of what was recorded: the content of a tool_result, the input of a tool_use as
-    compact JSON, or the text of any other block.
+    """Replacement for the recorded body of a block: the content of a tool_result, the input of a tool_use as compact
+    JSON, or the text of any other block.
 
     ``size`` are bytes as estimators count them: for a tool_use those of the tool's name too. ``text`` is None where it
     has to be made when needed, or where the block is ``removed``. ``known`` says how the recording tells of it:
@@ -77,7 +77,7 @@ class Context:
         return len(self.order)
 
     def has_exact_text(self, block: int, text: str, *, in_blocks: bool) -> bool:
-        """Whether the body of a tool_result is exactly *text*, a short one in brackets.
+        """Return whether the body of a tool_result is exactly *text*, a short one in brackets.
 
         Args:
             in_blocks: whether a list of text blocks that make it up counts too.
@@ -101,7 +101,7 @@ class Context:
 
 
 def memoize(compute: Callable[[Context], T]) -> Callable[[Context], T]:
-    """*compute* with its answer kept, for as long as the context is."""
+    """Cache the result of *compute* for as long as the context lives."""
 
     @wraps(compute)
     def kept(context: Context) -> T:
@@ -121,7 +121,7 @@ def find_removed_blocks(context: Context) -> frozenset[int]:
 
 
 def restore_inferred(context: Context) -> Context:
-    """The same messages with every body that is only inferred to have gone back in its place."""
+    """Return the same messages with every body restored that is only inferred to be cleared."""
     recorded = {row: body for row, body in context.replacements.items() if body.source != "inferred"}
     return replace(context, replacements=recorded, memo={}) if len(recorded) < len(context.replacements) else context
 

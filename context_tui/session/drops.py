@@ -51,7 +51,7 @@ _LOCK = Lock()
 
 
 def find_drops(facts: Facts) -> list[Drop]:
-    """The drops of all requests that are known; those that were found before stay as they are."""
+    """Find the drops before all known requests; those found earlier are not searched again."""
     with _LOCK:
         return _update_drops(facts)
 
@@ -118,7 +118,9 @@ def _explain_drop(facts: Facts, row: int, fall: int) -> Drop:
 
 
 def _fit_factors_before(facts: Facts, row: int) -> Factors | None:
-    """The factors as of request *row*; far into a session as of one somewhat before, as they change little there."""
+    """Return the factors as of request *row*; far into a session, those of a slightly earlier request, as they change
+    little.
+    """
     step = 1 if row < 64 else 32 if row < 512 else 128
     end = row - row % step
     if facts.request_model[end - 1] != facts.request_model[row - 1]:
@@ -127,7 +129,7 @@ def _fit_factors_before(facts: Facts, row: int) -> Factors | None:
 
 
 def _was_cached(facts: Facts, row: int, block: int) -> bool:
-    """Whether request *row* read more from the cache than there was before *block*, which then was still there."""
+    """Return whether request *row* read more from the cache than stood before *block*, which therefore was still there."""
     message = facts.block_message[block]
     sent = bisect_right(facts.request_message, message) - 1
     if sent < 0:
@@ -137,7 +139,9 @@ def _was_cached(facts: Facts, row: int, block: int) -> bool:
 
 
 def _base_changed(facts: Facts, row: int) -> bool:
-    """Whether nothing was read from a cache that must have lived: then what comes before all messages has changed."""
+    """Return whether nothing was read from a cache that must have been alive: then what precedes all messages has
+    changed.
+    """
     before, now = facts.requests[row - 1], facts.requests[row]
     idle = facts.request_time[row] - facts.request_time[row - 1]
     timed = facts.request_time[row] >= 0 <= facts.request_time[row - 1]
@@ -145,7 +149,9 @@ def _base_changed(facts: Facts, row: int) -> bool:
 
 
 def _is_thinking_drop(facts: Facts, row: int, order: Sequence[int], factors: Factors, removed_tokens: float) -> bool:
-    """Whether the thinking of the turn that ended last, or of all ended turns, is of the size of what *went*."""
+    """Return whether the thinking of the last finished turn, or of all finished turns, has the size of what was
+    removed.
+    """
     starts = [position for position, message in enumerate(order) if facts.flags[message] & MessageFlag.TURN_START]
     known = count_blocks_before(facts, facts.request_message[row])
     for begin in dict.fromkeys((starts[-2] if len(starts) > 1 else 0, 0)) if starts else ():
@@ -178,7 +184,9 @@ def _find_cleared_results(
 def _find_clearable_results(
     facts: Facts, row: int, order: Sequence[int], factors: Factors, clearable: frozenset[str] | None
 ) -> tuple[list[int], list[float]]:
-    """The results that could have been cleared, oldest first; and what clearing each and all before it would free."""
+    """Return the results that could have been cleared, oldest first, and the tokens that clearing each and all before
+    it would free.
+    """
     end, known = facts.request_message[row - 1], count_blocks_before(facts, facts.request_message[row])
     cleared = find_cleared_at(facts, facts.request_message[row])
     rows = [

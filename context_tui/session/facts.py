@@ -50,7 +50,7 @@ class Usage(msgspec.Struct, gc=False):
 
 
 class BlockSize(NamedTuple):
-    """What a block takes: see the columns of :class:`Facts` with these names."""
+    """Sizes of a block: see the columns of :class:`Facts` with these names."""
 
     size: int
     text_bytes: int
@@ -90,7 +90,7 @@ class Compaction:
 
     @property
     def is_rewrite(self) -> bool:
-        """Whether it is a micro one that cleared something, so that sizes recorded before it no longer hold."""
+        """Whether this is a microcompaction that cleared something, so that sizes recorded before it no longer hold."""
         return self.kind == "micro" and bool(self.cleared_blocks or self.saved_tokens)
 
 
@@ -126,7 +126,7 @@ class Drop:
 
 @dataclass(slots=True)
 class DropSearch:
-    """How far drops have been looked for, and what they were found by: what has changed before that undoes them."""
+    """State of the search for drops: how far it went and what it relied on, so that a change invalidates it."""
 
     requests: int = 0
     message: int = -1
@@ -136,7 +136,7 @@ class DropSearch:
     intervals: dict[int, Any] = field(default_factory=dict)  # by request: what came between it and the one before
 
     def is_current(self, facts: Facts) -> bool:
-        """Whether everything up to there is as it was."""
+        """Return whether everything that the search relied on is unchanged."""
         if self.requests > len(facts.requests) or self.size_revisions != facts.size_revisions:
             return False
         same = not self.requests or facts.request_message[self.requests - 1] == self.message
@@ -149,14 +149,14 @@ class DropSearch:
         self.causes, self.size_revisions = self._count_causes(facts), facts.size_revisions
 
     def _count_causes(self, facts: Facts) -> int:
-        """How many epochs and compactions there are up to there."""
+        """Count the epochs and compactions up to the end of the search."""
         epochs = bisect_right(facts.epochs, self.message, key=lambda epoch: epoch.message)
         return epochs + bisect_right(facts.compactions, self.message, key=lambda compaction: compaction.message)
 
 
 @dataclass(slots=True)
 class PeakSearch:
-    """The largest contexts that were recorded, by row of the model, of the requests that were looked at."""
+    """Largest recorded contexts by model row, over the requests searched so far."""
 
     recorded: dict[int, int] = field(default_factory=dict)
     requests: int = 0
@@ -164,7 +164,7 @@ class PeakSearch:
     size_revisions: int = 0
 
     def is_current(self, facts: Facts) -> bool:
-        """Whether those requests are as they were."""
+        """Return whether those requests are unchanged."""
         if self.requests > len(facts.requests) or self.size_revisions != facts.size_revisions:
             return False
         return not self.requests or facts.requests[self.requests - 1] is self.last_usage
@@ -329,7 +329,8 @@ class Facts:
         self.size_revisions += known.context != size
 
     def begin_epoch(self, message: int, cause: str, prefix: Spans = NO_MESSAGES) -> None:
-        """A context begins anew at *message*, with the messages of *prefix*; at the first one only a compaction does.
+        """Start a new context at *message*, with the messages of *prefix*; at the first message only a compaction does
+        so.
 
         An epoch that would begin where the last one did takes its place.
         """
@@ -376,7 +377,7 @@ class Facts:
         return row
 
     def add_thinking(self, message: int, thinking: str, signature: str, flags: int = 0) -> int:
-        """Append visible thinking to *message*, or what stands in the place of hidden; returns its row."""
+        """Append visible thinking to *message*, or the placeholder of hidden thinking; returns its row."""
         text = utf8_len(thinking)
         if not text:
             flags |= BlockFlag.UNKNOWN_SIZE
@@ -406,7 +407,9 @@ class Facts:
         return row
 
     def _mark_turn_start(self, message: int, flags: int) -> None:
-        """In a user message that is no summary, a block that is neither a result nor injected begins a turn."""
+        """Mark the start of a turn: in a user message that is no summary, a block that is neither a result nor
+        injected.
+        """
         if not flags & BlockFlag.INJECTED and not self.flags[message] & MessageFlag.SUMMARY:
             self.flags[message] |= MessageFlag.TURN_START
 
@@ -436,7 +439,7 @@ class Facts:
             self.flags[message] |= MessageFlag.SUMMARY
 
     def starts_with(self, block: int, text: str) -> bool:
-        """Whether a text or result begins with *text*, which has to begin with a bracket and be short enough."""
+        """Return whether a text or result begins with *text*, which must begin with a bracket and be short enough."""
         return self.bracket_starts.get(block, "").startswith(text)
 
     def copy_block(self, message: int, source: Facts, row: int) -> int:
@@ -499,7 +502,7 @@ class Facts:
         return new
 
     def block_size(self, row: int) -> BlockSize:
-        """What a block takes."""
+        """Return the sizes of a block."""
         return BlockSize(self.size[row], self.text_bytes[row], self.json_bytes[row], self.cut[row])
 
     def set_block_size(self, row: int, size: BlockSize) -> None:
@@ -526,7 +529,7 @@ class Facts:
             self.shared_ordinal[message] = ordinal
 
     def ordinal_in_record(self, message: int, row: int) -> int:
-        """Which message of those that the record *row* holds *message* is, 0 for the first."""
+        """Return the position of *message* among the messages that the record *row* holds, 0 for the first."""
         return self.shared_ordinal.get(message, 1) if self.shared_record.get(message) == row else 0
 
     def records_of(self, message: int) -> Iterator[int]:
@@ -590,17 +593,17 @@ class Facts:
 
 
 def is_turn_start(facts: Facts, row: int) -> bool:
-    """Whether a block of a user message makes it the start of a turn: it is no result, and nobody injected it."""
+    """Return whether a block of a user message starts a turn: it is no result, and was not injected."""
     return facts.kind[row] != _TOOL_RESULT and not facts.block_flags[row] & BlockFlag.INJECTED
 
 
 def _to_call_id(value: object) -> str:
-    """A call id, which anything may stand for in a broken file."""
+    """Convert a call id, which can be any value in a broken file, to text."""
     return value if isinstance(value, str) else str(value or "")
 
 
 def epoch_at(facts: Facts, at: int) -> Epoch:
-    """The epoch that the context before message *at* belongs to. One begins with its first message, not before it."""
+    """Return the epoch of the context before message *at*. An epoch begins with its first message, not before it."""
     row = bisect_left(facts.epochs, at, key=lambda epoch: epoch.message) - 1
     while row >= 0 and facts.epochs[row].start > at:
         row -= 1
@@ -620,6 +623,6 @@ def order_at(facts: Facts, at: int) -> tuple[Epoch, Sequence[int]]:
 
 
 def find_last_rewrite(facts: Facts, at: int) -> int:
-    """The message before which a recorded microcompaction last cleared something, up to message *at*; 0: never."""
+    """Return the message before which a recorded microcompaction last cleared something, up to message *at*; 0: never."""
     row = bisect_right(facts.rewrites, at) - 1
     return facts.rewrites[row] if row >= 0 else 0

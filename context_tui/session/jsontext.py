@@ -70,7 +70,7 @@ _lenient_decoder = json.JSONDecoder(parse_int=_parse_integer)
 
 
 def is_nested_deeper(value: Any, levels: int = MAX_DEPTH) -> bool:
-    """Whether arrays and objects in *value* are nested deeper than that; found without recursion."""
+    """Return whether arrays and objects in *value* are nested deeper than *levels*, without recursion."""
     layer = [value] if isinstance(value, dict | list) else []
     for _ in range(levels):
         layer = [

@@ -22,7 +22,7 @@ def format_losses(counts: Counter[str]) -> list[str]:
 
 
 class Losses:
-    """What a writer could not keep. ``gone`` is how much less of each kind reads back, in the unit of :func:`compute_weights`.
+    """Losses of an export. ``removed`` is how much less of each kind reads back, in the unit of :func:`weigh_context`.
 
     What is gone without being declared here is an error of the writer.
     """
@@ -33,7 +33,7 @@ class Losses:
         self.removed = Counter[int]()
 
     def __add__(self, later: Losses) -> Losses:
-        """What either could not keep; what both counted in the same words is one loss."""
+        """Combine the losses of two exports; a loss that both count in the same words is one."""
         both = Losses()
         both._counts = self._counts + later._counts
         both._notes = [*self._notes, *later._notes]
@@ -42,11 +42,11 @@ class Losses:
 
     @property
     def lines(self) -> list[str]:
-        """One line for each, with how often it happened."""
+        """One line for each loss, with how often it happened."""
         return [*format_losses(self._counts), *self._notes]
 
     def add(self, what: str, number: int = 1) -> None:
-        """Count what changed without being gone."""
+        """Count changes that removed nothing."""
         if number:
             self._counts[what] += number
 
@@ -74,7 +74,7 @@ class Losses:
 
 
 def weigh_context(context: Context) -> Counter[int]:
-    """How much of each kind of block a context holds: bytes of what estimators see, else blocks."""
+    """Measure how much of each kind of block a context holds: bytes that estimators see, else blocks."""
     facts, found = context.facts, Counter[int]()
     for message in context.order:
         for row in facts.blocks_of(message):

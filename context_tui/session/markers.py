@@ -31,7 +31,7 @@ PLACEHOLDERS = frozenset({DEFECT_PLACEHOLDER, KODA_STUB})
 
 
 def is_summary_start(text: str, *, by_assistant: bool, first_block: bool, first_message: bool) -> bool:
-    """Whether a text is the summary of an earlier compaction, as its first words say.
+    """Return whether the first words of a text mark it as the summary of an earlier compaction.
 
     Args:
         spoken: whether it is in a message of the assistant.
@@ -46,7 +46,7 @@ def is_summary_start(text: str, *, by_assistant: bool, first_block: bool, first_
 
 
 def strip_summary_marker(text: str) -> str:
-    """What a summary says: its text without the marker around it. Claude Code's is the first sentence, and stays."""
+    """Return a summary without the marker around it. Claude Code's marker is the first sentence, and stays."""
     mark = next((mark for mark in (DEFECT_SUMMARY, SDK_SUMMARY, KODA_SUMMARY) if text.startswith(mark)), "")
     return text.removeprefix(mark).removesuffix(SDK_SUMMARY_END if mark == SDK_SUMMARY else "").strip()
 

@@ -69,7 +69,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a message of a derived session is from: a message of the recording with some blocks changed."""
+    """Origin of a message in a derived session: a recorded message, with some blocks changed."""
 
     session: Session
     message: int
@@ -77,7 +77,7 @@ class Origin:
 
     @property
     def remaining_blocks(self) -> list[int]:
-        """The recorded ordinals of the blocks that are left, in order."""
+        """Recorded ordinals of the remaining blocks, in order."""
         recorded = range(sum(1 for _ in self.session.facts.blocks_of(self.message)))
         return [ordinal for ordinal in recorded if self.texts.get(ordinal, "") is not None]
 
@@ -127,7 +127,7 @@ def find_recording(session: Session) -> Session:
 
 
 def collect_usage(session: Session) -> dict[int, Usage]:
-    """By message of *session*, the usage that was recorded for it, where that still tells of this context.
+    """Return the recorded usage by message of *session*, where it still describes this context.
 
     It does where nothing was applied, for replies since the context began or was last rewritten.
     """
@@ -135,12 +135,12 @@ def collect_usage(session: Session) -> dict[int, Usage]:
 
 
 def collect_models(session: Session) -> dict[int, str]:
-    """By message of *session*, the model that is recorded to have made it."""
+    """Return the recorded model by message of *session*."""
     return _map_replies(session, _models_by_reply)
 
 
 def _map_replies(session: Session, read: Callable[[Session], Mapping[int, T]]) -> dict[int, T]:
-    """By message of *session*, what is *told* of the reply of the recording that it is."""
+    """Map a value of each recorded reply to the message of *session* that holds it."""
     found: dict[int, T] = {}
     known: Mapping[int, T] | None = None
     for message in session.context_at().order:
@@ -153,14 +153,14 @@ def _map_replies(session: Session, read: Callable[[Session], Mapping[int, T]]) -
 
 
 def _usage_by_reply(recording: Session) -> dict[int, Usage]:
-    """By reply, its usage, since the context at the end began or was last rewritten."""
+    """Return the usage by reply, since the context at the end began or was last rewritten."""
     context, facts = recording.context_at(), recording.facts
     first = max(context.epoch_start, context.last_rewrite)
     return {reply: usage for reply, usage in zip(facts.request_message, facts.requests, strict=True) if reply >= first}
 
 
 def _models_by_reply(recording: Session) -> dict[int, str]:
-    """By reply, its model, where that is known."""
+    """Return the model by reply, where it is known."""
     facts = recording.facts
     requests = zip(facts.request_message, facts.request_model, strict=True)
     return {reply: facts.models[row] for reply, row in requests if row >= 0}

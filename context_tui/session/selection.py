@@ -13,7 +13,7 @@ from context_tui.session.values import Role, Spans
 
 
 class Selection:
-    """Facts without the messages *gone*; their records stay accounted for as message records.
+    """Facts without the *removed* messages; their records stay accounted for as message records.
 
     ``facts`` are those: as the ones that they are ``of`` grow, they grow in their place, by what is new.
     """
@@ -44,11 +44,13 @@ class Selection:
         self.update()
 
     def is_current(self) -> bool:
-        """Whether what was taken is still what there is, and the rest stands behind it: requests may be told late."""
+        """Return whether the facts taken so far are unchanged and the rest only follows them: requests may be reported
+        late.
+        """
         return not self._requests or self.source.requests[self._requests - 1] is self._last_usage
 
     def number_of(self, message: int) -> int:
-        """The number of a message here; of one that is gone that of the next."""
+        """Return the number of a message here; of a removed message, the number of the next one."""
         return bisect_left(self._included, message)
 
     def update(self) -> None:

@@ -20,7 +20,7 @@ Message = dict[str, Any]
 
 
 class Content(Protocol):
-    """Full text on demand; what it returns stands in the same order as the facts' blocks."""
+    """Full text on demand, in the order of the blocks in the facts."""
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
         """Anthropic-shaped blocks of the message with this index."""
@@ -35,7 +35,7 @@ class Content(Protocol):
         """Anthropic-shaped tool schemas, as far as they are in the file."""
 
     def is_unchanged(self) -> bool:
-        """Whether what was read is still there as it was read; that there is more now is fine.
+        """Return whether the source is as it was when it was read; more data after it is fine.
 
         Raises:
             Error: the file is gone, or cannot be read any more.
@@ -44,7 +44,7 @@ class Content(Protocol):
 
 @dataclass(frozen=True)
 class SessionInfo:
-    """What is known of a session without reading it: ``id`` names it after ``PATH#``, ``time`` is epoch seconds.
+    """Description of a session that has not been read: ``id`` names it after ``PATH#``, ``time`` is epoch seconds.
 
     ``parent`` is the file of the session that it belongs to, or ``PATH#ID`` for another one of the same file; ``note``
     is what a reader had to decide about the file, in words.
@@ -84,7 +84,7 @@ class Session:
 
     @cached_property
     def peaks(self) -> Peaks:
-        """The largest contexts that were recorded."""
+        """Largest recorded contexts."""
         return Peaks(self.facts, self.peaks_before)
 
     @property
@@ -101,7 +101,7 @@ class Session:
 
     @property
     def drops(self) -> list[Drop]:
-        """Where recorded context falls without a compaction that says so."""
+        """Falls of the recorded context without a recorded compaction."""
         return [drop for drop in find_drops(self.facts) if drop.message < self.length]
 
     def with_window(self, tokens: int | None) -> Session:
@@ -153,5 +153,5 @@ class Session:
 
     @property
     def turns(self) -> int:
-        """How many turns the session has."""
+        """Number of turns in the session."""
         return sum(1 for m in range(self.length) if self.facts.flags[m] & MessageFlag.TURN_START)

@@ -79,7 +79,7 @@ def count_blocks_before(facts: Facts, message: int) -> int:
 
 
 def estimate_content(facts: Facts, messages: Iterable[int], end_block: int | None = None) -> ContentTokens:
-    """What is in *messages* as it was appended; of blocks before the row *known* only, where that is given."""
+    """Estimate the content of *messages* as appended; only of blocks before the row *end_block*, where it is given."""
     found = ContentTokens([0] * 5)
     tokens, size, kinds, flags = found.tokens, facts.size, facts.kind, facts.block_flags
     for message in messages:
@@ -106,7 +106,7 @@ def estimate_content(facts: Facts, messages: Iterable[int], end_block: int | Non
 
 @dataclass(frozen=True)
 class Interval:
-    """From the request before to request ``row``: what was appended, and by how many recorded tokens it grew."""
+    """Appended content between the previous request and request ``row``, and the recorded growth in tokens."""
 
     row: int
     content: ContentTokens
@@ -129,8 +129,8 @@ def find_intervals(facts: Facts, end: int) -> list[Interval]:
 
 
 def interval_at(facts: Facts, row: int) -> Interval | None:
-    """What came between request *row* and the one before it, of whatever model; None where more than appending
-    happened. The drops up to there are to be known.
+    """Return the interval between request *row* and the one before it, of whatever model; None where more than
+    appending happened. The drops up to there must be known.
     """
     known: dict[int, Interval | None] = facts.drop_search.intervals
     if row not in known:
@@ -145,7 +145,7 @@ def interval_at(facts: Facts, row: int) -> Interval | None:
 
 
 def fit_factors(facts: Facts, end: int) -> Factors | None:
-    """The factors as of request *end*, from those before it; None where they are too few, or say too little."""
+    """Fit the factors as of request *end* to the requests before it; None where they are too few or too inconsistent."""
     known: dict[int, Factors | None] = facts.drop_search.factors
     if end not in known:
         known[end] = _compute_factors(facts, end)
@@ -176,7 +176,7 @@ def _compute_factors(facts: Facts, end: int) -> Factors | None:
 
 
 def _scale_prior(rows: Sequence[Sequence[float]], grown: Sequence[float]) -> list[float]:
-    """What is typical, for the tokenizer of these intervals: one that makes more of one kind makes more of all."""
+    """Scale the typical factors to the tokenizer of these intervals: one that needs more of one kind needs more of all."""
     expected = [sum(value * x for value, x in zip(_PRIOR, row, strict=True)) for row in rows]
     ratios = sorted((growth / tokens, tokens) for growth, tokens in zip(grown, expected, strict=True))
     sums = list(accumulate(tokens for _, tokens in ratios))
@@ -213,7 +213,7 @@ def _regress(
 
 
 def _solve_non_negative(square: list[list[float]], right: list[float], start: list[float]) -> list[float]:
-    """Least squares with no negative value, one after the other until they stand still."""
+    """Solve least squares without negative values by coordinate descent until the values converge."""
     values = list(start)
     for _ in range(500):
         moved = 0.0

@@ -35,7 +35,8 @@ _SCALARS = (str, float, bool, type(None))
 
 
 def validate_messages(messages: Iterable[Any]) -> list[dict[str, Any]]:
-    """The messages as a list, if each has a role, content that is a string or a list of blocks, and only JSON in it.
+    """Return the messages as a list, if each has a role, content that is a string or a list of blocks, and only JSON in
+    it.
 
     Raises:
         UnreadableSession: one has not; the error names it by its number, and its block.
@@ -52,7 +53,7 @@ def validate_messages(messages: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 def _find_message_error(message: Any) -> str:
-    """What is wrong with a message, and what to do; empty for none."""
+    """Describe what is wrong with a message and what to do; empty for a valid one."""
     if not isinstance(message, dict):
         return f"{_describe_type(message)}, not an object; give role and content"
     role, content = message.get("role"), message.get("content")
@@ -79,7 +80,7 @@ def _find_block_error(block: Any) -> str:
 
 
 def _find_json_error(value: Any, depth: int = 0) -> str:
-    """What in a value JSON cannot hold; empty when it is all JSON."""
+    """Describe what JSON cannot hold in a value; empty for a valid one."""
     if isinstance(value, _SCALARS):
         return ""
     if isinstance(value, int):
@@ -99,7 +100,7 @@ def _find_json_error(value: Any, depth: int = 0) -> str:
 
 
 def _describe_type(value: Any) -> str:
-    """What a value is, in a word."""
+    """Return the type of a value in one word."""
     return f"a value of type {type(value).__name__}"
 
 

@@ -22,7 +22,7 @@ def value_class(*, eq: bool = True) -> Callable[[type[T]], type[T]]:
 
 
 class Role(IntEnum):
-    """Who a message is from; SYSTEM is one in the middle of a history (a leading one is the session's prompt)."""
+    """Sender of a message; SYSTEM is one in the middle of a history (a leading one is the session's prompt)."""
 
     USER = 0
     ASSISTANT = 1
@@ -30,7 +30,7 @@ class Role(IntEnum):
 
 
 class Kind(IntEnum):
-    """What a block is; OTHER is hosted activity and anything unknown, which no estimator sees."""
+    """Type of a block; OTHER is hosted activity and anything unknown, which no estimator sees."""
 
     TEXT = 0
     THINKING = 1
@@ -41,7 +41,7 @@ class Kind(IntEnum):
 
 
 class RecordKind(IntEnum):
-    """What became of a record: these three counts add up to the number of records."""
+    """Use of a record: these three counts add up to the number of records."""
 
     MESSAGE = 0
     METADATA = 1
@@ -49,7 +49,7 @@ class RecordKind(IntEnum):
 
 
 class Explanation(StrEnum):
-    """What a fall of the recorded context is explained by, in the words that are shown."""
+    """Explanation of a fall of the recorded context, in the words that are shown."""
 
     MICROCOMPACTION = "microcompaction"
     CLEARED = "cleared results"
@@ -58,7 +58,7 @@ class Explanation(StrEnum):
 
 
 class BlockFlag:
-    """What is known of a block's text without reading it: bits of a plain integer (an IntFlag costs 1 µs a use)."""
+    """Properties of a block that are known without its text: bits of a plain integer (an IntFlag costs 1 µs a use)."""
 
     INJECTED = 1  # the runtime put it there, nobody typed it
     ERROR = 2  # is_error
@@ -69,7 +69,7 @@ class BlockFlag:
 
 
 class MessageFlag:
-    """What is known of a message beyond its role: bits of a plain integer."""
+    """Properties of a message beyond its role: bits of a plain integer."""
 
     TURN_START = 1  # a user message with a block that is neither a tool_result nor injected
     SUMMARY = 2  # the summary of an earlier compaction
@@ -88,7 +88,7 @@ class Spans(Sequence[int]):
 
     @classmethod
     def from_numbers(cls, numbers: Iterable[int]) -> Spans:
-        """The numbers as they come, with what follows one by one in one range."""
+        """Build spans from numbers in their order; consecutive ones share a range."""
         ranges: list[range] = []
         for number in numbers:
             if ranges and ranges[-1].stop == number:

@@ -64,12 +64,12 @@ class Window:
 
     @property
     def is_known(self) -> bool:
-        """Whether anything but a guess stands behind the number; runtimes use their own fallback otherwise."""
+        """Whether the size is more than a guess; otherwise runtimes use their own fallback."""
         return self.source != "assumed"
 
 
 class Peaks:
-    """The largest context that was recorded with each model, or that a full compaction of it had before.
+    """Largest recorded context of each model, including sizes before its full compactions.
 
     Those of the session that this one was derived from count as well: a plan does not change the model's window.
     """

@@ -11,7 +11,7 @@ def format_bytes(count: int) -> str:
 
 
 def format_age(seconds: float) -> str:
-    """How long ago in one unit; empty for times that are unknown."""
+    """Format an age in one unit; empty for unknown times."""
     if seconds < 0 or seconds > 50 * 365 * 86_400:
         return "" if seconds > 0 else "now"
     for unit, length in (("y", 365 * 86_400), ("mo", 30 * 86_400), ("d", 86_400), ("h", 3_600), ("min", 60)):

@@ -27,7 +27,7 @@ _open_folders: set[Path] = set()
 
 @contextmanager
 def private_folder(parent: Path, name: str) -> Iterator[Path]:
-    """A folder in *beside*, named after *name*, that only its owner can enter; gone at the end whatever happens.
+    """Create a folder in *parent*, named after *name*, that only its owner can enter; removed at the end in any case.
 
     Raises:
         OSError: there can be none.
@@ -102,7 +102,7 @@ def sync(path: Path) -> None:
 
 
 def is_temporary(path: Path) -> bool:
-    """Whether a path is inside a private folder, and so of no lasting place."""
+    """Return whether a path is inside a private folder, and so temporary."""
     return any(map(_NAME.fullmatch, path.parts[:-1]))
 
 
@@ -132,7 +132,7 @@ def find_leftovers(folder: Path) -> list[Path]:
 
 
 def remove_leftover(leftover: Path) -> bool:
-    """Remove one of :func:`leftovers`, if it still is one; whether it is gone."""
+    """Remove one of :func:`find_leftovers`, if it still is one; returns whether it is removed."""
     with _lock_abandoned(leftover) as ours:
         if ours:
             shutil.rmtree(leftover, ignore_errors=True)
@@ -141,7 +141,7 @@ def remove_leftover(leftover: Path) -> bool:
 
 @contextmanager
 def _lock_abandoned(folder: Path) -> Iterator[bool]:
-    """Whether a folder is ours and its maker is dead. While it is looked at, it is locked."""
+    """Yield whether a folder is ours and its process is dead; it stays locked meanwhile."""
     lock = -1
     try:
         status = os.lstat(folder)

@@ -47,7 +47,7 @@ _TEXT_TABLE: dict[int, str | None] = {
 
 
 def _format_ranges(codes: list[int]) -> str:
-    """The codes as the inside of a regular expression's character class."""
+    """Format codes as the inside of a regular expression's character class."""
     runs: list[list[int]] = []
     for code in sorted(codes):
         if runs and code == runs[-1][1] + 1:

@@ -141,7 +141,7 @@ class PrunableResults:
 
 @memoize
 def find_prunable_results(context: Context) -> PrunableResults:
-    """Every tool_result that pruning would make shorter, however long results may be."""
+    """Return every tool_result that pruning would shorten, whatever the limit."""
     results, cuts = index_context(context).results, context.facts.cut
     found = []
     for position, block, tokens in zip(results.position, results.block, results.tokens, strict=True):
@@ -173,7 +173,7 @@ def compute_pruned_size(length: int, cut: int) -> int | None:
 
 
 def _find_cuts(length: int, shifts: int) -> tuple[int, int]:
-    """Where a body of *length* bytes is cut: the end of what is kept of its start, and the start of its end."""
+    """Return where a body of *length* bytes is cut: the end of its first part, and the start of its last part."""
     return CUT_HEAD - (shifts & 3), length - CUT_TAIL + (shifts >> 2)
 
 
@@ -267,7 +267,7 @@ class AgentSdkCompact(BasePolicy):
 
 
 def find_split(context: Context, min_keep: int) -> int:
-    """Position of the first kept message; 0 where there is nothing to do. Ids need not match."""
+    """Return the position of the first message to keep; 0 where there is nothing to do. Ids need not match."""
     if len(context) <= min_keep:
         return 0
     facts, order = context.facts, context.order
@@ -288,12 +288,12 @@ def _has_kind(facts: Facts, message: int, kind: Kind) -> bool:
 
 
 def build_summary_request(old_messages: list[Message], previous: str | None) -> list[Message]:
-    """The old messages as one user message of plain text; an earlier summary is one of them."""
+    """Build one user message of plain text from the old messages; an earlier summary is one of them."""
     return [{"role": "user", "content": f"The conversation to condense:\n\n{format_transcript(old_messages)}"}]
 
 
 def format_transcript(messages: list[Message]) -> str:
-    """The messages as agent-sdk hands them to its summarizer: text under each role, everything else abridged."""
+    """Format the messages as agent-sdk hands them to its summarizer: text under each role, everything else abridged."""
     parts = []
     for message in messages:
         role = "Assistant" if message.get("role") == "assistant" else "User"
@@ -303,7 +303,7 @@ def format_transcript(messages: list[Message]) -> str:
 
 
 def _abridge_content(content: Any) -> Iterator[str]:
-    """The lines that stand for one message's content."""
+    """Yield the abridged lines of one message's content."""
     if isinstance(content, str):
         yield content
         return
@@ -328,7 +328,7 @@ def _encode_json(value: Any) -> str:
 
 
 def _truncate_bytes(text: str) -> str:
-    """At most ``MAX_RESULT_BYTES`` bytes, back to the start of a character, and ``...`` when something is missing."""
+    """Truncate to ``MAX_RESULT_BYTES`` bytes, at the start of a character, with ``...`` where something is missing."""
     data = text.encode("utf-8", "surrogatepass")
     if len(data) <= MAX_RESULT_BYTES:
         return text

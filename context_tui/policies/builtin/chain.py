@@ -20,7 +20,7 @@ from context_tui.tokens.context_index import index_context
 
 
 class ChainParams(BaseParams):
-    """Which policies, in order, and the parameters of each that differ from its defaults."""
+    """Policies to run in order, and the parameters of each that differ from its defaults."""
 
     policies: Annotated[tuple[str, ...], BeforeValidator(parse_names)] = param(
         ("defect-microcompact", "defect-compact"),
@@ -45,7 +45,7 @@ class Chain(BasePolicy):
         return params.policies
 
     def steps(self, params: ChainParams) -> list[tuple[Policy, BaseParams]]:
-        """Each policy with its parameters.
+        """Return each policy with its parameters.
 
         Raises:
             PlanError: one is unknown, or parameters are given for one that does not run.
@@ -64,15 +64,15 @@ class Chain(BasePolicy):
         return [(policy, policy.Params(**options)) for policy, options in policies]
 
     def trigger(self, state: RuntimeState, params: ChainParams) -> Trigger:
-        """Whether any step would fire."""
+        """Check whether any step would fire."""
         return combine_step_triggers(self.steps(params), state)
 
     def runs_in_background(self, state: RuntimeState, params: ChainParams) -> bool:
-        """Whether any step would start a summary in the background."""
+        """Return whether any step would start a summary in the background."""
         return is_any_step_in_background(self.steps(params), state)
 
     def plan(self, context: Context, params: ChainParams, state: RuntimeState) -> Plan:
-        """All steps, or where the state says ``firing_only`` those that fire."""
+        """Plan all steps, or where the state says ``firing_only`` those that fire."""
         return plan_steps(self.name, params, self.steps(params), context, state)
 
     def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:

@@ -25,7 +25,7 @@ ASSUMED_WINDOW = 128_000
 
 
 def get_window_tokens(state: RuntimeState) -> int:
-    """The window as defect sees it, in tokens."""
+    """Return the window as defect sees it, in tokens."""
     return state.window.tokens if state.window.is_known else ASSUMED_WINDOW
 
 
@@ -36,7 +36,7 @@ def format_window_share(state: RuntimeState, ratio: float) -> str:
 
 
 def build_belief(state: RuntimeState) -> Belief:
-    """The size that defect believes: an estimate of what is new is added to the last recorded size."""
+    """Build the size that defect believes: the last recorded size plus an estimate of what was appended since."""
     recorded = state.recorded_usage is not None
     return Belief(
         state.believed_tokens,
@@ -60,7 +60,7 @@ def check_threshold(state: RuntimeState, threshold: int, what: str) -> Trigger:
 
 
 def explain_few_turns(context: Context) -> str:
-    """What can be done about a context that has too few turns for defect's defaults; empty where it has enough."""
+    """Suggest what to do about a context with too few turns for defect's defaults; empty where it has enough."""
     turns = len(index_context(context).turn_starts)
     if turns >= DEFAULT_KEPT_TURNS:
         return ""
@@ -175,7 +175,7 @@ def find_protected_start(context: Context, keep: int) -> int:
 
 
 def is_cleared(context: Context, block: int) -> bool:
-    """Whether a tool_result has been cleared before."""
+    """Return whether a tool_result has been cleared before."""
     return context.has_exact_text(block, DEFECT_PLACEHOLDER, in_blocks=False)
 
 
@@ -262,7 +262,7 @@ class DefectCompactParams(Params):
 
 
 def compute_tail_budget(threshold: int) -> int:
-    """Tokens that the kept tail may have: a quarter of the threshold, within 2,000 and 8,000."""
+    """Return the token budget of the tail: a quarter of the threshold, within 2,000 and 8,000."""
     return min(max(threshold // 4, 2_000), 8_000)
 
 
@@ -294,7 +294,7 @@ class DefectCompact(BasePolicy):
         )
 
     def runs_in_background(self, state: RuntimeState, params: DefectCompactParams) -> bool:
-        """From the soft share of the window on, and below the hard one."""
+        """Return whether the size is from the soft share of the window on, and below the hard one."""
         return (
             int(params.compact_soft_ratio * get_window_tokens(state))
             <= state.believed_tokens
@@ -342,7 +342,9 @@ class DefectCompact(BasePolicy):
 
 
 def find_boundary(sums: ContextIndex, starts: list[int], budget: int) -> int:
-    """Position of the first kept message, or 0: whole turns from the newest back, while they fit the budget."""
+    """Return the position of the first message to keep, or 0: whole turns from the newest back, while they fit the
+    budget.
+    """
     if not starts or starts[-1] == 0:
         return 0
     found, end = 0, len(sums.tokens)

@@ -78,7 +78,7 @@ class ClearableResults:
 
 @memoize
 def find_clearable_results(context: Context) -> ClearableResults:
-    """Every tool_result that has not been cleared before, whatever its tool and size."""
+    """Return every tool_result that has not been cleared before, whatever its tool and size."""
     sums, call = index_context(context), context.facts.call
     found = [
         (block, sums.tool_of_call.get(call[block], ""), count_result_tokens(context, block), tokens - STUB_BODY.tokens)
@@ -98,7 +98,7 @@ def _group_sizes_by_tool(context: Context) -> dict[str, list[int]]:
 
 
 def is_cleared(context: Context, block: int) -> bool:
-    """Whether a tool_result has been cleared before."""
+    """Return whether a tool_result has been cleared before."""
     return context.has_exact_text(block, KODA_STUB, in_blocks=True)
 
 
@@ -180,7 +180,9 @@ class KodaMicrocompact(BasePolicy):
         )
 
     def slider_max(self, name: str, params: Any, context: Context) -> int | None:
-        """Only results of the chosen tools count, and for how many are kept only those that are large enough."""
+        """Return the end of a slider: only results of the chosen tools count, and for ``keep_recent`` only large enough
+        ones.
+        """
         if name not in ("keep_recent", "min_tokens"):
             return None
         sizes = _group_sizes_by_tool(context)

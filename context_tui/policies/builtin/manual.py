@@ -34,7 +34,7 @@ def _parse_mark(mark: str) -> tuple[int, int]:
 
 
 class ManualParams(Params):
-    """What is marked: results as message:block, and a message number to cut at."""
+    """Marks set by hand: results as message:block, and a message number to cut at."""
 
     clear: Annotated[tuple[tuple[int, int], ...], BeforeValidator(_parse_marks)] = param(
         (), "results to clear, as MESSAGE:BLOCK, separated by commas", "message:block", refers_to="marks"

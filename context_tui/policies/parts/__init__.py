@@ -1,1 +1,1 @@
-"""The parts that a policy written as TOML is made of: each a small pydantic model, and what it means for a context."""
+"""Parts of TOML policies: each a small pydantic model, and its meaning for a context."""

@@ -52,7 +52,7 @@ class BodyChanges(NamedTuple):
 def plan_body_changes(
     name: str, rule: Rule, params: Params, context: Context, trigger: Trigger, limits: SizeLimits
 ) -> Plan:
-    """What a rule that clears or truncates would do; linear in the context, and facts only."""
+    """Plan a rule that clears or truncates; linear in the context, from facts only."""
     sums, turns = index_context(context), rule.keep.turns
     if turns is not None and len(sums.turn_starts) < turns:
         few = {0: "no turn starts in this context", 1: "only one turn"}
@@ -148,7 +148,7 @@ def _add_call_inputs(name: str, context: Context, results: BodyChanges) -> BodyC
 
 
 def _count_block_tokens(context: Context, row: int) -> int:
-    """Tokens of a block as it stands in the context."""
+    """Count the tokens of a block as it stands in the context."""
     body = context.replacements.get(row)
     return body.tokens if body else bytes4(context.facts, row)
 
@@ -166,7 +166,7 @@ def _build_truncated(name: str, cut: Truncate, rows: list[int], before: int) -> 
 
 
 def truncate_text(cut: Truncate, content: Any) -> str:
-    """A result with its middle cut out; of a character that a cut falls in, as many question marks stand as bytes."""
+    """Cut the middle out of a result; each byte of a character that a cut splits becomes a question mark."""
     encoded = body_to_text(content).encode("utf-8", "surrogatepass")
     first, last = encoded[: cut.head], encoded[len(encoded) - cut.tail :]
     return f"{cut.before}{_decode_same_length(first)}{cut.middle}{_decode_same_length(last)}{cut.after}"

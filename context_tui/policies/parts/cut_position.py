@@ -24,7 +24,7 @@ CutFallback = Literal["pair", "message", "newest_turn", "all", "all_if_answered"
 
 
 class Cut(Part):
-    """Where the context is cut: at the nearest place ``back`` or ``forward`` of what is kept.
+    """Place of the cut: the nearest one ``back`` or ``forward`` of what is kept.
 
     With ``newest_turn`` the newest turn is kept whole, where something comes before it. Where no more than ``few``
     messages would go, everything goes. Where there is no such place,
@@ -42,7 +42,7 @@ class Cut(Part):
 
 
 class Head(Part):
-    """How many messages go from the front, where that is what a runtime counts, not what it keeps.
+    """Number of messages to remove from the front, where a runtime counts these and not those that it keeps.
 
     ``share`` of the messages; with ``step`` more and more of them, until at most ``until`` of the window is left. With
     ``even`` an even number.
@@ -57,7 +57,9 @@ class Head(Part):
 
 
 def find_head_end(context: Context, keep: Keep, cut: Cut) -> int:
-    """Position behind what is kept at the beginning, with the results of its calls where the cut goes by pairs."""
+    """Return the position after the messages kept at the beginning, with the results of their calls where the cut goes
+    by pairs.
+    """
     first = min(keep.first or 0, len(context))
     if first and cut.at == "pair":
         calls = find_open_calls(context)
@@ -66,7 +68,7 @@ def find_head_end(context: Context, keep: Keep, cut: Cut) -> int:
 
 
 def find_cut(context: Context, keep: Keep, head: Head | None, cut: Cut, first: int, limits: SizeLimits) -> int:
-    """Position of the first message that is kept at the end; the context's length where nothing is, 0: no cut.
+    """Return the position of the first message kept at the end; the context's length where none is, 0: no cut.
 
     Args:
         first: the position behind what is kept at the beginning.
@@ -83,7 +85,7 @@ def find_cut(context: Context, keep: Keep, head: Head | None, cut: Cut, first: i
 
 
 def _protects_end(keep: Keep) -> bool:
-    """Whether anything is to be kept at the end."""
+    """Return whether anything at the end is to be kept."""
     of_end = (keep.turns, keep.messages, keep.tokens, keep.share, keep.share_of_trigger)
     return any(of_end) or any((keep.share_of_context, keep.share_of_messages))
 

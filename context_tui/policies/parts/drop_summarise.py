@@ -39,7 +39,7 @@ _SUMMARY_TASK = "Write the summary of the conversation above."
 def plan_message_removal(
     name: str, rule: Rule, params: Params, context: Context, trigger: Trigger, limits: SizeLimits
 ) -> Plan:
-    """What a rule that drops or summarises would do; linear in the context, and facts only."""
+    """Plan a rule that drops or summarises; linear in the context, from facts only."""
     length, only_if = len(context), rule.only_if
     first = find_head_end(context, rule.keep, rule.cut)
 
@@ -115,7 +115,7 @@ def _has_call(context: Context, position: int) -> bool:
 
 
 def _find_typed_messages(context: Context, rule: Rule, first: int, cut: int) -> Iterator[tuple[int, int | None]]:
-    """Positions of what was typed and is kept, newest first, each with the tokens that are left of it (None: all)."""
+    """Yield the positions of typed messages to keep, newest first, each with its remaining tokens (None: all)."""
     tokens, most = rule.keep.user_tokens, rule.keep.user_messages
     count = 0
     for position in reversed(index_context(context).turn_starts):
@@ -150,7 +150,7 @@ def _count_typed_tokens(context: Context, position: int) -> int | None:
 def _strip_kept_messages(
     context: Context, typed: list[tuple[int, int | None]], name: str
 ) -> Iterator[tuple[int, Change]]:
-    """What goes of kept messages: all that was not typed, and the middle of the one that is too long."""
+    """Yield the removals within kept messages: all that was not typed, and the middle of one that is too long."""
     for position, left in typed:
         texts = _find_typed_rows(context, position)
         for row in context.blocks_of(context.order[position]):
@@ -176,7 +176,7 @@ def _build_truncation(size: int, budget: int, name: str) -> Change:
 
 
 def build_prompt(summarise: Summarise) -> SummaryPrompt:
-    """How a summary is asked for: our own words, with the headings of the rule."""
+    """Build the prompt of a summary: our own words, with the headings of the rule."""
     sections = summarise.sections or DEFAULT_SECTIONS
     system = _SYSTEM.format(headings="\n".join(f"## {name}" for name in sections))
     return SummaryPrompt(system, build_summary_request, prepare_messages, sections, max_tokens=summarise.max_tokens)

@@ -1,4 +1,4 @@
-"""What every part is: a frozen model that refuses unknown keys, whose numbers and lists can be parameters."""
+"""Base of every part: a frozen model that refuses unknown keys, whose numbers and lists can be parameters."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RuleSetting(NamedTuple):
 
 
 def iterate_settings(part: Part, path: SettingPath = ()) -> Iterator[RuleSetting]:
-    """The values that are set in a part and the parts within it, in the order of their fields."""
+    """Yield the values set in a part and in the parts within it, in the order of their fields."""
     for key, field in type(part).model_fields.items():
         value = getattr(part, key)
         if isinstance(value, Part):

@@ -17,7 +17,7 @@ from context_tui.tokens.context_index import index_context
 
 
 class ProtectedEnd(NamedTuple):
-    """A part of the end that is kept: from which position on, and why, a sentence with a number in it."""
+    """Protected part at the end: its first position, and the reason, a sentence with a number in it."""
 
     start: int
     code: VerdictCode
@@ -31,8 +31,8 @@ class ProtectedEnd(NamedTuple):
 
 
 class SizeLimits(NamedTuple):
-    """What is known of the moment, in tokens: the window and whether it is a known one, and the limit of the trigger
-    (the window where it has none); and how the rule counts: bytes for a token, and tokens more for each message.
+    """Sizes at the moment of planning, in tokens: the window and whether it is known, and the limit of the trigger (the
+    window where it has none); and how the rule counts: bytes per token, and extra tokens per message.
     """
 
     window: int
@@ -43,7 +43,7 @@ class SizeLimits(NamedTuple):
 
 
 class Keep(Part):
-    """What is left alone; of several limits each protects what it covers.
+    """Content to keep; of several limits each protects what it covers.
 
     ``turns``, ``messages``, ``tokens``, ``share`` (of the window), ``share_of_trigger`` (of the limit at which it
     acts), ``share_of_context`` and ``share_of_messages`` are parts of the end; ``at_least`` and ``at_most`` bound the
@@ -84,11 +84,11 @@ class Keep(Part):
     user_messages: int | None = param(None, "newest typed messages that are kept", "messages", 0, 1_000)
 
     def keeps_typed_messages(self) -> bool:
-        """Whether what was typed is kept where all else goes."""
+        """Return whether typed messages are kept where everything else is removed."""
         return self.user_tokens is not None or self.user_messages is not None
 
     def find_protected_ends(self, context: Context, limits: SizeLimits) -> list[ProtectedEnd]:
-        """The parts of the end that are kept."""
+        """Find the parts of the end that are kept."""
         sums, length = index_context(context), len(context)
         found: list[ProtectedEnd] = []
         if self.turns is not None:
@@ -129,7 +129,7 @@ class Keep(Part):
         return budget if self.at_most is None else min(budget, self.at_most)
 
     def _find_tail_start(self, prefix: list[int], budget: int, limits: SizeLimits) -> int:
-        """The position from which on there are at most *budget* tokens; with ``crossing`` at least so many."""
+        """Return the position from which on there are at most *budget* tokens; with ``crossing`` at least as many."""
         length, share = len(prefix) - 1, BYTES_PER_TOKEN / limits.bytes_per_token
 
         def count_tail_tokens(at: int) -> int:
@@ -141,7 +141,7 @@ class Keep(Part):
         return bisect_left(range(length + 1), -budget, key=count_tail_tokens)
 
     def find_protected_start(self, context: Context, limits: SizeLimits) -> int:
-        """The first position of what is kept at the end; the context's length where nothing is."""
+        """Return the first position kept at the end; the context's length where none is."""
         start = len(context)
         for each in self.find_protected_ends(context, limits):
             start = min(start, each.start)

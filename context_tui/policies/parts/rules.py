@@ -23,8 +23,8 @@ Role = Literal["user", "assistant"]
 
 
 class Clear(Part):
-    """``marker`` stands in place of each body, ``{lines}`` in it for how many lines went; the inputs of calls become
-    empty, and thinking goes.
+    """Replace each body by ``marker``, with ``{lines}`` for the number of removed lines; inputs of calls become empty,
+    and thinking is removed.
 
     With ``inputs`` the inputs of the calls whose results are cleared are emptied too.
     """
@@ -49,7 +49,7 @@ class Truncate(Part):
 
 
 class Note(Part):
-    """A message that is put in: before or behind the summary (or where messages went), or at the end.
+    """Inserted message: before or after the summary (or where messages were removed), or at the end.
 
     ``{messages}`` in the text is how many messages went.
     """
@@ -68,7 +68,7 @@ class Drop(Part):
 
 
 class Summarise(Part):
-    """A summary stands in place of the messages, or at the end: a message of ``role``, prefix and suffix around it.
+    """Replace the messages by a summary, or add it at the end: a message of ``role``, with prefix and suffix around it.
 
     ``background`` says that it is written while the agent goes on.
     """
@@ -86,7 +86,7 @@ class Summarise(Part):
 
 
 class OnlyIf(Part):
-    """What has to be so, or nothing is done.
+    """Conditions without which nothing is done.
 
     ``clear_at_least`` and ``clear_more_than`` are tokens of the bodies that would be changed; ``messages`` how many
     there are, ``progress`` the share of them that would go; ``no_open_call`` that the last message has no call without
@@ -105,7 +105,7 @@ class OnlyIf(Part):
 
 
 class Rule(Part):
-    """A trigger and one action, with what it is done to and what is left alone."""
+    """Trigger and one action, with its target and what is kept."""
 
     name: str = Field(default="", max_length=40)
     trigger: TriggerCondition
@@ -137,13 +137,13 @@ class Rule(Part):
 
     @cached_property
     def action(self) -> str:
-        """The name of what it does."""
+        """Name of the action."""
         return next(name for name in ACTIONS if getattr(self, name) is not None)
 
     @property
     def depends_on_turns_only(self) -> bool:
-        """Whether what it can change grows with a new turn only: what is kept goes by turns, and it clears or truncates
-        what is older.
+        """Whether only a new turn adds to what the rule can change: it keeps by turns, and clears or truncates older
+        content.
         """
         keep, counted = self.keep.model_fields_set, {"turns", "first", "result_tokens", "every", "count"}
         counted |= {"results"} if self.keep.count == "eligible" else set()
@@ -151,7 +151,7 @@ class Rule(Part):
 
     @property
     def removes_messages(self) -> bool:
-        """Whether messages go, so that nothing runs after it."""
+        """Whether messages are removed, so that nothing can run after it."""
         return self.drop is not None or self.summarise is not None
 
 

@@ -35,7 +35,7 @@ EMPTY_INPUT_BYTES = 2
 
 
 class Select(Part):
-    """Which of what is not kept is changed; without a limit all of it.
+    """Selection among what is not kept; without a limit all of it.
 
     ``tools`` are the only ones, or all but ``except_tools``. ``larger_than`` and ``at_least`` are tokens (``bytes/4``),
     ``longer_than`` bytes; ``older_than`` seconds before the newest message. Walking back from the newest one,
@@ -59,7 +59,7 @@ class Select(Part):
 
 
 class Selection(NamedTuple):
-    """What a rule changes, and why it does not change the rest.
+    """Blocks that a rule changes, and the reason why it leaves the others.
 
     ``rows`` are rows of blocks in prompt order, ``tokens`` what they have now; ``has_older`` says whether there are any
     before what is kept, ``keep_reason`` why one of them is not chosen.
@@ -72,7 +72,7 @@ class Selection(NamedTuple):
 
 
 def is_already_cleared(context: Context, row: int, of: BodyKind, marker: str) -> bool:
-    """Whether a block has been cleared before: it is the marker; where facts keep no such text, takes as many bytes."""
+    """Return whether a block has been cleared before: it is the marker; where facts hold no such text, it has its size."""
     body = context.replacements.get(row)
     if body is not None:
         if body.source or body.removed:
@@ -104,7 +104,7 @@ def select_blocks(
     marker_tokens: int = 0,
     longer_than: int | None = None,
 ) -> Selection:
-    """The blocks that a rule changes. It looks at those that it could change, and at what is new since the last look.
+    """Select the blocks that a rule changes, looking only at candidates and at what is new since the last call.
 
     Args:
         gain: tokens that stand in the place of one of them.
@@ -152,7 +152,7 @@ def select_blocks(
 def _find_candidates(
     context: Context, rule: Select, of: BodyKind, marker: str, blocks: BlockColumns, longer_than: int | None = None
 ) -> list[int]:
-    """Numbers of the blocks that the rule could change, whatever is kept now."""
+    """Find the numbers of the blocks that the rule could change, whatever is kept now."""
     block = blocks.block
     unmarked = select_block_numbers(
         index_context(context),
@@ -178,7 +178,7 @@ _NO_LIMITS = ((), (), None, None, None, None)
 def _filter_by_tool_and_size(
     context: Context, rule: Select, of: BodyKind, blocks: BlockColumns, chosen: list[int], longer_than: int | None
 ) -> list[int]:
-    """Those of the right tool and size."""
+    """Filter blocks by tool and size."""
     facts, replaced, block = context.facts, context.replacements, blocks.block
     if rule.tools:
         only = _find_tool_rows(context, rule.tools)
@@ -208,7 +208,7 @@ def _find_tool_rows(context: Context, tools: Sequence[str]) -> frozenset[int]:
 def _filter_by_age_and_pairing(
     context: Context, rule: Select, blocks: BlockColumns, found: list[int], first: int, end: int
 ) -> list[int]:
-    """The candidates from one number to another that fit at this moment: old enough, and their calls are there."""
+    """Filter the candidates in a range by what holds now: old enough, and with their calls present."""
     chosen, facts = slice_between(found, first, end), context.facts
     if rule.older_than is not None:
         chosen = [number for number in chosen if _is_old(context, rule.older_than, blocks.block[number])]
@@ -219,7 +219,7 @@ def _filter_by_age_and_pairing(
 
 
 def _build_token_counter(context: Context, of: BodyKind, blocks: BlockColumns) -> Callable[[int], int]:
-    """Tokens of blocks as they stand in the context, by their numbers."""
+    """Return a function that counts the tokens of a block as it stands in the context, by its number."""
     if of == "results":
         return index_context(context).results.tokens.__getitem__
     facts, replaced, rows = context.facts, context.replacements, blocks.block
@@ -232,7 +232,7 @@ def _build_token_counter(context: Context, of: BodyKind, blocks: BlockColumns) -
 
 
 def _is_old(context: Context, seconds: int, block: int) -> bool:
-    """Whether a block is so many seconds older than the newest message; no where its time is not known."""
+    """Return whether a block is *seconds* older than the newest message; False where its time is unknown."""
     time = context.facts.time
     return 0 <= time[context.facts.block_message[block]] < time[context.order[-1]] - seconds * 1_000
 
@@ -339,7 +339,7 @@ def _explain_age_or_pairing(context: Context, rule: Select, block: int) -> KeepR
 
 
 def _find_walk_stop(context: Context, rule: Select, of: BodyKind, marker: str, blocks: BlockColumns, high: int) -> int:
-    """The number of the first block behind which nothing stops the walk back from *high*."""
+    """Return the number of the first block after which nothing stops the walk back from *high*."""
     low = 0
     if "summary" in rule.stop_at and (summaries := index_context(context).summaries):
         low = min(bisect_left(blocks.position, summaries[-1] + 1), high)
@@ -357,13 +357,15 @@ def _find_walk_stop(context: Context, rule: Select, of: BodyKind, marker: str, b
 
 
 def _count_cleared(count: int, keep: Keep) -> int:
-    """How many of so many are cleared: in batches, where the first batch has the task before them as one more."""
+    """Return how many of *count* blocks are cleared: in batches, where the first batch counts the task before them as
+    one more.
+    """
     every = keep.every or 1
     return max((count + 1) // every * every - 1 - (keep.results or 0), 0)
 
 
 def _count_beyond_budget(chosen: Sequence[int], tokens: Callable[[int], int], budget: int) -> int:
-    """How many of them lie beyond the newest *budget* tokens, with the one that crosses the line."""
+    """Count the blocks beyond the newest *budget* tokens, with the one that crosses the line."""
     total = 0
     for at in range(len(chosen) - 1, -1, -1):
         total += tokens(chosen[at])
@@ -373,7 +375,7 @@ def _count_beyond_budget(chosen: Sequence[int], tokens: Callable[[int], int], bu
 
 
 def _count_until_freed(chosen: Sequence[int], tokens: Callable[[int], int], enough: int, marker_tokens: int) -> int:
-    """How many of the oldest of them it takes until so many tokens are freed; all where these are not enough."""
+    """Count the oldest blocks that it takes to free *enough* tokens; all where these do not suffice."""
     freed = 0
     for count, number in enumerate(chosen, 1):
         freed += tokens(number) - marker_tokens

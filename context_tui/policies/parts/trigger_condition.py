@@ -15,7 +15,7 @@ from context_tui.session.blocks import BYTES_PER_TOKEN
 
 
 class Size(Part):
-    """The size that a runtime believes its context to have.
+    """Size that a runtime believes its context to have.
 
     ``recorded+new`` adds an estimate of what came after the last request to what that recorded, and is an estimate of
     everything where nothing is recorded or something was rewritten since; ``recorded`` is the last request alone (an
@@ -117,7 +117,7 @@ class TriggerCondition(Part):
         return self
 
     def compute_window(self, state: RuntimeState) -> int:
-        """The context window as the runtime sees it, in tokens."""
+        """Return the context window as the runtime sees it, in tokens."""
         unknown = self.unknown_window
         if unknown is not None and not state.window.is_known:
             return unknown
@@ -141,7 +141,7 @@ class TriggerCondition(Part):
         return limit if self.at_most is None else min(limit, self.at_most)
 
     def check(self, size: Size, state: RuntimeState) -> Trigger:
-        """Whether the condition holds at a moment, and why."""
+        """Check whether the condition holds at a moment, and why."""
         if self.any or self.all:
             return _combine_conditions([each.check(size, state) for each in self.any or self.all], bool(self.all))
         if self.always:
@@ -175,7 +175,7 @@ class TriggerCondition(Part):
         return Trigger(fires, reason, value, limit, source, unit=unit)
 
     def _explain_limit(self, state: RuntimeState) -> str:
-        """Where the limit comes from, in words; empty where it is a number of its own."""
+        """Explain where the limit comes from; empty where it is a number of its own."""
         if self.share is None and self.reserve is None:
             return ""
         guessed = "" if state.window.is_known or self.unknown_window is None else ", assumed as the window is unknown"
@@ -204,7 +204,7 @@ class TriggerCondition(Part):
         )
 
     def depends_on_size(self) -> bool:
-        """Whether it looks at the size of the context at all."""
+        """Return whether the condition depends on the size of the context."""
         if self.any or self.all:
             return any(each.depends_on_size() for each in (*self.any, *self.all))
         return self.share is not None or self.reserve is not None or self.tokens is not None

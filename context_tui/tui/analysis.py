@@ -27,7 +27,7 @@ from context_tui.tui.view import View
 
 @dataclass(frozen=True)
 class ContextSizes:
-    """A context in parts, by estimates and as recorded sizes suggest, and its estimate beside the recorded size.
+    """Context in parts, by estimates and as recorded sizes suggest, with its estimate beside the recorded size.
 
     By another ruler (``token_table``) there are only the parts.
     """
@@ -41,8 +41,8 @@ class ContextSizes:
 def compute_context_sizes(
     view: View, checkpoint: Callable[[], object] = lambda: None, token_table: TokenTable | None = None
 ) -> ContextSizes:
-    """The sizes of a view's context, by another ruler where one is given; *checkpoint* is called meanwhile, and may
-    raise to stop.
+    """Compute the sizes of a view's context, by another token measure where given; *checkpoint* is called meanwhile,
+    and may raise to stop.
     """
     session, context = view.session, view.context
     if token_table is not None:
@@ -58,7 +58,7 @@ def compute_context_sizes(
 
 
 def format_estimate_error(check: EstimateCheck) -> str:
-    """How far the estimate is off: ``19 % below the 515,912 recorded``; nothing where it is near enough."""
+    """Format the error of the estimate: ``19 % below the 515,912 recorded``; empty where it is near enough."""
     if not check.is_far_off:
         return ""
     side = "below" if check.relative_error < 0 else "above"
@@ -66,7 +66,7 @@ def format_estimate_error(check: EstimateCheck) -> str:
 
 
 def format_estimate_check(check: EstimateCheck | None, width: int) -> str:
-    """How far the estimate is off and what it comes from, with as many causes as fit in *width* cells."""
+    """Format the error of the estimate and its causes, as many as fit in *width* cells."""
     off = format_estimate_error(check) if check else ""
     if check is None or not off:
         return ""
@@ -79,7 +79,7 @@ def format_estimate_check(check: EstimateCheck | None, width: int) -> str:
 
 
 class RuntimeSizeSeries:
-    """What one runtime believes, by message: tokens (-1: it knows none), and by what (-1: it was not asked)."""
+    """Sizes that one runtime believes, by message: tokens (-1: unknown), and their source (-1: not asked)."""
 
     def __init__(self, length: int) -> None:
         self.tokens, self._source_index = array("q", [-1]) * length, array("i", [-1]) * length
@@ -98,7 +98,7 @@ class RuntimeSizeSeries:
             self.tokens[state.at] = -1 if belief.tokens is None else belief.tokens
 
     def format_size(self, runtime: str, message: int) -> str:
-        """What it believes before a message; empty where it was not asked."""
+        """Format the size believed before a message; empty where the runtime was not asked."""
         if self._source_index[message] < 0:
             return ""
         much = f"{self.tokens[message]:,}" if self.tokens[message] >= 0 else "unknown"
@@ -114,11 +114,11 @@ class RuntimeSizes:
     by_runtime: dict[str, RuntimeSizeSeries] = field(default_factory=dict)
 
     def covers(self, session: Session, message: int) -> bool:
-        """Whether this says all there is about a message; a session that has grown since has the same beginning."""
+        """Return whether the sizes cover a message; a session that has grown since has the same beginning."""
         return self.facts is session.facts and message < self.length
 
     def format_sizes(self, message: int) -> str:
-        """What was believed before a message; empty where no model was called."""
+        """Format the sizes believed before a message; empty where no model was called."""
         if not 0 <= message < self.length:
             return ""
         each = filter(None, (series.format_size(runtime, message) for runtime, series in self.by_runtime.items()))
@@ -127,7 +127,7 @@ class RuntimeSizes:
 
 
 def compute_runtime_sizes(session: Session, checkpoint: Callable[[], object] = lambda: None) -> RuntimeSizes:
-    """All series, in a time that grows with the session; *checkpoint* is called at every message."""
+    """Compute all series, in time linear in the session; *checkpoint* is called at every message."""
     length, policies = len(session), find_runtimes()
     found = {runtime: RuntimeSizeSeries(length) for runtime in policies}
     for state in iterate_runtime_states(session, frozenset({"before_call"}), checkpoint):
@@ -143,7 +143,8 @@ MAX_MEASURED_ROWS = 4
 
 @dataclass(frozen=True)
 class TriggerFirings:
-    """Where a trigger begins to fire, and the first point at which it changes something if not at the first of these.
+    """Points where a trigger starts to fire, and the first one at which it changes something, if not the first of
+    these.
 
     ``first_effect`` is None where such a point was not found, or not looked for.
     """
@@ -153,16 +154,14 @@ class TriggerFirings:
 
 
 class MeasuredRows(NamedTuple):
-    """What a session measures by a ruler, and the rows of the timeline with these tokens."""
+    """Sizes of a session by a token measure, and the timeline rows with these tokens."""
 
     token_table: TokenTable
     rows: TimelineRows
 
 
 class AnalysisCache:
-    """Sizes of a session by a ruler and of a view's context, where its policy's trigger fires, what runtimes believed:
-    each None until known.
-    """
+    """Cache of sizes, firings and runtime sizes: each None until known."""
 
     def __init__(self) -> None:
         self._measured_rows: list[tuple[object, MeasuredRows]] = []  # of the sessions and rulers that were used last
@@ -171,14 +170,14 @@ class AnalysisCache:
         self._runtime_sizes: RuntimeSizes | None = None
 
     def get_measured_rows(self, view: View) -> MeasuredRows | None:
-        """What a view's session measures by its ruler; None by ``bytes/4`` too, which needs no table."""
+        """Return the sizes by a view's measure; None by ``bytes/4`` too, which needs no table."""
         if view.measure is TokenMeasure.OWN:
             return None
         key = _get_measure_key(view)
         return next((sized for known, sized in self._measured_rows if known == key), None)
 
     def store_measured_rows(self, view: View, measured_rows: MeasuredRows) -> None:
-        """It is known."""
+        """Store the sizes by a view's measure."""
         self._measured_rows = [*self._measured_rows, (_get_measure_key(view), measured_rows)][-MAX_MEASURED_ROWS:]
 
     def get_context_sizes(self, view: View) -> ContextSizes | None:
@@ -188,29 +187,29 @@ class AnalysisCache:
         )
 
     def store_context_sizes(self, view: View, sizes: ContextSizes) -> None:
-        """They are known."""
+        """Store the sizes of a view's context."""
         self._context_sizes = _get_context_key(view), sizes
 
     def get_firings(self, view: View) -> TriggerFirings | None:
-        """Where the trigger of a view's policy fires."""
+        """Return where the trigger of a view's policy fires."""
         return self._firings[1] if self._firings and self._firings[0] == _get_trigger_key(view) else None
 
     def store_firings(self, view: View, firings: TriggerFirings) -> None:
-        """It is known."""
+        """Store where the trigger of a view's policy fires."""
         self._firings = _get_trigger_key(view), firings
 
     def get_runtime_sizes(self, session: Session, message: int) -> RuntimeSizes | None:
-        """What each runtime believed before a message of a session."""
+        """Return the size that each runtime believed before a message of a session."""
         known = self._runtime_sizes
         return known if known is not None and known.covers(session, message) else None
 
     def store_runtime_sizes(self, sizes: RuntimeSizes) -> None:
-        """It is known."""
+        """Store the sizes that runtimes believed."""
         self._runtime_sizes = sizes
 
 
 def find_first_effect(view: View, states: Sequence[RuntimeState], checkpoint: Callable[[], object]) -> int | None:
-    """Of the moments at which the trigger fires, the first whose plan changes something, if the later ones do as well.
+    """Return the first of the firing points whose plan changes something, if the later ones do as well.
 
     What can be cleared grows with the context, so that steps that double are taken to one, and halved on the way back.
     """

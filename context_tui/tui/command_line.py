@@ -1,4 +1,4 @@
-"""The commands that do on the command line what is on screen."""
+"""Shell commands that reproduce what is on screen."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def format_sweep_command(
 
 
 def _format_replay_options(options: StudySettings) -> list[str]:
-    """How replays are made, as far as that is not the default."""
+    """Format the replay options that differ from the defaults."""
     default, parts = type(options)(), list[str]()
     if options.recorded != default.recorded:
         parts += ["--recorded", options.recorded]
@@ -103,7 +103,7 @@ def _format_policy_options(view: View) -> list[str]:
 
 
 def _waits_for_trigger(view: View) -> bool:
-    """Whether a policy waits for its trigger here: the screen plans all the same, the command only when told to."""
+    """Return whether a policy waits for its trigger here: the screen plans anyway, the command only when told to."""
     plan, policy = view.plan, POLICIES[view.policy]
     steps = (plan.steps or (plan,)) if plan else ()
     needing = {each.name for each, _ in policy.steps(view.policy_params) or [(policy, None)] if each.needs_trigger}

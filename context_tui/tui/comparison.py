@@ -67,8 +67,8 @@ class LaneResult:
 
 
 class RecordingIndex(NamedTuple):
-    """What is known of the recording besides sizes: what the calls read from the cache, what is used where, and how the
-    agent's own policies fare against its compactions.
+    """Index of a recording besides sizes: cache reads, uses, and how the agent's own policies compare with its
+    compactions.
     """
 
     calls: RecordedCalls
@@ -145,7 +145,7 @@ MAX_POLICIES = 12
 
 
 class ReplayKey(NamedTuple):
-    """All that a replay depends on: a policy, its settings as JSON, and those of every replay."""
+    """Everything that a replay depends on: a policy, its settings as JSON, and those of every replay."""
 
     policy: str
     values: str
@@ -171,7 +171,7 @@ class Lane:
 
     @property
     def values(self) -> dict[str, Any]:
-        """The values that differ from the defaults."""
+        """Values that differ from the defaults."""
         return self.view.get_settings(self.policy)
 
     @property
@@ -207,7 +207,7 @@ class ReplayTask(NamedTuple):
 
 
 class Comparison:
-    """What the replay screen shows.
+    """State of the replay screen.
 
     Attributes:
         lanes: the policies that are compared; there is always one. ``selected_number`` is the number of one.
@@ -219,7 +219,7 @@ class Comparison:
     """
 
     def __init__(self, view: View, previous: Comparison | None = None) -> None:
-        """Begin with the policy of *view*, beside those that were compared *before*, of this session or of another."""
+        """Start with the policy of *view*, beside those of the *previous* comparison, of this session or of another."""
         view = replace(view, at=None, applied=None)
         self.session: Session = view.session
         self.lanes, self.selected_number, self.call = [Lane(view)], 0, 0
@@ -263,17 +263,17 @@ class Comparison:
 
     @property
     def call_count(self) -> int:
-        """How many calls there are; 0 until that is known."""
+        """Number of calls; 0 until known."""
         return len(self.recording.calls) if self.recording else 0
 
     @property
     def recorded_mode(self) -> CompactionHandling:
-        """What becomes of the compactions that the recording holds."""
+        """Treatment of recorded compactions."""
         return self.settings.recorded
 
     @property
     def backtests(self) -> Sequence[PolicyBacktest]:
-        """How the agent's own policies fare against its compactions; none until that is known."""
+        """Results of the agent's own policies against its compactions; none until known."""
         return self.recording_index.backtests if self.recording_index else ()
 
     @property
@@ -287,7 +287,7 @@ class Comparison:
         return self._is_outdated(self.selected_lane)
 
     def set_recording(self, recording: Recording) -> None:
-        """What all replays share is there."""
+        """Set the recording that all replays share."""
         self.recording = recording
 
     def move_to_message(self, message: int) -> None:
@@ -296,14 +296,14 @@ class Comparison:
             self.move_to_call(bisect_left(self.recording.calls, message, key=lambda call: call.message))
 
     def build_key(self, lane: Lane) -> ReplayKey:
-        """What the replay of a policy depends on."""
+        """Build the key of a policy's replay."""
         return ReplayKey(*_serialize_values(lane.view), self.settings)
 
     def _is_outdated(self, lane: Lane) -> bool:
         return lane.result_key != self.build_key(lane)
 
     def choose_replay_task(self) -> ReplayTask | None:
-        """What to compute next, the selected policy first; None where all is known."""
+        """Choose the next replay, the selected policy first; None where all are known."""
         for lane in (self.selected_lane, *self.lanes):
             if not self._is_outdated(lane):
                 continue
@@ -319,7 +319,7 @@ class Comparison:
         return None
 
     def choose_study_task(self) -> ReplayTask | None:
-        """Whose price and regret to compute next, once no replay is wanted; None where all are known or none can be."""
+        """Choose the next price and regret to compute, once no replay is wanted; None where none is left."""
         for lane in (self.selected_lane, *self.lanes):
             made = lane.result
             if self.recording_index is None or made is None or made.study is not None or self._is_outdated(lane):
@@ -347,7 +347,7 @@ class Comparison:
 
     @property
     def full_context(self) -> Context:
-        """All messages as one context: what settings could mean anywhere along the recording is to be seen in it."""
+        """All messages as one context, which shows the range of settings anywhere in the recording."""
         if self.recording is None:
             return self.selected_lane.view.context
         if self._full_context is None:
@@ -369,12 +369,12 @@ class Comparison:
         return self._firing_calls_cache[1]
 
     def get_firings(self, call: int) -> list[Firing]:
-        """What the selected policy did before a call."""
+        """Return the firings of the selected policy before a call."""
         return [firing for firing in self.replay.firings if firing.call == call] if self.replay else []
 
     @property
     def context_events(self) -> Mapping[int, Sequence[ContextEvent]]:
-        """By call, what the recording did to its context since the call before."""
+        """Recorded events of the context by call, since the call before."""
         if self.recording is None:
             return {}
         if self._context_events is None:
@@ -441,8 +441,8 @@ class Comparison:
 
     @property
     def inspector_point(self) -> int | None:
-        """The message before which the inspector is to plan for the call under the cursor: where a firing there was
-        decided, else before its reply.
+        """Message before which the inspector plans for the call under the cursor: where a firing there was decided,
+        else before its reply.
         """
         if self.recording is None or not self.call_count:
             return None
@@ -451,7 +451,7 @@ class Comparison:
 
     @property
     def policy_params(self) -> dict[str, Mapping[str, Any]]:
-        """The settings of all policies that were compared; of two of one policy those of the selected one count."""
+        """Settings of all compared policies; of two of one policy those of the selected one."""
         found: dict[str, Mapping[str, Any]] = {}
         for lane in (*self.lanes, self.selected_lane):
             chosen = POLICIES[lane.policy]
@@ -467,7 +467,7 @@ def _serialize_values(view: View) -> tuple[str, str]:
 
 
 def _get_drag_key(setting: ReplayKey) -> tuple[str, CompactionHandling]:
-    """What does not change while a value is dragged."""
+    """Return the key of everything that stays while a value is dragged."""
     return setting.policy, setting.settings.recorded
 
 
@@ -475,7 +475,7 @@ SHORT_LIMITS = "It shows what would have been dropped, not what such an agent wo
 
 
 def format_limits(width: int) -> str:
-    """What a replay does not show, in the words there is room for."""
+    """Format the limits of a replay in *width* cells."""
     whole = " ".join(REPLAY_LIMITS_TEXT)
     forms = (whole, f"{whole.partition('. ')[0]}.")
     return next((each for each in forms if len(each) <= width), shorten_at_word(SHORT_LIMITS, width))

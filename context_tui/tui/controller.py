@@ -1,4 +1,4 @@
-"""One session on screen: what is shown of it, and every command on it. Knows no widget and no event loop.
+"""Controller of one session on screen, with every command on it. Knows no widget and no event loop.
 
 A command replaces the view, or raises :class:`CommandRefused` with what to say. What is drawn is made from the view, the rows
 with their marks, and what threads have computed.
@@ -49,7 +49,7 @@ class CommandRefused(Exception):
 
 
 class Controller:
-    """Of one session the view, and what follows from it.
+    """View of one session, and everything derived from it.
 
     Attributes:
         view: what is shown; ``view.cursor`` is the selected row, which is always one of those that are listed.
@@ -92,7 +92,7 @@ class Controller:
 
     @property
     def recorded_session(self) -> Session:
-        """The session as it was recorded, as far as it has been read: before any plan was applied."""
+        """Session as recorded and read so far, before any plan was applied."""
         return self.view.undo_stack[0].session if self.view.undo_stack else self.view.session
 
     @property
@@ -109,24 +109,24 @@ class Controller:
 
     @property
     def token_table(self) -> TokenTable | None:
-        """What the session measures by the view's ruler; None by ``bytes/4``, and until it is known."""
+        """Sizes by the view's measure; None by ``bytes/4``, and until they are known."""
         sized = self.analysis.get_measured_rows(self.view)
         return sized.token_table if sized else None
 
     @property
     def rows(self) -> TimelineRows:
-        """All rows of the timeline, by the view's ruler where that is known."""
+        """All rows of the timeline, by the view's measure where that is known."""
         sized = self.analysis.get_measured_rows(self.view)
         return sized.rows if sized else self.estimated_rows
 
     def cycle_measure(self) -> None:
-        """Measure by the next ruler: the policies' own, calibrated, exact."""
+        """Switch to the next token measure: the policies' own, calibrated, exact."""
         self._check_read()
         rulers = list(TokenMeasure)
         self.change_view(self.view.with_measure(rulers[(rulers.index(self.view.measure) + 1) % len(rulers)]))
 
     def finish_measuring(self, error: str = "") -> str:
-        """What was measured by the ruler is shown; where it was *refused*, sizes are by ``bytes/4`` again.
+        """Show the sizes by the new measure; on an *error* return to ``bytes/4``.
 
         Returns:
             What to say.
@@ -141,7 +141,7 @@ class Controller:
         self.is_reading = True
 
     def fail_reading(self) -> None:
-        """It cannot be read."""
+        """Note that the session cannot be read."""
         self.is_reading = False
 
     def update_session(self, snapshot: SessionSnapshot) -> None:
@@ -175,7 +175,7 @@ class Controller:
         self.is_fresh = True
 
     def _find_initial_cursor(self, view: View) -> Location:
-        """Where the cursor is when nobody moved it: at the point, in the demo at the last result that is cleared."""
+        """Return the initial cursor: at the point; in the demo at the last result that is cleared."""
         if self.options.demo and view.plan and view.plan.changes:
             block = max(view.plan.changes)
             return Location(view.session.facts.block_message[block], block)
@@ -211,7 +211,7 @@ class Controller:
         return self.loader
 
     def collect_news(self) -> list[str]:
-        """What happened in the followed session since this was last asked."""
+        """Return what happened in the followed session since the last call."""
         if not self.is_following or self._seen_state is None or self.view.session.origin:
             return []
         told, self._seen_state = (
@@ -260,13 +260,13 @@ class Controller:
         return Location(self.rows.message[row], block if block >= TURN_HEAD else WHOLE_MESSAGE)
 
     def move_cursor(self, location: Location) -> None:
-        """The cursor was moved there, among the rows that are listed."""
+        """Move the cursor to one of the listed rows."""
         if location != self.view.cursor:
             self._unlisted_cursor = None
             self.view = replace(self.view, cursor=location)
 
     def select_location(self, location: Location) -> str:
-        """Go to a location; the turn that it stands in is opened, and all rows are listed where it is not.
+        """Go to a location, unfolding its turn, and listing all rows where a filter hides it.
 
         Returns:
             What to say of that.
@@ -282,7 +282,7 @@ class Controller:
         return ""
 
     def _locate_view(self, view: View, location: Location) -> View:
-        """A view with the cursor at a location, and the turn that this stands in opened; a head is in sight anyway."""
+        """Return a view with the cursor at a location and its turn unfolded; a turn's head is visible anyway."""
         folds = view.folds
         if folds and location.block != TURN_HEAD and self.rows.heads:
             folds = folds.unfold(self.rows.get_turn_number(self.rows.find_turn_of_message(location.message)))
@@ -375,7 +375,7 @@ class Controller:
         self.plan_before(found.at)
 
     def move_to_compaction(self, step: int) -> None:
-        """Plan as of the next or previous recorded compaction, be it announced or told by recorded sizes only."""
+        """Plan as of the next or previous recorded compaction, announced or inferred."""
         events = find_context_events(self.view.session)
         found = [JumpPoint(each.message, format_event_point(each)) for each in events if is_compaction(each)]
         other = find_next_jump(found, self.view.point, step)
@@ -387,7 +387,7 @@ class Controller:
     # Along the run
 
     def build_comparison(self) -> Comparison:
-        """What the replay screen is to show: the policy on screen, beside those that were compared before."""
+        """Build the comparison of the replay screen: the policy on screen, beside those compared before."""
         from context_tui.tui.comparison import Comparison
 
         self._check_read()
@@ -452,21 +452,21 @@ class Controller:
 
     @property
     def is_limited(self) -> bool:
-        """Whether rows may be left out: by a filter, or by an order that is of the context only."""
+        """Whether rows can be hidden: by a filter, or by an order that covers the context only."""
         return bool(self.view.filter) or self.view.by_size
 
     @property
     def limited_rows(self) -> frozenset[int] | None:
-        """The rows that are listed, where some may be left out."""
+        """Listed rows, where some can be hidden."""
         return frozenset(self.listed_rows) if self.is_limited else None
 
     @property
     def match_count_text(self) -> str:
-        """How many rows were found, and which of those that are listed is selected."""
+        """Number of matches, and the rank of the selected one among the listed rows."""
         return self.search.format_count(self.view.cursor, self.search.list_matches(self.rows, self.limited_rows))
 
     def build_filter_marker(self) -> RowMarker:
-        """The marks that rows are filtered by; while a session is read there is no plan for it."""
+        """Build the marks that rows are filtered by; while a session is read it has no plan."""
         return RowMarker(self.view.context, None) if self.is_reading else self.marker
 
     def toggle_filter(self, kind: str, value: str | int) -> None:
@@ -490,7 +490,7 @@ class Controller:
     # Applying, undoing, exporting
 
     def get_applicable_plan(self) -> Plan:
-        """The plan that can be applied now."""
+        """Return the plan that can be applied now."""
         view, plan = self.view, self.view.plan
         self._check_read()
         if view.applied:
@@ -536,7 +536,7 @@ class Controller:
         return self.view.session
 
     def mark_exported(self) -> None:
-        """What was made of the session has been written to a file."""
+        """Note that the applied session has been written to a file."""
         self.view = self.view.with_export()
 
     def _check_read(self) -> None:
@@ -546,7 +546,7 @@ class Controller:
     # What is copied to the clipboard
 
     def format_command(self) -> str:
-        """The command line that makes this plan."""
+        """Format the command line of this plan."""
         if self.view.session.origin:
             raise CommandRefused("No command for a copy; press e to export it, then open the file", warn=True)
         return format_plan_command(self.view)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # this is imported before the first paint
 
 
 class DraftEnding(Enum):
-    """How the writing of a draft ended."""
+    """Ending of a draft."""
 
     FINISHED = "finished"
     STOPPED = "stopped by you"
@@ -25,7 +25,7 @@ class DraftEnding(Enum):
 
 @dataclass(frozen=True)
 class Draft:
-    """What one summarizer wrote.
+    """Summary by one summarizer.
 
     Attributes:
         number: counts the drafts of a plan, from 1.
@@ -46,12 +46,12 @@ class Draft:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the summarizer came to its end."""
+        """Whether the summarizer finished."""
         return self.ending is DraftEnding.FINISHED
 
     @property
     def is_edited(self) -> bool:
-        """Whether the text was changed by hand."""
+        """Whether the text was edited by hand."""
         return self.text != self.summary.text
 
 
@@ -72,12 +72,12 @@ class Drafts:
         return self._by_plan.get(plan, [])[::-1]
 
     def accept(self, plan: str) -> None:
-        """One of the drafts of a plan was accepted; the others are not waited for any more."""
+        """Accept one of the drafts of a plan; the others no longer matter."""
         self._accepted.add(plan)
 
     @property
     def unaccepted_count(self) -> int:
-        """How many drafts a model wrote, or somebody edited, for plans of which none was accepted."""
+        """Number of drafts by a model or edited by hand, for plans without an accepted one."""
         drafts = (each for plan, found in self._by_plan.items() if plan not in self._accepted for each in found)
         return sum(1 for each in drafts if each.summary.model or each.is_edited)
 
@@ -90,7 +90,7 @@ class Drafts:
         ending: DraftEnding = DraftEnding.FINISHED,
         cause: str = "",
     ) -> Draft:
-        """Keep what was written; what is there already is not kept twice."""
+        """Add a draft, unless the same text is there already."""
         drafts = self._by_plan.setdefault(plan, [])
         made = Draft(len(drafts) + 1, kind, author, summary, summary.text, ending, cause)
         for each in drafts:
@@ -112,7 +112,9 @@ class Drafts:
 
 
 def compute_plan_key(session: Session, plan: Plan) -> str:
-    """What makes a plan the same one when it is made anew: session, point, policy, settings and what is dropped."""
+    """Return the key that identifies a plan when it is computed again: session, point, policy, settings and dropped
+    messages.
+    """
     info = session.info
     place = f"{info.path}#{info.id} {session.origin}"
     what = f"{plan.dropped_ranges} {len(plan.changes)} {plan.tokens_before}"
@@ -120,5 +122,5 @@ def compute_plan_key(session: Session, plan: Plan) -> str:
 
 
 def find_initial_draft(drafts: list[Draft]) -> Draft | None:
-    """The newest of these drafts that a model wrote or somebody edited; an extract is made again in no time."""
+    """Return the newest draft by a model or edited by hand; an extract is quickly made again."""
     return next((each for each in drafts if each.summary.model or each.is_edited), None)

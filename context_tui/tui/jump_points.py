@@ -46,7 +46,7 @@ def find_jump_points(
 
 
 def find_peak(session: Session) -> tuple[int, int] | None:
-    """The message before which the largest context was recorded, and its tokens; None where nothing is recorded."""
+    """Return the message before which the largest context was recorded, and its tokens; None where nothing is recorded."""
     facts = session.facts
     found = max(
         (

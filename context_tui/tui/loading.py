@@ -31,7 +31,7 @@ MAX_PARTIAL_PROGRESS = 0.999
 
 @dataclass
 class SessionSnapshot:
-    """So much has been read: the session so far, and its rows. ``is_end`` says that reading ended, here if it was stopped.
+    """Session as read so far, and its rows. ``is_end`` marks the end of reading, also where it was stopped.
 
     ``progress`` is the share of the file that has been read; less than 1 at the end where it was stopped.
     """
@@ -50,7 +50,7 @@ class ReadFailure:
 
 
 class SessionLoader:
-    """A pass over a session that can be stopped, and gone on with where it was."""
+    """Pass over a session that can be stopped and resumed."""
 
     def __init__(self, info: SessionInfo) -> None:
         self._info, self._rows = info, TimelineRows()

@@ -1,4 +1,4 @@
-"""What the command line asked the inspector for."""
+"""Options of the inspector from the command line."""
 
 from __future__ import annotations
 

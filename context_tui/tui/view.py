@@ -42,7 +42,7 @@ FIRST_LOCATION = Location(0)
 
 @dataclass(frozen=True)
 class AppliedPlan:
-    """What a plan that was applied did: by which policy, in words, and to which rows of the copy's blocks."""
+    """Applied plan: its policy, a summary, and its effect on the rows of the copy's blocks."""
 
     policy: str
     summary: str
@@ -51,7 +51,7 @@ class AppliedPlan:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What is on screen: a session, the point it is planned as of, a policy with its settings, and what is listed.
+    """Immutable state of the screen: a session, the point of planning, a policy with its settings, and what is listed.
 
     ``at`` None is the end. ``params`` holds, per policy, the values that differ from the defaults. ``undo_stack`` and
     ``redo_stack`` hold whole views, as undoing an applied plan is going back to the one before. ``applied`` is what is shown
@@ -74,7 +74,7 @@ class View:
 
     @property
     def point(self) -> int:
-        """The message before which it is planned; the number of messages at the end."""
+        """Message before which to plan; the number of messages at the end."""
         return len(self.session) if self.at is None else min(self.at, len(self.session))
 
     @property
@@ -89,7 +89,7 @@ class View:
 
     @property
     def plan(self) -> Plan | None:
-        """What the chosen policy would do here; None where its settings allow no plan (``plan_error`` says why).
+        """Plan of the chosen policy; None where its settings allow none (``plan_error`` says why).
 
         None also where it is told what was applied instead.
         """
@@ -101,7 +101,7 @@ class View:
         return "" if self.applied else self.get_plan_error(self.policy)
 
     def get_plan(self, policy: str) -> Plan | None:
-        """What *policy* would do here at its settings."""
+        """Return the plan of *policy* at its settings."""
         found = _compute_plan_cached(self.session, self.point, policy, _serialize_settings(self.get_settings(policy)))
         return None if isinstance(found, PlanError) else found
 
@@ -123,11 +123,13 @@ class View:
 
     @property
     def runtime_state(self) -> RuntimeState:
-        """What a runtime would know at the point."""
+        """State of a runtime at the point."""
         return _compute_runtime_state(self.session, self.point)
 
     def compute_curve(self, name: str, values: Sequence[Any]) -> list[int]:
-        """Tokens after for each value of a setting of the chosen policy, 0 where it allows no plan; nothing is kept."""
+        """Return the tokens after for each value of a setting of the chosen policy, 0 where it allows no plan; nothing
+        is cached.
+        """
         try:
             return POLICIES[self.policy].curve(self.context, self.policy_params, self.runtime_state, name, values)
         except PlanError:
@@ -135,7 +137,9 @@ class View:
             return [after for each in alone for after in each]
 
     def get_settings(self, policy: str) -> dict[str, Any]:
-        """The values of a policy that differ from its defaults; one that runs others runs each as it is set here."""
+        """Return the values of a policy that differ from its defaults; one that runs others runs each as it is set
+        here.
+        """
         values = dict(self.params.get(policy, {}))
         chosen = POLICIES[policy]
         if chosen.nested_field:
@@ -147,7 +151,7 @@ class View:
 
     @property
     def is_unexported(self) -> bool:
-        """Whether an applied result would be lost by quitting."""
+        """Whether quitting would lose an applied result."""
         return bool(self.session.origin) and not self.is_exported
 
     def find_counterpart(self, location: Location) -> Location | None:
@@ -178,7 +182,7 @@ class View:
         return replace(self, params={**self.params, policy: values}, applied=None)
 
     def with_point(self, at: int | None) -> View:
-        """The same planned as of another message; None or past the last message is the end."""
+        """Return the view planned as of another message; None or past the last message is the end."""
         at = None if at is None or at >= len(self.session) else max(at, 0)
         return replace(self, at=at)
 
@@ -192,7 +196,7 @@ class View:
         return replace(self, session=self.session.with_window(tokens))
 
     def with_copy(self, session: Session, applied: AppliedPlan, cursor: Location) -> View:
-        """The view of the copy that applying a plan made, which tells what was applied; the way back is kept."""
+        """Return the view of the copy that applying a plan made, with a way back."""
         params = {name: values for name, values in self.params.items() if not POLICIES[name].is_session_bound}
         folds = self.folds if len(session) == len(self.session) else replace(self.folds, turns=frozenset())
         undo = (*self.undo_stack, self)
@@ -208,7 +212,7 @@ class View:
         )
 
     def with_measure(self, measure: TokenMeasure) -> View:
-        """The same with sizes by another ruler."""
+        """Return the view with sizes by another measure."""
         return replace(self, measure=measure)
 
     def with_export(self) -> View:
@@ -222,7 +226,7 @@ class View:
         return replace(self.undo_stack[-1], redo_stack=(*self.redo_stack, self), measure=self.measure)
 
     def redo_plan(self) -> View | None:
-        """The view that was undone last, or None."""
+        """Return the view that was undone last, or None."""
         if not self.redo_stack:
             return None
         return replace(self.redo_stack[-1], redo_stack=self.redo_stack[:-1], measure=self.measure)
@@ -247,7 +251,9 @@ def _serialize_settings(values: Mapping[str, Any]) -> str:
 
 @lru_cache(maxsize=4)
 def _compute_runtime_state(session: Session, point: int) -> RuntimeState:
-    """What a runtime would know; a plan is made whatever it would do, a chain's of what fires where anything does."""
+    """Compute the state of a runtime; a plan is made whether or not it fires, a chain's of the policies that fire, if
+    any.
+    """
     return build_runtime_state(
         session.context_at(point), session.window_at(point), len(session), forced=True, firing_only=True
     )
@@ -255,7 +261,7 @@ def _compute_runtime_state(session: Session, point: int) -> RuntimeState:
 
 @lru_cache(maxsize=24)
 def _compute_plan_cached(session: Session, point: int, policy: str, key: str) -> Plan | PlanError:
-    """The plan for these settings, or the error that says why there is none; kept while it is on screen."""
+    """Return the plan for these settings, or the error that prevents it; cached while it is on screen."""
     return _compute_plan(session, point, policy, json.loads(key))
 
 
@@ -270,7 +276,7 @@ def _compute_plan(session: Session, point: int, policy: str, values: Mapping[str
 
 
 def clear_plan_cache() -> None:
-    """Drop the plans that are kept; they hold their sessions."""
+    """Drop the cached plans; they hold their sessions."""
     _compute_plan_cached.cache_clear()
     _compute_runtime_state.cache_clear()
 
@@ -291,7 +297,7 @@ def restore_settings(state: InspectorState) -> tuple[str, PolicySettings]:
 
 
 def build_inspector_state(view: View, *, breakdown: bool) -> InspectorState:
-    """What is kept of a view: what is about one session only, as marks made by hand, is not."""
+    """Build the saved state of a view, without what concerns one session only, such as marks made by hand."""
     settings = {
         name: tuple(format_assignments(values))
         for name, values in view.params.items()
@@ -308,7 +314,7 @@ def format_settings(settings: PolicySettings) -> str:
 
 
 def describe_applied_plan(plan: Plan, copy: Session, cursor: Location) -> tuple[AppliedPlan, Location]:
-    """What *plan* did where *after* came of it, and where a cursor that was at *cursor* is there."""
+    """Describe an applied plan on its *copy*, and where the cursor is there."""
     left = list(iterate_result_entries(plan))
     order = [each if isinstance(each, int) else -1 for each in left]
     place = {message: index for index, message in enumerate(order) if message >= 0}
@@ -343,7 +349,7 @@ def _map_rows(plan: Plan, copy: Session, message: int, index: int) -> dict[int, 
 
 
 def _format_summary(plan: Plan, marks: Mapping[int, str], copy: Session) -> str:
-    """One line: ``next request ~58,592 → ~35,094 tokens, 23 blocks cleared``."""
+    """Format one line: ``next request ~58,592 → ~35,094 tokens, 23 blocks cleared``."""
     did = [f"{pluralize(count, 'block')} {word}" for word, count in Counter(marks.values()).items()]
     if plan.messages_dropped:
         did.append(f"{pluralize(plan.messages_dropped, 'message')} {'summarised' if plan.needs_summary else 'dropped'}")
@@ -356,10 +362,10 @@ MAX_POLICY_DIGIT = 9
 
 
 def format_policy_digits(count: int) -> str:
-    """The digits that choose a policy where there are *count* of them."""
+    """Format the digits that choose a policy where there are *count* of them."""
     return f"1–{min(count, MAX_POLICY_DIGIT)}"
 
 
 def format_policy_tooltip(name: str, policy: Policy) -> str:
-    """What choosing a policy does, for help and the command palette."""
+    """Describe what choosing a policy does, for help and the command palette."""
     return f"Plan with {name}: {policy.about.partition(': ')[2] or policy.about}"

@@ -48,7 +48,7 @@ _WORDS_PATTERN = re.compile(r"[\w ]+")
 
 
 class Detail(ReadingPane):
-    """Shows one subject. It is told what to show, and tells what is wanted next."""
+    """Pane that shows one document, and posts what is wanted next."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"reading-pane--{look}" for look in _STYLE_NAMES}
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -76,7 +76,7 @@ class Detail(ReadingPane):
 
     @dataclass
     class MarkdownImported(Message):
-        """What renders markdown is there."""
+        """Posted when the Markdown renderer has been imported."""
 
         markdown: Callable[..., Iterator[TextPart]]
 
@@ -99,11 +99,11 @@ class Detail(ReadingPane):
 
     @property
     def location(self) -> Location | None:
-        """What is shown."""
+        """Location of the shown message."""
         return self._subject.location if self._subject else None
 
     def show_document(self, subject: DocumentSource, title: Content, subtitle: Content) -> None:
-        """Show a subject; the place in it is kept where only its fate has changed."""
+        """Show a document; the scroll position stays where only the verdict has changed."""
         old = self._subject
         if old and _is_same_document(old, subject):
             return
@@ -132,7 +132,7 @@ class Detail(ReadingPane):
         self.refresh()
 
     def _show_extent(self, extent: TextExtent) -> None:
-        """Show another extent of the subject, at what is looked for where it stands there, else where it was."""
+        """Show another extent of the document, at the match if it holds it, else at the same place."""
         if self._subject:
             top, self._subject = self.scroll_offset.y, replace(self._subject, extent=extent)
             self._is_raw_here = False
@@ -144,7 +144,7 @@ class Detail(ReadingPane):
 
     @property
     def is_raw(self) -> bool:
-        """Whether texts are shown as they were written."""
+        """Whether texts are shown as written."""
         return self._is_raw or self._is_raw_here
 
     def toggle_raw(self) -> None:
@@ -235,7 +235,7 @@ class Detail(ReadingPane):
         return line >= 0
 
     def _contains_needle(self, subject: DocumentSource) -> bool:
-        """Whether what is looked for stands in the subject, as a search takes it."""
+        """Return whether a document contains the search text."""
         here = subject.location.block
         blocks = zip(subject.rows, subject.blocks, strict=False)
         forms = (self.needle, json.dumps(self.needle, ensure_ascii=False)[1:-1])  # as it stands in a call, too
@@ -252,14 +252,14 @@ class Detail(ReadingPane):
         return self._starts[number] + max(sum(line.start <= place for line in lines) - 1, 0)
 
     def _wrap_remaining_parts(self) -> Iterator[TextPart]:
-        """All parts, wrapped as they are asked for."""
+        """Yield all parts, wrapped on demand."""
         number = 0
         while number < len(self._parts) or self._wrap_next_part():
             yield self._parts[number]
             number += 1
 
     def find_overlays(self, index: int) -> Iterator[tuple[int, int, Style]]:
-        """What is looked for, and what is selected."""
+        """Yield the styles of matches and of the selection on a line."""
         if self.needle and index < len(self._lines):
             found = self.get_component_rich_style("reading-pane--found")
             over = Style(bgcolor=found.bgcolor, reverse=found.reverse)
@@ -267,7 +267,7 @@ class Detail(ReadingPane):
         yield from super().find_overlays(index)
 
     def _find_needle_spans(self, index: int) -> list[tuple[int, int]]:
-        """From where to where a line holds what is looked for, or a part of it that was wrapped."""
+        """Return the ranges of a line that show a match, or a wrapped part of one."""
         line: LayoutLine = self._lines[index]
         text, long, lead = self._parts[line.part_number].text, len(self.needle), len(line.prefix)
         edge = max(line.start - long + 1, 0)
@@ -309,7 +309,7 @@ class Detail(ReadingPane):
 
 
 def _is_same_message(old: DocumentSource, new: DocumentSource) -> bool:
-    """Whether the same message is shown, of a session that may have grown."""
+    """Return whether the same message is shown, of a session that may have grown."""
     return old.location == new.location and old.session.facts is new.session.facts
 
 

@@ -61,7 +61,7 @@ def find_edits(arguments: Any) -> list[tuple[str, str]]:
 
 
 def find_written_text(name: str, arguments: Any) -> str | None:
-    """The text that a call writes to a file as a whole; None when it does no such thing."""
+    """Return the text that a call writes to a file as a whole; None when it writes none."""
     if name.lower() in ("write", "write_file", "create_file", "writefile") and isinstance(arguments, Mapping):
         return _get_first_text(arguments, ("content", "file_text", "contents"))
     return None
@@ -100,7 +100,7 @@ def parse_patch(patch: str) -> Iterator[DiffLine]:
 
 
 def describe_request(session: Session, location: Location) -> str:
-    """When a message was written, and the recorded usage of the request that ended at it; empty where neither is."""
+    """Describe when a message was written, and the recorded usage of its request; empty where neither is known."""
     facts, parts = session.facts, []
     if location.message < len(facts.time) and facts.time[location.message] > 0:
         parts.append(time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(facts.time[location.message] / 1000)))
@@ -133,13 +133,13 @@ SEARCHED_STYLES = frozenset({"text", "quiet", "key", "added", "removed", "headin
 
 
 class TextExtent(NamedTuple):
-    """How much of each text is shown: ``limit`` characters from its start, or else from before the first *needle*."""
+    """Shown extent of each text: ``limit`` characters from its start, or else from before the first *needle*."""
 
     limit: int = MAX_SHOWN_CHARS
     needle: str = ""
 
     def find_range(self, text: str) -> range:
-        """The part of a text that is shown: its beginning, unless what is looked for stands only behind that."""
+        """Return the shown range of a text: its beginning, unless the needle occurs only after it."""
         found = find_text(text, self.needle) if self.needle and len(text) > self.limit else -1
         if found < 0 or found + len(self.needle) <= min(self.limit, MAX_SHOWN_CHARS):
             return range(min(len(text), self.limit))
@@ -154,7 +154,7 @@ DEFAULT_EXTENT = TextExtent()
 
 @dataclass(frozen=True)
 class DocumentSource:
-    """What is read: a location of a session, its full blocks, and what the plan makes of it."""
+    """Source of a document: a location of a session, its full blocks, and the plan for it."""
 
     session: Session
     location: Location
@@ -175,7 +175,7 @@ class DocumentSource:
 
 @dataclass(frozen=True)
 class RenderOptions:
-    """How texts are shown: as they were written, where nothing else is said.
+    """Rendering of texts: as written, unless set.
 
     ``render_markdown`` renders a safe text in a look, in so many cells; ``side_by_side`` sets before and after side by side.
     """
@@ -223,7 +223,7 @@ def build_document(source: DocumentSource, options: RenderOptions = PLAIN_TEXT) 
 
 
 def find_first_match(parts: Iterable[TextPart], needle: str) -> tuple[int, int] | None:
-    """The first part in which *needle* stands, or begins, and its place in the text; None where there is none."""
+    """Return the first part that contains *needle*, or its beginning, and the place in its text; None where none does."""
     before = ""
     for number, part in enumerate(parts):
         if part.style not in SEARCHED_STYLES:
@@ -238,7 +238,7 @@ def find_first_match(parts: Iterable[TextPart], needle: str) -> tuple[int, int] 
 
 
 def _build_verdict(subject: DocumentSource, changed: bool) -> Iterator[TextPart]:
-    """What becomes of it, in a line."""
+    """Yield the verdict, in a line."""
     mark = subject.mark
     if mark.verdict == "kept" and not mark.reason:
         return
@@ -258,7 +258,7 @@ def _build_verdict(subject: DocumentSource, changed: bool) -> Iterator[TextPart]
 
 
 def _build_replacement(subject: DocumentSource, row: int, change: Change) -> Iterator[TextPart]:
-    """What a changed block becomes."""
+    """Yield the replacement of a changed block."""
     body = change.body.text
     if body is None and change.render and row in subject.rows and subject.blocks:
         body = change.render(get_text(subject.blocks[subject.rows.index(row)]))
@@ -313,7 +313,7 @@ def _build_block(subject: DocumentSource, row: int, block: RawBlock, rendering: 
 
 
 def _find_file_language(facts: Facts, row: int) -> str:
-    """The language of the file that a result was read from."""
+    """Return the language of the file that a result was read from."""
     use = facts.tool_use_of(row)
     path = facts.path[use] if use >= 0 else -1
     return find_path_language(facts.paths[path]) if path >= 0 else ""
@@ -420,7 +420,7 @@ def _build_result(
 
 
 def _build_output(text: str, language: str, extent: TextExtent, rendering: RenderOptions) -> Iterator[TextPart]:
-    """What a tool answered: code where a file was read, or where it is plain to see; the rest stays as it is."""
+    """Yield the output of a tool: code where a file was read or the text is clearly code; the rest as it is."""
     language = language or detect_language(text)
     if language == "diff" and rendering.highlight:
         start = extent.find_range(text).start
@@ -457,7 +457,7 @@ def _format_json(value: Any) -> str:
 
 
 def _build_prose(text: str, style: str, extent: TextExtent, rendering: RenderOptions) -> Iterator[TextPart]:
-    """What somebody wrote: its beginning as markdown, the rest as it is."""
+    """Yield prose: its beginning as Markdown, the rest as it is."""
     end = _find_head_end(text, MAX_MARKDOWN_CHARS, extent)
     if rendering.render_markdown is None or rendering.highlight is None or not end:
         yield from _build_text(text, style, extent)
@@ -471,7 +471,7 @@ def _build_prose(text: str, style: str, extent: TextExtent, rendering: RenderOpt
 def _build_code(
     text: str, language: str, extent: TextExtent, rendering: RenderOptions, *, numbered: bool = False
 ) -> Iterator[TextPart]:
-    """Code: its beginning highlighted, the rest as it is; with *numbered*, numbers of lines stand apart."""
+    """Yield code: its beginning highlighted, the rest as it is; with *numbered*, line numbers stand apart."""
     end = _find_head_end(text, highlight_cache.MAX_HIGHLIGHTED_CHARS, extent) if language and rendering.highlight else 0
     if end and rendering.highlight:
         lines = sanitize(text[:end]).removesuffix("\n").split("\n")
@@ -486,7 +486,7 @@ def _build_code(
 
 
 def _find_head_end(text: str, limit: int, extent: TextExtent) -> int:
-    """Where the lines end that a text begins with, of so many characters at most; 0 where it is not shown there."""
+    """Return the end of the first lines of a text, up to a number of characters; 0 where its start is not shown."""
     shown = extent.find_range(text)
     if shown.start or shown.stop <= limit:
         return 0 if shown.start or shown.stop < len(text) else len(text)

@@ -50,7 +50,7 @@ def pluralize(number: int, one: str, many: str = "") -> str:
 
 
 def format_call(name: str, arguments: Any, cwd: str = "") -> str:
-    """A tool call as one line: its name and the argument that tells most."""
+    """Format a tool call as one line: its name and the most telling argument."""
     return format_line(f"{name} {_find_preview_argument(arguments, cwd)}".strip())
 
 
@@ -118,7 +118,7 @@ def format_block(block: Mapping[str, Any]) -> str:
 
 
 def format_unknown_block(block: Mapping[str, Any]) -> str:
-    """A block that no estimator knows: its type, and why its text is not here, where that is told."""
+    """Format a block that no estimator knows: its type, and the reason why its text is missing, if stated."""
     kind, hidden, note = (
         format_line(str(block.get("type") or "unknown")),
         block.get("encrypted_content"),
@@ -130,7 +130,7 @@ def format_unknown_block(block: Mapping[str, Any]) -> str:
 
 
 def has_unknown_size(facts: Facts, message: int) -> bool:
-    """Whether a message is made of blocks alone that no estimator knows."""
+    """Return whether a message consists only of blocks that no estimator knows."""
     kinds = {facts.kind[block] for block in facts.blocks_of(message)}
     return kinds == {Kind.OTHER}
 
@@ -187,15 +187,15 @@ class MessageReader:
         return other
 
     def is_cached(self, message: int) -> bool:
-        """Whether the message has been read already."""
+        """Return whether the message is cached."""
         return message == self._large_message[0] or message in self._blocks
 
     def is_huge(self, message: int) -> bool:
-        """Whether reading the message would be felt."""
+        """Return whether reading the message would be noticeable."""
         return count_message_bytes(self.session.facts, message) > HUGE_MESSAGE_BYTES
 
     def format_preview(self, message: int, block: int = -1) -> str:
-        """One line about a message (its text or its calls), or about one of its tool results."""
+        """Format one line about a message (its text or its calls), or about one of its tool results."""
         key = (message, block)
         found = self._previews.get(key)
         if found is None:
@@ -204,7 +204,7 @@ class MessageReader:
         return found
 
     def _format_result_preview(self, row: int) -> str:
-        """The call that a result answers; without one, how the result begins."""
+        """Format the call that a result answers; without one, the beginning of the result."""
         facts = self.session.facts
         use = facts.tool_use_of(row)
         if use >= 0:
@@ -254,7 +254,7 @@ class MessageReader:
 
 
 def format_row_kind(facts: Facts, message: int, block: int = -1) -> str:
-    """What a row is, in a word of at most seven letters."""
+    """Return the kind of a row, in a word of at most seven letters."""
     if block >= 0:
         return "error" if facts.block_flags[block] & BlockFlag.ERROR else "result"
     if facts.flags[message] & MessageFlag.SUMMARY:
@@ -268,12 +268,12 @@ def format_row_kind(facts: Facts, message: int, block: int = -1) -> str:
 
 
 def format_token_unit(token_table: TokenTable | None) -> str:
-    """What stands before tokens: ``est.`` for estimates by ``bytes/4``, else what the ruler is called in short."""
+    """Return the unit before tokens: ``est.`` for estimates by ``bytes/4``, else the short name of the measure."""
     return token_table.label if token_table else "est."
 
 
 def format_token_column(token_table: TokenTable | None) -> str:
-    """What a column of tokens is called."""
+    """Return the head of a column of tokens."""
     return (
         token_table.name
         if token_table and token_table.measure is TokenMeasure.EXACT
@@ -282,7 +282,7 @@ def format_token_column(token_table: TokenTable | None) -> str:
 
 
 def format_estimate_sign(request: NextRequest) -> str:
-    """What stands before the size of the request without the plan: nothing where all of it was recorded."""
+    """Return the sign before the size of the request without the plan: none where all of it was recorded."""
     return "" if request.source_before is SizeSource.RECORDED else "~"
 
 

@@ -47,7 +47,7 @@ class HighlightCache:
         return known or nothing
 
     def pop_wanted(self) -> list[CodeText]:
-        """What is wanted; it is not wanted any more then."""
+        """Return the code that waits to be highlighted, and empty the queue."""
         wanted = list(self._wanted)
         self._wanted.clear()
         return wanted

@@ -60,7 +60,7 @@ def find_path_language(path: str) -> str:
 
 
 def find_fence_language(info: str) -> str:
-    """The language that the line of a fence names; empty where it is not known."""
+    """Return the language of a fence line; empty where it is unknown."""
     word = info.strip().partition(" ")[0].strip("{}.").lower()
     return _LANGUAGE_BY_ALIAS.get(word, "") or find_path_language(word)
 
@@ -74,7 +74,7 @@ def detect_language(text: str) -> str:
 
 
 def measure_line_numbers(lines: Sequence[str]) -> list[int]:
-    """How many characters of each line are its number, where lines are numbered one after the other; else 0."""
+    """Measure how many characters of each line are its number, where lines are numbered consecutively; else 0."""
     found, last = [0] * len(lines), -1
     for index, line in enumerate(lines):
         number = _LINE_NUMBER.match(line)

@@ -60,7 +60,7 @@ def _wrap_line(text: str, start: int, stop: int, width: int) -> Iterator[Wrapped
 
 
 def _find_fitting_end(line: str, start: int, width: int) -> int:
-    """How far a piece that begins at *start* can go."""
+    """Return the end of a piece that starts at *start* and fits."""
     used = 0
     for index in range(start, len(line)):
         used += get_character_cell_size(line[index])
@@ -128,12 +128,12 @@ class LayoutLine(NamedTuple):
 
     @property
     def drawn_text(self) -> str:
-        """What is drawn, without what is beside it."""
+        """Drawn text, without the column beside it."""
         return self.prefix + self.text
 
 
 def sanitize_part(part: TextPart) -> TextPart:
-    """The part with safe text; looks of places in a text that was not safe are gone, as they may be elsewhere now."""
+    """Sanitize a part; styles of places in unsafe text are dropped, as they may have moved."""
     text = sanitize(part.text)
     spans = part.spans if text == part.text else ()
     return part._replace(text=text, spans=spans, right_part=sanitize_part(part.right_part) if part.right_part else None)
@@ -170,20 +170,20 @@ class PartLayout:
         return [line._replace(right_line=self._right_lines.popleft() if self._right_lines else blank) for line in lines]
 
     def restyle(self, part: TextPart, number: int, lines: Sequence[LayoutLine]) -> list[LayoutLine]:
-        """The lines of a part that has got other looks, in place of those that begin *lines*."""
+        """Return the lines of a part with new styles, in place of the first of *lines*."""
         each = compute_column_width(self.width) if part.right_part else self.width
         laid = lay_out_part(part, number, each) if part.style != EMPTY_PART.style else iter(())
         return [line._replace(right_line=old.right_line) for line, old in zip(laid, lines, strict=False)]
 
     def flush_right(self) -> list[LayoutLine]:
-        """The lines of the right column that nothing stands beside any more."""
+        """Return the remaining lines of the right column."""
         lines = [LayoutLine(line.part_number, 0, 0, "", "", "text", right_line=line) for line in self._right_lines]
         self._right_lines.clear()
         return lines
 
 
 def lay_out_part(part: TextPart, number: int, width: int) -> Iterator[LayoutLine]:
-    """The lines of a safe part, the *number*-th, in so many cells, without what is beside it."""
+    """Yield the lines of a safe part, the *number*-th, in *width* cells, without the column beside it."""
     room = min(cell_len(part.mark), width // 2, max(width - 2, 0))
     lead, under, written = _fit_mark(part, room), set_cell_size(part.continuation_mark, room), part.mark_is_content
     for start, stop, indent in find_wrapped_lines(part.text, width - room):
@@ -213,14 +213,14 @@ def compute_column_width(width: int) -> int:
 
 
 class LineColumn(NamedTuple):
-    """A column of a drawn line: what stands there, and the character of the drawn line that it begins at."""
+    """Column of a drawn line: its text, and the character where it starts."""
 
     line: LayoutLine
     start: int
     is_right: bool
 
     def clip_selection(self, first: int, last: int) -> tuple[int, int]:
-        """Of the drawn characters from *first* to *last*, those of this column that can be copied."""
+        """Clip the drawn characters from *first* to *last* to those of this column that can be copied."""
         begin = self.start + (0 if self.line.prefix_is_content else len(self.line.prefix))
         end = self.start + len(self.line.drawn_text)
         return min(max(first, begin), end), max(min(last, end), begin)
@@ -236,7 +236,7 @@ def get_column(line: LayoutLine, width: int, *, is_right: bool) -> LineColumn:
 
 
 def is_in_right_column(line: LayoutLine, place: int, width: int) -> bool:
-    """Whether this character of the drawn line stands in a right column."""
+    """Return whether a character of the drawn line is in a right column."""
     return line.right_line is not None and place >= _find_right_start(line, width)
 
 

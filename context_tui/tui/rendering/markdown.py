@@ -72,14 +72,14 @@ def split_sections(text: str) -> Iterator[str]:
 
 @dataclass
 class _Container:
-    """A quote, a list or an item of one: what stands before its first line, and before the others."""
+    """Container in Markdown, a quote, a list or an item: its mark on the first line, and on the others."""
 
     first_mark: str
     continuation_mark: str
     has_begun: bool = False
 
     def next_mark(self) -> str:
-        """What stands before the next line."""
+        """Return the mark of the next line."""
         found, self.has_begun = self.continuation_mark if self.has_begun else self.first_mark, True
         return found
 
@@ -180,12 +180,12 @@ class _SectionRenderer:
 
 
 def _is_language(info: str) -> bool:
-    """Whether the line of a fence names a language that is known, and says nothing else."""
+    """Return whether a fence line names a known language, and nothing else."""
     return info.replace("+", "").replace("#", "").isalnum() and find_fence_language(info) != ""
 
 
 def _count_cells(line: str) -> int:
-    """How many cells a row of a table has."""
+    """Count the cells of a table row."""
     return len(escapedSplit(line.strip().removeprefix("|").removesuffix("|")))
 
 
@@ -248,7 +248,7 @@ def _parse_inline(token: Token) -> Iterator[_StyledLine]:
 
 
 def _format_target(token: Token, key: str) -> str:
-    """Where a link or an image leads, with its title."""
+    """Format the target of a link or an image, with its title."""
     return " ".join(str(token.attrs[each]) for each in (key, "title") if token.attrs.get(each))
 
 
@@ -270,7 +270,7 @@ def _parse_emphasis(state: StateInline, silent: bool) -> bool:
 
 
 def _parse_destination(text: str, start: int, stop: int) -> Any:
-    """Where a link leads, as it was written."""
+    """Parse the destination of a link, as written."""
     found = helpers.parseLinkDestination(text, start, stop)
     if found.ok:
         written = text[start : found.pos]

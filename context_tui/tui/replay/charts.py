@@ -35,7 +35,7 @@ SELECTED_CHART_LINES = 9
 
 @dataclass(frozen=True)
 class ChartPlace:
-    """Where the chart of a policy is: its number, its first line, and how many lines; the title is one of them."""
+    """Place of a policy's chart: its number, its first line, and its lines including the title."""
 
     number: int
     top: int
@@ -53,7 +53,7 @@ class ThresholdLine:
 
 @dataclass(frozen=True, eq=False)
 class Charts:
-    """What was drawn: the lines, where each chart is, and the scale of all (None: nothing was drawn)."""
+    """Drawn charts: the lines, the place of each chart, and the common scale (None: nothing was drawn)."""
 
     lines: Sequence[Sequence[Run]]
     places: Sequence[ChartPlace] = ()
@@ -69,7 +69,7 @@ class Charts:
         return self.scale.get_calls(x - GUTTER).start
 
     def find_threshold(self, y: int) -> ThresholdLine | None:
-        """The threshold on a line, or in a high chart on one beside it."""
+        """Return the threshold on a line, or in a high chart on an adjacent one."""
         place = next((place for place in self.places if place.number == self.find_lane_number(y)), None)
         near = int(place is not None and place.height >= MIN_TOLERANT_LINES)
         found = [
@@ -91,7 +91,7 @@ class Charts:
 
 
 def build_sawtooth(comparison: Comparison, lane: Lane) -> Sawtooth | None:
-    """What is drawn of a policy; None until it is known."""
+    """Build the sawtooth of a policy; None until it is known."""
     made, recording = lane.result, comparison.recording
     if made is None or recording is None:
         return None

@@ -26,7 +26,7 @@ SOURCES_NOTE = "As of November 2026, by documentation, source and reports of use
 
 
 def list_configurations(lane: Lane) -> list[tuple[str, AgentSettings | None]]:
-    """A policy, or the policies that it runs, each with what its agent is to be told; None where that is not known.
+    """List a policy, or the policies that it runs, each with its agent's settings; None where these are unknown.
 
     Raises:
         PlanError: its settings make no sense.
@@ -41,7 +41,7 @@ def list_configurations(lane: Lane) -> list[tuple[str, AgentSettings | None]]:
 
 
 def build_configuration_parts(lane: Lane) -> Iterator[TextPart]:
-    """The configuration as it is read."""
+    """Yield the configuration as text."""
     window = lane.view.session.window
     try:
         found = list_configurations(lane)
@@ -76,7 +76,7 @@ _UNKNOWN_TEXT = "no agent's own configuration is known for this policy"
 
 
 def _format_scope(own: AgentSettings, window: Window) -> str:
-    """What the settings hold for."""
+    """Format the scope of the settings."""
     if not own.settings:
         return "nothing can be set: these are constants of the agent's source"
     return f"for a window of {window.tokens:,} tokens ({window.source})"

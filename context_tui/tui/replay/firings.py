@@ -1,4 +1,4 @@
-"""All firings of the compared policies, as text."""
+"""Firings of the compared policies, as text."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _format_lane(lane: Lane) -> Iterator[str]:
 
 
 def _format_study(study: Study) -> Iterator[str]:
-    """What the policy costs, what follows from that, and what of the dropped was used later."""
+    """Yield the cost of the policy, advice, and the dropped content that was needed later."""
     priced, found = study.price, study.regret
     yield f"cost: {format_cost(priced.cost, priced)}, without the policy {format_cost(priced.baseline_cost, priced)}"
     if priced.firings:

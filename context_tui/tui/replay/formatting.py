@@ -69,7 +69,7 @@ Preview = Callable[[int, int], str]
 
 
 def format_header(comparison: Comparison, progress: float, width: int) -> list[Run]:
-    """What is replayed, and at the right edge what becomes of recorded compactions."""
+    """Format what is replayed, and at the right edge the treatment of recorded compactions."""
     session, recording = comparison.session, comparison.recording
     window = session.window
     sizes = ""
@@ -94,7 +94,7 @@ def format_header(comparison: Comparison, progress: float, width: int) -> list[R
 
 
 def format_backtest(comparison: Comparison, width: int) -> str:
-    """At how many of the recorded full compactions the agent's own policy fires; empty where none can be tested."""
+    """Format how many recorded full compactions the agent's own policy fires at; empty where none can be tested."""
     for back in comparison.backtests:
         testable = [each for each in back.results if each.testable and each.kind == "full"]
         if testable:
@@ -104,7 +104,7 @@ def format_backtest(comparison: Comparison, width: int) -> str:
 
 
 def format_legend(signs: Sequence[str], has_trace: bool, width: int) -> list[Run]:
-    """What is drawn, in fewer and fewer words."""
+    """Format the legend, in several widths."""
     words = {
         "█": ("under the policy", "policy"),
         SHADE: ("without it", "without"),
@@ -170,13 +170,13 @@ def format_call_line(comparison: Comparison, width: int) -> list[Run]:
 
 
 def count_compactions(comparison: Comparison) -> int:
-    """How many recorded compactions there are, full, micro and silent."""
+    """Count the recorded compactions: full, micro and unlogged."""
     return sum(is_compaction(event) for each in comparison.context_events.values() for event in each)
 
 
 def format_never_fires(comparison: Comparison) -> str:
-    """That a policy fires nowhere, and why; perhaps as recorded compactions came first: not one that the file begins
-    with.
+    """Explain why a policy never fires; perhaps because recorded compactions came first, except one at the start of the
+    file.
     """
     within = (each for call, each in comparison.context_events.items() if call)
     first = comparison.recorded_mode == "keep" and any(is_compaction(event) for each in within for event in each)
@@ -187,13 +187,13 @@ def format_never_fires(comparison: Comparison) -> str:
 
 
 def _fires_after_last_call(lane: Lane) -> bool:
-    """Whether a policy would do something at the end of the recording, where no call follows."""
+    """Return whether a policy would act at the end of the recording, where no call follows."""
     plan = lane.view.plan
     return plan is not None and lane.view.at is None and plan.trigger.fires and plan.has_changes
 
 
 def format_nearest_firings(comparison: Comparison, width: int) -> list[list[Run]]:
-    """Where the policy fires, seen from a call at which it does not; where it fires nowhere, why."""
+    """Format where the policy fires, seen from a call at which it does not; where it never fires, why."""
     made, recording, call = comparison.replay, comparison.recording, comparison.call
     if made is None or recording is None:
         return []
@@ -215,7 +215,7 @@ def format_nearest_firings(comparison: Comparison, width: int) -> list[list[Run]
 
 
 def format_event_lines(comparison: Comparison, width: int) -> Iterator[list[Run]]:
-    """What the recording did to its context before the call under the cursor."""
+    """Yield the recorded events of the context before the call under the cursor."""
     facts, undone = comparison.session.facts, comparison.recorded_mode == "ignore"
     for event in comparison.context_events.get(comparison.call, ()):
         sign = COMPACTION_SIGN if event.begins_context else CLEARING_SIGN
@@ -274,7 +274,7 @@ def _find_firing_price(study: Study, firing: Firing) -> FiringPrice:
 
 
 def _format_price_lines(study: Study, firing: Firing, width: int) -> Iterator[list[Run]]:
-    """What a firing costs, and what the recorded run used later of what it took."""
+    """Yield the cost of a firing, and the removed content that was needed later."""
     cost, cases = _find_firing_price(study, firing), [study.regret.cases[each] for each in study.find_cases(firing)]
     less = cost.cost < 0
     words = f"saves {format_cost(-cost.cost, study.price)}" if less else f"costs {format_cost(cost.cost, study.price)}"
@@ -307,7 +307,7 @@ def _format_verdict(cost: FiringPrice) -> str:
 
 
 class FiringItem(NamedTuple):
-    """Something that a firing took: its estimated tokens (``bytes/4``), where it is, and what became of it."""
+    """Content that a firing removed: its estimated tokens (``bytes/4``), location and action."""
 
     tokens: int
     message: int
@@ -335,7 +335,7 @@ def find_largest_items(firing: Firing, count: int = MAX_ITEM_LINES) -> list[Firi
 
 
 def _resolve_largest_result(facts: Facts, item: FiringItem) -> FiringItem:
-    """An item that tells what its message is best known by: the largest result, where that is all it holds."""
+    """Resolve an item to the largest result of its message, where that is all it holds."""
     if item.row >= 0:
         return item
     rows = facts.blocks_of(item.message)
@@ -349,7 +349,7 @@ def _resolve_largest_result(facts: Facts, item: FiringItem) -> FiringItem:
 
 @dataclass(frozen=True)
 class PolicyColumn:
-    """A number of the table: its head, and how it is told of a policy and of none, in full and in short."""
+    """Column of the table of policies: its head, and its text for a policy and for none, in full and in short."""
 
     head: str
     format_policy: Callable[[LaneResult, bool], str]
@@ -361,7 +361,7 @@ def _format_token_count(number: int, full: bool) -> str:
 
 
 def format_saved_share(result: LaneResult) -> str:
-    """The share of all tokens that is not sent."""
+    """Format the share of all tokens that is not sent."""
     share = result.totals.saved / result.baseline_tokens if result.baseline_tokens else 0.0
     return format_percent(share) if share >= 0 else f"−{format_percent(-share)}"
 
@@ -371,7 +371,7 @@ def _count_overflows(sizes: Sequence[int], windows: Sequence[int]) -> str:
 
 
 def _format_cost(result: LaneResult, full: bool) -> str:
-    """What prompts and summaries cost less than without the policy, in full with the cost itself."""
+    """Format the savings on prompts and summaries against no policy, in full with the cost itself."""
     if result.study is None:
         return "…"
     priced = result.study.price
@@ -389,7 +389,7 @@ def _format_baseline_cost(result: LaneResult, full: bool) -> str:
 
 
 def _format_regrets(result: LaneResult, full: bool) -> str:
-    """How many of the dropped blocks were used later."""
+    """Format how many of the dropped blocks were needed later."""
     if result.study is None:
         return "…"
     found = result.study.regret
@@ -479,7 +479,7 @@ def _build_table_cells(
 
 
 def compute_first_visible(count: int, selected: int, height: int) -> int:
-    """The first policy that a table of *height* lines shows, so that the selected one is in sight."""
+    """Return the first policy that a table of *height* lines shows, so that the selected one is visible."""
     room = max(height - 2, 1)
     return max(min(selected, count - 1) - room + 1, 0)
 

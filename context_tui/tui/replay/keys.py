@@ -36,7 +36,7 @@ def _build_binding(
 
 
 def build_bindings(policies: Mapping[str, Policy]) -> list[Binding]:
-    """All bindings, in the order of the footer; the digits choose the first nine of *policies*."""
+    """Build all bindings, in the order of the footer; the digits choose the first nine of *policies*."""
     return [*_FOOTER_BINDINGS, *_build_policy_bindings(policies), *_OTHER_BINDINGS]
 
 

@@ -43,8 +43,8 @@ MIN_NEEDLE_LENGTH = 4
 
 
 class CaseSide(NamedTuple):
-    """One side of a case: a place of the session, the row of its block, the message before which the inspector is to
-    plan there, and its estimated tokens (``bytes/4``).
+    """Side of a case: a location of the session, the row of its block, the message before which the inspector plans,
+    and its estimated tokens (``bytes/4``).
     """
 
     location: Location
@@ -55,7 +55,7 @@ class CaseSide(NamedTuple):
 
 @dataclass(frozen=True)
 class CaseSelection:
-    """Some cases of a study, by their numbers: those of a firing, or all. ``firing_numbers`` is the firing of each case."""
+    """Cases of a study, by number: those of a firing, or all. ``firing_numbers`` is the firing of each case."""
 
     study: Study
     case_numbers: Sequence[int]
@@ -73,7 +73,7 @@ class CaseSelection:
 
 
 def select_cases(study: Study, call: int | None = None) -> CaseSelection:
-    """All cases of a study, those of the later firings last; or those of the firings at a call."""
+    """Select all cases of a study, those of later firings last; or those of the firings at a call."""
     by_firing = study.group_cases_by_firing()
     firing_of = {case: number for number, cases in enumerate(by_firing) for case in cases}
     firings = study.replay.firings
@@ -85,7 +85,7 @@ def select_cases(study: Study, call: int | None = None) -> CaseSelection:
 
 
 def find_dropped_side(selection: CaseSelection, index: int) -> CaseSide:
-    """Where the dropped block stands."""
+    """Return the side of the dropped block."""
     case, facts = selection.cases[index], selection.study.replay.session.facts
     return CaseSide(
         _locate_block(selection, case.row), case.row, selection.get_firing(index)[1].decided, bytes4(facts, case.row)
@@ -93,20 +93,21 @@ def find_dropped_side(selection: CaseSelection, index: int) -> CaseSide:
 
 
 def find_used_side(selection: CaseSelection, index: int) -> CaseSide:
-    """Where it is used later."""
+    """Return the side of its later use."""
     case, facts = selection.cases[index], selection.study.replay.session.facts
     row = list(facts.blocks_of(case.later))[case.later_block]
     return CaseSide(_locate_block(selection, row), row, case.later, bytes4(facts, row))
 
 
 def _locate_block(selection: CaseSelection, row: int) -> Location:
-    """The row of the timeline that shows a block: a result has its own, anything else that of its message."""
+    """Return the timeline location of a block: a result has its own row, anything else that of its message."""
     facts = selection.study.replay.session.facts
     return Location(facts.block_message[row], row if facts.kind[row] == Kind.TOOL_RESULT else -1)
 
 
 def choose_needle(case: RegretCase, block: Mapping[str, Any], *, used: bool) -> str:
-    """What is to be looked for in one of the two blocks: what was used; in a call that fetches again, what it asks for.
+    """Choose the text to highlight in one of the two blocks: what was needed; in a call that fetches again, its
+    argument.
 
     Empty where the block does not hold it, as one that cannot be read any more.
     """
@@ -118,7 +119,7 @@ def choose_needle(case: RegretCase, block: Mapping[str, Any], *, used: bool) -> 
 
 
 def _find_fetch_argument(block: Mapping[str, Any]) -> str:
-    """The argument of a call that says what it fetches: a command's first line, a path, else the longest text."""
+    """Return the argument of a call that names what it fetches: a command's first line, a path, else the longest text."""
     arguments = block.get("input")
     if not isinstance(arguments, Mapping):
         return ""
@@ -135,7 +136,7 @@ def _find_fetch_argument(block: Mapping[str, Any]) -> str:
 
 
 def format_summary(selection: CaseSelection, width: int) -> list[Run]:
-    """How much of what the policy dropped was used later."""
+    """Format how much of the dropped content was needed later."""
     told = selection.study.regret
     share = f" ({format_percent(told.tokens_used_later / told.tokens_dropped)})" if told.tokens_dropped else ""
     blocks = f"{told.used_later:,} of {pluralize(told.dropped, 'dropped block')} used later"
@@ -146,7 +147,7 @@ def format_summary(selection: CaseSelection, width: int) -> list[Run]:
 
 
 def format_regret_bound(selection: CaseSelection, call: int, width: int) -> list[Run]:
-    """How much could have been dropped at a call with no regret, and how much was; tokens by ``bytes/4``."""
+    """Format how much could have been dropped at a call without loss, and how much was; tokens by ``bytes/4``."""
     study = selection.study
     if not 0 <= call < len(study.bound.everything.droppable):
         return []
@@ -198,12 +199,12 @@ def format_case_table(selection: CaseSelection, selected: int, width: int, heigh
 
 
 def _align_right(texts: Sequence[str], sizes: Sequence[int]) -> str:
-    """All but the first, in columns."""
+    """Align all texts but the first in columns."""
     return "".join(f"  {text.rjust(size)}" for text, size in zip(texts[1:], sizes[1:], strict=True))
 
 
 def compute_first_row(count: int, selected: int, height: int) -> int:
-    """The first case that a table of *height* lines shows."""
+    """Return the first case that a table of *height* lines shows."""
     return max(min(selected - (height - 1) // 2, count - (height - 1)), 0)
 
 
@@ -223,14 +224,14 @@ def format_evidence(selection: CaseSelection, index: int, width: int) -> list[li
 
 
 def format_side_title(selection: CaseSelection, index: int, preview: str, *, used: bool) -> str:
-    """What stands above one of the two sides, the more important first."""
+    """Format the title of one of the two sides, the more important first."""
     side = (find_used_side if used else find_dropped_side)(selection, index)
     when = "used later" if used else f"dropped at #{selection.cases[index].dropped:,}"
     return f"{when}: #{side.location.message:,}, est. {pluralize(side.tokens, 'token')}: {format_line(preview)}"
 
 
 def explain_no_cases(selection: CaseSelection) -> str:
-    """What is said where there is no case."""
+    """Explain why there is no case."""
     told = selection.study.regret
     if not told.dropped:
         return "It drops nothing along this recording, so nothing was used later"

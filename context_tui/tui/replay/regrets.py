@@ -1,4 +1,4 @@
-"""The regrets screen: each dropped block beside its later use."""
+"""Regret screen: each dropped block beside its later use."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ class CaseList(LinesPane, can_focus=True):
         self.post_message(self.Clicked(event.y - self.gutter.top))
 
     def on_focus(self) -> None:
-        """It is drawn where the keys go."""
+        """Redraw with the focus style."""
         self.refresh()
 
 
 class RegretsScreen(Screen[InspectorCommand | None]):
-    """One case at a time. What is pressed before the regrets are known is done when they are."""
+    """Screen of one case at a time. Keys pressed before the regrets are known are handled when they are."""
 
     CSS_PATH = "regrets.tcss"
     AUTO_FOCUS = "CaseList"
@@ -102,7 +102,7 @@ class RegretsScreen(Screen[InspectorCommand | None]):
     # What is seen
 
     def compose(self) -> ComposeResult:
-        """How much, the cases, the selected one in words, its two sides."""
+        """Compose the totals, the cases, the selected case in words, and its two sides."""
         plain = self.controller.options.ascii
         yield LinesPane(self._draw_head, ascii=plain, id="regrets-head")
         yield CaseList(self._draw_list, ascii=plain, id="regrets-list")
@@ -131,7 +131,7 @@ class RegretsScreen(Screen[InspectorCommand | None]):
 
     @property
     def _study(self) -> Study | None:
-        """The regrets of the selected policy as it is set now, once they are known."""
+        """Regrets of the selected policy at its present settings, once known."""
         comparison = self.comparison
         return (
             comparison.selected_lane.result.study
@@ -159,7 +159,7 @@ class RegretsScreen(Screen[InspectorCommand | None]):
         return 2 + min(count, max(self.size.height // 5, 3))
 
     def on_resize(self) -> None:
-        """The list takes as many lines as there is room for; the evidence stays in sight."""
+        """Give the list as many lines as fit; the evidence stays visible."""
         self.query_one("#regrets-list").styles.height = self._list_height
         self.call_after_refresh(self._scroll_to_evidence)
 
@@ -292,7 +292,7 @@ class RegretsScreen(Screen[InspectorCommand | None]):
         self.query_one(CaseList).focus()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """The side that has the keys is the one that enter is about."""
+        """Make the focused side the one that enter opens."""
         widget: Widget = event.widget
         if widget.id in ("regrets-dropped", "regrets-used"):
             self._select_side(widget.id.removeprefix("regrets-"))
@@ -322,7 +322,7 @@ class RegretsScreen(Screen[InspectorCommand | None]):
             detail.toggle_raw()
 
     def action_value(self, step: int) -> None:
-        """Of a pane: the one to the left, or to the right."""
+        """Focus the pane to the left, or to the right."""
         self.action_side(step)
 
     @on(Detail.Closed)

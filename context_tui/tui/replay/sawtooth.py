@@ -39,7 +39,7 @@ MIN_WINDOW_SHARE = 0.4
 
 @dataclass(frozen=True, eq=False)
 class Sawtooth:
-    """What is drawn of one policy, by call.
+    """Chart data of one policy, by call.
 
     Attributes:
         sizes: tokens of the context under the policy, ``baseline_sizes`` what they are without it.
@@ -68,7 +68,7 @@ class ChartScale(NamedTuple):
     max_tokens: int
 
     def get_calls(self, x: int) -> range:
-        """The calls that a column stands for: always one at least."""
+        """Return the calls of a column: always at least one."""
         count = self.end_call - self.first_call
         low = x * count // self.width
         return range(self.first_call + low, self.first_call + max((x + 1) * count // self.width, low + 1))
@@ -96,7 +96,7 @@ def compute_max_tokens(charts: Sequence[Sawtooth]) -> int:
 
 
 def build_scale(charts: Sequence[Sawtooth], width: int, calls: range) -> ChartScale:
-    """The scale of all charts of a comparison in *width* cells, the numbers beside them too."""
+    """Build the scale of all charts of a comparison in *width* cells, with the numbers beside them."""
     return ChartScale(calls.start, calls.stop, max(width - GUTTER, 1), compute_max_tokens(charts))
 
 
@@ -139,12 +139,12 @@ def draw_chart(sawtooth: Sawtooth, scale: ChartScale, height: int, cursor: int =
 
 
 def compute_line(value: int, scale: ChartScale, rows: int) -> int:
-    """The line that a size is on."""
+    """Return the line of a size."""
     return rows - max(-(-count_eighths(value, scale.max_tokens, rows) // 8), 1)
 
 
 def compute_size_at_line(y: int, scale: ChartScale, rows: int) -> int:
-    """The size in tokens that is in the middle of a line; beyond the chart, at its ends."""
+    """Return the size in tokens at the middle of a line; beyond the chart, at its ends."""
     return round(min(max((rows - y - 0.5) / rows, 0), 1) * scale.max_tokens)
 
 
@@ -173,7 +173,7 @@ def _draw_rule(canvas: Canvas, tops: Sequence[int], y: int, value: str, name: st
 
 
 def _draw_trace(canvas: Canvas, sawtooth: Sawtooth, scale: ChartScale, rows: int) -> None:
-    """The recorded sizes as dots, where they are not what the shade shows."""
+    """Draw the recorded sizes as dots, where the shade does not show them."""
     if not any(sawtooth.recorded_sizes):
         return
     for x in range(scale.width):

@@ -73,7 +73,7 @@ InspectorCommand = Callable[[], str]
 
 @dataclass
 class RecordingPrepared(Message):
-    """What all replays of the session share is there."""
+    """Posted when the data that all replays share is ready."""
 
     recording: Recording
 
@@ -88,14 +88,14 @@ class TaskFinished(Message):
 
 @dataclass
 class RecordingIndexed(Message):
-    """What prices and regrets share is there."""
+    """Posted when the data that prices and regrets share is ready."""
 
     index: RecordingIndex
 
 
 @dataclass
 class ReplayProgress(Message):
-    """So much of a slow replay is done."""
+    """Progress of a slow replay."""
 
     share: float
 
@@ -203,7 +203,7 @@ class ReplayScreen(Screen[InspectorCommand | None]):
         self._fit_bottom()
 
     def _fit_bottom(self) -> None:
-        """Give the table the lines that it needs, and where the settings are beside it, those that either needs."""
+        """Give the table the lines that it needs, and where the settings stand beside it, the lines that either needs."""
         lines, wide = len(self.comparison.lanes) + 2, self.has_class("-wide")
         settings = len(list_setting_lines(self.query_one(SettingRows).parameters)) + SETTING_NOTE_LINES
         fits = wide, lines, settings, self.size.height

@@ -37,13 +37,13 @@ def find_context_events(session: Session) -> list[ContextEvent]:
 
 
 def is_compaction(event: ContextEvent) -> bool:
-    """Whether an event is a compaction: announced by a record, or results that were cleared without one."""
+    """Return whether an event is a compaction: announced by a record, or inferred from cleared results."""
     what = event.fact
     return isinstance(what, Compaction) or (isinstance(what, Drop) and bool(what.cleared_blocks))
 
 
 def format_event_labels(facts: Facts, event: ContextEvent) -> tuple[str, ...]:
-    """What is written on an event; shorter and shorter, for the room that there is."""
+    """Return the labels of an event, from long to short."""
     what = event.fact
     if isinstance(what, Epoch):
         return ("context cleared (/clear)",)
@@ -64,7 +64,7 @@ def format_event_labels(facts: Facts, event: ContextEvent) -> tuple[str, ...]:
 
 
 def _format_explanation(drop: Drop) -> tuple[str, str]:
-    """What explains a drop, and the same in fewer words; both say that it is inferred."""
+    """Return the explanation of a drop, and a shorter form; both mark it as inferred."""
     if drop.explained_by is None:
         return "unexplained", "unexplained"
     if not drop.cleared_blocks:
@@ -76,7 +76,7 @@ def _format_explanation(drop: Drop) -> tuple[str, str]:
 
 
 def _compute_token_drop(facts: Facts, compaction: Compaction) -> int:
-    """By how much the recorded context fell at the first request after a microcompaction; 0 where that did not show."""
+    """Return how far the recorded context fell at the first request after a microcompaction; 0 where it did not."""
     row = bisect_left(facts.request_message, compaction.message)
     message = facts.request_message[row] if row < len(facts.requests) else -1
     found = bisect_left(facts.drops, message, key=lambda drop: drop.message)
@@ -86,7 +86,7 @@ def _compute_token_drop(facts: Facts, compaction: Compaction) -> int:
 
 
 def format_event_point(event: ContextEvent) -> str:
-    """Which point this is when it is planned as of an event's message."""
+    """Name the point that is planned as of an event's message."""
     what = event.fact
     if isinstance(what, Epoch):
         return "before the context was cleared (/clear)"
@@ -96,7 +96,7 @@ def format_event_point(event: ContextEvent) -> str:
 
 
 def format_event_details(facts: Facts, event: ContextEvent) -> Iterator[str]:
-    """What the detail of a message says about an event above it."""
+    """Yield what the detail of a message shows about an event above it."""
     yield format_event_labels(facts, event)[0]
     if isinstance(event.fact, Drop) and event.fact.cleared_blocks:
         owners = [facts.block_message[row] for row in event.fact.cleared_blocks]
@@ -106,7 +106,7 @@ def format_event_details(facts: Facts, event: ContextEvent) -> Iterator[str]:
 
 
 class SeenState(NamedTuple):
-    """What of a session has been told: the kinds and places of its compactions, rewound branches, messages."""
+    """State of a session already reported: its compactions, rewound branches and messages."""
 
     compactions: frozenset[tuple[str, int]]
     branches: int
@@ -114,7 +114,7 @@ class SeenState(NamedTuple):
 
     @classmethod
     def from_session(cls, session: Session) -> SeenState:
-        """All that there is."""
+        """Build the state of everything in a session."""
         facts = session.facts
         announced = ((each.kind, each.message) for each in facts.compactions)
         silent = (("silent", drop.message) for drop in session.drops if drop.cleared_blocks)
@@ -122,7 +122,7 @@ class SeenState(NamedTuple):
 
 
 def format_news(seen: SeenState, session: Session) -> list[str]:
-    """What there is that was not *seen* before: compactions with what they dropped, rewinds, a file written anew."""
+    """List what was not *seen* before: compactions with what they dropped, rewinds, a rewritten file."""
     now = SeenState.from_session(session)
     if now.messages < seen.messages and now.branches <= seen.branches:
         return ["The file was written anew, and read from its start"]

@@ -70,7 +70,7 @@ class RowFilter:
         return ", ".join(found)
 
     def format_no_match(self, policy: str) -> str:
-        """What to say where it lists no row; a verdict is one by *policy*, and another may have rows of it."""
+        """Explain why no row matches; a verdict is one by *policy*, and another policy may have matching rows."""
         by = f" by {policy}" if self.verdict else ""
         return f"No rows match: {self.describe()}{by}; f changes it, esc shows all"
 
@@ -79,12 +79,12 @@ NO_FILTER = RowFilter()
 
 
 def build_part_filter(kind: str, value: str) -> RowFilter:
-    """What lists a part of the context: a ``category``, a ``tool`` or a ``path``."""
+    """Build the filter of a part of the context: a ``category``, a ``tool`` or a ``path``."""
     return NO_FILTER.toggle_condition(kind, value).toggle_condition("in_context", True)
 
 
 def get_kind_label(name: str) -> str:
-    """What a kind of row or a verdict is called."""
+    """Return the label of a kind of row or of a verdict."""
     return KIND_LABELS.get(name) or VERDICT_LABELS.get(name) or name.replace("_", " ")
 
 
@@ -99,8 +99,8 @@ def find_tool_number(facts: Facts, tool: str) -> int:
 
 
 def find_row_traits(facts: Facts, message: int, block: int, path: str = "") -> tuple[int, tuple[int, ...]]:
-    """What a row is, a bit for each kind, and the numbers of the tools that it calls or is a result of: of a result (a
-    row of facts), or of a message without its results.
+    """Return the traits of a row, a bit for each kind, and the numbers of its tools: of a result (a row of facts), or
+    of a message without its results.
 
     Args:
         path: leave out the tools that do not read this file.
@@ -120,7 +120,7 @@ def find_row_traits(facts: Facts, message: int, block: int, path: str = "") -> t
 
 
 def _reads_path(facts: Facts, block: int, path: str) -> bool:
-    """Whether a call, or that of a result, reads a file; without a path, anyway."""
+    """Return whether a call, or that of a result, reads a file; without a path always True."""
     if not path:
         return True
     use = facts.tool_use_of(block) if facts.kind[block] == Kind.TOOL_RESULT else block
@@ -141,7 +141,7 @@ class TurnFolds:
         return (turn in self.turns) != self.inverted
 
     def toggle(self, turn: int) -> TurnFolds:
-        """The same with a turn folded that was not, or the other way about."""
+        """Return the folds with one turn toggled."""
         return replace(self, turns=self.turns ^ {turn})
 
     def unfold(self, turn: int) -> TurnFolds:
@@ -175,12 +175,14 @@ def list_rows(
 
 
 def is_listed(listed: Sequence[int], row: int) -> bool:
-    """Whether a row is listed, or a turn that is folded stands for it: whether no filter and no order leaves it out."""
+    """Return whether a row is listed, or a folded turn stands for it: whether no filter and no order hides it."""
     return not isinstance(listed, array) or row in listed
 
 
 def fold_rows(rows: TimelineRows, folds: TurnFolds) -> Spans:
-    """All rows but those of folded turns, of which only the heads are left, and where another context begins."""
+    """Return all rows except those inside folded turns, of which only the heads remain, and the starts of other
+    contexts.
+    """
     begins = [row for row, event in rows.iterate_event_rows() if event.begins_context]
     spans: list[range] = [range(rows.heads[0])] if rows.heads else []
     for turn in range(len(rows.heads)):
@@ -205,7 +207,7 @@ def find_line(listed: Sequence[int], row: int) -> int:
 
 
 def _find_candidates(rows: TimelineRows, marker: RowMarker, row_filter: RowFilter) -> list[int] | range:
-    """The rows that are looked at: all, or those that the plan changes where only these can match."""
+    """Return the rows to check: all, or the changed ones where only these can match."""
     plan = marker.plan
     if plan and row_filter.verdict in ACTION_PAST_TENSE.values() and not plan.dropped_ranges:
         facts = plan.context.facts
@@ -216,7 +218,7 @@ def _find_candidates(rows: TimelineRows, marker: RowMarker, row_filter: RowFilte
 
 
 def _matches_filter(rows: TimelineRows, marker: RowMarker, row_filter: RowFilter, tool_number: int, row: int) -> bool:
-    """Whether a row meets a filter, whose tool has this number."""
+    """Return whether a row matches a filter, whose tool has this number."""
     message, block, facts = rows.message[row], rows.block[row], marker.context.facts
     if block < WHOLE_MESSAGE or (
         row_filter.min_tokens and count_shown_tokens(rows, marker, row) < row_filter.min_tokens
@@ -234,7 +236,7 @@ def _matches_filter(rows: TimelineRows, marker: RowMarker, row_filter: RowFilter
 
 
 def count_shown_tokens(rows: TimelineRows, marker: RowMarker, row: int) -> int:
-    """Tokens of a row as it stands in the context; outside of it, as it was recorded."""
+    """Count the tokens of a row as it stands in the context; outside of it, as recorded."""
     block, context = rows.block[row], marker.context
     if block >= 0 and block in context.replacements and marker.find_position(rows.message[row]) >= 0:
         return rows.token_table.block_tokens(context, block) if rows.token_table else context.replacements[block].tokens

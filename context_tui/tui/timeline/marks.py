@@ -75,7 +75,7 @@ CHANGED_VERDICTS = frozenset({"cleared", "truncated", "summarised", "dropped"})
 
 
 class RowMarker:
-    """The marks of one plan, row by row, for the rows that are looked at; without one, of what was *done* to rows.
+    """Marks of one plan, row by row; without a plan, of what was applied to rows.
 
     Reasons tell sizes by a ruler, where *sizes* are given: what a policy goes by stays as it is.
     """
@@ -123,7 +123,7 @@ class RowMarker:
         return RowMark(VERDICT_GLYPHS.get(word, "?"), word, words or verdict.explanation)
 
     def _format_replacement(self, row: int) -> str:
-        """What the plan makes of a block, by the ruler; empty where it is none of its changes, or without a ruler."""
+        """Format the replacement of a block, by the measure; empty where it is unchanged, or without a measure."""
         change = self.plan.changes.get(row) if self.token_table and self.plan and row >= 0 else None
         if change is None or self.token_table is None:
             return ""
@@ -140,7 +140,7 @@ class RowMarker:
         return NO_MARK
 
     def find_changed_blocks(self, message: int) -> list[int]:
-        """The changed blocks of a message that stand in its own row: all but results."""
+        """Find the changed blocks of a message that its own row shows: all but results."""
         if self.plan is None or not self.plan.changes:
             return []
         facts, changes = self.context.facts, self.plan.changes

@@ -46,7 +46,7 @@ class TimelineRows:
         return len(self.message)
 
     def copy(self) -> TimelineRows:
-        """The rows as they are now, for another thread."""
+        """Copy the rows as they are now, for another thread."""
         other = TimelineRows()
         for name in ("message", "block", "tokens", "first", "turn", "heads", "sums"):
             setattr(other, name, getattr(self, name)[:])
@@ -55,7 +55,7 @@ class TimelineRows:
         return other
 
     def with_table(self, token_table: TokenTable, checkpoint: Callable[[], object] = lambda: None) -> TimelineRows:
-        """The same rows with their tokens by another ruler; *checkpoint* is called at every row, and may raise."""
+        """Return the same rows with tokens by another measure; *checkpoint* is called at every row, and may raise."""
         other = self.copy()
         other.token_table = token_table
         tokens, blocks, messages = other.tokens, token_table.blocks, token_table.messages
@@ -153,12 +153,12 @@ class TimelineRows:
         return self.events[start : bisect_right(self.events, message, key=lambda event: event.message)]
 
     def get_event(self, row: int) -> ContextEvent | None:
-        """The event that a row tells of; None where it tells of none."""
+        """Return the event of a row; None where it has none."""
         number = _convert_event_number(self.block[row])
         return self.events[number] if number >= 0 else None
 
     def iterate_event_rows(self) -> Iterator[tuple[int, ContextEvent]]:
-        """The rows of all events that have one, in order."""
+        """Yield the rows of all events, in order."""
         row = -1
         for event in self.events:
             if event.message < len(self.first):
@@ -167,11 +167,11 @@ class TimelineRows:
 
     @property
     def listable_count(self) -> int:
-        """How many are messages and results, which a filter can list: not heads, not events."""
+        """Number of rows that a filter can list: messages and results, not heads or events."""
         return len(self.message) - len(self.heads) - sum(event.message < len(self.first) for event in self.events)
 
     def _find_group_start(self, message: int) -> int:
-        """The first row of what stands above a message: its events, the head of its turn."""
+        """Return the first row above a message: its events, and the head of its turn."""
         row = self.first[message]
         while row and self.block[row - 1] < WHOLE_MESSAGE:
             row -= 1
@@ -194,11 +194,11 @@ class TimelineRows:
     # Turns, by their place in ``heads``
 
     def find_turn_of_row(self, row: int) -> int:
-        """The place of the turn that a row belongs to; what stands above a head belongs to the turn before."""
+        """Return the index of the turn of a row; events above a head belong to the turn before."""
         return max(bisect_right(self.heads, row) - 1, 0)
 
     def find_turn_of_message(self, message: int) -> int:
-        """The place of the turn that a message belongs to."""
+        """Return the index of the turn of a message."""
         return self.turn[message] - self.turn[0] if message < len(self.turn) else 0
 
     def get_turn_number(self, turn: int) -> int:
@@ -226,5 +226,5 @@ class TimelineRows:
 
 
 def _convert_event_number(number: int) -> int:
-    """What stands in ``block`` for an event, by its number, and the other way about."""
+    """Convert between the number of an event and its value in ``block``."""
     return TURN_HEAD - 1 - number

@@ -30,7 +30,7 @@ MAX_EXAMINED_CHANGES = 2_000
 
 
 class TurnEffect(NamedTuple):
-    """What a plan does to a part of a turn: to ``affected`` ``total`` its results, messages or other blocks.
+    """Effect of a plan on a part of a turn: on ``affected`` of ``total`` results, messages or other blocks.
 
     ``verdict`` is the verdict, for its mark and colour.
     """
@@ -76,16 +76,16 @@ class TurnSummary:
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Name of the effect."""
         return f"turn {self.number:,}" if self.number else "before turn 1"
 
     @property
     def verdict(self) -> str:
-        """What becomes of it, in the word of a mark."""
+        """Verdict of the turn, in the word of a mark."""
         return self.outside or (self.effects[0].verdict if self.effects else "kept")
 
     def format_summary(self) -> str:
-        """All of it in words."""
+        """Format the whole effect."""
         first, last = self.messages[0], self.messages[-1]
         which = f"message {first:,}" if first == last else f"messages {first:,} to {last:,}"
         where = "not in this context" if self.share is None else f"{format_percent(self.share)} of the context"
@@ -95,7 +95,7 @@ class TurnSummary:
 
 
 class TurnSummaries:
-    """The turns of some rows, for those that are looked at; without a marker only their sizes are known."""
+    """Summaries of turns on demand; without a marker only their sizes are known."""
 
     def __init__(self, rows: TimelineRows, marker: RowMarker | None) -> None:
         self._rows, self._marker = rows, marker
@@ -143,7 +143,7 @@ class TurnSummaries:
         return TurnSummary(number, messages, tokens, share, effects=tuple(fates), unit=format_token_unit(sizes))
 
     def _find_applied_effects(self, span: range) -> Iterator[TurnEffect]:
-        """What was done to the results of a turn when a plan was applied."""
+        """Yield the effects of an applied plan on the results of a turn."""
         done = self._marker.applied_marks if self._marker else {}
         if done:
             rows = [block for block in self._rows.block[span.start : span.stop] if block >= 0]
@@ -151,7 +151,9 @@ class TurnSummaries:
                 yield TurnEffect(word, word, count, len(rows), "result")
 
     def _find_effects(self, plan: Plan, messages: range, positions: list[range]) -> Iterator[TurnEffect]:
-        """What becomes of a turn: of its messages, then of the results and other blocks in those that stay."""
+        """Yield the effects of a plan on a turn: on its messages, then on the results and other blocks in those that
+        stay.
+        """
         of, asked = sum(map(len, positions)), plan.summarised_ranges or ()
         gone = [part for each in positions for part in find_overlaps(plan.dropped_ranges, each)]
         summarised = sum(len(part) for each in gone for part in find_overlaps(asked, each))
@@ -169,7 +171,7 @@ class TurnSummaries:
 
     @cached_property
     def _other_changes(self) -> dict[int, list[int]]:
-        """By the message that a turn begins with, the changed blocks of messages that stay, without results."""
+        """Changed blocks of messages that stay, without results, by the first message of the turn."""
         marker, rows, found = self._marker, self._rows, dict[int, list[int]]()
         if marker is not None and marker.plan is not None:
             facts, plan, result = marker.context.facts, marker.plan, int(Kind.TOOL_RESULT)
@@ -182,7 +184,7 @@ class TurnSummaries:
 
 
 def _count_effects(plan: Plan, changed: list[int], total: int, noun: str) -> list[TurnEffect]:
-    """What is done to some changed blocks, most often first."""
+    """Count the actions on changed blocks, most frequent first."""
     if isinstance(plan.changes, UniformChanges):
         actions = Counter({plan.changes.change.action: len(changed)} if changed else {})
     elif len(changed) > MAX_EXAMINED_CHANGES:
@@ -196,7 +198,7 @@ def _count_effects(plan: Plan, changed: list[int], total: int, noun: str) -> lis
 
 
 def find_overlaps(ranges: Sequence[range], of: range) -> Iterator[range]:
-    """The parts of a range that lie in ranges, which are in order."""
+    """Yield the parts of a range that lie in sorted ranges."""
     first = bisect_right(ranges, of.start, key=lambda each: each.stop)
     for each in islice(ranges, first, None):
         if each.start >= of.stop:
@@ -205,7 +207,7 @@ def find_overlaps(ranges: Sequence[range], of: range) -> Iterator[range]:
 
 
 def subtract_ranges(of: range, removed: Sequence[range]) -> Iterator[range]:
-    """What is left of a range without parts of it, which are in order."""
+    """Yield the parts of a range outside sorted ranges."""
     start = of.start
     for each in find_overlaps(removed, of):
         yield range(start, each.start)
@@ -215,12 +217,12 @@ def subtract_ranges(of: range, removed: Sequence[range]) -> Iterator[range]:
 
 @memoize
 def compute_message_spans(context: Context) -> Spans:
-    """The messages of a context as ranges."""
+    """Return the messages of a context as ranges."""
     return Spans(context.order) if isinstance(context.order, range) else Spans.from_numbers(context.order)
 
 
 def _find_positions(context: Context, messages: range) -> list[range]:
-    """Where some messages that follow each other stand in a context."""
+    """Return the positions of consecutive messages in a context."""
     found, before = [], 0
     for each in compute_message_spans(context).ranges:
         start, stop = max(each.start, messages.start), min(each.stop, messages.stop)
@@ -231,7 +233,7 @@ def _find_positions(context: Context, messages: range) -> list[range]:
 
 
 def _compute_cleared_tokens(context: Context, sizes: TokenTable | None) -> tuple[list[int], list[int]]:
-    """The messages with results that were cleared before, and how many tokens less that are, summed up to each."""
+    """Return the messages with cleared results, and the cumulative tokens that the clearing saved."""
     key = _compute_cleared_tokens, sizes
     if key not in context.memo:
         facts, tokens = context.facts, Counter[int]()
@@ -246,7 +248,7 @@ def _compute_cleared_tokens(context: Context, sizes: TokenTable | None) -> tuple
 
 
 def _count_cleared_tokens(context: Context, messages: range, sizes: TokenTable | None) -> int:
-    """By how many tokens some messages are less in a context than they were recorded."""
+    """Count the tokens that consecutive messages have lost in a context since they were recorded."""
     changed, sums = _compute_cleared_tokens(context, sizes)
     return sums[bisect_left(changed, messages.stop)] - sums[bisect_left(changed, messages.start)]
 
@@ -260,7 +262,7 @@ class ContextCounts(NamedTuple):
 
 
 def format_context_counts(counts: ContextCounts, messages: int, turns: int, width: int) -> str:
-    """How much of the *messages* and *turns* of a file is in the context, in *room* cells where that can be."""
+    """Format how much of the *messages* and *turns* of a file is in the context, in *width* cells where possible."""
     some, all_turns = (
         format_fraction(counts.messages, messages, "message"),
         format_fraction(counts.turns, turns, "turn"),
@@ -274,18 +276,18 @@ def format_context_counts(counts: ContextCounts, messages: int, turns: int, widt
 
 
 def format_fraction(count: int, total: int, noun: str) -> str:
-    """So many of all; where these are the same, how many."""
+    """Format a fraction; where both numbers are equal, one number."""
     return pluralize(count, noun) if count == total else f"{count:,} of {pluralize(total, noun)}"
 
 
 def find_turn_starts(session: Session) -> list[int]:
-    """The messages that turns begin with."""
+    """Return the first messages of turns."""
     flags, start = session.facts.flags, int(MessageFlag.TURN_START)
     return [message for message in range(session.length) if flags[message] & start]
 
 
 def count_context(context: Context, starts: Sequence[int]) -> ContextCounts:
-    """The counts of a context of a session whose turns begin at *starts*."""
+    """Count a context of a session whose turns start at *starts*."""
     begun = {context.order[position] for position in index_context(context).turn_starts}
     turns = (bisect_right(starts, each.start) for each in compute_message_spans(context).ranges)
     parts = dict.fromkeys(turn for turn in turns if turn and starts[turn - 1] not in begun)

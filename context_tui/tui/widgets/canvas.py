@@ -28,7 +28,7 @@ def distribute_cells(amounts: Sequence[int], cells: int) -> list[int]:
 
 
 class Canvas:
-    """Cells of a chart, counted from the upper left; what would lie outside is left out."""
+    """Cells of a chart, counted from the upper left; what lies outside is clipped."""
 
     def __init__(self, width: int, height: int = 1) -> None:
         self.width, self.height = width, height
@@ -43,7 +43,7 @@ class Canvas:
             self._styles[y][start:stop] = [style] * (stop - start)
 
     def draw_column(self, x: int, bottom: int, eighths: int, style: str, width: int = 1) -> None:
-        """A column that stands on line *bottom*."""
+        """Draw a column that stands on line *bottom*."""
         full, rest = divmod(eighths, 8)
         width = min(width, self.width - x)
         if x < 0 or width <= 0:
@@ -60,7 +60,7 @@ class Canvas:
                 self._glyphs[y][x], self._styles[y][x] = glyph, style
 
     def get_glyph(self, x: int, y: int) -> str:
-        """What stands in a cell."""
+        """Return the glyph of a cell."""
         return self._glyphs[y][x]
 
     def draw_bar(self, x: int, y: int, eighths: int, style: str) -> None:
@@ -80,5 +80,5 @@ class Canvas:
         return found
 
     def get_lines(self) -> list[list[Run]]:
-        """All lines, from the top."""
+        """Return all lines, from the top."""
         return [self.get_line(y) for y in range(self.height)]

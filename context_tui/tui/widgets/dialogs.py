@@ -76,7 +76,7 @@ class InputPrompt(ModalScreen[str | None]):
 
 
 class Answer(NamedTuple):
-    """One answer: the key that gives it, what is returned, and the words on it."""
+    """Answer of a prompt: its key, its value, and its label."""
 
     key: str
     name: str
@@ -198,7 +198,7 @@ def build_message_prompt(last: int) -> InputPrompt:
 
 
 def parse_message_number(text: str, last: int) -> int:
-    """The number of a message as people write it.
+    """Parse the number of a message as people write it.
 
     Raises:
         ValueError: it is no number, or there is no such message.

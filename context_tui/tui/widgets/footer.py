@@ -10,14 +10,14 @@ from textual.widgets._footer import FooterKey
 
 
 class KeyFooter(Footer):
-    """The footer of every screen; what there is no room for is left out, the last first."""
+    """Footer of every screen; keys that do not fit are dropped, the last ones first."""
 
     def __init__(self) -> None:
         super().__init__(compact=True, show_command_palette=False)
         self._fitted_width = 0
 
     def compose(self) -> ComposeResult:
-        """The keys that fit."""
+        """Compose the keys that fit."""
         left = self._fitted_width = self.app.size.width
         for child in super().compose():
             if isinstance(child, FooterKey):

@@ -14,7 +14,7 @@ from context_tui.tui.widgets.styled_text import BAD, BOLD, GOOD, MUTED, PRIMARY,
 
 @dataclass(frozen=True)
 class CategoryStyle:
-    """How a category is drawn: its name, also a short one, a pattern that no other part of the bar has, a colour."""
+    """Style of a category: its name, a short name, a pattern that no other part of the bar has, a colour."""
 
     name: str
     short: str
@@ -51,12 +51,12 @@ class ContextPart:
 
     @property
     def label(self) -> str:
-        """Its name and tokens."""
+        """Name and tokens."""
         return f"{self.name} {'−' if self.tokens < 0 else ''}{format_tokens(abs(self.tokens))}"
 
 
 def build_context_parts(by_category: Mapping[str, int], size: int) -> list[ContextPart]:
-    """The parts that there are, in the order of a prompt; they add up to *size* tokens."""
+    """Build the parts of the context, in the order of a prompt; they add up to *size* tokens."""
     tokens: dict[CategoryStyle, int] = {}
     for name, look in CATEGORY_STYLES.items():
         first = next((each for each in tokens if each.short == look.short), look)
@@ -117,7 +117,7 @@ GAUGE_GAP = 3
 
 @dataclass(frozen=True)
 class WindowLevel:
-    """The next request as things are: recorded of the last one, that ended at message ``message``, and estimated since."""
+    """Size of the next request: recorded up to message ``message``, and estimated since."""
 
     size: BelievedSize
     window: Window
@@ -125,7 +125,7 @@ class WindowLevel:
 
     @property
     def share(self) -> float:
-        """The part of the window that it takes."""
+        """Share of the window in use."""
         return self.size.tokens / max(self.window.tokens, 1)
 
     @property
@@ -171,7 +171,7 @@ def _draw_label(canvas: Canvas, x: int, size: int, name: str, style: str) -> Non
 
 
 def format_level_variants(level: WindowLevel) -> Iterator[list[Run]]:
-    """How full the window is, in fewer and fewer words; each number says what it is."""
+    """Yield the fill level of the window from long to short; each number is marked as recorded or estimated."""
     recorded, since = level.size
     over = level.share > 1
     share = f"({format_percent(level.share)}{', over' if over else ''})"
@@ -196,7 +196,7 @@ def format_level_variants(level: WindowLevel) -> Iterator[list[Run]]:
 
 
 def format_gauge_line(level: WindowLevel, parts: Sequence[ContextPart] | None, width: int, min_width: int) -> list[Run]:
-    """How full it is, and the bar, of *least* cells where that can be, in *width* cells."""
+    """Format the fill level and the bar, of *min_width* cells where possible, in *width* cells."""
     words, room = list[Run](), 0
     for words in format_level_variants(level):
         room = width - count_cells(words) - GAUGE_GAP

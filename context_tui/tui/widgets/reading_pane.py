@@ -34,7 +34,7 @@ WRAP_AHEAD_LINES = 100
 
 
 class ReadingPane(ScrollView, can_focus=True):
-    """Text of any length. What it is given is made safe here; nothing in it is ever taken for markup."""
+    """Pane for text of any length. The text is sanitized here, and never parsed as markup."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "reading-pane--text",
@@ -96,11 +96,11 @@ class ReadingPane(ScrollView, can_focus=True):
 
     @property
     def wrapped_text(self) -> str:
-        """The text as far as it has been wrapped."""
+        """Text wrapped so far."""
         return "\n".join(line.drawn_text for line in self._lines)
 
     def on_resize(self, event: Resize) -> None:
-        """Wrap anew when the width has changed; the part on top stays there."""
+        """Wrap again when the width has changed, with the same part on top."""
         if self._compute_content_width() == self._width:
             self._wrap_visible()
         else:
@@ -116,7 +116,7 @@ class ReadingPane(ScrollView, can_focus=True):
         self._source, self._parts, self._lines, self._starts = iter(parts), [], [], []
 
     def _rebuild_parts(self) -> Iterator[TextPart]:
-        """What is shown, once more from its start."""
+        """Yield the parts again from the start."""
         return chain(self._parts, self._source)
 
     def recolour(self, parts: Iterable[TextPart]) -> None:
@@ -163,7 +163,7 @@ class ReadingPane(ScrollView, can_focus=True):
             self._is_painted = False
 
     def render_line(self, y: int) -> Strip:
-        """One visible line."""
+        """Render one visible line."""
         index = y + self.scroll_offset.y
         strip = self._build_strip(index)
         # Places are only wanted where the mouse is: with them, no two styles on screen would be the same one.
@@ -242,7 +242,7 @@ class ReadingPane(ScrollView, can_focus=True):
     def _find_selected_span(
         self, selection: Selection, index: int, span: tuple[int, int]
     ) -> tuple[LineColumn, int, int]:
-        """What is selected of a line: of two columns, in the one in which the selection begins."""
+        """Return the selected range of a line: of two columns, in the one where the selection starts."""
         line, start = self._lines[min(index, len(self._lines) - 1)], selection.start
         begun = self._lines[start.y] if start is not None and start.y < len(self._lines) else None
         right = begun is not None and start is not None and is_in_right_column(begun, start.x, self._width)
@@ -314,6 +314,6 @@ class ReadingPane(ScrollView, can_focus=True):
 
 
 def _find_prefixes(strip: Strip, *places: int) -> Iterator[str]:
-    """What stands before each of these characters of a strip."""
+    """Yield the prefixes of a strip, character by character."""
     text = strip.text
     return (text[:place] for place in places)

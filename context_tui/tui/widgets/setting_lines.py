@@ -52,9 +52,7 @@ MOVE_EARLIER_GLYPH, MOVE_LATER_GLYPH = "◀", "▶"
 
 @dataclass(frozen=True)
 class ClickTarget:
-    """Where something of an item can be clicked: its line and cells; ``moves`` is by how many places that moves it,
-    0 to tick it.
-    """
+    """Clickable target of an item: its line and cells; ``moves`` is the number of places to move it, 0 to tick it."""
 
     item: int
     line: int
@@ -64,7 +62,7 @@ class ClickTarget:
 
 
 def list_entries(parameter: Parameter, chosen: Sequence[str]) -> list[ListEntry]:
-    """What can be ticked, as it is listed."""
+    """List the entries that can be ticked, in their order on screen."""
     if not parameter.ordered:
         return list(parameter.entries)
     known = {entry.name: entry for entry in parameter.entries}
@@ -87,7 +85,7 @@ def move_entry(chosen: Sequence[str], name: str, places: int) -> tuple[str, ...]
 
 
 def format_list_value(parameter: Parameter, chosen: Sequence[str], width: int) -> str:
-    """What is ticked in *width* cells: in its order where that means something and fits, else how much it is."""
+    """Format the ticked entries in *width* cells: in order where that matters and fits, else their number."""
     if parameter.ordered:
         words = ", ".join(f"{number} {format_safe_line(name)}" for number, name in enumerate(chosen, 1)) or "none"
         if cell_len(words) <= width:
@@ -135,7 +133,7 @@ def format_entries(
 
 
 def _format_entry(parameter: Parameter, entry: ListEntry, chosen: Sequence[str], is_current: bool) -> list[Run]:
-    """An item: its box, its name, and what stands beside it."""
+    """Format an item: its box, its name, and its note."""
     ticked = entry.name in chosen
     sign = " " if not ticked else str(chosen.index(entry.name) + 1) if parameter.ordered else "x"
     style = (PRIMARY if ticked else MUTED) + (" reverse" if is_current else "")
@@ -150,7 +148,7 @@ def _format_entry(parameter: Parameter, entry: ListEntry, chosen: Sequence[str],
 
 
 def _format_move_arrows(parameter: Parameter, entry: ListEntry, chosen: Sequence[str]) -> list[Run]:
-    """What a click moves an item by, where its order means something and there is another one."""
+    """Format the arrows that move an item, where its order matters and there is another one."""
     if not parameter.ordered or entry.name not in chosen or len(chosen) < 2:
         return []
     at = chosen.index(entry.name)
@@ -162,7 +160,7 @@ MARK_WIDTH, MIN_TRACK_WIDTH, MAX_TRACK_WIDTH = 2, 5, 34
 
 @dataclass(frozen=True)
 class SettingColumns:
-    """Where things stand on a row: cells of the name, the slider, the value and the unit."""
+    """Columns of a setting row: cells of the name, the slider, the value and the unit."""
 
     label: int
     track: int
@@ -199,7 +197,7 @@ def _get_unit(parameter: Parameter) -> str:
 
 
 def format_parameter_value(parameter: Parameter, value: Any) -> str:
-    """A number's value; one that is derived stands in brackets."""
+    """Format the value of a number; an implied one is in brackets."""
     if value is None:
         return "none" if parameter.implied_value is None else f"({format_number(parameter.implied_value)})"
     if parameter.refers_to == "message":
@@ -210,7 +208,7 @@ def format_parameter_value(parameter: Parameter, value: Any) -> str:
 def format_setting_row(
     parameter: Parameter, value: Any, columns: SettingColumns, width: int, is_current: bool, typed_text: str | None
 ) -> list[Run]:
-    """One setting in *width* cells; *typed* is what has been typed for it so far."""
+    """Format one setting in *width* cells; *typed_text* is the entry so far."""
     name = shorten(parameter.label, columns.label).ljust(columns.label)
     runs: list[Run] = [("▸ " if is_current else "  ", f"bold {PRIMARY}"), (name, BOLD if is_current else ""), (" ", "")]
     if parameter.kind == "list":
@@ -244,7 +242,7 @@ def format_setting_row(
 
 
 def format_manual_marks(marks: Sequence[tuple[int, int]], width: int) -> str:
-    """What is marked by hand in *width* cells: how many, and the messages of as many as fit."""
+    """Format what is marked by hand in *width* cells: how many, and as many messages as fit."""
     if not marks:
         return "none marked"
     words = f"{len(marks):,} marked"
@@ -259,7 +257,7 @@ def format_manual_marks(marks: Sequence[tuple[int, int]], width: int) -> str:
 
 
 def format_hint_variants(parameter: Parameter, value: Any, error: str) -> list[list[list[Run]]]:
-    """What the chosen setting is and may be, shorter and shorter; or what is wrong with the typed value."""
+    """Return the hints on the chosen setting, from long to short; or the error of the typed value."""
     if error:
         return [[[("invalid: ", "bold $text-error"), (error, "$text-error")]]]
     about = parameter.about
@@ -287,9 +285,7 @@ def format_hint_variants(parameter: Parameter, value: Any, error: str) -> list[l
 
 @dataclass(frozen=True)
 class SettingDetails:
-    """What stands below the rows: lines that stay, lines that scroll with the item under the cursor, and what of these
-    can be clicked.
-    """
+    """Details below the rows: fixed lines, lines that scroll with the item under the cursor, and click targets."""
 
     fixed_lines: list[list[Run]] = field(default_factory=list)
     scrolling_lines: list[list[Run]] = field(default_factory=list)
@@ -299,7 +295,7 @@ class SettingDetails:
         return len(self.fixed_lines) + len(self.scrolling_lines)
 
     def find_line(self, item: int) -> int:
-        """The scrolled line on which an item stands."""
+        """Return the scrolled line of an item."""
         return next((spot.line for spot in self.click_targets if spot.item == item), 0)
 
 
@@ -320,7 +316,7 @@ def build_setting_details(
 
 
 def list_setting_lines(parameters: Sequence[Parameter]) -> list[int | str]:
-    """What stands on each line: the number of a setting, or the policy that the next ones belong to."""
+    """List the lines of the settings: the number of a setting, or the policy that the next ones belong to."""
     lines: list[int | str] = []
     owner = ""
     for index, control in enumerate(parameters):

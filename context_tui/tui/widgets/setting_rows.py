@@ -1,4 +1,4 @@
-"""The settings of a policy as rows with sliders: arrows, typing, space and the mouse set them."""
+"""Settings of a policy as rows with sliders, set by arrows, typing, space and the mouse."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _NUMBER_KEYS = frozenset("0123456789.,_kKmM%")
 
 
 class SettingRows(Widget, can_focus=True):
-    """One row a setting, with the values of the last ``show``.
+    """Rows of settings, with the values of the last ``show``.
 
     A value that is set is handed on before the key press ends, and comes back by ``show``: what the next key does, here
     or elsewhere, is done with that value. An entry that is being typed is taken or refused before any other key.
@@ -124,16 +124,16 @@ class SettingRows(Widget, can_focus=True):
     # Drawing
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """All rows, and what there is to say about the chosen one."""
+        """Return the height of all rows and of the details of the chosen one."""
         return len(list_setting_lines(self.parameters)) + max(len(self._build_details(width)), 1)
 
     @property
     def columns(self) -> SettingColumns:
-        """Where things stand at this width."""
+        """Columns at this width."""
         return fit_setting_columns(self.parameters, self.values, self.content_size.width)
 
     def _build_details(self, width: int, room: int = 99) -> SettingDetails:
-        """What stands below the rows."""
+        """Build the details below the rows."""
         if (control := self.current_parameter) is None:
             return SettingDetails()
         return build_setting_details(control, self.values[control.name], self._current_item, self.error, width, room)
@@ -184,7 +184,7 @@ class SettingRows(Widget, can_focus=True):
 
     @property
     def _policy_order(self) -> Sequence[str]:
-        """The policies that the settings under headings belong to, in the order in which they run."""
+        """Policies with settings under headings, in the order in which they run."""
         return next((self.values[each.name] for each in self.parameters if each.ordered), ())
 
     def _format_row(self, number: int, columns: SettingColumns, width: int) -> list[Run]:
@@ -199,7 +199,7 @@ class SettingRows(Widget, can_focus=True):
         self.refresh()
 
     def on_blur(self) -> None:
-        """What was being typed is taken where it is a value; half a number is none."""
+        """Accept the entry where it is a value; half a number is none."""
         if not self.finish_entry():
             self.typed_text, self.error = None, ""
         self.refresh()
@@ -254,7 +254,7 @@ class SettingRows(Widget, can_focus=True):
 
     @property
     def _current_item(self) -> int:
-        """The item of the list that the cursor is on."""
+        """Item of the list under the cursor."""
         control = self.current_parameter
         return max(min(self.item, len(list_entries(control, self.values[control.name])) - 1), 0) if control else 0
 
@@ -282,7 +282,7 @@ class SettingRows(Widget, can_focus=True):
             self.set_value(self.current_parameter.default)
 
     def on_key(self, event: events.Key) -> None:
-        """What is typed after ``=``. Another key than those takes the entry first; one that is refused stops it."""
+        """Handle what is typed after ``=``. Another key accepts the entry first; a refused entry stops it."""
         if self.typed_text is None:
             return
         character, handled = event.character or "", True
@@ -300,7 +300,7 @@ class SettingRows(Widget, can_focus=True):
         self.refresh()
 
     def finish_entry(self) -> bool:
-        """Take what is being typed; False where it is no value, which is said. An empty entry changes nothing."""
+        """Accept the entry; False where it is no value, which is reported. An empty entry changes nothing."""
         control = self.current_parameter
         if not self.typed_text or control is None or control.scale is None:
             self.typed_text = None

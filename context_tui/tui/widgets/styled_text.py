@@ -23,7 +23,7 @@ _WORD_PATTERN = re.compile(r" *[^ ]+ *| +")  # a no-break space keeps words toge
 
 
 def build_content(runs: Iterable[Run], ascii: bool = False) -> Content:
-    """The runs as content; glyphs outside ASCII that are ours become their stand-ins when *ascii*."""
+    """Build content from runs; our glyphs outside ASCII become their stand-ins when *ascii*."""
     return Content.assemble(*((text.translate(ASCII_GLYPHS) if ascii else text, style) for text, style in runs))
 
 
@@ -49,7 +49,7 @@ def build_choice_strip(labels: Mapping[str, str], chosen: str, width: int = 0) -
 
 
 def count_cells(runs: Iterable[Run]) -> int:
-    """How many cells the runs take."""
+    """Count the cells of the runs."""
     return sum(cell_len(text) for text, _ in runs)
 
 

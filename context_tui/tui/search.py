@@ -38,7 +38,7 @@ def find_text(text: str, needle: str, start: int = 0) -> int:
 
 
 def find_all_text(text: str, needle: str) -> Iterator[int]:
-    """All places of *needle* in *text*, none inside another."""
+    """Yield all places of *needle* in *text* that do not overlap."""
     at = find_text(text, needle)
     while at >= 0:
         yield at
@@ -61,7 +61,7 @@ class SearchReport:
 
 @dataclass
 class Search:
-    """One search at a time, and what it has found so far: its number tells late answers of an earlier one.
+    """Search and its results so far; its number distinguishes late answers of an earlier search.
 
     ``pending_step`` is the step to a match that was asked for before there was any, 0 where none was.
     """
@@ -80,7 +80,7 @@ class Search:
         self.pending_step, self.searched_extent = 0, (session.facts, session.length)
 
     def covers(self, session: Session) -> bool:
-        """Whether what is found is all that stands in that session; so it is where nothing is looked for."""
+        """Return whether the results cover all of a session; an empty search covers everything."""
         if not self.text or self.searched_extent is None:
             return True
         return self.searched_extent[0] is session.facts and self.searched_extent[1] == session.length
@@ -94,7 +94,7 @@ class Search:
         return True
 
     def list_matches(self, rows: TimelineRows, listed_rows: Collection[int] | None = None) -> list[Location]:
-        """What was found in some rows; None for all of them."""
+        """List the matches in some rows; None for all of them."""
         if listed_rows is None:
             return self.locations
         return [location for location in self.locations if rows.find_row(*location) in listed_rows]
@@ -112,7 +112,7 @@ class Search:
         return locations[at % len(places)]
 
     def format_count(self, cursor: Location | None = None, shown: Sequence[Location] | None = None) -> str:
-        """How many were found, and which of them is shown; of those that are not listed only that there are some."""
+        """Format the number of matches, and the rank of the one shown; of hidden ones only that there are some."""
         listed = self.locations if shown is None else shown
         count = pluralize(len(listed), "row")
         if cursor is not None and cursor in listed:
@@ -123,7 +123,7 @@ class Search:
 
 
 def get_searchable_text(block: dict[str, Any]) -> str:
-    """The text of a block that a search looks at."""
+    """Return the text of a block that a search covers."""
     kind = block.get("type")
     if kind == "text":
         return str(block.get("text") or "")
@@ -138,7 +138,7 @@ def get_searchable_text(block: dict[str, Any]) -> str:
 
 
 def find_matches(session: Session, text: str) -> Iterator[Location | None]:
-    """Each location that holds *text*, and None after every message; capitals count when *text* has any."""
+    """Yield each location that holds *text*, and None after every message; capitals count when *text* has any."""
     facts = session.facts
     for message in range(session.length):
         whole = False

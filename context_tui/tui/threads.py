@@ -24,7 +24,7 @@ class Cancelled(Exception):
 
 
 class ThreadJob:
-    """What a piece of work in a thread is handed: whether it is still wanted, and when the screen has its turn."""
+    """Job in a thread: it knows whether it is still wanted, and lets the screen take its turn."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, pause: Callable[[], object]) -> None:
         self._loop, self._pause = loop, pause
@@ -34,7 +34,7 @@ class ThreadJob:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the work is not wanted any more."""
+        """Whether the job is no longer wanted."""
         return self.stop_event.is_set()
 
     def cancel(self) -> None:
@@ -42,7 +42,7 @@ class ThreadJob:
         self.stop_event.set()
 
     def checkpoint(self) -> None:
-        """Give the screen its turn where that is due. To be called often: it looks at the clock, not at a count.
+        """Let the screen take its turn where that is due. Call it often: it checks the clock, not a count.
 
         Raises:
             Cancelled: the work is to stop.
@@ -54,7 +54,7 @@ class ThreadJob:
             self._slice_end = time.monotonic() + WORK_SLICE_S
 
     def yield_to_screen(self) -> None:
-        """Wait until the event loop has gone round: two threads at once would make what it does take twice as long."""
+        """Wait until the event loop has gone round: two threads at once would make it take twice as long."""
         self._pause()
         turned = Event()
         with suppress(RuntimeError):  # the loop may be gone by now
@@ -66,7 +66,7 @@ _threads: WeakSet[Thread] = WeakSet()
 
 
 def _skip_pause() -> None:
-    """For work that somebody waits for."""
+    """Skip the pause, for work that somebody waits for."""
 
 
 async def run_in_thread(work: Callable[[ThreadJob], Result], pause: Callable[[], object] = _skip_pause) -> Result:
@@ -116,7 +116,7 @@ def join_threads(seconds: float) -> None:
 
 
 def format_worker_error(event: Worker.StateChanged) -> str:
-    """What to say where work has ended by an error that nobody foresaw; empty for any other news of it."""
+    """Format an unforeseen error of a worker; empty for any other event of it."""
     if event.state is not WorkerState.ERROR:
         return ""
     return f"Could not {event.worker.description}: {type(event.worker.error).__name__}; please report it"

@@ -345,7 +345,7 @@ class ReplayScreen(Screen[InspectorCommand | None]):
 
     @on(Worker.StateChanged)
     def _notify_worker_error(self, event: Worker.StateChanged) -> None:
-        """A defect in a thread is told; the rest goes on."""
+        """Report a defect in a thread; the rest goes on."""
         if words := format_worker_error(event):
             self.notify_briefly(words, warn=True)
             wanted, self._running_task = self._running_task, None
@@ -543,7 +543,7 @@ class ReplayScreen(Screen[InspectorCommand | None]):
         self.app.push_screen(FiringsScreen(self.controller, self.comparison), self._dismiss_with)
 
     def action_regrets(self) -> None:
-        """Show what the selected policy dropped beside where it was used later."""
+        """Show the dropped content of the selected policy beside its later use."""
         self.app.push_screen(RegretsScreen(self.controller, self.comparison), self._dismiss_with)
 
     def action_configuration(self) -> None:
@@ -591,5 +591,5 @@ class ReplayScreen(Screen[InspectorCommand | None]):
 
 
 def _list_replayable_policies() -> dict[str, Any]:
-    """The policies that can be replayed."""
+    """List the policies that can be replayed."""
     return {name: policy for name, policy in POLICIES.items() if policy.phases}

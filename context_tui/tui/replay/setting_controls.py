@@ -33,7 +33,7 @@ _SETTINGS_FIELDS = {_DELAY: "delay", _SUMMARY_TOKENS: "summary_tokens", _SHARES_
 def build_common_controls(
     settings: StudySettings, recording: Recording | None, *, has_compactions: bool
 ) -> list[Parameter]:
-    """What can be set.
+    """Build the settings that all replays share.
 
     Args:
         recording: what all replays share; None until it is known.
@@ -82,7 +82,7 @@ def build_common_controls(
 
 
 def get_common_values(settings: StudySettings) -> dict[str, Any]:
-    """By name, what is set."""
+    """Return the values of these settings by name."""
     switches = {_RECORDED: settings.recorded == "keep", _CACHE_ANYWHERE: settings.reuse == "anywhere"}
     return {**switches, **{name: getattr(settings, key) for name, key in _SETTINGS_FIELDS.items()}}
 
@@ -104,14 +104,14 @@ _THRESHOLD_UNITS = ("tokens", "of window", "%")
 
 
 class ThresholdHandle(NamedTuple):
-    """The parameter by which a line is pulled, and the step of the policy whose threshold it is."""
+    """Handle of a threshold line: the parameter that moves it, and the step of the policy whose threshold it is."""
 
     control: Parameter
     step: int
 
 
 class _ControlRank(NamedTuple):
-    """In how many directions a parameter moves a threshold, whether it is set at all, and whether it is a share."""
+    """Rank of a parameter: the directions in which it moves a threshold, whether it is set, and whether it is a share."""
 
     direction_count: int
     is_set: bool
@@ -119,7 +119,7 @@ class _ControlRank(NamedTuple):
 
 
 def compute_step_thresholds(policy: Policy, params: Params, state: RuntimeState) -> list[int | None]:
-    """By step of a policy, the size in tokens at which it acts; None where it goes by something else."""
+    """Compute the size in tokens at which each step of a policy acts; None where the size does not decide."""
     try:
         triggers = [step.trigger(state, its) for step, its in policy.steps(params) or [(policy, params)]]
     except PlanError:
@@ -141,7 +141,7 @@ class ThresholdDrag:
         self._params = build_params(policy, values)
 
     def find_handle(self, threshold: int) -> ThresholdHandle | None:
-        """What pulls the line at a size; None where no parameter does."""
+        """Return the handle of the line at a size; None where no parameter moves it."""
         now = compute_step_thresholds(self._policy, self._params, self._state)
         known = [(abs(limit - threshold), step) for step, limit in enumerate(now) if limit is not None]
         if not known:
@@ -152,7 +152,7 @@ class ThresholdDrag:
         return ThresholdHandle(best[1], step) if best and best[0].direction_count else None
 
     def compute_value(self, handle: ThresholdHandle, tokens: int) -> Number:
-        """The value that puts the line nearest to a size: a round one, within the bounds of the parameter."""
+        """Return the value that puts the line nearest to a size: a round one, within the bounds of the parameter."""
         scale = handle.control.scale
         if scale is None:
             raise ValueError(f"{handle.control.name} is no number")
@@ -173,7 +173,7 @@ class ThresholdDrag:
         return scale.clamp(round((first + best) * grain, 2))
 
     def _rank_control(self, control: Parameter, step: int) -> _ControlRank:
-        """How well a parameter moves a threshold."""
+        """Rank how well a parameter moves a threshold."""
         value = get_value(self._policy, self._params, control.name)
         now = self._compute_threshold(control, value, step)
         moved = sum(
@@ -201,7 +201,9 @@ class ThresholdDrag:
 
 
 def _replace_value(policy: Policy, values: dict[str, Any], control: Parameter, value: Number | None) -> dict[str, Any]:
-    """Keywords with one of them changed; one of a policy that *policy* runs stands among those of that one."""
+    """Return keywords with one value changed; a value of a policy that *policy* runs is nested in that policy's
+    keywords.
+    """
     if not control.owner:
         return {**values, control.label: value}
     nested = {**values.get(policy.nested_field, {})}

@@ -32,7 +32,7 @@ MAX_PARAMETER_COLUMNS = 4
 
 @dataclass(eq=False)
 class SweepRowCache:
-    """What was measured of a session, by the name of the setting; and what all that shares, once it is there."""
+    """Cached rows of a session, by the name of the setting, and the data that they share, once computed."""
 
     session: Session
     options: SweepOptions
@@ -49,7 +49,7 @@ class SortOrder(NamedTuple):
 
 
 def compute_extra_cost(each: Totals) -> float:
-    """What a setting costs more than no policy; less than 0: it saves."""
+    """Return what a setting costs more than no policy; less than 0: it saves."""
     return each.cost.cost - each.cost.without if each.cost else 0.0
 
 
@@ -72,24 +72,24 @@ GRID_ORDER = "as given"
 
 @dataclass(frozen=True, eq=False)
 class SweepFindings:
-    """What follows from a sweep, computed once."""
+    """Findings of a sweep, computed once."""
 
     totals: Mapping[str, Totals]
     dominance: Dominance
 
     @cached_property
     def best(self) -> frozenset[str]:
-        """The settings that nothing beats, of equal ones the first."""
+        """Settings on the Pareto front, of equal ones the first."""
         return frozenset(self.dominance.frontier)
 
     @cached_property
     def has_prices(self) -> bool:
-        """Whether costs are known of all settings."""
+        """Whether the costs of all settings are known."""
         return bool(self.totals) and all(each.cost is not None for each in self.totals.values())
 
     @cached_property
     def has_regrets(self) -> bool:
-        """Whether it was looked for what was used later, of all settings."""
+        """Whether the regrets of all settings are known."""
         return all(each.drops.tokens_used_later is not None for each in self.totals.values())
 
     @cached_property
@@ -143,7 +143,7 @@ class SweepBoard:
 
     @property
     def sweep(self) -> Sweep:
-        """The sweep as far as it is known, by tokens or by money."""
+        """Sweep as far as it is known, by tokens or by money."""
         if self.saving_unit not in self._sweeps:
             self._sweeps[self.saving_unit] = replace(next(iter(self._sweeps.values())), saving_unit=self.saving_unit)
         return self._sweeps[self.saving_unit]
@@ -155,49 +155,49 @@ class SweepBoard:
 
     @property
     def current_setting(self) -> SweepSetting:
-        """The setting that the others are held against."""
+        """Setting that the others are compared with."""
         return self.settings_by_name[next(iter(self._sweeps.values())).current]
 
     @property
     def dominance(self) -> Dominance:
-        """How the settings that are known stand to each other."""
+        """Dominance among the known settings."""
         return self.sweep.dominance
 
     @property
     def is_live(self) -> bool:
-        """Whether it is a sweep of the session that is open, whose grid can be changed."""
+        """Whether this is a sweep of the open session, whose grid can be changed."""
         return self.row_cache is not None
 
     @property
     def missing_settings(self) -> list[SweepSetting]:
-        """The settings that are not measured yet."""
+        """Settings without a result yet."""
         if self.row_cache is None or self.error:
             return []
         return [each for each in self.settings if each.name not in self.row_cache.rows]
 
     @property
     def totals(self) -> Mapping[str, Totals]:
-        """What the settings that are known come to."""
+        """Totals of the known settings."""
         return next(iter(self._sweeps.values())).totals
 
     @property
     def done_count(self) -> int:
-        """How many settings are known."""
+        """Number of known settings."""
         return len(self.totals)
 
     @property
     def findings(self) -> SweepFindings:
-        """What follows from what is known."""
+        """Findings from the known settings."""
         if self._findings is None or self._findings.dominance is not self.dominance:
             self._findings = SweepFindings(self.totals, self.dominance)
         return self._findings
 
     def get_totals(self, name: str) -> Totals | None:
-        """What a setting comes to; None until it is known."""
+        """Return the totals of a setting; None until known."""
         return self.totals.get(name)
 
     def get_point(self, name: str) -> ParetoPoint | None:
-        """The same as a point of the plot; None also where it has no price and money is counted."""
+        """Return a setting as a point of the plot; None also where it has no price and money is counted."""
         return self.dominance.points.get(name)
 
     def format_label(self, name: str) -> str:
@@ -212,7 +212,7 @@ class SweepBoard:
 
     @property
     def listed_names(self) -> list[str]:
-        """The names of the settings that are known, in order."""
+        """Names of the known settings, in order."""
         return self._get_listing()[0]
 
     @property
@@ -222,13 +222,13 @@ class SweepBoard:
 
     @property
     def is_largest_first(self) -> bool:
-        """Whether what it is sorted by is the largest first."""
+        """Whether the list starts with the largest value."""
         falling = next((each.is_largest_first for each in SORT_ORDERS if each.name == self.order), False)
         return falling != self.is_reversed
 
     @property
     def is_column_descending(self) -> bool:
-        """The same of the column that this is told in: what is saved in money is a cost below nothing."""
+        """Whether the column of the order starts with its largest value: savings in money are shown as a negative cost."""
         return self.is_largest_first != (self.order == "saved" and self.saving_unit == "money")
 
     def _get_listing(self) -> tuple[list[str], dict[str, int]]:
@@ -358,7 +358,7 @@ def format_value(value: Any) -> str:
 
 
 def build_board(comparison: Comparison, row_cache: SweepRowCache | None = None) -> SweepBoard:
-    """The board for the selected policy of a comparison, beside the others as they are set.
+    """Build the board for the selected policy of a comparison, beside the others as they are set.
 
     Args:
         before: what is known by now, of this session or of another.
@@ -389,7 +389,7 @@ def build_board(comparison: Comparison, row_cache: SweepRowCache | None = None) 
 
 
 def build_sweep_options(comparison: Comparison) -> SweepOptions:
-    """How the replays of a comparison are made."""
+    """Build the sweep options from those of a comparison."""
     how = comparison.settings
     return SweepOptions(how.recorded, how.summary_tokens, how.delay, None, how.shares_prefix, reuse=how.reuse)
 

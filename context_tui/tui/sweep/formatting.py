@@ -45,14 +45,14 @@ SAVING_UNIT_NAMES = {"tokens": "in tokens", "money": "in money"}
 
 
 def format_saving(board: SweepBoard, amount_: float, *, full: bool = True) -> str:
-    """What is saved, in what it is counted in."""
+    """Format the savings in tokens or money."""
     return (
         format_amount(amount_, full) if board.saving_unit == "tokens" else format_money(amount_, board.sweep.cost_unit)
     )
 
 
 def format_header(board: SweepBoard, width: int) -> list[Run]:
-    """What is swept, and at the right edge what saving is counted in and how it is listed."""
+    """Format what is swept, and at the right edge the unit of savings and the order of the list."""
     known = board.row_cache
     if known is not None:
         info = known.session.info
@@ -82,7 +82,7 @@ def format_header(board: SweepBoard, width: int) -> list[Run]:
 
 
 def format_status(board: SweepBoard, grid_error: str, is_measuring: bool, width: int) -> list[Run]:
-    """One line below the grid: what is wrong with it, how far the sweep is, or what came out of it."""
+    """Format the line below the grid: its error, the progress of the sweep, or its result."""
     if grid_error or board.error:
         return [(shorten_at_word(format_safe_line(grid_error or board.error), width), BAD)]
     count = pluralize(len(board.settings), "setting")
@@ -108,7 +108,7 @@ def format_status(board: SweepBoard, grid_error: str, is_measuring: bool, width:
 
 
 def format_legend(board: SweepBoard, width: int) -> list[Run]:
-    """What the plot shows."""
+    """Format the legend of the plot."""
     what = "cost saved" if board.saving_unit == "money" else "tokens saved"
     regret = "used later" if board.findings.has_regrets else "dropped"
     signs = [
@@ -160,7 +160,7 @@ def _format_title(board: SweepBoard, name: str, whole: Totals | None, width: int
 
 
 def _format_rank(board: SweepBoard, name: str, whole: Totals | None) -> tuple[list[str], str]:
-    """What beats a setting and by what, in parts of which the first matters most; and the style of that."""
+    """Format what dominates a setting, in parts of which the first matters most, and their style."""
     beaten = board.dominance.dominated_by.get(name)
     if whole is None:
         return ["not measured yet"], MUTED
@@ -178,7 +178,7 @@ def _format_rank(board: SweepBoard, name: str, whole: Totals | None) -> tuple[li
 
 
 def _format_totals(board: SweepBoard, whole: Totals, width: int) -> list[Run]:
-    """Its numbers, and before these, where there is no room for both, those against the current setting."""
+    """Format the numbers of a setting, and before them, where both fit, the differences from the current setting."""
     now, points, unit, digits = (
         board.get_totals(board.sweep.current),
         board.dominance.points,
@@ -221,7 +221,7 @@ def _format_last_part(parts: Sequence[tuple[int, Run]], width: int) -> list[Run]
 
 
 def _format_changes(board: SweepBoard, setting: SweepSetting, width: int) -> list[Run]:
-    """What is set otherwise than now."""
+    """Format the differences from the current settings."""
     current = board.current_setting
     if setting.policy.name != current.policy.name:
         return [("  ", ""), (f"{setting.policy.name} in place of {current.policy.name}", "")]
@@ -241,7 +241,9 @@ def _format_signed(number: float) -> str:
 
 
 def compute_changes(old: SweepSetting, new: SweepSetting) -> list[tuple[str, object, object]]:
-    """The parameters that two settings of a policy do not share, with both values; ``POLICY.KEY`` those of others."""
+    """Return the parameters in which two settings of a policy differ, with both values; ``POLICY.KEY`` for nested
+    policies.
+    """
     before, after = _collect_set_values(old), _collect_set_values(new)
     own, found = new.policy.name, []
     for policy, name in dict.fromkeys([*after, *before]):
@@ -253,7 +255,7 @@ def compute_changes(old: SweepSetting, new: SweepSetting) -> list[tuple[str, obj
 
 
 def _collect_set_values(setting: SweepSetting) -> dict[tuple[str, str], object]:
-    """What is not the default, by policy and name."""
+    """Collect the values that are not defaults, by policy and name."""
     each = find_changed_values(setting.policy, setting.params)
     return {(policy, name): value_ for policy, values in each.items() for name, value_ in values.items()}
 
@@ -262,12 +264,12 @@ def _collect_set_values(setting: SweepSetting) -> dict[tuple[str, str], object]:
 
 
 def get_native(board: SweepBoard, setting: SweepSetting) -> AgentSettings | None:
-    """A setting as its agent is told it; None where nothing is known of that."""
+    """Return a setting as its agent's own configuration; None where that is unknown."""
     return build_agent_settings(setting.policy.name, setting.params, board.window)
 
 
 def format_native_lines(board: SweepBoard, setting: SweepSetting) -> list[str]:
-    """The same as lines: file, key, value and what is known of it; what cannot be set."""
+    """Format the agent's own configuration as lines: file, key, value and note; and what cannot be set."""
     found = get_native(board, setting)
     if found is None:
         return ["no configuration of an agent is known for this policy"]
@@ -286,7 +288,7 @@ def format_native_text(board: SweepBoard, setting: SweepSetting) -> str:
 
 
 def find_best_by_project(board: SweepBoard) -> list[tuple[str, str, str]]:
-    """Of each project its name, the setting that saves most at no more regret than the current one, and how much."""
+    """Find for each project the setting that saves most without losing more than the current one, and how much."""
     found = []
     for name, each in board.sweep.dominance_by_project.items():
         if each.best is not None:

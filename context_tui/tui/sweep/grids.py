@@ -52,7 +52,7 @@ class GridPart(NamedTuple):
 
 
 def parse_grid(text: str, policy: Policy) -> list[GridPart]:
-    """The policies of a line; what stands before the first name is for *policy*.
+    """Parse the policies of a line; what precedes the first name is for *policy*.
 
     Raises:
         PlanError: a quote is not closed, or there is no such policy.
@@ -71,7 +71,7 @@ def parse_grid(text: str, policy: Policy) -> list[GridPart]:
 
 
 def count_settings(parts: Sequence[GridPart]) -> int:
-    """How many settings these are at most: some may be the same.
+    """Count the settings at most: some may be equal.
 
     Raises:
         PlanError: a value is not allowed.
@@ -80,7 +80,7 @@ def count_settings(parts: Sequence[GridPart]) -> int:
 
 
 def build_settings(parts: Sequence[GridPart], current: SweepSetting) -> list[SweepSetting]:
-    """All settings: the *current* one, and of each policy the defaults and the grid.
+    """Build all settings: the *current* one, and of each policy the defaults and the grid.
 
     Raises:
         PlanError: a name is unknown, a value is not allowed, or there are more than ``MOST_SETTINGS``.
@@ -150,7 +150,7 @@ def _choose_parameters(parameters: Sequence[Parameter], policy: Policy, params: 
 
 
 def _list_values(parameter: Parameter, now: Number, count: int) -> list[Number]:
-    """At most *count* values: the present one and the default, and what lies around these."""
+    """List at most *count* values: the present one and the default, and values around these."""
     centres = dict.fromkeys([now] if parameter.default is None else [now, parameter.default])
     steps = [_build_ladder(parameter, centre, count) for centre in centres]
     found = centres.copy()
@@ -162,7 +162,7 @@ def _list_values(parameter: Parameter, now: Number, count: int) -> list[Number]:
 
 
 def _build_ladder(parameter: Parameter, centre: Number, count: int) -> tuple[list[Number], int]:
-    """The values that are tried around one, ascending, and its place among them."""
+    """Build the values to try around one, ascending, and its place among them."""
     scale = parameter.scale or build_scale(0, 1, None, 1, "")
     if parameter.ratio:
         found = _list_shares(float(centre))

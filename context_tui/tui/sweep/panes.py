@@ -25,7 +25,7 @@ class ListView(LinesPane, can_focus=True):
 
     @dataclass
     class Scrolled(Message):
-        """What is in sight is to move by so many lines."""
+        """Posted to scroll by a number of lines."""
 
         lines: int
 

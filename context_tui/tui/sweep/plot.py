@@ -35,7 +35,7 @@ class PlotFrame(NamedTuple):
     height: int
 
     def compute_position(self, point: ParetoPoint) -> tuple[float, float]:
-        """Where a point is, in cells from the upper left of the plot."""
+        """Return the position of a point, in cells from the upper left of the plot."""
         x = (point.regret - self.left) / (self.right - self.left) * (self.width - 1)
         y = (self.top - point.saved) / (self.top - self.bottom) * (self.height - 1)
         return x, y
@@ -64,7 +64,7 @@ class Scatter:
     cells: Mapping[tuple[int, int], str]
 
     def find_nearest(self, x: int, y: int) -> str | None:
-        """The setting of the cell that is nearest to one; None where there is no point at all."""
+        """Return the setting of the nearest cell; None where there is no point at all."""
         return min(
             self.cells.values(),
             key=lambda name: self._compute_distance(name, x, y),
@@ -118,7 +118,7 @@ def draw_plot(scatter: Scatter, current: str, cursor: str, format_saving: Callab
 
 
 def _draw_crosshair(canvas: Canvas, here: tuple[int, int], height: int) -> None:
-    """From the cursor to both axes."""
+    """Draw lines from the cursor to both axes."""
     x, y = here
     for column in range(x):
         canvas.write(GUTTER + column, y, CURSOR_ROW, MUTED)
@@ -126,7 +126,7 @@ def _draw_crosshair(canvas: Canvas, here: tuple[int, int], height: int) -> None:
 
 
 def _draw_frontier(canvas: Canvas, scatter: Scatter) -> None:
-    """The line that no point is beyond: the most that is saved at each regret."""
+    """Draw the Pareto front: the most that is saved at each regret."""
     cells = [scatter.frame.compute_cell(scatter.points[name]) for name in scatter.frontier]
     for (x, y), (next_x, next_y) in pairwise(cells):
         canvas.write(GUTTER + x, y, HORIZONTAL * (next_x - x), FRONTIER_STYLE)

@@ -1,4 +1,4 @@
-"""The sweep as text: every setting with its numbers, and the best setting of each project."""
+"""Sweep as text: every setting with its numbers, and the best setting of each project."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UNWRAPPED_CELLS = 1_000
 
 
 def build_report_parts(board: SweepBoard) -> Iterator[TextPart]:
-    """Everything in words: what came out, the setting under the cursor, all settings with their numbers."""
+    """Yield the report: the result, the setting under the cursor, all settings with their numbers."""
     if board.grid_text:
         yield TextPart(f"{board.current_setting.policy.name} {board.grid_text}\n", "muted")
     yield TextPart("".join(text for text, _ in format_status(board, "", False, UNWRAPPED_CELLS)).strip() + "\n")

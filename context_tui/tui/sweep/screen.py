@@ -257,7 +257,7 @@ class SweepScreen(Screen[InspectorCommand | None]):
 
     @on(Worker.StateChanged)
     def _show_worker_error(self, event: Worker.StateChanged) -> None:
-        """A defect in a thread is told; what is known stays."""
+        """Report a defect in a thread; what is known stays."""
         if words := format_worker_error(event):
             self.is_measuring, self.board.error = False, words
             self.draw()
@@ -291,7 +291,7 @@ class SweepScreen(Screen[InspectorCommand | None]):
 
     @on(Input.Changed)
     def _clear_grid_error(self, event: Input.Changed) -> None:
-        """What was wrong is being put right."""
+        """Clear the error of the grid while it is edited."""
         event.stop()
         if self.grid_error:
             self.grid_error = ""
@@ -402,7 +402,7 @@ class SweepScreen(Screen[InspectorCommand | None]):
         self.app.copy_to_clipboard(self._command(self.board))
 
     def action_copy_native(self) -> None:
-        """Copy the setting as its agent is told it."""
+        """Copy the setting as its agent's own configuration."""
         text = formatting.format_native_text(self.board, self.board.settings_by_name[self.board.cursor])
         if text:
             self.app.copy_to_clipboard(text)
@@ -484,7 +484,7 @@ def _build_binding(
 
 
 def build_bindings(*, live: bool) -> list[Binding]:
-    """All bindings, in the order of the footer: of a sweep of the session that is open, or of one over sessions."""
+    """Build all bindings, in the order of the footer: for a sweep of the open session, or for one over sessions."""
     return [*_FIRST_BINDINGS, *(_LIVE_BINDINGS if live else _SESSIONS_BINDINGS), *_OTHER_BINDINGS]
 
 

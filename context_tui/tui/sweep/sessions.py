@@ -72,7 +72,7 @@ def format_session_lines(
 def _measure_columns(
     columns: Sequence[SweepColumn], session_rows: Sequence[tuple[SweepRow, Totals]], full: bool
 ) -> list[int]:
-    """How wide the columns are."""
+    """Measure the widths of the columns."""
     texts = [[column.format_value(column.get_value(each), full) for _, each in session_rows] for column in columns]
     return [max(len(column.head) + 1, *map(len, own)) + 2 for column, own in zip(columns, texts, strict=True)]
 
@@ -135,7 +135,7 @@ class SessionsScreen(Screen[None]):
         self.query_one(ListView).refresh()
 
     def action_sort(self) -> None:
-        """By the other number."""
+        """Sort by the next number."""
         here = self.session_rows[self.cursor_index][0]
         self.order = "saved" if self.order == "used later" else "used later"
         self.session_rows = sort_sessions(self._rows, self.order)

@@ -33,7 +33,7 @@ MIN_VALUE_CELLS, MAX_VALUE_CELLS = 5, 18
 
 
 class SweepColumn(NamedTuple):
-    """A number of the table: its head, the order it belongs to, how much it matters, and how it is told.
+    """Column of the table: its head, its order, its weight, and its text.
 
     ``get_value`` is what it is told of, ``format_value`` its text in full or in short.
     """
@@ -76,7 +76,7 @@ def format_share(part: float, whole: float) -> str:
 
 
 def list_columns(board: SweepBoard) -> list[SweepColumn]:
-    """The numbers that are known of all settings."""
+    """List the columns whose numbers are known for all settings."""
     made, digits = board.sweep, board.findings.cost_digits
     over = any(each.overflows for each in board.totals.values())
     cost = SweepColumn(
@@ -104,7 +104,7 @@ def _format_share_cell(value: float, full: bool) -> str:
 
 
 class TableLayout(NamedTuple):
-    """What the columns are, each with its cells; ``value_columns`` are those of the swept parameters.
+    """Layout of the table: columns with their cells; ``value_columns`` are those of the swept parameters.
 
     Attributes:
         name: cells of the setting, those of its values among them.
@@ -121,7 +121,7 @@ class TableLayout(NamedTuple):
     beaten_cells: int
 
     def find_order(self, x: int) -> str:
-        """The order that belongs to the head at a cell; empty where there is none."""
+        """Return the order of the head at a cell; empty where there is none."""
         edge = 3 + self.name_cells
         if 3 <= x < edge:
             return "as given"
@@ -133,7 +133,7 @@ class TableLayout(NamedTuple):
 
 
 def compute_layout(board: SweepBoard, width: int) -> TableLayout:
-    """The columns that *width* cells have room for."""
+    """Compute the columns that fit in *width* cells."""
     wholes = list(board.totals.values())
     columns = list_columns(board)
     room = width - 3  # two signs and a blank
@@ -181,7 +181,7 @@ def _fit_value_columns(board: SweepBoard, room: int) -> list[tuple[str, int]]:
 def _measure_numbers(
     columns: Sequence[SweepColumn], wholes: Sequence[Totals], full: bool
 ) -> list[tuple[SweepColumn, int]]:
-    """The columns with the cells that their largest and smallest number need."""
+    """Measure the cells that the largest and smallest number of each column need."""
     found = []
     for column in columns:
         values = [column.get_value(each) for each in wholes] or [0]
@@ -216,13 +216,13 @@ def format_head(board: SweepBoard, layout: TableLayout, width: int) -> list[Run]
 
 
 def _find_sorted_order(board: SweepBoard) -> str:
-    """The order of the column that it is sorted by: what is saved in money is told as a cost."""
+    """Return the order of the sorted column: savings in money are shown as a cost."""
     by_money = board.saving_unit == "money" and board.order == "saved" and board.findings.has_prices
     return "cost" if by_money else board.order or "-"
 
 
 def _truncate_start(name: str, width: int) -> str:
-    """A name in at most *width* cells; its end tells it from others."""
+    """Truncate the start of a name to *width* cells; its end distinguishes it."""
     return name if len(name) <= width else "…" + name[len(name) - width + 1 :].lstrip("_.")
 
 

@@ -22,7 +22,7 @@ _X11_COMMANDS = [["xclip", "-selection", "clipboard"], ["xsel", "--clipboard", "
 
 
 def find_clipboard_command(environment: Mapping[str, str], platform: str = sys.platform) -> list[str] | None:
-    """The program that takes what is to be copied from its standard input, with its arguments; None without one."""
+    """Return the program that copies its standard input to the clipboard, with its arguments; None without one."""
     if any(environment.get(name) for name in ("SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT")):
         return None
     known = [["pbcopy"]] if platform == "darwin" else []
@@ -50,7 +50,7 @@ def start_copy(text: str, environment: Mapping[str, str]) -> Popen[bytes] | None
 
 
 async def wait_for_copy(program: Popen[bytes], timeout_s: float = COPY_TIMEOUT_S) -> bool:
-    """Whether the program has copied; one that takes too long is ended."""
+    """Wait until the program has copied, and return whether it has; one that takes too long is ended."""
     deadline = time.monotonic() + timeout_s
     while program.poll() is None:
         if time.monotonic() > deadline:

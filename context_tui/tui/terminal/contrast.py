@@ -66,7 +66,7 @@ class ContrastAdjuster:
         self._adjusted_styles: dict[object, tuple[Style, Style]] = {}
 
     def __call__(self, style: Style, text: str, background: Color) -> Style:
-        """The style for *text*; *ground* is what it stands on where the style does not say."""
+        """Return the style for *text* on *background*, where the style sets none itself."""
         key: object = style if style.bgcolor is not None else (style, background)
         found = self._adjusted_styles.get(key)
         if found is None:
@@ -81,7 +81,7 @@ class ContrastAdjuster:
         return readable if readable is shown or text.strip(DRAWING_CHARACTERS + " ") else shown
 
     def _adapt_to_terminal(self, style: Style, ground: Color) -> Style:
-        """The style in colours that the terminal has, whatever is drawn in it."""
+        """Convert a style to colours that the terminal has."""
         if self.colour_system is None:
             return self._remove_colours(style)
         if style.bgcolor is None:

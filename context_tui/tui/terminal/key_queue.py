@@ -43,7 +43,7 @@ class KeyBarrier(Message):
 
 
 class KeyQueue:
-    """The keys that wait for their turn in an application, which hands on every ``UserInput`` and ``KeyBarrier`` to it."""
+    """Queue of the keys of an application, which passes every ``UserInput`` and ``KeyBarrier`` to it."""
 
     def __init__(self, app: App[None], handle: Callable[[UserInput], Awaitable[None]]) -> None:
         """A queue whose keys are handled by *handle*, which hands each to a widget or to a binding."""
@@ -79,14 +79,14 @@ class KeyQueue:
         return self._timer is not None
 
     def _widget_at(self, mouse: MouseEvent) -> Widget | None:
-        """The widget that is told what the mouse does there."""
+        """Return the widget under the mouse."""
         try:
             return self._app.mouse_captured or self._app.get_widget_at(*mouse.screen_offset)[0]
         except NoWidget:
             return None
 
     def _is_screen_ready(self) -> bool:
-        """Whether the screen on top is ready for keys: it is there, and has the focus where it should be."""
+        """Return whether the screen on top is ready for keys: it is mounted, and has its focus."""
         screen = self._app.screen
         if screen is self._ready_screen:
             return True

@@ -124,7 +124,7 @@ ANSI_LIGHT = Theme(
 
 
 def has_few_colours(environment: Mapping[str, str]) -> bool:
-    """Whether there are sixteen colours at most: as few as the terminal has, or none wanted."""
+    """Return whether the terminal has sixteen colours at most, or none are wanted."""
     if has_no_colours(environment):
         return True
     system: Any = constants.COLOR_SYSTEM  # what Textual asks its own console for
@@ -132,14 +132,14 @@ def has_few_colours(environment: Mapping[str, str]) -> bool:
 
 
 def has_no_colours(environment: Mapping[str, str]) -> bool:
-    """Whether NO_COLOR says so; an empty one says nothing."""
+    """Return whether NO_COLOR is set; an empty one is not."""
     return bool(environment.get("NO_COLOR"))
 
 
 def choose_theme(
     requested: str | None, environment: Mapping[str, str], names: Collection[str], saved: str | None = None
 ) -> str:
-    """The theme asked for (``dark`` and ``light`` are ours), else the *kept*, else our dark one.
+    """Choose the requested theme (``dark`` and ``light`` are ours), else the *saved* one, else our dark one.
 
     Raises:
         Error: there is no theme of that name.

@@ -14,19 +14,19 @@ from context_tui.tui.rendering.formatting import format_line, pluralize
 
 
 class ContextEvent(NamedTuple):
-    """What happened to the context just before ``message``, or for a drop by the request that this replied to."""
+    """Event of the context just before ``message``, or for a drop, of the request that it replied to."""
 
     message: int
     fact: Compaction | Epoch | Drop
 
     @property
     def begins_context(self) -> bool:
-        """Whether another context begins here."""
+        """Whether another context starts here."""
         return isinstance(self.fact, Epoch) or (isinstance(self.fact, Compaction) and self.fact.kind == "full")
 
 
 def find_context_events(session: Session) -> list[ContextEvent]:
-    """Everything that happened to the context of a session but appending, in order."""
+    """Find every event of the context of a session except appending, in order."""
     facts = session.facts
     found = [ContextEvent(each.message, each) for each in facts.compactions if each.message <= session.length]
     clears = (epoch for epoch in facts.epochs if epoch.cause == "clear" and epoch.message <= session.length)

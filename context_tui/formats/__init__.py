@@ -1,1 +1,1 @@
-"""One module per on-disk format: sniff it, list its sessions, scan it, write it."""
+"""Session formats: sniff a file, list its sessions, scan it, write it."""

@@ -17,7 +17,9 @@ LIMIT_FIELDS = ("max_tokens",)
 
 
 def build_body(request: SummaryRequest, limit_field: str = LIMIT_FIELDS[0]) -> dict[str, Any]:
-    """The request as a JSON object, but for its model: streaming, tools declared but not to be called, thinking off."""
+    """Build the request as a JSON object, without its model: streaming, tools declared but not to be called, thinking
+    off.
+    """
     tools, _ = declare_tools(request)
     return {
         limit_field: request.max_tokens,

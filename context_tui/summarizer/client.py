@@ -89,7 +89,7 @@ async def summarize(
     *,
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> Summary:
-    """One call of one endpoint.
+    """Call one endpoint once.
 
     Args:
         endpoint: who is asked.
@@ -222,7 +222,7 @@ def open_client(endpoint: Endpoint, transport: httpx.AsyncBaseTransport | None) 
 
 
 def build_transport_failure(error: Exception, endpoint: Endpoint, answered: bool) -> CallFailed:
-    """The failure that an exception of httpx means; *answered*: a response had begun."""
+    """Convert an exception of httpx to a failure; *answered*: a response had begun."""
     host, said = endpoint.host, endpoint.redact(str(error))
     if isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout):
         what = f"{endpoint.destination} did not accept a connection within {CONNECT_TIMEOUT:.0f} s"

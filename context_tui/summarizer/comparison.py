@@ -68,7 +68,7 @@ class Contender:
     extract_bytes: int | None = None
 
     def build_summarizer(self, plan: Plan) -> Summarizer:
-        """Who is asked. One model each, without the fallback that a policy may have: else nothing would be compared.
+        """Build the summarizer with one model, without a policy's fallback: else nothing would be compared.
 
         Raises:
             SummarizerError: the settings cannot be used.
@@ -99,7 +99,7 @@ class Contender:
 
 
 def parse_contender(spec: str) -> Contender:
-    """The summarizer that a text names, as in ``openai:qwen2.5:7b@http://127.0.0.1:8080/v1,prompt=mine.txt``.
+    """Parse the name of a summarizer, as in ``openai:qwen2.5:7b@http://127.0.0.1:8080/v1,prompt=mine.txt``.
 
     Raises:
         PlanError: it cannot be read; the message says what is wrong with it.
@@ -157,7 +157,7 @@ def append_summary_request(head: list[Message], previous: str | None) -> list[Me
 
 
 class SummaryCost(NamedTuple):
-    """What a summary cost in US dollars, by the list price of its model, told by ``source`` on ``date`` (ISO).
+    """Cost of a summary in US dollars, by the list price of its model from ``source`` on ``date`` (ISO).
 
     Both are empty for an extract, which costs nothing.
     """
@@ -169,7 +169,7 @@ class SummaryCost(NamedTuple):
 
 @dataclass(frozen=True)
 class ComparisonRound:
-    """One compaction by one summarizer.
+    """Compaction by one summarizer.
 
     Attributes:
         at: the message of the recording before which it happens.
@@ -195,13 +195,13 @@ class ComparisonRound:
 
     @property
     def preserved_count(self) -> int:
-        """How many facts survive."""
+        """Number of facts that survive."""
         return sum(each.preserved for each in self.survivals)
 
 
 @dataclass
 class ContenderRun:
-    """What one summarizer made: its rounds, as far as they came. ``name`` is a letter."""
+    """Rounds of one summarizer, as far as it got. ``name`` is a letter."""
 
     name: str
     contender: Contender
@@ -310,7 +310,7 @@ def compare_summarizers(
 
 
 def find_compaction_points(session: Session, at: int, rounds: int) -> tuple[int, ...]:
-    """The messages before which so many compactions happen, the last one *at* itself.
+    """Return the messages before which the compactions happen, the last one at *at*.
 
     They cut the context there into parts of the same estimated tokens (bytes/4), each but the last moved on to the
     next message of the assistant; fewer where there are not so many.
@@ -331,7 +331,7 @@ def find_compaction_points(session: Session, at: int, rounds: int) -> tuple[int,
 
 
 def extract_head_facts(plan: Plan) -> list[Fact]:
-    """The facts of what a plan summarises; what a runtime put in has none."""
+    """Extract the facts of what a plan summarises; injected text has none."""
     facts = plan.context.facts
     tools = frozenset(facts.tool_name(row) for row in range(len(facts.kind)) if facts.kind[row] == Kind.TOOL_USE)
     blocks = (
@@ -350,7 +350,8 @@ def extract_head_facts(plan: Plan) -> list[Fact]:
 def continue_after_compaction(
     session: Session, plan: Plan, summary: str, points: Sequence[int]
 ) -> tuple[Session, list[int]]:
-    """The session after a compaction with all that was recorded behind it, and the points as numbers in that one.
+    """Apply a compaction to a session and append everything recorded after it; returns it and the points as numbers in
+    it.
 
     Args:
         session: what the plan was made of.
@@ -420,7 +421,7 @@ def _run_round(
 
 
 def compute_cost(summary: Summary) -> SummaryCost | None:
-    """What a summary cost by the tokens that were reported; None: unknown, as those or the price of its model are.
+    """Compute the cost of a summary from its reported tokens; None where these or the price of its model are unknown.
 
     Tokens written to a prompt cache count as living for 5 minutes: nothing else is asked for.
     """
@@ -435,7 +436,7 @@ def compute_cost(summary: Summary) -> SummaryCost | None:
 
 
 def _find_facts_in_tail(session: Session, head: set[int], point: int, facts: Sequence[Fact]) -> tuple[bool, ...]:
-    """By fact, whether the context before *point* has it outside the first head."""
+    """Return by fact whether the context before *point* has it outside the first head."""
     context = session.context_at(point)
     told = FactMatcher(collect_text(session.messages_in(context, [each for each in context.order if each not in head])))
     return tuple(told.match_fact(fact).preserved for fact in facts)
@@ -444,7 +445,7 @@ def _find_facts_in_tail(session: Session, head: set[int], point: int, facts: Seq
 def _notify_request(
     run: ContenderRun, prepared: PreparedSummary, notify: Callable[[str], None], suffix: str = ""
 ) -> None:
-    """What is about to be sent."""
+    """Report what is about to be sent."""
     for line in format_notice(run.summarizer, prepared):
         notify(f"{run.name}{suffix}: {line}")
     for repair in prepared.repairs if run.summarizer.endpoints else ():

@@ -15,7 +15,7 @@ _LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
 class ServerSentEvent(NamedTuple):
-    """One event: its type (``message`` when unnamed) and its data lines joined by LF."""
+    """Server-sent event: its type (``message`` when unnamed) and its data lines joined by LF."""
 
     event: str
     data: str
@@ -32,7 +32,7 @@ class SSEParser:
         self._data: list[str] = []
 
     def feed(self, chunk: bytes) -> list[ServerSentEvent]:
-        """The events that *chunk* completes."""
+        """Return the events that *chunk* completes."""
         self._buffer += chunk
         events, start = [], 0
         while (end := _LINE_END.search(self._buffer, max(start, self._searched))) is not None:
@@ -45,7 +45,7 @@ class SSEParser:
         return events
 
     def finish(self) -> list[ServerSentEvent]:
-        """The events that the end of the stream completes."""
+        """Return the events that the end of the stream completes."""
         rest = bytes(self._buffer).removesuffix(b"\r")
         self._buffer.clear()
         return (self._parse_line(rest) if rest else []) + self._parse_line(b"")
@@ -98,7 +98,7 @@ class Decoder(ABC):
         self._half = ""  # first half of a surrogate pair, waiting for the second
 
     def feed(self, chunk: bytes) -> list[ReplyEvent]:
-        """The events that *chunk* completes."""
+        """Return the events that *chunk* completes."""
         if self.ended:
             return []
         if not self._started:
@@ -114,7 +114,9 @@ class Decoder(ABC):
         return list(self._decode_events(self._parser.feed(chunk)))
 
     def finish(self) -> list[ReplyEvent]:
-        """The events that only the end of the body completes; the last is a ``Failure`` when the reply is not whole."""
+        """Return the events that only the end of the body completes; the last is a ``Failure`` when the reply is
+        incomplete.
+        """
         if self.ended:
             return []
         events: list[ReplyEvent] = []

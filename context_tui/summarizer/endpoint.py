@@ -70,7 +70,7 @@ class Endpoint:
 
     @property
     def destination(self) -> str:
-        """Where requests go, for display: the host, and the proxy before it."""
+        """Destination of requests, for display: the host, with the proxy before it."""
         return f"{self.host} through the proxy {self.proxy.host}" if self.proxy else self.host
 
     @property
@@ -80,7 +80,7 @@ class Endpoint:
 
     @property
     def api(self) -> Api:
-        """What it speaks."""
+        """API of the endpoint."""
         return APIS[self.kind]
 
     @property
@@ -104,7 +104,7 @@ class Endpoint:
 
     @property
     def key_header(self) -> str:
-        """The header that the key goes in."""
+        """Header of the key."""
         return BEARER_HEADER if self.bearer else [*self.api.key_headers.values()][-1]
 
     def redact(self, text: str) -> str:

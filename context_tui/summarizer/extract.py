@@ -76,7 +76,7 @@ def build_extract(
 
 
 def _split_conversation(messages: list[Message]) -> tuple[list[str], list[str], str]:
-    """What the user typed, what the assistant said, and the newest summary that stands in the history."""
+    """Split a history into the user's texts, the assistant's texts, and the newest summary in it."""
     typed: list[str] = []
     notes: list[str] = []
     summary = ""
@@ -97,7 +97,7 @@ def _split_conversation(messages: list[Message]) -> tuple[list[str], list[str], 
 
 
 def _deduplicate_latest(values: Iterable[str]) -> list[str]:
-    """Each value once, ordered by its last occurrence."""
+    """Return each value once, ordered by its last occurrence."""
     seen: dict[str, None] = {}
     for value in values:
         seen.pop(value, None)
@@ -106,12 +106,12 @@ def _deduplicate_latest(values: Iterable[str]) -> list[str]:
 
 
 def _format_bullets(texts: list[str], length: int) -> list[str]:
-    """Each text as one bullet."""
+    """Format each text as one bullet."""
     return [f"- {_truncate(line, length)}" for text in texts if (line := " ".join(text[: 4 * length].split()))]
 
 
 def _quote_summary(text: str) -> list[str]:
-    """An earlier summary keeps its lines; its headings may not be taken for ours, nor its label."""
+    """Quote an earlier summary line by line; its headings and label must not be mistaken for ours."""
     lines = (line.strip() for line in text.splitlines())
     return [f"> {line}" for line in lines if line and line != EXTRACT_LABEL]
 
@@ -132,7 +132,7 @@ def _count_history_bytes(messages: list[Message], previous_summary: str | None) 
 
 
 def _fit_sections(sections: list[_Section], max_bytes: int) -> str:
-    """As much of the sections as fits into so many bytes, the newest quotations of each first."""
+    """Fit as much of the sections as possible into *max_bytes*, the newest quotations of each first."""
     parts = [EXTRACT_LABEL]
     max_bytes -= utf8_len(EXTRACT_LABEL)
     heading = ""
@@ -149,7 +149,7 @@ def _fit_sections(sections: list[_Section], max_bytes: int) -> str:
 
 
 def _choose_items(items: list[str], max_bytes: int) -> list[str]:
-    """The newest items that fit into so many bytes, the very newest cut if it must be, and how many are missing."""
+    """Choose the newest items that fit into *max_bytes*, the newest cut if need be, and count the missing ones."""
     max_bytes -= 40  # for the line that counts them
     chosen: list[str] = []
     for item in reversed(items):

@@ -1,4 +1,4 @@
-"""What can go wrong with a model endpoint, each as one line: what, where, remedy.
+"""Failures of a model endpoint, each as one line: what, where, remedy.
 
 The bodies of real servers' errors come in five shapes (an ``error`` object with or without a ``type`` around it, an
 ``error`` string, plain text, nothing), and the shape does not follow the API that was called.
@@ -36,7 +36,7 @@ _RATE_LIMIT_TYPES = frozenset({"rate_limit_error", "rate_limit_exceeded"})
 
 
 class CallFailed(SummarizerError):
-    """One call of a model failed.
+    """Failed call of a model.
 
     Attributes:
         kind: which failure, for programs: refused, unresolved, unreachable, tls, timeout, disconnected, redirect, auth,
@@ -53,7 +53,7 @@ class CallFailed(SummarizerError):
 
 @dataclass(frozen=True)
 class ServerError:
-    """An error in a server's words: its type or code, its message, and a prompt's and a limit's tokens if told."""
+    """Error reported by a server: its type or code, its message, and the tokens of a prompt and of a limit if stated."""
 
     type: str = ""
     message: str = ""
@@ -94,7 +94,7 @@ def parse_error_body(body: str) -> ServerError:
 
 
 def parse_error_message(type_: str, message: str) -> ServerError:
-    """An error of this type and message, with the numbers that the message tells."""
+    """Parse an error of this type and message, with the numbers in the message."""
     for pattern in _CONTEXT_LIMIT_PATTERNS:
         if found := pattern.search(message):
             numbers = found.groupdict()
@@ -109,17 +109,17 @@ def parse_error_message(type_: str, message: str) -> ServerError:
 
 
 def _format_server_number(value: object) -> str:
-    """A number as a server tells it, which may be of any length; nothing for none."""
+    """Format a number as a server sent it, which may be of any length; empty for none."""
     return "" if value is None else format_one_line(str(value), 30)
 
 
 def is_web_page(text: str) -> bool:
-    """Whether the start of an answer is that of a page for people, which no API sends."""
+    """Return whether an answer starts like a web page for people, which no API sends."""
     return text.lstrip("\ufeff \t\r\n")[:14].lower().startswith(("<!doctype html", "<html", "<head"))
 
 
 def build_web_page_failure(endpoint: Endpoint, status: int = 200) -> CallFailed:
-    """The failure that a web page means where a reply was expected."""
+    """Build the failure of a web page where a reply was expected."""
     code = "" if status == 200 else f" ({status})"
     what = f"{endpoint.host} answered with a web page{code}"
     return CallFailed(
@@ -138,14 +138,14 @@ def build_not_tls_failure(endpoint: Endpoint) -> CallFailed:
 
 
 def build_total_timeout_failure(endpoint: Endpoint, partial: str) -> CallFailed:
-    """The failure of a call that took too long as a whole."""
+    """Build the failure of a call that took too long as a whole."""
     what = f"{endpoint.host} did not finish within {endpoint.total_timeout:g} s"
     remedy = "raise total_timeout in the configuration file, or use a faster model"
     return CallFailed("timeout", f"{what}; {remedy}", partial)
 
 
 def match_known_failure(host: str, error: ServerError, partial: str = "") -> CallFailed | None:
-    """The failures that a server's words tell, with whatever status they came; nothing for all others."""
+    """Match an error message against known failures, whatever its status; None for all others."""
     if error.too_long:
         tokens = f": {error.prompt_tokens} tokens" if error.prompt_tokens else ""
         limit = f", its limit is {error.limit_tokens}" if error.limit_tokens else ""
@@ -162,7 +162,7 @@ def match_known_failure(host: str, error: ServerError, partial: str = "") -> Cal
 def build_status_failure(
     endpoint: Endpoint, status: int, body: str, *, retry_after: str = "", location: str = ""
 ) -> CallFailed:
-    """The failure that a response with another status than 200 means.
+    """Build the failure of a response with another status than 200.
 
     Args:
         endpoint: who was asked.

@@ -21,7 +21,7 @@ LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
 
 
 def build_body(request: SummaryRequest, limit_field: str = LIMIT_FIELDS[0]) -> dict[str, Any]:
-    """The request as a JSON object, but for its model: streaming with usage, tools declared but not to be called.
+    """Build the request as a JSON object, without its model: streaming with usage, tools declared but not to be called.
 
     There is no portable way to turn reasoning off; what a server sends of it is counted and dropped.
     """
@@ -45,7 +45,7 @@ def _build_function(tool: dict[str, Any]) -> dict[str, Any]:
 
 
 def _build_messages(message: Message) -> Iterator[Message]:
-    """One cleaned message as Chat Completions messages: each tool result is a message of its own."""
+    """Yield one cleaned message as Chat Completions messages: each tool result is a message of its own."""
     calls, rest = [], []
     for block in message["content"]:
         if block["type"] == "tool_result":

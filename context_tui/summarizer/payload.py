@@ -42,7 +42,7 @@ def mask_body(body: Any) -> tuple[Any, dict[str, int]]:
 
 
 class _Masker:
-    """One body's counts, and what its identifiers became."""
+    """Counts of one body's secrets, and the replacements of its identifiers."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -108,7 +108,7 @@ class _Masker:
 
 
 def _is_image(text: str) -> bool:
-    """Whether it is the data of an image or a document in base64, or a ``data:`` address that holds it."""
+    """Return whether a text is the data of an image or a document in base64, or a ``data:`` URL that holds it."""
     start = text.find(";base64,", 0, 100) + 8 if text.startswith("data:") else 0
     return text.startswith(_IMAGE_PREFIXES, start) and _BASE64.fullmatch(text, start) is not None
 
@@ -129,12 +129,12 @@ def build_payload(endpoint: Endpoint, request: SummaryRequest, limit_field: str 
 
 
 def count_suspected_secrets(kind: str, request: SummaryRequest) -> dict[str, int]:
-    """How many secrets of each kind the body of a call seems to hold: those that are masked, or sent as they are."""
+    """Count the suspected secrets of each kind in the body of a call, whether masked or sent as they are."""
     return mask_body(APIS[kind].build_body(request, APIS[kind].limit_fields[0]))[1]
 
 
 def encode_body(body: dict[str, Any]) -> bytes:
-    """The body as JSON that every server reads: a lone surrogate, which strict parsers refuse, becomes ``?``.
+    """Encode the body as JSON that every server reads: a lone surrogate, which strict parsers refuse, becomes ``?``.
 
     Raises:
         SummarizerError: something in it is nested too deeply.

@@ -1,4 +1,4 @@
-"""From a plan to its summary: what is asked, of whom, and what came back. Used by the command line and the inspector.
+"""From a plan to its summary: the request, the summarizer, and the reply. Used by the command line and the inspector.
 
 Nothing is sent before :func:`write_summary` is called with a summarizer that has endpoints; ``extract`` never sends anything.
 """
@@ -39,7 +39,7 @@ SUMMARIZER_KINDS = (EXTRACT, *APIS)
 
 @dataclass(frozen=True)
 class Summarizer:
-    """Who writes a summary: ``extract`` (rules, on this machine), or models, asked in this order until one answers.
+    """Author of a summary: ``extract`` (rules, on this machine), or models, asked in this order until one answers.
 
     ``extract_bytes`` bounds an extract.
     """
@@ -50,7 +50,7 @@ class Summarizer:
 
     @property
     def label(self) -> str:
-        """For display: ``extract``, or the first model and its host."""
+        """Label for display: ``extract``, or the first model and its host."""
         if not self.endpoints:
             return EXTRACT
         return f"{self.endpoints[0].model} at {self.endpoints[0].host}"
@@ -58,7 +58,7 @@ class Summarizer:
 
 @dataclass(frozen=True)
 class PreparedSummary:
-    """Everything that a summary of a plan needs, put together before anything is sent.
+    """Prepared summary of a plan: everything that is needed before anything is sent.
 
     Attributes:
         head: the messages that will be summarised, as the runtime prepares them (before pair repair).
@@ -87,12 +87,12 @@ class PreparedSummary:
         return replace(self, request=replace(self.request, mask_secrets=masked))
 
     def count_secrets(self, kind: str) -> Mapping[str, int]:
-        """How many suspected secrets of each kind are in exactly what a summarizer of *kind* is sent, or reads."""
+        """Count the suspected secrets of each kind in exactly what a summarizer of *kind* is sent, or reads."""
         return self._mask_messages(kind)[1]
 
     @property
     def messages(self) -> list[Message]:
-        """The messages of the request to look at, with their secrets masked when ``masked``."""
+        """Messages of the request for display, with their secrets masked when ``masked``."""
         return self._mask_messages(EXTRACT)[0] if self.masked else self.request.messages
 
     def _mask_messages(self, kind: str) -> tuple[list[Message], Mapping[str, int]]:
@@ -156,8 +156,8 @@ def choose_summarizer(
     environ: Mapping[str, str] | None = None,
     config: Path | None = None,
 ) -> Summarizer:
-    """The summarizer that flags, environment and configuration name, and the session's own model where the policy falls
-    back to it.
+    """Choose the summarizer by flags, environment and configuration, with the session's own model where the policy
+    falls back to it.
 
     Raises:
         SummarizerError: an unknown kind, or settings that cannot be used; the message says which.
@@ -214,12 +214,12 @@ def write_summary_blocking(
 
 
 def find_blocking_checks(checks: Iterable[SummaryCheck]) -> list[SummaryCheck]:
-    """The failed checks that stand against a summary: it is refused, or taken only when the user says so again."""
+    """Return the failed checks that block a summary: it is refused, or accepted only when the user confirms."""
     return [each for each in checks if not each.ok and each.severity == "error"]
 
 
 def format_notice(summarizer: Summarizer, prepared: PreparedSummary) -> list[str]:
-    """What the user is told before anything is sent: to whom, how much, which secrets. Empty for an extract."""
+    """Format the notice before anything is sent: to whom, how much, which secrets. Empty for an extract."""
     if not summarizer.endpoints:
         return []
     first = summarizer.endpoints[0]
@@ -240,7 +240,7 @@ def format_secret_counts(secrets: Mapping[str, int]) -> str:
 def build_request(
     prompt: SummaryPrompt, head: list[Message], previous: str | None, tools: list[dict[str, Any]] | None = None
 ) -> SummaryRequest:
-    """What a summarizer is asked: a policy's prompt for this head.
+    """Build the request of a policy's prompt for this head.
 
     Args:
         previous: the body of a summary that the head holds, possibly empty, which is to be updated.
@@ -253,7 +253,7 @@ def build_request(
 
 
 def _estimate_request_tokens(request: SummaryRequest) -> int:
-    """What is sent, by bytes/4; thinking and blanks are left out of a request."""
+    """Estimate the tokens sent, by bytes/4; thinking and blanks are left out of a request."""
     fixed = bytes_to_tokens(utf8_len(request.system or ""))
     fixed += bytes_to_tokens(len(compact_json(request.tools))) if request.tools else 0
     return fixed + sum(estimate(message) or 0 for message in clean_messages(request.messages))

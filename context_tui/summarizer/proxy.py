@@ -1,4 +1,4 @@
-"""The proxy that the environment names for an address, as other programs read the same variables."""
+"""Proxy of the environment for an address, by the same variables as other programs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Proxy:
 
 
 def find_proxy(url: str, environ: Mapping[str, str]) -> Proxy | None:
-    """The proxy that requests to *url* go through; None for this machine, and for what ``NO_PROXY`` excepts.
+    """Return the proxy for requests to *url*; None for this machine, and for the exceptions of ``NO_PROXY``.
 
     ``HTTP_PROXY`` or ``HTTPS_PROXY`` (by the scheme of *url*) goes before ``ALL_PROXY``, lower case before upper.
 
@@ -45,7 +45,7 @@ def find_proxy(url: str, environ: Mapping[str, str]) -> Proxy | None:
 
 
 def _read_variable(environ: Mapping[str, str], name: str) -> tuple[str, str]:
-    """The name in the case that is set, and its value."""
+    """Return the name in the case that is set, and its value."""
     for each in (name, name.upper()):
         if value := environ.get(each, "").strip():
             return each, value
@@ -72,7 +72,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _parse_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """The address that a host is; also one as systems still take it (``127.1``), or as IPv6 wraps it."""
+    """Parse the address of a host; also in forms that systems still accept (``127.1``), or as IPv6 wraps it."""
     try:
         address = ipaddress.ip_address(host)
         return getattr(address, "ipv4_mapped", None) or address
@@ -85,7 +85,7 @@ def _parse_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address |
 
 
 def _is_excepted(parts: SplitResult, exceptions: str) -> bool:
-    """Whether a list of hosts, domains, networks and ``*`` covers the address; each may name a port."""
+    """Return whether a list of hosts, domains, networks and ``*`` covers the address; each may name a port."""
     host, address = parts.hostname or "", _parse_address(parts.hostname or "")
     port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
     for entry in re.split(r"[,\s]+", exceptions.lower()):

@@ -35,7 +35,7 @@ class ThinkingDelta:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens as far as the server has told so far. Fresh input, cache reads and cache writes do not overlap."""
+    """Tokens reported by the server so far. Fresh input, cache reads and cache writes do not overlap."""
 
     input_tokens: int | None = None
     cache_read_tokens: int | None = None
@@ -55,7 +55,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class ReplyModel:
-    """The model that answers, by its own account; not always the one asked for."""
+    """Model that answers, by its own account; not always the requested one."""
 
     name: str
 
@@ -85,7 +85,7 @@ class ReplyFailure:
 
 @dataclass(frozen=True, slots=True)
 class ReplyNote:
-    """Something the user should know; ``failed`` is the call in whose place another is made: the reply begins anew."""
+    """Note for the user; ``failed`` is the call that is replaced by another: the reply starts again."""
 
     text: str
     failed: CallFailed | None = None
@@ -159,7 +159,7 @@ class Reply:
         return "".join(piece for _, pieces in sorted(self._blocks.items()) for piece in pieces)
 
     def build_partial_summary(self, model: str, seconds: float) -> Summary:
-        """What has come until now, whole or not, without reasoning that a server left in the text.
+        """Build the summary from the reply so far, complete or not, without reasoning that a server left in the text.
 
         Args:
             model: the one asked for, until the reply names its own.
@@ -235,7 +235,7 @@ class Reply:
 
 
 def _strip_thinking(text: str) -> tuple[str, int]:
-    """The text without reasoning that a server left in it, and how many characters that was."""
+    """Return the text without reasoning that a server left in it, and the number of characters removed."""
     if not text.startswith("<think>"):
         return text, 0
     thought, closed, rest = text.partition("</think>")

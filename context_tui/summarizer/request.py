@@ -1,4 +1,4 @@
-"""What a summarizer is asked, and what every wire format does to it: leave out what it cannot use, make valid the rest.
+"""Request of a summarizer, and its cleaning for every wire format: unusable parts are left out, the rest is made valid.
 
 What :func:`clean_messages` makes is Anthropic-shaped and holds text, image, tool_use and tool_result blocks only, with the
 fields that the strictest server accepts. Pairs of calls and results are the caller's (they are repaired before).
@@ -21,7 +21,7 @@ Message = dict[str, Any]
 
 @dataclass(frozen=True)
 class SummaryRequest:
-    """One request for a summary.
+    """Request for a summary.
 
     Attributes:
         system: the system prompt, or nothing.
@@ -48,7 +48,7 @@ _UNSAFE_CHARS = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def format_json(value: Any, *, sort_keys: bool = False) -> str:
-    """*value* as compact JSON; what is nested too deeply to be written is told as such."""
+    """Format *value* as compact JSON; one that is nested too deeply is named as such."""
     try:
         return compact_text(value, sort_keys=sort_keys)
     except RecursionError:
@@ -56,7 +56,7 @@ def format_json(value: Any, *, sort_keys: bool = False) -> str:
 
 
 def clean_messages(messages: list[Message]) -> list[Message]:
-    """The messages as a provider takes them: roles alternate, results stand first, thinking and blanks are gone.
+    """Clean the messages for a provider: roles alternate, results come first, thinking and blanks are removed.
 
     Thinking is left out because the request turns it off: a provider would ignore it, or refuse a foreign signature.
     """

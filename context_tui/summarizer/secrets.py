@@ -20,7 +20,7 @@ from context_tui.summarizer.secret_shapes import SECRET_SHAPES
 
 
 class Secret(NamedTuple):
-    """Something that looks like a secret: its kind, and where it stands."""
+    """Suspected secret: its kind, and its range."""
 
     kind: str
     start: int
@@ -28,7 +28,7 @@ class Secret(NamedTuple):
 
 
 def find_secrets(text: str) -> list[Secret]:
-    """What looks like a secret in *text*, in order; what overlaps is one. Of assignments, only the value."""
+    """Find suspected secrets in *text*, in order; overlapping ones are one. Of assignments, only the value."""
     plain, place = _resolve_escapes(text)
     secrets: list[Secret] = []
     for kind, start, end in sorted(_find_matches(plain), key=lambda found: (found[1], -found[2])):
@@ -52,7 +52,7 @@ def mask_text(text: str) -> tuple[str, dict[str, int]]:
 
 
 def classify_named_value(name: str, value: str) -> str:
-    """The kind of secret that a value is by the name that it has in an object; empty when it is none."""
+    """Return the kind of secret by the name of a value in an object; empty when it is none."""
     if len(value) < 4 or any(c.isspace() for c in value):
         return ""
     if name.lower() in ("auth", "_auth"):
@@ -89,7 +89,7 @@ def _lowercase(text: str) -> str:
 
 
 def _find_positions(word: str, text: str) -> Iterator[int]:
-    """Every place of a word."""
+    """Yield every place of a word."""
     place = text.find(word)
     while place >= 0:
         yield place
@@ -148,7 +148,7 @@ _SQL_VALUE = re.compile(r"\s{1,3}'([^'\s]{3,200})'")
 
 
 def _find_assigned(text: str, lower: str) -> Iterator[_SecretMatch]:
-    """Each value that is assigned to the name of a secret: after a sign, in an element, or as SQL has it."""
+    """Yield each value assigned to the name of a secret: after a sign, in an element, or in SQL."""
     end = 0
     for place in sorted(place for word in _NAME_WORDS for place in _find_positions(word, lower)):
         if place < end or not (name := _NAMED.match(lower, place)):
@@ -246,7 +246,7 @@ def _find_in_urls(text: str) -> Iterator[_SecretMatch]:
 
 
 def _find_in_headers(text: str, lower: str) -> Iterator[_SecretMatch]:
-    """What authorises a request."""
+    """Yield credentials in headers."""
     for scheme in ("bearer", "basic"):
         for place in _find_positions(scheme, lower):
             match = _AUTH_SCHEME.match(text, place)
@@ -283,12 +283,12 @@ def _find_in_cookies(text: str, lower: str) -> Iterator[_SecretMatch]:
 
 
 def _read_line_before(text: str, place: int) -> str:
-    """What stands on the line before a place, as far as it matters."""
+    """Return the relevant end of the line before a place."""
     return text[max(0, place - 300) : place].rpartition("\n")[2]
 
 
 def _find_in_commands(text: str, lower: str) -> Iterator[_SecretMatch]:
-    """Passwords that stand in a command or its configuration without a sign before them."""
+    """Yield passwords in a command or its configuration without a sign before them."""
     if any(caller in lower for caller in _HTTP_CLIENTS):
         for match in _USER_OPTION.finditer(text):
             before = _read_line_before(text, match.start())
@@ -322,7 +322,7 @@ def _classify_match(match: re.Match[str]) -> str:
 
 
 def _is_plausible(kind: str, value: str, *, sure: bool) -> bool:
-    """Whether an assigned value is one: most things after ``token:`` are types, calls and counts.
+    """Return whether an assigned value can be a secret: most things after ``token:`` are types, calls and counts.
 
     A password may be any word where we are *sure* that it is a value and no piece of code.
     """
@@ -357,7 +357,7 @@ def _is_random(value: str) -> bool:
 
 
 def _is_user_and_password(value: str) -> bool:
-    """Whether it is base64 of ``user:password``, as HTTP's basic scheme has it."""
+    """Return whether a text is base64 of ``user:password``, as HTTP's basic scheme has it."""
     try:
         data = base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError):

@@ -1,4 +1,4 @@
-"""Where a summary is asked for: flag over environment over configuration file over default.
+"""Settings of a summarizer: flag over environment over configuration file over default.
 
 Keys come from the environment only. In the configuration file (:mod:`context_tui.app.config`)::
 
@@ -35,7 +35,7 @@ def resolve_endpoint(
     environ: Mapping[str, str] | None = None,
     config: Path | None = None,
 ) -> Endpoint:
-    """The endpoint that flags, environment and configuration file name together.
+    """Resolve the endpoint from flags, environment and configuration file.
 
     An address that is named but empty is an error: it was meant to be another one than the service's own.
 
@@ -77,7 +77,7 @@ def resolve_endpoint(
 
 
 def _resolve_url(flag: str | None, environ: Mapping[str, str], variable: str) -> str:
-    """The address that the flag or else the variable names; nothing when neither is given."""
+    """Return the URL of the flag or else of the variable; empty when neither is set."""
     for name, url in (("--base-url", flag), (variable, environ.get(variable))):
         if url is not None:
             if not url.strip():
@@ -92,7 +92,7 @@ def _read_variable(environ: Mapping[str, str], name: str) -> str:
 
 
 def _find_key(api: Api, environ: Mapping[str, str]) -> tuple[str, ApiKey | None]:
-    """The first variable that holds a key, and the key."""
+    """Return the first variable that holds a key, and the key."""
     for name in api.key_headers:
         if value := _read_variable(environ, name):
             # What no header can carry would be quoted, key and all, by the errors further down.

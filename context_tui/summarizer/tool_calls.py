@@ -37,7 +37,9 @@ class FailedCall:
 
 
 def find_answered_calls(messages: list[Message]) -> Iterator[AnsweredCall | FailedCall]:
-    """Every answered call, in the order of the answers. What failed changed nothing, and is told as a failure."""
+    """Yield every answered call, in the order of the answers. A failed call changed nothing, and is yielded as a
+    failure.
+    """
     open_calls: dict[str, dict[str, Any]] = {}
     for message in messages:
         for block in list_message_blocks(message):
@@ -60,7 +62,7 @@ def extract_result_text(content: Any) -> str:
 
 
 def parse_call(block: dict[str, Any]) -> AnsweredCall:
-    """What a tool_use did, if it was answered and did not fail."""
+    """Parse the effect of a tool_use, assuming that it succeeded."""
     words = {word.lower() for word in _WORD.findall(str(block.get("name") or ""))}
     name = str(block.get("name") or "").lower()
     given = block.get("input")

@@ -40,13 +40,13 @@ class AgentSdkFormat(Format):
     from_source: ClassVar[str] = ALL_FROM_SOURCE
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """By Claude Code's types with a ``session_id`` and without its chain of records."""
+        """Recognise Claude Code's types with a ``session_id`` and without its chain of records."""
         if any(is_stream_record(value) for value in parse_first_values(head) if isinstance(value, dict)):
             return Claim(88, "lines of a stream with a session_id")
         return None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """The session of a file, and the sub-agents whose messages stand among its own."""
+        """List the session of a file, and the sub-agents whose messages are among its own."""
         main = self._read_main_info(path)
         return [main, *(_build_subagent_info(main, agent) for agent in find_subagents(path))]
 
@@ -82,7 +82,7 @@ class AgentSdkFormat(Format):
         return write(session, path)
 
     def can_copy(self, session: Session) -> bool:
-        """Not a session that is only some of the lines."""
+        """Return False for a session that is only some of the lines."""
         return is_whole_file(session)
 
     def copy(self, session: Session, path: Path) -> list[str] | None:

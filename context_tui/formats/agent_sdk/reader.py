@@ -45,7 +45,7 @@ Record = dict[str, Any]
 
 
 def is_stream_record(value: Record) -> bool:
-    """Whether a record is of a stream, not of Claude Code's own transcripts."""
+    """Return whether a record belongs to a stream, not to Claude Code's own transcripts."""
     kind, inside = value.get("type"), value.get("message")
     if not isinstance(value.get("session_id"), str) or "parentUuid" in value or "sessionId" in value:
         return False
@@ -57,13 +57,13 @@ def is_stream_record(value: Record) -> bool:
 
 
 def is_agent_sdk(records: list[Record]) -> bool:
-    """Whether records are agent-sdk's, with the content of messages beside their type; else they are a stream's."""
+    """Return whether records are agent-sdk's, with the content of messages beside their type; else they are a stream's."""
     own = ("content" in each for each in records if each.get("type") in [*ROLES])
     return next(own, any("permission_mode" in each for each in records))
 
 
 def find_parent_call(record: Record) -> str:
-    """The call that started the sub-agent that a record is of; empty for one of the main session."""
+    """Return the call that started the sub-agent of a record; empty for one of the main session."""
     return parse_id(record.get("parent_tool_use_id"))
 
 
@@ -78,7 +78,7 @@ class _HistoryMessage:
 
 
 class AgentSdkShape:
-    """Messages as they were sent; totals and progress are beside the conversation, and so is what other agents said.
+    """Messages as sent; totals, progress and other agents' messages are outside the conversation.
 
     ``agent_sdk`` says that the lines are agent-sdk's, ``agent`` whose messages these are (:func:`find_parent_call`).
     """
@@ -91,7 +91,7 @@ class AgentSdkShape:
         self._compacted = self._resumed = False
 
     def parse(self, record: Record) -> MessagePart:
-        """What a record says."""
+        """Parse a record."""
         kind = record.get("type")
         if not isinstance(kind, str):
             raise ValueError("a record without a type")
@@ -108,7 +108,7 @@ class AgentSdkShape:
         return _parse_message(record, message, ROLES[kind])
 
     def resolve_in_order(self, record: Record, part: MessagePart) -> MessagePart:
-        """What a record says behind those before it: what the context is from a compaction on, or from a new run."""
+        """Resolve a record by those before it: the context after a compaction, or of a new run."""
         if self._is_agent_sdk:
             return self._place_in_file(record, part)
         if record.get("subtype") == "compact_boundary" and record.get("type") == "system":
@@ -121,7 +121,7 @@ class AgentSdkShape:
         return part
 
     def _parse_system(self, record: Record) -> MessagePart:
-        """How a run begins, or that what was said before was compacted; other events are progress."""
+        """Parse the start of a run, or the note that earlier messages were compacted; other events are progress."""
         if record.get("subtype") == "compact_boundary":
             if not self._is_agent_sdk:
                 return MessagePart()
@@ -159,7 +159,9 @@ class AgentSdkShape:
 
 
 def _find_split_point(history: list[_HistoryMessage]) -> int:
-    """The first message of a history that agent-sdk keeps (its ``find_split_point``); less where that is nothing."""
+    """Return the first message of a history that agent-sdk keeps (its ``find_split_point``); fewer where that is
+    nothing.
+    """
     for keep in range(KEPT_BEHIND_SUMMARY, 0, -1):
         at = len(history) - keep
         while at > 0 and history[at].role == Role.USER and history[at].has_results and history[at - 1].has_calls:
@@ -190,7 +192,7 @@ def _parse_message(record: Record, message: Record, role: Role) -> MessagePart:
 
 
 def _parse_boundary(boundary: Record) -> tuple[str | None, int | None, tuple[str, ...]]:
-    """What a boundary tells of its compaction: the trigger and the tokens before, and what is wrong with them."""
+    """Parse the trigger and the tokens before a compaction, and what is wrong with them."""
     about = boundary.get("compact_metadata")
     about = about if isinstance(about, dict) else {}
     trigger = about.get("trigger")
@@ -205,7 +207,7 @@ _PARENT_CALL = re.compile(rb'"parent_tool_use_id"\s*:\s*"([^"\\]+)"')
 
 
 class Subagent(NamedTuple):
-    """A sub-agent: the id of the call that started it, and what it was asked first, where that is said."""
+    """Sub-agent: the id of the call that started it, and its first prompt, where stated."""
 
     id: str
     title: str
@@ -235,7 +237,7 @@ def find_subagents(path: Path) -> Iterator[Subagent]:
 
 
 def is_compacted(path: Path) -> bool:
-    """Whether a file tells of a compaction.
+    """Return whether a file records a compaction.
 
     Raises:
         UnreadableSession: it cannot be read.

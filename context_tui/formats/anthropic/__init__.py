@@ -24,7 +24,7 @@ OWN_BLOCKS = {"tool_use", "tool_result", "thinking", "redacted_thinking", "image
 
 
 def find_reply(run: Run) -> dict[str, Any] | None:
-    """The response that was logged with a request, if it is a message."""
+    """Return the logged response of a request, if it is a message."""
     response = run.get("response")
     if isinstance(response, dict) and isinstance(response.get("body"), dict):
         response = response["body"]
@@ -51,11 +51,11 @@ class AnthropicShape:
         return parse_tool_schemas(run.get("tools"))
 
     def parse_response(self, run: Run) -> dict[str, Any] | None:
-        """The logged response as a message."""
+        """Parse the logged response as a message."""
         return find_reply(run)
 
     def parse(self, value: Any, place: int) -> MessagePart:
-        """A message; one of role ``system`` behind the first is what a runtime put in."""
+        """Parse a message; one of role ``system`` after the first was injected by a runtime."""
         if not isinstance(value, dict):
             raise ValueError("not a message: not a JSON object")
         given = value.get("role")
@@ -80,7 +80,9 @@ class AnthropicFormat(Format):
     is_request: ClassVar[bool] = True
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """By tool schemas, block types, a system member or a response; a list of plain strings could be anyone's."""
+        """Recognise tool schemas, block types, a system member or a response; a list of plain strings could be
+        anyone's.
+        """
         run = read_head_run(head)
         if run is None or not (run.elements or run.members):
             return None
@@ -109,7 +111,7 @@ class AnthropicFormat(Format):
         return DocumentScanner(path, info, AnthropicShape)
 
     def unsupported_reason(self, role: str, block: dict[str, Any]) -> str:
-        """What a Messages request cannot hold."""
+        """Return why a Messages request cannot hold a block."""
         return find_unsupported_reason(role, block)
 
     def write(self, session: Session, path: Path) -> Losses:

@@ -90,7 +90,7 @@ def write_request(session: Session, path: Path) -> Losses:
 
 
 def _is_complete(block: Block) -> bool:
-    """Whether a block is of a type that requests have, with all that it has to have."""
+    """Return whether a block is of a type that requests have, with all required members."""
     kind = str(block.get("type"))
     texts = ("text", "thinking", "signature", "data", "tool_name", "file_id")
     return kind in REQUIRED_MEMBERS and all(
@@ -100,7 +100,7 @@ def _is_complete(block: Block) -> bool:
 
 
 def _build_image_source(image: Block) -> Block | None:
-    """The source of an image as a request has it; None where Anthropic could not read it."""
+    """Return the source of an image for a request; None where Anthropic could not read it."""
     source = image.get("source")
     if not isinstance(source, dict):
         return None

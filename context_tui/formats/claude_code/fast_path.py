@@ -95,7 +95,8 @@ _decode = msgspec.json.Decoder(UsualLine).decode
 
 
 def make_fast_path(scanner: ClaudeCodeScanner) -> FastPath:
-    """What takes in usual lines from a place on, up to an unusual one; returns where that is and how many it took.
+    """Return a function that reads usual lines from a place on, up to an unusual one; it returns that place and their
+    number.
 
     Everything that the loop touches is looked up here, once.
     """

@@ -1,4 +1,4 @@
-"""Where a session was rewound: messages of which several were typed below the same one."""
+"""Branches of a rewound session: several messages typed below the same one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from context_tui.session.facts import Facts
 
 
 class Forks:
-    """How the messages of *facts* hang together, and which were left. Those typed first below several are forked.
+    """Tree of the messages of *facts*, and its abandoned branches. Several messages typed below one are forked.
 
     ``parents`` are the messages that each hangs below, -1 for none; ``leaf`` is the one that was said last, and
     ``turns`` counts when others may be left.
@@ -29,7 +29,7 @@ class Forks:
         self.forked: set[int] = set()
 
     def find_parent(self, message: int) -> int:
-        """The message that one hangs below, -1 for none."""
+        """Return the parent of a message, -1 for none."""
         return self.parents[message]
 
     def add_prompt(self, message: int) -> None:
@@ -42,7 +42,7 @@ class Forks:
             self.revision += 1
 
     def move_to(self, message: int) -> None:
-        """Say that *message* was said last. On the way from the one before it lies what may be left, or no longer."""
+        """Move to the newest *message*. The path from the previous one may be abandoned now, or no longer."""
         one, other, parents = self.leaf, message, self.parents
         self.leaf = message
         while self.forked and one != other:
@@ -57,7 +57,7 @@ class Forks:
         self._epoch_leaves.append(self.leaf)
 
     def find_abandoned_branches(self) -> list[set[int]]:
-        """The messages of each branch that was left, in the order of the file.
+        """Return the messages of each abandoned branch, in the order of the file.
 
         A fork is where a message has several typed ones below it.
         """

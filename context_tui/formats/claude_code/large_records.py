@@ -45,7 +45,7 @@ class RecordOutline:
         self._block_sizes[id(block)] = size
 
     def get_block_size(self, block: dict[str, Any]) -> BlockSize:
-        """What one of the blocks measures."""
+        """Return the size of one of the blocks."""
         return self._block_sizes[id(block)]
 
 
@@ -96,7 +96,7 @@ def decode_outline(file: LineFile, start: int, length: int) -> Generator[bool, N
 
 
 def format_outline_lines(line: bytes) -> Iterator[bytes]:
-    """What is printed for a record.
+    """Format the output for a record.
 
     Raises:
         ValueError: it is not one JSON object.

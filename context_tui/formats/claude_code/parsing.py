@@ -26,14 +26,14 @@ BoundedName = Annotated[str, msgspec.Meta(max_length=MAX_NAME_LENGTH)] | None
 
 
 class CacheCreation(msgspec.Struct):
-    """How long the tokens that were written to the prompt cache are to live."""
+    """Lifetimes of the tokens written to the prompt cache."""
 
     ephemeral_5m_input_tokens: TokenSize = None
     ephemeral_1h_input_tokens: TokenSize = None
 
 
 class ApiUsage(msgspec.Struct):
-    """Recorded usage, as the API tells it: ``input_tokens`` leaves out cached ones."""
+    """Recorded usage of the API: ``input_tokens`` excludes cached ones."""
 
     input_tokens: TokenSize = None
     cache_read_input_tokens: TokenSize = None
@@ -49,7 +49,7 @@ class MissReason(msgspec.Struct):
 
 
 class Diagnostics(msgspec.Struct):
-    """What the API says of a request besides its usage."""
+    """Other statements of the API about a request."""
 
     cache_miss_reason: MissReason | None = None
 
@@ -72,7 +72,7 @@ class ApiMessage(msgspec.Struct):
 
 
 class Record(msgspec.Struct):
-    """The fields of a line that matter here; ``toolUseResult`` is for the display and stays unread."""
+    """Fields of a line that matter here; ``toolUseResult`` is for the display and stays unread."""
 
     type: str | None = None
     subtype: str | None = None
@@ -133,7 +133,7 @@ _READ_RANGE = re.compile(rb'"numLines":(\d{1,9}),"startLine":(\d{1,9})')
 
 
 def parse_line(line: bytes | memoryview) -> Record:
-    """One record, whatever it says. Usual lines are parsed by :mod:`~context_tui.formats.claude_code.make_fast_path`.
+    """Parse one record of any kind. Usual lines are parsed by :mod:`~context_tui.formats.claude_code.fast_path`.
 
     Raises:
         ValueError: the line is not one JSON object, or what it says is nested too deeply.
@@ -150,7 +150,7 @@ def parse_line(line: bytes | memoryview) -> Record:
 
 
 def _is_nested_too_deeply(record: Record) -> bool:
-    """Whether what the model sees of a record is nested too deeply; what is not read may be."""
+    """Return whether the model's part of a record is nested too deeply; other parts may be."""
     if record.message is not None:
         raw = bytes(record.message.content)
         return raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and _is_content_nested_too_deeply(loads(raw))
@@ -158,7 +158,7 @@ def _is_nested_too_deeply(record: Record) -> bool:
 
 
 def _is_content_nested_too_deeply(content: Any) -> bool:
-    """Whether what is measured of a message's content is nested too deeply; other members of blocks may be."""
+    """Return whether the measured part of a message's content is nested too deeply; other members of blocks may be."""
     for item in content if isinstance(content, list) else [content]:
         kind = item.get("type") if isinstance(item, dict) else None
         if isinstance(kind, str) and kind in MEASURED_MEMBERS:
@@ -226,7 +226,7 @@ def extract_blocks(record: Record) -> list[Block]:
 
 
 def extract_attachment_text(attachment: dict[str, Any]) -> str:
-    """The text of an attachment that the model sees; empty for those that stay on the user's screen."""
+    """Return the text of an attachment that the model sees; empty for those that stay on the user's screen."""
     if _is_screen_only(attachment):
         return ""
     value = _find_attachment_content(attachment)
@@ -239,7 +239,7 @@ def _is_screen_only(attachment: dict[str, Any]) -> bool:
 
 
 def extract_attachment_images(attachment: dict[str, Any]) -> list[dict[str, Any]]:
-    """The images of an attachment as blocks, whether it holds blocks or a file."""
+    """Return the images of an attachment as blocks, whether it holds blocks or a file."""
     value = None if _is_screen_only(attachment) else _find_attachment_content(attachment)
     found = []
     for item in value if isinstance(value, list) else [value]:
@@ -271,7 +271,7 @@ def _extract_text(value: Any) -> str:
 
 
 def is_clear(record: Record) -> bool:
-    """Whether a context begins anew at a record as of ``/clear``: a root with the hook that says so."""
+    """Return whether a record starts a new context as of ``/clear``: a root with the hook that says so."""
     if record.parentUuid is not None:
         return False
     if record.type == "progress":
@@ -280,18 +280,18 @@ def is_clear(record: Record) -> bool:
 
 
 def is_typed_attachment(attachment: dict[str, Any]) -> bool:
-    """Whether an attachment holds what a person typed while the model was at work."""
+    """Return whether an attachment holds what a person typed while the model was at work."""
     origin = attachment.get("origin")
     return attachment.get("type") == "queued_command" and isinstance(origin, dict) and origin.get("kind") == "human"
 
 
 def is_markup(text: str) -> bool:
-    """Whether a user text was written by the client, not typed."""
+    """Return whether a user text was written by the client, not typed."""
     return text.lstrip().startswith(_MARKUP_STARTS)
 
 
 def is_typed_by_person(record: Record) -> bool | None:
-    """Whether a person typed a user record: True or False where the record says so, None where its text decides."""
+    """Return whether a person typed a user record: True or False where the record says so, None where its text decides."""
     if record.isMeta:
         return False
     kind = record.origin.get("kind") if record.origin else None
@@ -299,25 +299,27 @@ def is_typed_by_person(record: Record) -> bool | None:
 
 
 def find_read_range(data: bytes | mmap, start: int, end: int) -> tuple[int, int] | None:
-    """The part of a file that the display of a read was given: its first line and how many; None where it says none."""
+    """Return the lines of a file that the display of a read shows: the first one and their number; None where it shows
+    none.
+    """
     at = data.rfind(b'"numLines":', max(start, end - READ_RANGE_TAIL_BYTES), end)
     found = _READ_RANGE.match(data, at, end) if at >= 0 else None
     return (int(found[2]), int(found[1])) if found else None
 
 
 def is_result(block: dict[str, Any]) -> bool:
-    """Whether a block is a tool_result."""
+    """Return whether a block is a tool_result."""
     return block.get("type") == "tool_result"
 
 
 def is_injected(record: Record, block: dict[str, Any]) -> bool:
-    """Whether a block of a user record was put in by the runtime."""
+    """Return whether a block of a user record was injected by the runtime."""
     typed = is_typed_by_person(record)
     return not typed if typed is not None else is_markup(str(block.get("text") or ""))
 
 
 def select_blocks(blocks: list[dict[str, Any]], record: Record, *, typed: bool) -> list[dict[str, Any]]:
-    """Of the blocks of a record that has results: what a person typed there, or the results and what was put in."""
+    """Select the blocks of a record with results: what a person typed there, or the results and what was injected."""
     return [block for block in blocks if typed != (is_result(block) or is_injected(record, block))]
 
 

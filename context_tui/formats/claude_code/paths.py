@@ -47,7 +47,7 @@ def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile
 
 
 def is_agent_file(path: str | Path) -> bool:
-    """Whether a file is a sub-agent's, by its name."""
+    """Return whether the name of a file is that of a sub-agent's."""
     name = os.path.basename(path)
     return name.startswith("agent-") and name.endswith(".jsonl")
 
@@ -79,7 +79,7 @@ def find_title(path: Path) -> str:
 
 
 def _find_typed_text(record: Any, *, subagent: bool = False) -> str:
-    """The text of a record if a person typed it, or for a sub-agent the model that called it."""
+    """Return the text of a record if a person typed it, or for a sub-agent the model that called it."""
     if not isinstance(record, dict) or record.get("isMeta") or (record.get("isSidechain") and not subagent):
         return ""
     if "user" not in (record.get("type"), record.get("role")) or record.get("isCompactSummary"):
@@ -101,7 +101,7 @@ def _find_typed_text(record: Any, *, subagent: bool = False) -> str:
 
 
 def build_resume_command(session: Session, written: Path, out: Path) -> str:
-    """The shell command that resumes what was *written*, once it is at *out*; empty where there is none to be had.
+    """Build the shell command that resumes the *written* session once it is at *out*; empty where there is none.
 
     Claude Code finds a session by its file's name in the folder of its project, so a file elsewhere is copied there.
     """
@@ -127,7 +127,7 @@ def _format_resume_command(out: Path, session_id: str, cwd: str) -> str:
 
 
 def _read_session_id_and_cwd(path: Path) -> tuple[str, str]:
-    """The session id and the folder that the first records name."""
+    """Read the session id and the folder from the first records."""
     session_id = cwd = ""
     with path.open("rb") as file:
         for line in file.read(HEAD_BYTES).split(b"\n"):

@@ -182,7 +182,7 @@ class ClaudeCodeScanner:
                 facts.read_range[result] = part
 
     def _is_copy(self, record: Record, place: int, length: int) -> bool:
-        """Whether a record says what one with its uuid has said before."""
+        """Return whether a record repeats an earlier one with its uuid."""
         row = self._row_by_uuid.get(record.uuid or "", -1)
         if row < 0:
             return False
@@ -195,7 +195,7 @@ class ClaudeCodeScanner:
         return same and parsing.extract_blocks(before) == parsing.extract_blocks(now)
 
     def _is_other_chain(self, record: Record) -> bool:
-        """Whether a record is of another chain than the one that is read."""
+        """Return whether a record belongs to another chain than the one that is read."""
         chain = (record.agentId or UNNAMED_SIDECHAIN) if record.isSidechain else MAIN_CHAIN
         if record.isSidechain and self._first_sidechain is None and record.type in parsing.MESSAGE_TYPES:
             self._first_sidechain = chain
@@ -272,7 +272,7 @@ class ClaudeCodeScanner:
         return message
 
     def _append_prompt(self, record: Record, found: list[dict[str, Any]], below: int = -1) -> int:
-        """What a person typed is a message of its own, below that of the record's results where it has some."""
+        """Append typed text as a message of its own, below that of the record's results where it has some."""
         message = self._add_message(Role.USER, record)
         for block in found:
             self._add_block(message, block, injected=parsing.is_injected(record, block))
@@ -283,7 +283,7 @@ class ClaudeCodeScanner:
         return message
 
     def find_answered_call(self, ids: list[str]) -> int:
-        """The call that says where a record with results for these *ids* belongs: the first that still waits for one.
+        """Return the call that places a record with results for these *ids*: the first that still waits for one.
 
         Ids may come again in a record, and what answers a call a second time says less. The first, where none waits.
         """
@@ -291,7 +291,7 @@ class ClaudeCodeScanner:
         return next((call for call in calls if call >= 0 and self.facts.call_result[call] < 0), calls[0])
 
     def _find_results_message(self, record: Record, answers: list[object]) -> int:
-        """All results that answer one assistant message are one user message."""
+        """Return the user message of all results that answer one assistant message."""
         facts = self.facts
         call = self.find_answered_call([call_id if isinstance(call_id, str) else "" for call_id in answers])
         use = facts.call_use[call] if call >= 0 else -1
@@ -307,13 +307,13 @@ class ClaudeCodeScanner:
         return message
 
     def _append_attachment(self, record: Record) -> int:
-        """An attachment is put in by the runtime, but for what was typed while the model was at work."""
+        """Append an attachment: injected, unless it was typed while the model was at work."""
         if record.attachment is not None and parsing.is_typed_attachment(record.attachment):
             return self._append_prompt(record, self._extract_blocks(record))
         return self._append_injected(record)
 
     def _append_injected(self, record: Record) -> int:
-        """What the runtime put in joins the user message before it, or is one of its own after an assistant."""
+        """Append injected text to the user message before it, or as a message of its own after an assistant."""
         last = len(self.facts) - 1
         if last < 0 or self.facts.role[last] != Role.USER or self._epoch_start is not None:
             last = self._add_message(Role.USER, record)
@@ -374,7 +374,9 @@ class ClaudeCodeScanner:
         )
 
     def _find_preserved(self, about: dict[str, object], end: int) -> tuple[Spans, int]:
-        """Messages before a boundary that it kept, as far as they are in the file; and how many records are not."""
+        """Return the messages before a boundary that it preserved, as far as the file has them; and the number of
+        missing records.
+        """
         kept, segment = about.get("preservedMessages"), about.get("preservedSegment")
         if isinstance(kept, dict) and isinstance(kept.get("uuids"), list):
             uuids = _parse_ids(kept["uuids"])
@@ -390,7 +392,7 @@ class ClaudeCodeScanner:
 
 
 def _parse_size(about: dict[str, object], name: str) -> tuple[int | None, str]:
-    """A size that a boundary tells, None where it tells none; and what is wrong with it."""
+    """Parse a size of a boundary, None where it states none; and what is wrong with it."""
     try:
         return parse_tokens(about[name], name) if about.get(name) is not None else None, ""
     except ValueError as error:
@@ -428,7 +430,9 @@ class ClaudeCodeContent:
         return found
 
     def select_message_blocks(self, message: int, row: int, record: parsing.Record) -> list[dict[str, Any]] | None:
-        """What *message* has of a record that is part of two: its results, or what was typed there; None of others."""
+        """Select the blocks of *message* in a record that belongs to two: its results, or the typed text; None for
+        others.
+        """
         if row not in self.facts.shared_records:
             return None
         return parsing.select_blocks(parsing.extract_blocks(record), record, typed=message in self.facts.shared_record)

@@ -29,13 +29,13 @@ _SIDECHAIN_MARK = re.compile(rb'"isSidechain":true')
 
 
 class AgentFiles:
-    """The agent files that stand beside sessions (up to 2.0): each folder is listed, and each file read, once."""
+    """Agent files beside sessions (up to 2.0): each folder is listed, and each file read, once."""
 
     def __init__(self) -> None:
         self._by_folder: dict[Path, dict[str | None, list[tuple[Path, Record]]]] = {}
 
     def find(self, path: Path) -> list[tuple[Path, Record]]:
-        """Those of the session *path* with their first messages, sorted by path."""
+        """Find the agent files of the session *path* with their first messages, sorted by path."""
         folder = path.parent
         if folder not in self._by_folder:
             found = self._by_folder[folder] = {}

@@ -37,7 +37,7 @@ _USAGE_FIELDS = ("input_tokens", "cache_creation_input_tokens", "cache_read_inpu
 
 
 def write(session: Session, path: Path) -> Losses:
-    """Write the session's context to the new file *path*; returns what could not be kept as it was."""
+    """Write the session's context to the new file *path*; returns the losses."""
     writer = _Writer(session)
     write_lines(writer.build_records(), path)
     if session.content.system():
@@ -79,13 +79,13 @@ class _Writer:
             before = role
 
     def _is_only_summary(self, message: int) -> bool:
-        """Whether a message is a summary and nothing else: with calls or results it has to stay what it is."""
+        """Return whether a message is only a summary: one with calls or results must stay what it is."""
         facts = self.session.facts
         kinds = {facts.kind[row] for row in facts.blocks_of(message)}
         return bool(facts.flags[message] & MessageFlag.SUMMARY) and not kinds & {Kind.TOOL_USE, Kind.TOOL_RESULT}
 
     def _find_injected(self, message: int) -> list[bool]:
-        """For each block of a message, whether the runtime put it in."""
+        """Return for each block of a message whether it was injected."""
         facts = self.session.facts
         return [bool(facts.block_flags[row] & BlockFlag.INJECTED) for row in facts.blocks_of(message)]
 
@@ -100,7 +100,7 @@ class _Writer:
         return self.session.info.cwd
 
     def _chain_record(self, record: dict[str, Any]) -> dict[str, Any]:
-        """The record as the next one of this session; time does not run backwards, whatever order records came in."""
+        """Chain a record to the one before; time does not run backwards, whatever order records came in."""
         time = parse_time_ms(record["timestamp"]) if isinstance(record.get("timestamp"), str) else self._time
         if time < self._time:
             record["timestamp"] = _format_time(self._time)
@@ -242,7 +242,7 @@ def _format_time(milliseconds: int) -> str:
 
 
 def _format_usage(usage: Usage) -> dict[str, Any]:
-    """Recorded usage as the API tells it."""
+    """Format recorded usage as the API reports it."""
     written = usage.cache_write_5m, usage.cache_write_1h
     names = ("ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")
     sizes = (usage.fresh, sum(written), usage.cache_read, usage.output)
@@ -250,7 +250,7 @@ def _format_usage(usage: Usage) -> dict[str, Any]:
 
 
 def _zero_usage(usage: dict[str, Any]) -> dict[str, Any]:
-    """Usage with every number at 0, at any depth; iterations of a call are gone."""
+    """Return usage with every number at 0, at any depth, without the iterations of a call."""
     found: dict[str, Any] = {}
     for name, value in usage.items():
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Tasks of Cline, Roo Code and their forks: the conversation, and the files beside it that tell what was sent of it."""
+"""Tasks of Cline, Roo Code and their forks: the conversation, and related files that say what was sent of it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ClineFormat(Format):
     from_source: ClassVar[str] = "deleted ranges, condensed tasks"
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """By messages with a ``ts`` of their own, or by the details of the environment in them."""
+        """Recognise messages with a ``ts`` of their own, or the details of the environment in them."""
         values = parse_first_values(head)
         if len(values) != 1 or not isinstance(values[0], list):
             return None
@@ -68,7 +68,7 @@ class ClineFormat(Format):
         ]
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """A scanner for it, which reads it again when a file beside it changes."""
+        """Build a scanner that reads the file again when a related file changes."""
         return DocumentScanner(
             path, info, lambda: ClineShape(read_related_files(path)), related_files=list_related_files(path)
         )
@@ -79,7 +79,7 @@ class ClineFormat(Format):
         return _find_title(Run({}, values[0])) if values and isinstance(values[0], list) else ""
 
     def related_files(self, path: Path) -> Iterable[Path]:
-        """What requests took, what was deleted from them, and what was rewritten."""
+        """Return the files with usage, deletions and rewrites."""
         return list_related_files(path)
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
@@ -87,7 +87,7 @@ class ClineFormat(Format):
         return find_tasks(environ)
 
     def can_copy(self, session: Session) -> bool:
-        """Not where files beside the conversation tell of it too, which no copy has."""
+        """Return False where related files describe the conversation too, which no copy has."""
         return not any(os.path.isfile(other) for other in list_related_files(Path(session.info.path)))
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
@@ -95,7 +95,7 @@ class ClineFormat(Format):
         return copy_document(session, path) if self.can_copy(session) else None
 
     def unsupported_reason(self, role: str, block: dict[str, Any]) -> str:
-        """What a conversation cannot hold."""
+        """Return why a conversation cannot hold a block."""
         return find_unsupported_block_reason(role, block)
 
     def write(self, session: Session, path: Path) -> Losses:
@@ -126,7 +126,7 @@ def _find_title(run: Run) -> str:
 
 
 def _find_note(run: Run) -> str:
-    """That calls are texts, where they are."""
+    """Return a note where calls are plain text."""
     spoken = [message for message in _list_messages(run) if message.get("role") == "assistant"]
     native = any(block.get("type") == "tool_use" for each in spoken for block in parse_blocks(each.get("content")))
     if native or not any(has_text_call(text) for message in spoken for text in _list_texts(message)):

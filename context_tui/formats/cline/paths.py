@@ -16,19 +16,19 @@ EXTENSIONS = ("saoudrizwan.claude-dev", "rooveterinaryinc.roo-cline", "kilocode.
 
 
 def find_data_folder(environ: Mapping[str, str]) -> Path:
-    """Where Cline's command line keeps its data."""
+    """Return the folder where Cline's command line keeps its data."""
     if told := environ.get("CLINE_DATA_DIR"):
         return Path(told)
     return Path(environ.get("CLINE_DIR") or find_home_folder(environ) / ".cline") / "data"
 
 
 def find_session_folder(environ: Mapping[str, str]) -> Path:
-    """Where its SDK keeps sessions."""
+    """Return the folder where its SDK keeps sessions."""
     return Path(environ.get("CLINE_SESSION_DATA_DIR") or find_data_folder(environ) / "sessions")
 
 
 def find_extension_storages(environ: Mapping[str, str]) -> Iterator[Path]:
-    """The folders in which editors keep what belongs to extensions, on Linux, macOS and Windows."""
+    """Yield the folders in which editors keep the data of extensions, on Linux, macOS and Windows."""
     home = find_home_folder(environ)
     roots = [Path(environ.get("XDG_CONFIG_HOME") or home / ".config"), home / "Library" / "Application Support"]
     if roaming := environ.get("APPDATA"):

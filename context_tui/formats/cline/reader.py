@@ -28,12 +28,12 @@ _ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT}
 
 
 def format_element_key(place: int) -> str:
-    """What an element is known by to the builder."""
+    """Format the builder's key of an element."""
     return f"element {place}"
 
 
 class ClineShape(DocumentShape):
-    """Elements of one conversation, with what stands beside it."""
+    """Elements of one conversation, with the facts of its related files."""
 
     def __init__(self, related: RelatedFacts) -> None:
         self._related = related
@@ -45,7 +45,7 @@ class ClineShape(DocumentShape):
         self._clears_by_element: dict[int, tuple[tuple[str, int], ...]] = {}
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        """Take the model, and find what each element is answered by, replaced by, or left out from."""
+        """Read the model, and what answers, replaces or deletes each element."""
         builder.facts.input_includes_cache = self._related.input_includes_cache
         builder.facts.model = truncate_name(self._related.model) or None
         elements = [*map(_parse_element, run.elements)]
@@ -92,7 +92,7 @@ class ClineShape(DocumentShape):
         return replace(part, injected_blocks=find_injected_blocks(blocks), model=_find_model(blocks))
 
     def _find_remaining(self, place: int) -> tuple[str | int, ...]:
-        """The context that a summary or marker at *place* leaves: what nothing up to there replaced, and itself."""
+        """Return the context after a summary or marker at *place*: what nothing up to there replaced, and itself."""
         return (
             *(format_element_key(each) for each in range(place) if self._replaced_by.get(each, place + 1) > place),
             0,
@@ -103,7 +103,7 @@ class ClineShape(DocumentShape):
         return CompactionRecord("duplicate reads", cleared_keys=clears) if clears else None
 
     def _find_deletions(self, elements: list[dict[str, Any]]) -> None:
-        """Each deletion holds from the request on that the newest user message is sent with."""
+        """Find the deletions: each holds from the request that the newest user message is sent with."""
         for deleted in self._related.deletions:
             at = deleted.start if 0 <= deleted.start < len(elements) else -1
             if at >= 0 and elements[at].get("role") == "assistant":
@@ -137,7 +137,7 @@ def _parse_element(element: Element) -> dict[str, Any]:
 
 
 def _find_replacements(elements: list[dict[str, Any]]) -> dict[int, int]:
-    """By element, the summary or marker that stands for it; those whose summary is gone too are sent again.
+    """Return by element the summary or marker that replaces it; those whose summary is deleted too are sent again.
 
     Source: Roo Code, getEffectiveApiHistory.
     """
@@ -157,7 +157,7 @@ def _find_replacements(elements: list[dict[str, Any]]) -> dict[int, int]:
 
 
 def _match_usage(elements: list[dict[str, Any]], related: RelatedFacts) -> dict[int, Usage]:
-    """What the request took that each reply answers: by its time, by where it stood, or else by their order."""
+    """Return the usage of the request that each reply answers: by its time, its place, or else by order."""
     replies = [
         place for place, value in enumerate(elements) if value.get("role") == "assistant" and not value.get("isSummary")
     ]
@@ -173,7 +173,7 @@ def _match_usage(elements: list[dict[str, Any]], related: RelatedFacts) -> dict[
 
 
 def _match_usage_by_time(replies: list[int], times: list[int], related: RelatedFacts) -> dict[int, Usage]:
-    """Each reply answers the newest request before it that no earlier reply did."""
+    """Match each reply to the newest request before it that no earlier reply answers."""
     begun = [each.time for each in related.requests]
     found: dict[int, Usage] = {}
     before = -1
@@ -196,7 +196,7 @@ def _parse_block(block: dict[str, Any]) -> dict[str, Any]:
 
 
 def _find_model(blocks: list[dict[str, Any]]) -> str:
-    """The model that the details of the environment name."""
+    """Return the model that the details of the environment name."""
     for block in reversed(blocks):
         text = block.get("text")
         if isinstance(text, str) and text.startswith("<environment_details>") and (found := _MODEL_TAG.search(text)):
@@ -243,5 +243,5 @@ def find_injected_blocks(blocks: list[dict[str, Any]]) -> frozenset[int]:
 
 
 def has_text_call(text: str) -> bool:
-    """Whether a text of the assistant holds a call as XML."""
+    """Return whether a text of the assistant holds a call as XML."""
     return _XML_CALL.search(text) is not None

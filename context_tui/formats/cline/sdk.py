@@ -41,7 +41,7 @@ class ClineSdkFormat(Format):
     suffixes: ClassVar[tuple[str, ...]] = (".json",)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """By its version, its agent, and the id of its session."""
+        """Recognise the version, the agent, and the id of the session."""
         values = parse_first_values(head)
         value = values[0] if len(values) == 1 else None
         if not isinstance(value, dict) or not isinstance(value.get("version"), int):
@@ -51,7 +51,7 @@ class ClineSdkFormat(Format):
         return None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """The only session of a file, with what stands beside it in ``session.json``."""
+        """List the only session of a file, with the description in ``session.json``."""
         about = _read_description(path)
         metadata = about.get("metadata")
         fork = metadata.get("fork") if isinstance(metadata, dict) else None
@@ -121,7 +121,7 @@ class ClineSdkShape(DocumentShape):
 
 
 def _parse_compaction(metadata: dict[str, Any]) -> CompactionRecord | None:
-    """The compaction that a message is of: it begins the context, as a summary or with a notice behind its text."""
+    """Parse the compaction of a message that begins the context, as a summary or with a notice after its text."""
     match metadata.get("kind"):
         case "compaction":
             reason = metadata.get("reason")
@@ -138,7 +138,7 @@ def _parse_compaction(metadata: dict[str, Any]) -> CompactionRecord | None:
 
 
 def _parse_usage(metrics: Any) -> Usage | None:
-    """What a request took; cached tokens are part of its input."""
+    """Parse the usage of a request; cached tokens are part of its input."""
     if not isinstance(metrics, dict) or "inputTokens" not in metrics:
         return None
     names = ("inputTokens", "cacheReadTokens", "cacheWriteTokens", "outputTokens")
@@ -159,13 +159,13 @@ def _is_injected(block: dict[str, Any]) -> bool:
 
 
 def _list_description_files(path: Path) -> list[Path]:
-    """Where a description of a session may stand."""
+    """List the possible files with a description of a session."""
     names = (path.name.replace(".messages.json", ".json"), "session.json")
     return [path.with_name(name) for name in names if name != path.name]
 
 
 def _read_description(path: Path) -> dict[str, Any]:
-    """What the description beside a session says; nothing where there is none."""
+    """Read the description of a session; empty where there is none."""
     for beside in _list_description_files(path):
         try:
             with open_regular(beside) as file:

@@ -20,7 +20,7 @@ CONVERSATION_FILES = ("api_conversation_history.json", "claude_messages.json")
 
 @dataclass(frozen=True)
 class RecordedRequest:
-    """A request: its time, the element that stood last when it was shown (-2: not told), and what it took."""
+    """Recorded request: its time, the last element when it was shown (-2: not stated), and its usage."""
 
     time: int
     after: int
@@ -29,7 +29,7 @@ class RecordedRequest:
 
 @dataclass(frozen=True)
 class Deletion:
-    """That from the element ``start`` on requests left out those from the third up to ``last``."""
+    """Deletion: from the element ``start`` on, requests left out the elements from the third up to ``last``."""
 
     start: int
     last: int
@@ -37,7 +37,7 @@ class Deletion:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """That from the element ``start`` on (-1: not told) a block of an element was sent with ``text`` in its place."""
+    """Rewrite: from the element ``start`` on (-1: not stated), a block of an element was sent as ``text``."""
 
     start: int
     element: int
@@ -47,7 +47,7 @@ class Rewrite:
 
 @dataclass
 class RelatedFacts:
-    """What the files beside a conversation tell of it; what cannot be read tells nothing."""
+    """Facts in the files beside a conversation; unreadable ones add nothing."""
 
     requests: list[RecordedRequest] = field(default_factory=list)
     deletions: list[Deletion] = field(default_factory=list)
@@ -58,8 +58,8 @@ class RelatedFacts:
 
 
 def list_related_files(path: Path) -> tuple[Path, ...]:
-    """The files beside a conversation that tell of it, be they there or not; of one with another name, as an export
-    that stands in the task's folder, there are none.
+    """List the files that can describe a conversation, present or not; none for a file with another name, such as an
+    export in the task's folder.
     """
     return (
         tuple(path.with_name(name) for name in (UI_MESSAGES_FILE, REWRITES_FILE, METADATA_FILE))
@@ -69,7 +69,7 @@ def list_related_files(path: Path) -> tuple[Path, ...]:
 
 
 def read_related_files(path: Path) -> RelatedFacts:
-    """What the files beside the conversation at *path* tell."""
+    """Read the files beside the conversation at *path*."""
     found, others = RelatedFacts(), list_related_files(path)
     if not others:
         return found
@@ -98,7 +98,7 @@ def _read_json(path: Path) -> Any:
 
 
 def _update_requests(shown: list[dict[str, Any]], found: RelatedFacts) -> None:
-    """The requests that were answered, and whether their input tokens include cached ones.
+    """Update the answered requests, and whether their input tokens include cached ones.
 
     Cline's never do; Roo says so of providers of OpenAI's kind, and its newer versions count all of them so.
     """

@@ -23,7 +23,7 @@ UNSUPPORTED_BLOCKS = "blocks left out that Cline cannot hold"
 
 
 def write_conversation(session: Session, path: Path) -> Losses:
-    """Write the messages of a context, summaries marked as Roo Code marks them; what is not theirs is left out."""
+    """Write the messages of a context, summaries marked as Roo Code marks them; foreign blocks are left out."""
     losses, facts = Losses(), session.facts
     messages: list[dict[str, Any]] = []
     stamp = int(time.time() * 1000) - len(session.context_at())
@@ -47,7 +47,7 @@ def write_conversation(session: Session, path: Path) -> Losses:
 
 
 def _count_injected(session: Session, index: int, blocks: list[Block], losses: Losses) -> None:
-    """Count the blocks that were put in, and that read as typed now."""
+    """Count the injected blocks that read as typed now."""
     facts, told = session.facts, find_injected_blocks(blocks)
     rows = enumerate(facts.blocks_of(index))
     losses.add(
@@ -56,7 +56,7 @@ def _count_injected(session: Session, index: int, blocks: list[Block], losses: L
 
 
 def find_unsupported_block_reason(role: str, block: Block) -> str:
-    """Why a message of *role* cannot hold *block*; empty when it can. Unsigned thinking is kept as reasoning."""
+    """Return why a message of *role* cannot hold *block*; empty when it can. Unsigned thinking stays as reasoning."""
     if role == "assistant" and block.get("type") == "thinking":
         return ""
     return UNSUPPORTED_BLOCKS if find_unsupported_reason(role, block) else ""

@@ -38,7 +38,7 @@ class CodexFormat(Format):
     is_request: ClassVar[bool] = True  # its items are sent as they are
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """By the envelopes of its lines; older ones by their first line, or lines of state between items."""
+        """Recognise the envelopes of its lines; older files by their first line, or lines of state between items."""
         values = parse_first_values(head)
         for value in values:
             if isinstance(value, dict) and "payload" in value and _get_text(value.get("type")) in RECORD_TYPES:
@@ -80,7 +80,7 @@ class CodexFormat(Format):
         return find_sessions(environ, cwd)
 
     def unsupported_reason(self, role: str, block: dict[str, Any]) -> str:
-        """What no item holds."""
+        """Return why no item can hold a block."""
         return unsupported_reason(role, block)
 
     def write(self, session: Session, path: Path) -> Losses:
@@ -88,7 +88,7 @@ class CodexFormat(Format):
         return write(session, path)
 
     def can_copy(self, session: Session) -> bool:
-        """Not a session that is only some of the lines."""
+        """Return False for a session that is only some of the lines."""
         return is_whole_file(session)
 
     def copy(self, session: Session, path: Path) -> list[str] | None:

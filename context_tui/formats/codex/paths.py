@@ -37,7 +37,7 @@ def find_codex_home(environ: Mapping[str, str]) -> Path:
 
 
 def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
-    """Every rollout by its name, in folders of days or in one; which project it is of only its first line tells."""
+    """Yield every rollout by its name, in folders of days or in one; only its first line names the project."""
     for folder in ROLLOUT_FOLDERS:
         for place, _, names in os.walk(find_codex_home(environ) / folder):
             for name in names:
@@ -46,7 +46,7 @@ def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile
 
 
 def read_session_meta(path: Path) -> SessionMeta:
-    """What the first line of a file tells of its session, as far as the head holds it and can be read."""
+    """Read the session metadata in the first line of a file, as far as its head holds it."""
     lines = [parse_rollout_line(value) for value in read_first_values(path)[:2] if isinstance(value, dict)]
     told = [parse_session_meta(line.payload) for line in lines if line.kind == META]
     if not told:
@@ -56,7 +56,7 @@ def read_session_meta(path: Path) -> SessionMeta:
 
 
 def find_title(path: Path) -> str:
-    """The first prompt that was typed; empty where there is none, or the file cannot be read."""
+    """Return the first typed prompt; empty where there is none, or the file cannot be read."""
     part = CodexShape().parse
     try:
         with open_regular(path) as file:
@@ -84,7 +84,7 @@ def find_title(path: Path) -> str:
 
 
 def find_rollout(path: Path, session_id: str) -> Path | None:
-    """The rollout of another session in the same tree, on the day that its id tells or one around it."""
+    """Return the rollout of another session in the same tree, on the day of its id or one around it."""
     if not _UUID.fullmatch(session_id):
         return None
     root = path.parents[3] if len(path.parents) > 3 and path.parent.name.isdecimal() else path.parent
@@ -94,7 +94,7 @@ def find_rollout(path: Path, session_id: str) -> Path | None:
 
 
 def _list_days(session_id: str) -> list[datetime]:
-    """The day on which an id was made (of version 7, which begins with the time), and those before and after it."""
+    """List the day of an id (of version 7, which begins with the time), and those before and after it."""
     if session_id[14] != "7":
         return []
     made = int(session_id[:8] + session_id[9:13], 16) // 1000
@@ -102,7 +102,7 @@ def _list_days(session_id: str) -> list[datetime]:
 
 
 def build_resume_command(session: Session, written: Path, out: Path) -> str:
-    """The shell command that goes on with what was *written*, once it is at *out*; empty where there is none.
+    """Build the shell command that resumes the *written* session once it is at *out*; empty where there is none.
 
     Codex finds a session by its id in the name of a file below its folder, so a file elsewhere is copied there.
     """

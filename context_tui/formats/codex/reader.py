@@ -43,7 +43,7 @@ KEPT_PROMPT_BYTES = 80_000
 
 
 class CodexShape:
-    """One pass over a rollout."""
+    """Pass over a rollout."""
 
     def __init__(self) -> None:
         self._replies = ResponseGrouping()
@@ -58,7 +58,7 @@ class CodexShape:
     # -- what a record says
 
     def parse(self, record: Record) -> MessagePart:
-        """What a record says, wherever it stands."""
+        """Parse a record by itself."""
         line = self._parse_line(record)
         payload = as_object(line.payload)
         match line.kind:
@@ -83,7 +83,7 @@ class CodexShape:
     # -- what it says in its place
 
     def resolve_in_order(self, record: Record, part: MessagePart) -> MessagePart:
-        """What a record says behind those before it."""
+        """Resolve a record by those before it."""
         line = self._parse_line(record)
         payload = as_object(line.payload)
         if self._start_time < 0:
@@ -104,13 +104,13 @@ class CodexShape:
         return part
 
     def _place_session_meta(self, payload: Record, part: MessagePart) -> MessagePart:
-        """The system prompt of this session; one that is told again, or is of a session it was forked from, is none."""
+        """Resolve the system prompt of this session; one that is repeated, or belongs to the forked session, is none."""
         first = not self._session_ids
         self._session_ids.add(parse_session_meta(payload).id)
         return part if first else MessagePart()
 
     def _parse_line(self, record: Record) -> RolloutLine:
-        """What a record is; of one that is asked for again right away this is known."""
+        """Parse the line of a record; the last one is cached."""
         if record is not self._newest_line[0]:
             self._newest_line = record, parse_rollout_line(record)
         return self._newest_line[1]
@@ -138,7 +138,7 @@ class CodexShape:
         return part
 
     def _add_user(self, part: MessagePart) -> str:
-        """The key of a new message of a user, by which what comes later tells that it is still there."""
+        """Add the key of a new user message, by which later records refer to it."""
         key = f"user {len(self._users)}"
         summary = bool(part.flags & MessageFlag.SUMMARY)
         self._users.append(_UserMessage(part, key, typed=not (part.is_injected or summary), summary=summary))
@@ -172,7 +172,7 @@ class CodexShape:
         return replace(messages[0], compaction=compacted, further_parts=tuple(messages[1:]), notes=tuple(notes))
 
     def _match_users(self, messages: dict[int, MessagePart]) -> dict[int, str]:
-        """Which messages of a new history are here already, each with the key of the newest that is the same."""
+        """Return which messages of a new history are known, each with the key of the newest equal one."""
         known: dict[bytes, list[str]] = {}
         for user in self._users:
             known.setdefault(user.signature, []).append(user.key)
@@ -183,7 +183,7 @@ class CodexShape:
         return found
 
     def _find_kept_users(self) -> list[str]:
-        """What a compaction that only tells its summary leaves: what the session began with, and what was typed.
+        """Return what a compaction with only a summary keeps: the first messages of the session, and what was typed.
 
         That is the newest that fit; of the one before these Codex keeps a part, which the file does not hold.
         """
@@ -208,7 +208,7 @@ class CodexShape:
         return key
 
     def _place_token_count(self, payload: Record, part: MessagePart, time: int) -> MessagePart:
-        """Usage at the reply that it is of: not what is told again, made up, or was used before the fork."""
+        """Resolve usage to its reply, without repeated, made-up and pre-fork counts."""
         info = as_object(payload.get("info"))
         if not self._usage_order.is_new(info):
             return replace(part, usage=None)
@@ -222,7 +222,7 @@ class CodexShape:
 
 
 class _UserMessage:
-    """A message of a user: its key and what it is told by when it comes again."""
+    """User message: its key, and the signature that identifies it when it is repeated."""
 
     def __init__(self, part: MessagePart, key: str, *, typed: bool, summary: bool) -> None:
         self.key, self.typed, self.summary = key, typed, summary
@@ -250,17 +250,17 @@ class _UsageOrder:
         self._awaiting_count, self._has_reply_items = True, False
 
     def note_compaction(self) -> None:
-        """The context begins anew: what was counted for making the summary is of no reply."""
+        """Note a compaction: tokens counted for its summary belong to no reply."""
         self._pending, self._has_reply_items = None, False
 
     def pop_reply_usage(self) -> Usage | None:
-        """What is known to have been used for the reply of which an item has come."""
+        """Return the known usage of the reply whose item has come."""
         self._has_reply_items = True
         usage, self._pending = self._pending, None
         return usage
 
     def is_new(self, info: Record) -> bool:
-        """Whether a count is one of a reply: not the same as before, and not an estimate after a compaction."""
+        """Return whether a count belongs to a reply: not a repetition, and not an estimate after a compaction."""
         totals, last = info.get("total_token_usage"), as_object(info.get("last_token_usage"))
         if not last or (totals, last) == self._last_count:
             return False
@@ -281,7 +281,7 @@ class _UsageOrder:
 
 
 def estimate_reasoning_tokens(item: Record) -> int:
-    """What Codex takes the encrypted reasoning of an item to be: four bytes a token of what is left when decoded.
+    """Estimate the tokens of encrypted reasoning as Codex does: four bytes a token of what is left when decoded.
 
     Source: codex-rs/core, estimate_reasoning_length.
     """
@@ -290,18 +290,18 @@ def estimate_reasoning_tokens(item: Record) -> int:
 
 
 def _estimate_missing_reasoning(info: Record, usage: Usage) -> int:
-    """The same of a reply whose encrypted reasoning was left out by who published the file, by its recorded tokens."""
+    """Estimate the same from recorded tokens, for a reply whose encrypted reasoning was removed from a published file."""
     told = as_object(info.get("last_token_usage")).get("reasoning_output_tokens")
     return round(told * REASONING_ESTIMATE_RATIO) if type(told) is int and 0 < told <= usage.output else 0
 
 
 def _compute_signature(part: MessagePart) -> bytes:
-    """What tells a message from others, however long it is."""
+    """Compute a signature that identifies a message, however long it is."""
     return blake2b(compact_json(part.blocks), digest_size=16).digest()
 
 
 def _parse_event(payload: Record) -> MessagePart:
-    """What an event says beside what it shows: how much was used, and the window."""
+    """Parse the usage and the window of an event."""
     if payload.get("type") == "task_started":
         return _parse_window(payload.get("model_context_window"))
     if payload.get("type") != "token_count":
@@ -313,7 +313,8 @@ def _parse_event(payload: Record) -> MessagePart:
 
 
 def _parse_window(value: Any) -> MessagePart:
-    """The window that Codex uses, and the model's: since 0.5x the former is 95 % of that (openai/codex#8763).
+    """Parse the window that Codex uses, and the model's: since 0.5x the former is 95 % of the latter
+    (openai/codex#8763).
 
     Which version it is shows in the number: models have windows of whole thousands, or of whole times 1,024.
     """
@@ -329,7 +330,7 @@ def _parse_window(value: Any) -> MessagePart:
 
 
 def _parse_tools(value: Any) -> list[dict[str, Any]] | None:
-    """The tools that a client gave the session, Anthropic-shaped; Codex's own are never told."""
+    """Parse the tools that a client gave the session, Anthropic-shaped; Codex's own are never recorded."""
     tools = [tool for tool in value if isinstance(tool, dict)] if isinstance(value, list) else []
     return [
         {

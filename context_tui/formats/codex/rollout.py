@@ -28,7 +28,7 @@ _OLD_META_MEMBERS = ("id", "timestamp", "instructions")
 
 
 class RolloutLine(NamedTuple):
-    """What a line is: its type, what it says, and when (epoch milliseconds, -1: unknown)."""
+    """Line of a rollout: its type, its payload, and its time (epoch milliseconds, -1: unknown)."""
 
     kind: str
     payload: Any
@@ -36,7 +36,7 @@ class RolloutLine(NamedTuple):
 
 
 def parse_rollout_line(record: Record) -> RolloutLine:
-    """What a record is, in either form; of no type where it is neither."""
+    """Parse a record in either form; it has no type where it is neither."""
     kind = record.get("type")
     if "payload" in record and isinstance(kind, str):
         return RolloutLine(kind, record["payload"], parse_time_ms(record.get("timestamp")))
@@ -55,7 +55,7 @@ def as_object(value: Any) -> Record:
 
 
 class SessionMeta(NamedTuple):
-    """What ``session_meta`` tells of a session; what it was forked from and by whom it was started, by their ids."""
+    """Metadata of a session, with the ids of the session it was forked from and of its parent."""
 
     id: str
     cwd: str
@@ -65,7 +65,7 @@ class SessionMeta(NamedTuple):
 
     @property
     def note(self) -> str:
-        """What a user has to know about where its history is from, in words."""
+        """Note about the origin of its history, for users."""
         if self.continued_from:
             return f"it goes on with session {self.continued_from}, whose messages are not in this file"
         if self.forked_from:
@@ -74,7 +74,7 @@ class SessionMeta(NamedTuple):
 
 
 def parse_session_meta(payload: Any) -> SessionMeta:
-    """The ids and the folder of a session; what is not told is empty."""
+    """Parse the ids and the folder of a session; missing ones are empty."""
     told = as_object(payload)
     source = as_object(told.get("source"))
     spawned = as_object(as_object(source.get("subagent")).get("thread_spawn"))
@@ -90,7 +90,7 @@ MISSING_SUMMARY = {"type": "compaction", "note": "the summary is not in this fil
 
 
 def parse_rollout_item(item: Any) -> MessagePart:
-    """An item of the conversation; what developers and Codex say is put in.
+    """Parse an item of the conversation; developer and Codex messages are injected.
 
     Raises:
         ValueError: it is not known.
@@ -115,7 +115,7 @@ class ItemReference(NamedTuple):
 
 
 def find_replacement_history(payload: Record) -> list[Any] | None:
-    """The items of the history that a compaction leaves; None where it does not tell them."""
+    """Return the items of the history after a compaction; None where they are not recorded."""
     if isinstance(items := payload.get("replacement_history"), list):
         return items
     entries = payload.get("replacement_history_entries")
@@ -129,7 +129,7 @@ def find_replacement_history(payload: Record) -> list[Any] | None:
 
 
 def format_item_key(item: Any) -> str:
-    """What an item with an id of its own is known by to the builder; empty for others."""
+    """Return the builder's key of an item with an id; empty for others."""
     own = as_object(item).get("id")
     return f"item {own}" if isinstance(own, str) and own else ""
 
@@ -152,21 +152,21 @@ def parse_compaction(payload: Record) -> MessagePart:
 
 
 def list_item_keys(payload: Record) -> list[list[str]]:
-    """By message of a new history, the summary first, the keys of the items that it is made of."""
+    """List the keys of the items in each message of a new history, the summary first."""
     return [
         [own for item in spoken.items if (own := format_item_key(item))] for spoken in _parse_history(payload).messages
     ]
 
 
 class RolloutItems:
-    """The items that messages were read from; those of the newest record are kept, as several messages may be in it."""
+    """Items that messages were read from; those of the newest record are cached, as it may hold several messages."""
 
     def __init__(self) -> None:
         self._newest: tuple[LineContent | None, int] = (None, -1)
         self._newest_items: list[list[Item]] = []
 
     def find_items(self, origin: Origin) -> list[Item] | None:
-        """The items of a message that was read from a rollout; None for one that was read from something else.
+        """Return the items of a message that was read from a rollout; None for others.
 
         Of a summary that is told as a text, or not at all, there are none, and it has to be written anew.
         """
@@ -178,7 +178,7 @@ class RolloutItems:
         return [item for row, number in numbers for item in self._read_items(content, row)[number]] or None
 
     def _read_items(self, content: LineContent, row: int) -> list[list[Item]]:
-        """By number, the items of the messages in a record; none of one of which it holds only the text."""
+        """Read the items of the messages in a record, by number; none for a message of which only the text is recorded."""
         if self._newest != (content, row):
             self._newest, self._newest_items = (content, row), _list_record_items(content.read_record(row))
         return self._newest_items
@@ -254,7 +254,9 @@ def _parse_history(payload: Record) -> _History:
 
 
 def _is_history_summary(part: MessagePart, text: str) -> bool:
-    """Whether a message of a new history is the summary: so marked, encrypted, or the text that is told beside."""
+    """Return whether a message of a new history is the summary: marked as one, encrypted, or equal to the recorded
+    text.
+    """
     if part.role != Role.USER or part.has_results or not part.blocks:
         return False
     block, marked = part.blocks[0], bool(part.flags & MessageFlag.SUMMARY)
@@ -271,7 +273,7 @@ MAX_TAG_LENGTH = 200
 
 
 def is_scaffolding(text: str) -> bool:
-    """Whether a text of a user message was put in by Codex: its instructions, or one element of its own."""
+    """Return whether a text of a user message was injected by Codex: its instructions, or one element of its own."""
     text = text.strip()
     if text.startswith(INSTRUCTIONS_START):
         return True
@@ -285,12 +287,12 @@ def is_scaffolding(text: str) -> bool:
 
 
 def is_injected_message(blocks: list[dict[str, Any]]) -> bool:
-    """Whether a user message is nothing but scaffolding."""
+    """Return whether a user message is only scaffolding."""
     return bool(blocks) and all(map(_is_scaffolding_block, blocks))
 
 
 def is_summary_message(blocks: list[dict[str, Any]]) -> bool:
-    """Whether a user message is the summary of a compaction."""
+    """Return whether a user message is the summary of a compaction."""
     return bool(blocks) and blocks[0].get("type") == "text" and _get_text(blocks[0]).startswith(SUMMARY_PREFIX)
 
 

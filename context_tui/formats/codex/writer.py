@@ -37,7 +37,7 @@ Record = dict[str, Any]
 
 
 def write(session: Session, path: Path) -> Losses:
-    """Write the session's context to the new file *path*; returns what could not be kept as it was."""
+    """Write the session's context to the new file *path*; returns the losses."""
     writer = _Writer(session)
     write_lines(writer.build_records(), path)
     return writer.losses
@@ -82,7 +82,8 @@ class _Writer:
             yield self._build_record("event_msg", self._build_token_count((0, 0, 0, 0, self._estimate_context())))
 
     def _count_compacted(self, order: Sequence[int]) -> int:
-        """How many messages a compaction tells: up to the last summary, but for one between a call and its result.
+        """Count the messages that a compaction records: up to the last summary, except one between a call and its
+        result.
 
         A compaction's summary is a user's message, so that what is called before it has to be answered before it.
         """
@@ -103,7 +104,7 @@ class _Writer:
         return {"timestamp": stamp.replace("+00:00", "Z"), "type": kind, "payload": payload}
 
     def _find_recorded_meta(self) -> tuple[Record, Record]:
-        """The first line and the newest context of a turn of the rollout that the session was read from, if any."""
+        """Return the first line and the newest turn context of the rollout that the session was read from, if any."""
         recording = find_recording(self._session)
         content = recording.content
         if not isinstance(content, LineContent) or recording.info.format != "codex":
@@ -143,7 +144,7 @@ class _Writer:
         return {"message": text, "replacement_history": history}
 
     def _build_display_events(self, written: WrittenItem) -> Iterator[Record]:
-        """What is shown for an item when a session is resumed: what was typed, and what the assistant said."""
+        """Build the events that are shown when a session is resumed: typed texts, and the assistant's."""
         item = written.item
         if item.get("type") != "message" or not (written.is_typed or item.get("role") == "assistant"):
             return
@@ -154,7 +155,7 @@ class _Writer:
             yield self._build_record("event_msg", {"type": kind, "message": text})
 
     def _estimate_context(self) -> int:
-        """How large the context is about, in tokens: Codex says so behind a compaction, in place of what was used."""
+        """Estimate the size of the context in tokens: Codex records it after a compaction, in place of usage."""
         facts, context = self._session.facts, self._session.context_at()
         rows = [row for message in context.order for row in facts.blocks_of(message)]
         return bytes_to_tokens(facts.system_bytes + sum(facts.size[row] for row in rows))
@@ -174,7 +175,7 @@ class _Writer:
 
 
 def _find_first_payload(content: LineContent, rows: list[int], kind: str) -> Record:
-    """What the first record of a type among some rows says."""
+    """Return the payload of the first record of a type among some rows."""
     lines = (parse_rollout_line(content.read_record(row)) for row in rows)
     return next((as_object(line.payload) for line in lines if line.kind == kind), {})
 

@@ -30,7 +30,7 @@ class CopilotCliFormat(Format):
     from_source: ClassVar[str] = "compactions, rewinds"
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """By the first event."""
+        """Recognise the first event."""
         first = next(iter(parse_first_values(head)), None)
         if isinstance(first, dict) and first.get("type") == "session.start" and isinstance(first.get("data"), dict):
             return Claim(95, "an event that starts a session of Copilot CLI")
@@ -60,7 +60,7 @@ class CopilotCliFormat(Format):
         return _build_subagent_info(_read_main_info(path), started) if started else None
 
     def read_title(self, path: Path) -> str:
-        """What was typed first."""
+        """Return the first typed text."""
         for record in read_first_objects(path):
             data = record.get("data")
             if record.get("type") == "user.message" and isinstance(data, dict) and not find_agent_id(record):
@@ -68,7 +68,7 @@ class CopilotCliFormat(Format):
         return ""
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """In a folder for each session; what project it is of stands only inside."""
+        """Yield a session for each folder; its project is named only inside."""
         for entry in list_entries(find_program_folder(environ, "COPILOT_HOME", ".copilot") / "session-state"):
             if entry.name.endswith(".jsonl"):
                 yield SessionFile(Path(entry.path), "", False)

@@ -32,7 +32,7 @@ class CrushFormat(Format):
     from_source: ClassVar[str] = "the Go opencode's"
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """By their tables and the columns of the one with messages."""
+        """Recognise its tables and the columns of the one with messages."""
         if not head.startswith(SQLITE_MAGIC):
             return None
         columns, sessions = read_columns(path, "messages", "sessions")
@@ -41,7 +41,7 @@ class CrushFormat(Format):
         return Claim(97, "Crush's tables (or the Go opencode's)")
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """The sessions that have messages, in the order in which they were begun; always by their own ids."""
+        """List the sessions with messages, in the order in which they began; always by their own ids."""
         with closing(Database(path)) as database:
             return _list_sessions(database)
 

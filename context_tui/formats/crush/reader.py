@@ -35,7 +35,7 @@ class CrushShape:
         self._newest_reply = -1  # the newest reply that ended
 
     def parse(self, entry: Entry) -> MessagePart:
-        """What a row says."""
+        """Parse a row."""
         row, parts, notes = _parse_entry(entry)
         given = parse_id(row.get("role"))
         if given not in ROLES:
@@ -68,7 +68,7 @@ class CrushShape:
             self._newest_reply = messages.start
 
     def finish(self, about: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
-        """Take the compactions anew, and the session's tokens as those of the newest reply."""
+        """Replace the compactions, and take the session's tokens as those of the newest reply."""
         facts = builder.facts
         summaries = ((message, Spans(range(message, message + 1))) for message in self._summaries)
         replace_compactions(facts, (Compaction(message, "full", prefix=prefix) for message, prefix in summaries))

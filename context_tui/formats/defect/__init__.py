@@ -1,4 +1,4 @@
-"""defect's sessions: folders with a journal of what was said."""
+"""defect's sessions: folders with a journal of messages."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class DefectFormat(Format):
     from_source: ClassVar[str] = ALL_FROM_SOURCE
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """By the sequence of its records; a snapshot by what it stands for; a description by the files beside it."""
+        """Recognise the sequence of its records; a snapshot by its reference; a description by the files beside it."""
         objects = [value for value in parse_first_values(head) if isinstance(value, dict)]
         if objects and is_journal_line(objects[0]):
             return Claim(90, "numbered records of a journal")
@@ -55,7 +55,7 @@ class DefectFormat(Format):
         return None
 
     def is_standalone(self, path: Path) -> bool:
-        """Whether a file is the one of its folder that the session is read from."""
+        """Return whether a file is the one that its folder's session is read from."""
         return path.name not in (paths.META_FILE, paths.SNAPSHOT_FILE) or paths.find_session_file(path) == path
 
     def list_folder_sessions(self, path: Path) -> list[SessionInfo]:
@@ -84,7 +84,7 @@ class DefectFormat(Format):
         return [path.with_name(name) for name in names if name != path.name]
 
     def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
-        """What a turn that failed had said, which defect takes back."""
+        """Return the messages of a failed turn, which defect reverts."""
         return find_branch(main, session_id)
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
@@ -96,7 +96,7 @@ class DefectFormat(Format):
         return LineScanner(file, info, partial(JournalShape, before["seq"] if before else -1), first=before)
 
     def read_title(self, path: Path) -> str:
-        """What was typed first."""
+        """Return the first typed text."""
         for value in read_first_objects(path):
             try:
                 part = parse_message(value["record"]["message"]) if is_journal_line(value) else None
@@ -107,7 +107,7 @@ class DefectFormat(Format):
         return read_document_title(path, SnapshotShape(), _find_history)
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """In the folder of defect's state, one for each session, and in that of the project."""
+        """Yield the sessions in defect's state folder, and in that of the project."""
         return paths.find_sessions(environ, cwd)
 
     def write(self, session: Session, path: Path) -> Losses:
@@ -115,7 +115,7 @@ class DefectFormat(Format):
         return write(session, path)
 
     def can_copy(self, session: Session) -> bool:
-        """Not a branch, which is only some of the lines."""
+        """Return False for a branch, which is only some of the lines."""
         return isinstance(session.content, DocumentContent) or is_whole_file(session)
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
@@ -124,12 +124,12 @@ class DefectFormat(Format):
         return copy_lines(session, path) if notes is None else notes
 
     def build_resume_command(self, session: Session, written_session: Path, out_path: Path) -> str:
-        """The commands that put it where defect looks for sessions, and go on with it."""
+        """Build the commands that install the session where defect looks, and resume it."""
         return build_resume_command(session, written_session, out_path)
 
 
 def _is_snapshot_file(path: Path) -> bool:
-    """Whether a file is a snapshot, whatever it is called."""
+    """Return whether a file is a snapshot, whatever its name."""
     return any(map(paths.is_snapshot, read_first_objects(path)[:1]))
 
 

@@ -31,12 +31,12 @@ Record = dict[str, Any]
 
 
 def is_meta(value: Record) -> bool:
-    """Whether an object is the description of a session."""
+    """Return whether an object is the description of a session."""
     return "schema_version" in value and isinstance(value.get("session_id"), str) and "cwd" in value
 
 
 def is_snapshot(value: Record) -> bool:
-    """Whether an object is a snapshot of its own, with the history and how much of the journal it stands for."""
+    """Return whether an object is a snapshot, with the history and the part of the journal that it replaces."""
     return "schema_version" in value and "next_seq" in value and "record" not in value
 
 
@@ -51,7 +51,7 @@ def read_meta(folder: Path) -> Record:
 
 
 def find_session_file(path: Path) -> Path:
-    """The file that a session is read from, by any of the files of its folder: the journal, or the snapshot alone."""
+    """Return the file that a session is read from, given any file of its folder: the journal, or the snapshot alone."""
     journal, snapshot = path.with_name(JOURNAL_FILE), path.with_name(SNAPSHOT_FILE)
     if path.name not in (META_FILE, SNAPSHOT_FILE, JOURNAL_FILE):
         return path
@@ -62,7 +62,7 @@ def find_session_file(path: Path) -> Path:
 
 
 def find_sessions_below(folder: Path) -> Iterator[Path]:
-    """The files that the sessions in the folders in *folder* are read from; none is opened."""
+    """Yield the session files in the folders of *folder*; none is opened."""
     for entry in list_entries(folder):
         inside = Path(entry.path)
         if (
@@ -84,7 +84,7 @@ def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile
 
 
 def read_journal_base(journal: Path) -> Record | None:
-    """What a shortened journal goes on from, as a line that would stand before its first; None for a whole journal.
+    """Read the base of a shortened journal, as a line before its first; None for a complete journal.
 
     The snapshot beside it may stand for lines that are still there. Where these only add messages, they are taken off
     its end again, so that each is read from the line that says it; else such lines are left out.
@@ -106,7 +106,7 @@ def read_journal_base(journal: Path) -> Record | None:
 
 
 def _read_added_messages(journal: Path, before: int) -> list[Any] | None:
-    """The messages that the lines before a number add to the history; None where they do anything else to it."""
+    """Read the messages that the lines before a number add to the history; None where they change it otherwise."""
     found: list[Any] = []
     ended = 0
     with open_regular(journal) as file:

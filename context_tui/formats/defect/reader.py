@@ -27,12 +27,12 @@ _OUTPUT_MEMBERS = {"text": "text", "json": "value", "content": "blocks"}
 
 
 def is_journal_line(value: Record) -> bool:
-    """Whether an object is a line of a journal."""
+    """Return whether an object is a line of a journal."""
     return "schema_version" in value and "seq" in value and isinstance(value.get("record"), dict)
 
 
 class JournalShape:
-    """A journal: what a snapshot leaves as it was is the message that was there, so that only what is new is told.
+    """Journal: messages that a snapshot leaves unchanged are the known ones, so that only new ones are added.
 
     Lines up to *known*, but for one that stands before the journal with that number, say what is known already.
     """
@@ -46,7 +46,7 @@ class JournalShape:
         self._history: list[tuple[str, MessagePart]] = []
 
     def parse(self, record: Record) -> MessagePart:
-        """What a line says."""
+        """Parse a line."""
         inside = record.get("record")
         if not isinstance(inside, dict):
             raise ValueError("a line of a journal without a record")
@@ -66,7 +66,7 @@ class JournalShape:
         raise ValueError(f"a record of unknown type {str(inside.get('type'))[:40]!r}")
 
     def resolve_in_order(self, record: Record, part: MessagePart) -> MessagePart:
-        """What a line says behind those before it: a snapshot is held against the history that it replaces."""
+        """Resolve a line by those before it: a snapshot is compared with the history that it replaces."""
         notes, seq = part.notes, record.get("seq")
         if type(seq) is int and self._seq is not None and seq <= self._base_seq:
             return MessagePart()
@@ -157,7 +157,7 @@ class SnapshotShape(DocumentShape):
 
 
 def _parse_usage(value: Any) -> Usage | None:
-    """What a turn took; None where the provider told nothing, each size of which is null."""
+    """Parse the usage of a turn; None where the provider reported nothing, so that each size is null."""
     told = isinstance(value, dict) and any(size is not None for size in value.values())
     return parse_anthropic_usage(value) if told else None
 
@@ -180,7 +180,7 @@ def _parse_block(item: Block) -> Block:
 
 
 def _parse_image(item: Block) -> Block:
-    """An image, whose data or address stands in an object of its own."""
+    """Parse an image, whose data or address is in an object of its own."""
     match item.get("data"):
         case {"kind": "base64", "encoded": str() as data}:
             source = {"type": "base64", "media_type": parse_id(item.get("mime")) or "image/png", "data": data}
@@ -233,14 +233,14 @@ def _index_history(history: list[tuple[str, MessagePart]], say: Any) -> dict[str
 
 
 def _pop_place(places: list[int], at: int) -> int:
-    """The first of some places that is not before *at*; -1 for none. Places before it are forgotten."""
+    """Pop the first place that is not before *at*; -1 for none. Earlier places are dropped."""
     while places and places[0] < at:
         places.pop(0)
     return places[0] if places else -1
 
 
 def _find_cleared_calls(before: MessagePart, after: MessagePart) -> list[str] | None:
-    """The calls whose results were cleared; None where anything else differs."""
+    """Return the calls whose results were cleared; None where anything else differs."""
     cleared: list[str] = []
     for old, new in zip(before.blocks, after.blocks, strict=True):
         if old != new:

@@ -29,7 +29,7 @@ Record = dict[str, Any]
 
 
 def write(session: Session, path: Path) -> Losses:
-    """Write the messages of a context, with the usage of each turn; returns what could not be kept as it was."""
+    """Write the messages of a context, with the usage of each turn; returns the losses."""
     losses = Losses()
     records = _build_records(session, losses)
     write_lines(({"schema_version": VERSION, "seq": at, "record": each} for at, each in enumerate(records)), path)
@@ -41,7 +41,7 @@ def write(session: Session, path: Path) -> Losses:
 
 
 def build_resume_command(session: Session, written: Path, out: Path) -> str:
-    """What puts the journal into a folder of its own among defect's sessions, and opens it."""
+    """Build the command that installs the journal among defect's sessions, and opens it."""
     own = str(uuid.uuid4())
     cwd = session.info.cwd or str(Path.cwd())
     meta = json.dumps({"schema_version": VERSION, "session_id": own, "cwd": cwd, "mcp_servers": []})
@@ -53,7 +53,7 @@ def build_resume_command(session: Session, written: Path, out: Path) -> str:
 
 
 def _build_records(session: Session, losses: Losses) -> Iterator[Record]:
-    """A turn begins behind what was typed, and ends before what is typed next; it tells what its requests took."""
+    """Build the records: a turn begins after typed text, ends before the next, and records the usage of its requests."""
     context, usages = session.context_at(), collect_usage(session)
     began, used = False, list[Usage]()
     for index, message in zip(context.order, session.messages_in(context), strict=True):

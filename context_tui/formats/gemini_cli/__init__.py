@@ -48,7 +48,7 @@ class GeminiCliFormat(Format):
     from_source: ClassVar[str] = "JSONL, rewinds"
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """By what the first object names."""
+        """Recognise the members of the first object."""
         first = next(iter(parse_first_values(head)), None)
         if isinstance(first, dict) and "sessionId" in first and "projectHash" in first:
             return Claim(95, "a session of Gemini CLI with the hash of its project")
@@ -102,11 +102,11 @@ class GeminiCliFormat(Format):
         raise UnreadableSession(f"{path.name}#{agent}: the file of this sub-agent is not here")
 
     def is_standalone(self, path: Path) -> bool:
-        """Whether it is no sub-agent's, which stand in a folder of their own among the chats."""
+        """Return whether a file is not a sub-agent's, which are in a folder of their own among the chats."""
         return path.suffix not in CHAT_SUFFIXES or path.parent.parent.name != "chats"
 
     def read_title(self, path: Path) -> str:
-        """The summary that the program made, else what was typed first."""
+        """Return the summary that the program made, else the first typed text."""
         typed = ""
         for record in read_first_objects(path):
             listed = record.get("messages")
@@ -118,7 +118,7 @@ class GeminiCliFormat(Format):
         return typed
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """In a folder of chats for each project."""
+        """Yield the chats of each project."""
         return find_sessions(environ, cwd)
 
     def write(self, session: Session, path: Path) -> Losses:
@@ -126,7 +126,7 @@ class GeminiCliFormat(Format):
         return write_session(session, path)
 
     def can_copy(self, session: Session) -> bool:
-        """Not a branch, which is only some of the file."""
+        """Return False for a branch, which is only some of the file."""
         return is_whole_file(session) if isinstance(session.content, LineContent) else not session.info.id
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
@@ -136,7 +136,7 @@ class GeminiCliFormat(Format):
         return copy_lines(session, path) if isinstance(session.content, LineContent) else copy_document(session, path)
 
     def build_resume_command(self, session: Session, written_session: Path, out_path: Path) -> str:
-        """The command that goes on with it, where its project is known."""
+        """Build the command that resumes the session, where its project is known."""
         return build_resume_command(session, written_session, out_path)
 
 
@@ -149,13 +149,13 @@ def _find_typed_text(message: Any) -> str:
 
 
 def _is_document(path: Path) -> bool:
-    """Whether a file is one document, not lines: its only object has the messages in it."""
+    """Return whether a file is one document, not lines: its only object holds the messages."""
     values = read_first_values(path)
     return len(values) == 1 and isinstance(values[0], dict) and "messages" in values[0]
 
 
 def _read_records(session: Session, message: int) -> Iterable[dict[str, Any]]:
-    """The records that a message was put together from."""
+    """Read the records that a message was built from."""
     content, facts = session.content, session.facts
     for row in facts.records_of(message):
         try:

@@ -23,7 +23,7 @@ def find_projects_folder(environ: Mapping[str, str]) -> Path:
 
 
 def compute_project_hash(folder: str) -> str:
-    """What Gemini CLI knows a project by: the hash of its path, which may hold what is no character."""
+    """Compute Gemini CLI's key of a project: the hash of its path, which may hold bytes that are no characters."""
     return hashlib.sha256(folder.encode("utf-8", "surrogatepass")).hexdigest()
 
 

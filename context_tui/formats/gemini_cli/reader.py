@@ -30,7 +30,7 @@ SETUP_START = "<session_context>"
 
 
 class _HistoryMessage(NamedTuple):
-    """A message of the history: whether it is sent, what tells it from other versions, and that without results."""
+    """Message of the history: whether it is sent, its identity among versions, and the same without results."""
 
     sent: bool
     version: int
@@ -45,7 +45,7 @@ class GeminiLineShape:
         self._masked_calls: set[str] = set()  # calls whose results were taken out
 
     def parse(self, record: dict[str, Any]) -> MessagePart:
-        """What a record says."""
+        """Parse a record."""
         if isinstance(target := record.get("$rewindTo"), str):
             return MessagePart(rewound_key=target, rewinds_to_start=True)
         if isinstance(key := record.get("id"), str):
@@ -66,7 +66,7 @@ class GeminiLineShape:
         raise ValueError("neither a message nor anything else that Gemini CLI records")
 
     def resolve_in_order(self, record: dict[str, Any], part: MessagePart) -> MessagePart:
-        """What a record says behind those before it: a history that was written anew is held against what there was."""
+        """Resolve a record by those before it: a rewritten history is compared with the known one."""
         if part.rewound_key:
             while self._history and self._history.popitem()[0] != part.rewound_key:
                 pass
@@ -77,7 +77,7 @@ class GeminiLineShape:
         return part
 
     def _place_history(self, part: MessagePart) -> MessagePart:
-        """A history that was written anew: a compression where anything of the one before is no longer there.
+        """Place a rewritten history: a compression where anything of the previous one is missing.
 
         A message that only differs by results that were taken out is the one that was there.
         """
@@ -105,11 +105,11 @@ class GeminiDocumentShape(DocumentShape):
     """The message list of a document (up to 0.38)."""
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        """Nothing stands beside the messages that the model saw; Google's input counts cached tokens."""
+        """Set the accounting: nothing but the messages was seen by the model; Google's input includes cached tokens."""
         builder.facts.input_includes_cache = True
 
     def parse(self, value: Any, place: int) -> MessagePart:
-        """What a message says."""
+        """Parse a message."""
         if not isinstance(value, dict):
             raise ValueError("not a message: not a JSON object")
         first, *more = parse_message(value, f"message-{place}")
@@ -117,7 +117,7 @@ class GeminiDocumentShape(DocumentShape):
 
 
 def find_message_lists(values: list[Element]) -> list[Run]:
-    """The message list of the document that some JSON values are."""
+    """Return the message list of the document that some JSON values form."""
     runs = []
     for value in values[:1]:
         members = decode_members(value) or {}
@@ -141,7 +141,7 @@ def parse_gemini_usage(value: Any) -> Usage | None:
 
 
 def parse_message(message: dict[str, Any], name: str) -> list[MessagePart]:
-    """What a message says: itself, and behind one of the model the results of its calls.
+    """Parse a message: itself, and after one of the model the results of its calls.
 
     Args:
         name: what calls are named after that have no id.
@@ -181,7 +181,7 @@ def parse_content(content: Any) -> Iterator[Block]:
 
 
 def is_command(text: str) -> bool:
-    """Whether what was typed is carried out by the program, which does not send it; comments of code are no commands.
+    """Return whether typed text is a command of the program, which is not sent; comments of code are no commands.
 
     Source: Gemini CLI, isSlashCommand; up to 0.1 those of ``?`` too.
     """
@@ -189,7 +189,7 @@ def is_command(text: str) -> bool:
 
 
 def _parse_user_message(message: dict[str, Any], time: int) -> MessagePart:
-    """What stands in the user's place: what was typed, what the runtime put there, or results."""
+    """Parse a message in the user's place: typed text, injected text, or results."""
     blocks = list(parse_content(message.get("content")))
     text = next((parse_id(block.get("text")) for block in blocks if block.get("type") == "text"), "").lstrip()
     results = bool(blocks) and all(block.get("type") == "tool_result" for block in blocks)
@@ -205,7 +205,7 @@ def _parse_user_message(message: dict[str, Any], time: int) -> MessagePart:
 
 
 def _parse_history(messages: list[Any]) -> MessagePart:
-    """A history that was written anew: after a compression with its summary, with results taken out, or with more."""
+    """Parse a rewritten history: after a compression with its summary, with results removed, or with more messages."""
     listed = [message for message in messages if isinstance(message, dict)]
     answered = {parse_id(call.get("id")) for message in listed for call in _list_calls(message) if call.get("result")}
     found: list[MessagePart] = []
@@ -250,7 +250,7 @@ def _group_messages(parts: Iterable[MessagePart]) -> Iterator[list[MessagePart]]
 
 
 def _find_masked_calls(parts: list[MessagePart]) -> Iterator[str]:
-    """The calls of a message whose results were taken out."""
+    """Return the calls of a message whose results were removed."""
     for block in (block for part in parts for block in part.blocks if block.get("type") == "tool_result"):
         body = block.get("content")
         if isinstance(body, str) and body.lstrip().startswith(MASKED_START):
@@ -273,7 +273,7 @@ def _parse_thoughts(message: dict[str, Any]) -> Iterator[Block]:
 
 
 def _parse_reply(message: dict[str, Any], calls: list[tuple[dict[str, Any], str]]) -> Iterator[Block]:
-    """What a reply says, and its calls; those that stand in both places once, with the id that is answered."""
+    """Parse a reply and its calls; calls recorded in both places count once, with the id that is answered."""
     ids = set[str]()
     for block in parse_content(message.get("content")):
         if block.get("type") == "tool_use":

@@ -26,7 +26,7 @@ SUMMARY_END = "</state_snapshot>"
 
 
 def write_session(session: Session, path: Path) -> Losses:
-    """Write the metadata and a record for each message; returns what could not be kept as it was."""
+    """Write the metadata and a record for each message; returns the losses."""
     losses = Losses()
     write_lines(_Writer(session, losses).build_records(), path)
     for what, there in (("system prompt is", session.content.system()), ("tool schemas are", session.content.tools())):
@@ -55,7 +55,7 @@ def build_resume_command(session: Session, written: Path, out: Path) -> str:
 
 
 def _find_chats_folder(cwd: str) -> Path | None:
-    """The chats of a project whose folder is named after its path; None where there are none."""
+    """Return the chats of a project whose folder is named after its path; None where there are none."""
     chats = find_projects_folder(os.environ) / compute_project_hash(cwd) / "chats"
     return chats if cwd and os.path.isdir(chats) else None
 
@@ -150,7 +150,7 @@ class _Writer:
         return {**told, "result": [self._build_function_response(result, name)], "status": status}
 
     def _build_function_response(self, result: Block, name: str) -> Record:
-        """A functionResponse: text as output or error, images beside it, JSON as it is."""
+        """Build a functionResponse: text as output or error, images beside it, JSON as it is."""
         body, parts = result.get("content"), list[Record]()
         if isinstance(body, dict) and list(body) not in (["output"], ["error"]):
             response = body
@@ -168,7 +168,7 @@ class _Writer:
         return {"functionResponse": {**told, **({"parts": parts} if parts else {})}}
 
     def _build_user_records(self, index: int, blocks: list[Block]) -> Iterator[Record]:
-        """What stands in the user's place: results without their call, and texts."""
+        """Build the records in the user's place: results without their call, and texts."""
         results = [block for block in blocks if block.get("type") == "tool_result"]
         if results:
             yield self._build_record(
@@ -214,6 +214,6 @@ def _build_part(block: Block) -> Record | None:
 
 
 def _format_usage(usage: Usage) -> Record:
-    """Usage as Google's API tells it: the input has cached tokens in it."""
+    """Format usage as Google's API reports it: the input includes cached tokens."""
     told = {"input": usage.context, "output": usage.output, "cached": usage.cache_read, "thoughts": 0, "tool": 0}
     return {**told, "total": usage.context + usage.output}

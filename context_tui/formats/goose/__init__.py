@@ -40,7 +40,7 @@ class GooseFormat(Format):
     from_source: ClassVar[str] = ALL_FROM_SOURCE
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """By the columns of its tables; lines by its first one, or by types of content."""
+        """Recognise the columns of its tables; lines by the first one, or by types of content."""
         if head.startswith(SQLITE_MAGIC):
             [columns] = read_columns(path, "messages")
             own = {"id", "session_id", "role", "content_json"} <= columns
@@ -51,7 +51,7 @@ class GooseFormat(Format):
         return Claim(90, "messages of Goose") if any(map(_is_goose_message, objects)) else None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """The sessions of a database that have messages, always by their own ids; the one of a file."""
+        """List the sessions of a database with messages, always by their own ids; the one of a file."""
         if not is_database(path):
             source = LinesSource(path)
             source.list_ids()
@@ -69,7 +69,7 @@ class GooseFormat(Format):
         return scanner
 
     def read_title(self, path: Path) -> str:
-        """The description on the first line of a file, else what was said first."""
+        """Return the description on the first line of a file, else the first message."""
         for value in read_first_objects(path):
             if value.get("description"):
                 return format_title(parse_id(value["description"]))
@@ -91,7 +91,7 @@ class GooseFormat(Format):
 
 
 def _list_session_folders(environ: Mapping[str, str]) -> list[Path]:
-    """Where sessions are: below a root that is named, in the data folder, and on Windows."""
+    """List the session folders: below a named root, in the data folder, and on Windows."""
     folders = [find_data_home(environ) / "goose" / "sessions"]
     if root := environ.get("GOOSE_PATH_ROOT"):
         folders.insert(0, Path(root) / "data" / "sessions")
@@ -101,7 +101,7 @@ def _list_session_folders(environ: Mapping[str, str]) -> list[Path]:
 
 
 def _is_goose_message(value: dict[str, Any]) -> bool:
-    """Whether an object is a message of Goose: by a type of content, or by what only its messages have beside it."""
+    """Return whether an object is a message of Goose: by a type of content, or by members that only its messages have."""
     content = value.get("content")
     parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
     if "created" not in value or "role" not in value or not parts:

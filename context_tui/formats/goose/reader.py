@@ -43,7 +43,7 @@ class GooseShape:
         self._has_visible = False  # whether the model still has a message
 
     def parse(self, entry: Entry) -> MessagePart:
-        """What a message says; the first line of a file says something of the session."""
+        """Parse a message; the first line of a file describes the session."""
         value = _parse_entry(entry)
         role = value.get("role")
         if role is None and "working_dir" in value:
@@ -95,7 +95,7 @@ class GooseShape:
             self._newest_reply = messages.start
 
     def finish(self, about: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
-        """Take the compactions anew, leave out what is hidden without one, and take the session's tokens."""
+        """Replace the compactions, leave out messages hidden without one, and take the session's tokens."""
         facts = builder.facts
         summaries = ((message, Spans(range(message, message + 1))) for message in self._summaries)
         replace_compactions(facts, (Compaction(message, "full", prefix=prefix) for message, prefix in summaries))
@@ -109,7 +109,7 @@ class GooseShape:
 
 
 def is_visible(value: Mapping[str, Any], to: str) -> bool:
-    """Whether a message is there for the model (``agentVisible``) or for the user; without a word it is for both."""
+    """Return whether a message is visible to the model (``agentVisible``) or to the user; both unless stated."""
     metadata = value.get("metadata")
     return not isinstance(metadata, dict) or metadata.get(to) is not False
 
@@ -164,7 +164,7 @@ def _parse_call(value: dict[str, Any]) -> Block:
 
 
 def _parse_result(value: dict[str, Any]) -> Block:
-    """What a call gave, as far as it is for the model: an older list of content, or an MCP result."""
+    """Parse the result of a call for the model: an older list of content, or an MCP result."""
     result: Block = {"type": "tool_result", "tool_use_id": parse_id(value.get("id"))}
     given: Any = value.get("toolResult")
     given = given if isinstance(given, dict) else {}
@@ -200,7 +200,7 @@ def _parse_image(value: dict[str, Any]) -> Block:
 
 
 def _parse_usage(about: Mapping[str, Any]) -> Usage | None:
-    """The tokens of the session's newest request; where its parts are not told, all of them are taken for input.
+    """Parse the tokens of the session's newest request; where its parts are not stated, all count as input.
 
     Raises:
         ValueError: a size is none; the message names it.
@@ -233,7 +233,7 @@ class GooseRows(RowSource):
 
 
 class LinesSource:
-    """The lines of a file. Goose writes it anew for a compaction, so all of it is kept at hand."""
+    """Lines of the file. Goose rewrites it for a compaction, so all of it is held in memory."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -257,7 +257,7 @@ class LinesSource:
         return [Entry(each, (self._lines[int(each) - 1],)) for each in ids if int(each) <= len(self._lines)]
 
     def read_metadata(self) -> Mapping[str, Any]:
-        """What the first line tells, if it is of the session."""
+        """Read the first line, if it describes the session."""
         with suppress(ValueError):
             first = loads(self._lines[0]) if self._lines else None
             if isinstance(first, dict) and "role" not in first:

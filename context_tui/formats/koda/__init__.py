@@ -36,7 +36,7 @@ class KodaFormat(Format):
     from_source: ClassVar[str] = ALL_FROM_SOURCE
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """By its tables and the columns of the one with messages."""
+        """Recognise its tables and the columns of the one with messages."""
         if not head.startswith(SQLITE_MAGIC):
             return None
         columns, metadata = read_columns(path, "messages", "session_metadata")
@@ -46,7 +46,7 @@ class KodaFormat(Format):
         return Claim(99 if sure else 80, "koda's tables")
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """The sessions that have messages, in the order in which they began; always by their own ids."""
+        """List the sessions with messages, in the order in which they began; always by their own ids."""
         with closing(Database(path)) as database:
             return _list_sessions(database)
 

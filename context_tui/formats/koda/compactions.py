@@ -1,4 +1,4 @@
-"""koda's full compactions, told from the rows they archived.
+"""koda's full compactions, inferred from the rows that they archived.
 
 A compaction stamps the rows it archives and appends two more: the summary, and a hint to go on. Rows are sent by id,
 so the context after it is what was left, then the summary, then the hint.
@@ -18,7 +18,7 @@ Stamp = tuple[int, str]
 
 
 def update_compactions(facts: Facts, archived: Sequence[str | None]) -> None:
-    """Take the compactions of a session, and the contexts that they begin, anew."""
+    """Replace the compactions of a session, and the contexts that they begin."""
     found = find_compactions(facts, archived)
     facts.compactions, facts.rewrites, facts.epochs = [], [], [Epoch(0, "start")]
     for compaction in found:
@@ -40,7 +40,7 @@ def find_compactions(facts: Facts, archived: Sequence[str | None]) -> list[Compa
 
 
 def _match_stamps(summaries: Sequence[int], stamps: Sequence[Stamp | None]) -> list[Stamp | None]:
-    """For each summary, the stamp of the rows that it is of, if any: the latest of those that are all older than the
+    """Match each summary to the stamp of its archived rows, if any: the latest of those that are all older than the
     summary, and were archived before it was, and before the rows of any later summary.
     """
     last_with = {stamp: message for message, stamp in enumerate(stamps) if stamp is not None}
@@ -60,7 +60,7 @@ def _match_stamps(summaries: Sequence[int], stamps: Sequence[Stamp | None]) -> l
 
 
 class _RemainingRows:
-    """The rows that one compaction after another left in the context: not archived by it or one before."""
+    """Rows that successive compactions left in the context: not archived by one of them."""
 
     def __init__(self, stamps: Sequence[Stamp | None]) -> None:
         self._stamps = stamps
@@ -70,7 +70,9 @@ class _RemainingRows:
         self._stops: list[int] = []
 
     def compute_remaining(self, summary: int, own: Stamp) -> Spans:
-        """The messages before *summary* that are left when those archived at *own* are gone; asked for in order."""
+        """Compute the messages before *summary* that remain after those archived at *own* are removed; asked for in
+        order.
+        """
         for message in range(self._next_message, summary):
             if self._stops and self._stops[-1] == message:
                 self._stops[-1] += 1
@@ -93,14 +95,14 @@ class _RemainingRows:
 
 
 def mark_archived_unsent(facts: Facts, archived: Sequence[str | None]) -> None:
-    """Mark as not sent what is archived and yet would be in the context at the end: its summary is gone."""
+    """Mark archived rows that would be in the context at the end as not sent: their summary is deleted."""
     for message in order_at(facts, len(facts))[1]:
         if archived[message] is not None:
             facts.flags[message] |= MessageFlag.NOT_SENT
 
 
 def _is_hint_next(facts: Facts, summary: int) -> bool:
-    """Whether a hint stands behind a summary: a text of the assistant that no model was asked for."""
+    """Return whether a hint follows a summary: a text of the assistant that no model produced."""
     hint = summary + 1
     if hint >= len(facts) or facts.role[hint] != Role.ASSISTANT:
         return False

@@ -72,7 +72,7 @@ def _find_records(session: Session, texts: Mapping[int, str]) -> list[int]:
 
 
 def _compute_expected_state(rows: RowCursor[KodaRow], held: LockedDatabase, ids: set[int]) -> tuple[int, int, int]:
-    """What the rows will be, told from what they are now, which has to be what was read, to the last one.
+    """Compute what the rows will be from what they are now, which must equal what was read.
 
     Raises:
         Error: it is not.
@@ -91,7 +91,7 @@ def _compute_expected_state(rows: RowCursor[KodaRow], held: LockedDatabase, ids:
 
 
 def _back_up(held: LockedDatabase, path: Path) -> Path:
-    """Copy the database to a file beside it that is not there yet: ``NAME.backup``, ``NAME.backup-2`` and so on."""
+    """Copy the database to a new file beside it: ``NAME.backup``, ``NAME.backup-2`` and so on."""
     name = f"{path.name}.backup"
     with private_folder(path.parent, name) as folder:
         made = folder / name

@@ -32,7 +32,7 @@ class KodaShape:
         return KodaRow(*values)
 
     def parse(self, row: KodaRow) -> MessagePart:
-        """What a row says."""
+        """Parse a row."""
         return parse_message_row(row, has_completion=self._has_completion)
 
     def query_row_size(self, row_id: int) -> int:
@@ -84,7 +84,7 @@ class KodaRow(NamedTuple):
 
     @property
     def texts(self) -> list[Any]:
-        """Its texts."""
+        """Texts of the row."""
         return [value for value in (self.content, self.tool_calls) if value is not None]
 
 
@@ -94,7 +94,7 @@ def format_column_list(columns: frozenset[str]) -> str:
 
 
 def parse_message_row(row: KodaRow, *, has_completion: bool) -> MessagePart:
-    """What a row says. A role that koda does not know is a user's to it.
+    """Parse a row. koda treats an unknown role as the user's.
 
     ``has_completion`` says that the schema marks replies as complete; those that are not are never sent.
     """
@@ -165,7 +165,7 @@ def _parse_usage(row: KodaRow) -> Usage | None:
 
 
 def _as_number(value: Any) -> Any:
-    """A column's number; text that a column without a type holds is told as text."""
+    """Convert a column's number; text in an untyped column is a problem."""
     return decode_text(value) if isinstance(value, bytes) else value
 
 

@@ -1,4 +1,4 @@
-"""koda's tables that hold sessions: made anew in a database of ours, and the rows of one session copied to it."""
+"""koda's session tables: created in a database of ours, with the rows of one session copied to it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ BATCH_ROWS = 64
 
 
 def format_schema(columns: Mapping[str, frozenset[str]] | None = None) -> str:
-    """The statements that make the tables: all of them, or with the columns that a database has and with its gaps.
+    """Format the statements that create the tables: all of them, or with the columns and gaps of a database.
 
     Args:
         columns: of each table of that database.

@@ -33,7 +33,7 @@ class MiniSweAgentFormat(Format):
     suffixes: ClassVar[tuple[str, ...]] = (".json",)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """By what stands beside the messages; of a bare list by the observations in it."""
+        """Recognise the members beside the messages; a bare list by the observations in it."""
         values = parse_first_values(head)
         if len(values) != 1:
             return None
@@ -86,7 +86,7 @@ def _find_runs(values: list[Element]) -> list[Run]:
 
 
 def _is_bare_trajectory(messages: list[Any]) -> bool:
-    """Whether a list of messages is a trajectory: nothing but texts, with a command or what came of one."""
+    """Return whether a list of messages is a trajectory: only texts, with a command or its output."""
     texts = [message for message in messages if isinstance(message, dict)]
     if not all(
         message.get("role") in ("system", "user", "assistant") and isinstance(message.get("content", ""), str)

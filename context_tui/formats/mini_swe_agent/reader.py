@@ -92,7 +92,7 @@ class MiniSweAgentShape(DocumentShape):
         return self._chat_shape.parse(value, place)
 
     def _is_observation(self, value: dict[str, Any], extra: dict[str, Any], place: int) -> bool:
-        """Whether a text of the user was put in by the agent: all but the task and what a person typed."""
+        """Return whether a user text was injected by the agent: all but the task and what a person typed."""
         if self._task_place < 0 or place == self._task_place:
             self._task_place = place
             return False

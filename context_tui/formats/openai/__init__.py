@@ -27,7 +27,7 @@ class OpenAIFormat(Format):
     is_request: ClassVar[bool] = True
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """By tool calls, tool messages and function schemas; a system message in the list is a hint."""
+        """Recognise tool calls, tool messages and function schemas; a system message in the list is a hint."""
         run = read_head_run(head)
         if run is None or not (run.elements or run.members):
             return None
@@ -53,7 +53,7 @@ class OpenAIFormat(Format):
         return DocumentScanner(path, info, OpenAIShape)
 
     def unsupported_reason(self, role: str, block: dict[str, Any]) -> str:
-        """What a message of Chat Completions cannot hold."""
+        """Return why a message of Chat Completions cannot hold a block."""
         return find_unsupported_reason(role, block)
 
     def write(self, session: Session, path: Path) -> Losses:
@@ -66,7 +66,7 @@ class OpenAIFormat(Format):
 
 
 def _make_weak_claim(run: Run, messages: list[dict[str, Any]]) -> Claim:
-    """What may be OpenAI's but could be anyone's."""
+    """Claim weakly what may be OpenAI's but could be anyone's."""
     roles = {message.get("role") for message in messages if isinstance(message.get("role"), str)}
     if "developer" in roles:
         return Claim(72, "a developer message in the list")

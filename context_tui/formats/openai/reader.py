@@ -31,7 +31,7 @@ TEXT_PART_TYPES = ("text", "input_text", "output_text")
 
 
 def find_reply(run: Run) -> dict[str, Any] | None:
-    """The first choice of the response that was logged with a request, with its usage and time."""
+    """Return the first choice of the logged response of a request, with its usage and time."""
     response = run.get("response")
     if isinstance(response, dict) and isinstance(response.get("body"), dict):
         response = response["body"]
@@ -64,7 +64,7 @@ class OpenAIShape:
         return parse_schemas(run.get("tools") or run.get("functions"))
 
     def parse_response(self, run: Run) -> dict[str, Any] | None:
-        """The logged response as a message."""
+        """Parse the logged response as a message."""
         return find_reply(run)
 
     def parse(self, value: Any, place: int) -> MessagePart:
@@ -132,7 +132,7 @@ class FunctionCalls:
         return call_id
 
     def find_call_id(self, place: int) -> str:
-        """The id of the call that the element at *place* answers; empty where there is none."""
+        """Return the id of the call that the element at *place* answers; empty where there is none."""
         return self._answers.setdefault(place, self._newest_call)
 
 

@@ -37,7 +37,7 @@ def find_unsupported_reason(role: str, block: Block) -> str:
 
 
 def write_request(session: Session, path: Path) -> Losses:
-    """Write model, system message, messages and tools; returns what had to be left out or changed."""
+    """Write model, system message, messages and tools; returns the losses."""
     losses = Losses()
     system = session.content.system()
     messages: list[Message] = [{"role": "system", "content": system}] if system else []
@@ -94,7 +94,7 @@ def _build_user(blocks: list[Block], losses: Losses) -> list[Message]:
 
 
 def _build_tool_message(result: Block, losses: Losses) -> tuple[Message, list[Block]]:
-    """A tool message, and the images that cannot stand in it."""
+    """Build a tool message, and the images that it cannot hold."""
     body = result.get("content")
     if result.get("is_error"):
         losses.add("results no longer marked as errors")
@@ -149,7 +149,7 @@ def _format_image_url(image: Block) -> str:
 
 
 def _is_function(tool: Block) -> bool:
-    """Whether a tool is a function of its own, not one that the provider hosts."""
+    """Return whether a tool is a function, not one that the provider hosts."""
     return bool(tool.get("name")) and (isinstance(tool.get("input_schema"), dict) or "type" not in tool)
 
 

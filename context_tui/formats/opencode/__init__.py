@@ -51,7 +51,7 @@ class OpencodeFormat(Format):
     from_source: ClassVar[str] = "the database, exports, compactions"
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """By tables, or by ids of sessions.
+        """Recognise its tables, or ids of sessions.
 
         Raises:
             UnreadableSession: it is a part of a session, which has another file.
@@ -77,7 +77,7 @@ class OpencodeFormat(Format):
         return None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """The sessions of a database that have messages, always by their own ids; the one of a file."""
+        """List the sessions of a database with messages, always by their own ids; the one of a file."""
         if is_database(path):
             with closing(Database(path)) as database:
                 return _list_table_sessions(database)
@@ -100,12 +100,12 @@ class OpencodeFormat(Format):
         return scanner
 
     def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
-        """What was reverted."""
+        """Return the reverted messages."""
         sessions = self.list_sessions(Path(main.path)) if main.id else [main]
         return find_branch_in(main, session_id, sessions)
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
-        """The session that a ``task`` call started."""
+        """Return the session that a ``task`` call started."""
         named = _find_subagent_id(session, call)
         if not named:
             return None
@@ -130,7 +130,7 @@ class OpencodeFormat(Format):
         return found
 
     def reads_all_siblings(self, path: Path) -> bool:
-        """Whether it is a session file of a storage tree, all of which opencode lists."""
+        """Return whether it is a session file of a storage tree, all of which opencode lists."""
         return path.absolute() in list_session_files(path.absolute().parent.parent.parent)
 
     def read_title(self, path: Path) -> str:
@@ -142,7 +142,7 @@ class OpencodeFormat(Format):
         return parse_id((info if isinstance(info, dict) else value).get("title"))
 
     def related_files(self, path: Path) -> Iterable[Path]:
-        """Of the tree the messages of a session, and the parts of each."""
+        """Return the messages of a session in the tree, and their parts."""
         if is_database(path) or "info" in (head := _read_head(path)):
             return []
         return TreeSource(path, parse_id(head.get("id"))).list_folders()
@@ -156,7 +156,7 @@ class OpencodeFormat(Format):
         return write_export(session, path)
 
     def can_copy(self, session: Session) -> bool:
-        """Not a branch, and not where something could not be read."""
+        """Return False for a branch, and where something could not be read."""
         return is_copyable(session)
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
@@ -164,7 +164,7 @@ class OpencodeFormat(Format):
         return copy_session(session, path)
 
     def build_resume_command(self, session: Session, written_session: Path, out_path: Path) -> str:
-        """The command that takes an export over and goes on with it."""
+        """Build the command that imports an export and resumes it."""
         info = _read_head(written_session).get("info")
         named = parse_id(info.get("id")) if isinstance(info, dict) else ""
         if not named.isascii() or not named.removeprefix("ses_").isalnum():
@@ -174,7 +174,7 @@ class OpencodeFormat(Format):
 
 
 def _read_head(path: Path) -> dict[str, Any]:
-    """The object that a file begins with, as far as its head goes."""
+    """Read the first object of a file, as far as its head goes."""
     values = read_first_values(path)
     return values[0] if values and isinstance(values[0], dict) else {}
 
@@ -215,7 +215,7 @@ def _list_table_sessions(database: Database) -> list[SessionInfo]:
 
 
 def _build_session_info(path: Path, value: dict[str, Any], size: int) -> SessionInfo:
-    """What a session file or an export tells of its session."""
+    """Build the description of a session from its file or an export."""
     times = value.get("time")
     updated = parse_time_ms(times.get("updated")) if isinstance(times, dict) else -1
     parent = parse_id(value.get("parentID"))
@@ -233,7 +233,7 @@ def _build_session_info(path: Path, value: dict[str, Any], size: int) -> Session
 
 
 def _find_session_file(path: Path, session_id: str) -> Path | None:
-    """The file of another session in the tree that a file is in."""
+    """Return the file of another session in the same tree."""
     for root in path.parents[:4]:
         for file in list_session_files(root):
             if file.stem == session_id:
@@ -242,7 +242,7 @@ def _find_session_file(path: Path, session_id: str) -> Path | None:
 
 
 def _find_subagent_id(session: Session, call: int) -> str:
-    """The id of the session that a call started; empty where its part names none."""
+    """Return the id of the session that a call started; empty where its part names none."""
     content, facts = session.content, session.facts
     if not isinstance(content, EntryContent):
         return ""

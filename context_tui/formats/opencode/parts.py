@@ -1,4 +1,4 @@
-"""What a message of opencode says: its body and its parts, the same in the database, the storage tree and an export.
+"""Messages of opencode: body and parts, the same in the database, the storage tree and an export.
 
 Reproduced from opencode's own conversion to what it sends (``toModelMessages`` in ``session/message-v2.ts``): ignored
 texts and plain files are left out, results of calls that never ended say so, replies that failed are not sent.
@@ -35,7 +35,7 @@ _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[^,;]*)*;base64,(.*)", re.D
 
 @dataclass
 class RequestStep:
-    """One request within a message: what it said, what came back, and its recorded usage."""
+    """Request within a message: what was said, the results, and its recorded usage."""
 
     reply_blocks: list[Block] = field(default_factory=list)
     results: list[Block] = field(default_factory=list)
@@ -43,7 +43,7 @@ class RequestStep:
 
 
 def parse_message(info: Value, parts: Sequence[Any]) -> MessagePart:
-    """What a message says.
+    """Parse a message.
 
     Raises:
         ValueError: it is no message.
@@ -57,7 +57,7 @@ def parse_message(info: Value, parts: Sequence[Any]) -> MessagePart:
 
 
 def parse_opencode_usage(value: Any) -> Usage | None:
-    """Recorded usage: ``input`` leaves cached tokens out; ``total`` tells whether ``output`` does those of reasoning.
+    """Parse recorded usage: ``input`` excludes cached tokens; ``total`` shows whether ``output`` includes reasoning.
 
     Raises:
         ValueError: a size is none; the message names it.
@@ -74,13 +74,13 @@ def parse_opencode_usage(value: Any) -> Usage | None:
 
 
 def is_summary(info: Value) -> bool:
-    """Whether a message is a summary that counts: finished, without an error; old versions only say when."""
+    """Return whether a message is a valid summary: finished, without an error; old versions only record the time."""
     ended = bool(info.get("finish")) or parse_time(info, "completed") >= 0
     return info.get("role") == "assistant" and info.get("summary") is True and not info.get("error") and ended
 
 
 def find_compaction_part(parts: Sequence[Any]) -> Value | None:
-    """The part that asks for a compaction, if there is one."""
+    """Return the part that asks for a compaction, if there is one."""
     return next((part for part in parts if isinstance(part, dict) and part.get("type") == "compaction"), None)
 
 
@@ -173,7 +173,7 @@ def _parse_assistant(info: Value, parts: list[Value], notes: list[str]) -> Messa
 
 
 def _split_steps(parts: list[Value], notes: list[str], *, ended: bool) -> Iterator[RequestStep]:
-    """The requests that a message is of: one, or in old versions all of a turn."""
+    """Split a message into its requests: one, or in old versions all of a turn."""
     step = RequestStep()
     for part in parts:
         kind, text = parse_id(part.get("type")), part.get("text")
@@ -216,7 +216,7 @@ def _parse_reasoning(part: Value) -> Block:
 
 
 def _parse_result(state: Value, *, ended: bool) -> Block | None:
-    """What a call gave: its output with what is attached, its error, or that it never ended; None while it runs."""
+    """Parse the result of a call: its output with attachments, its error, or that it never ended; None while it runs."""
     metadata = state.get("metadata")
     match state.get("status"):
         case "completed":

@@ -25,7 +25,7 @@ def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile
 
 
 def is_database_name(name: str) -> bool:
-    """Whether a file of this name is opencode's database: that of a release, or of a channel."""
+    """Return whether a name is that of opencode's database: of a release, or of a channel."""
     return name == "opencode.db" or (name.startswith("opencode-") and name.endswith(".db"))
 
 
@@ -38,7 +38,7 @@ def list_session_files(storage: Path) -> Iterator[Path]:
 
 
 def find_folder_files(folder: Path) -> list[Path]:
-    """The session files that a folder of the tree stands for: its root, the data folder, or the messages of one."""
+    """Yield the session files of a folder of the tree: its root, the data folder, or the messages of one."""
     if folder.parent.name == "message" and folder.name.startswith("ses_"):
         root = folder.parent.parent
         own = [path for path in list_session_files(root) if path.stem == folder.name]

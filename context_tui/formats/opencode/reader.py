@@ -59,7 +59,7 @@ class OpencodeShape:
         self._cleared_calls: list[tuple[int, str]] = []  # when, and the call
 
     def parse(self, entry: Entry) -> MessagePart:
-        """What a message says."""
+        """Parse a message."""
         info, parts, notes = found = parse_entry(entry)
         self._newest = entry, found
         part = parse_message(info, parts)
@@ -91,15 +91,15 @@ class OpencodeShape:
                     self._cleared_calls.append((when, parse_id(each.get("callID"))))
 
     def finish(self, about: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
-        """Take the compactions anew, in the order in which they happened; returns what was reverted."""
+        """Replace the compactions, in the order in which they happened; returns the reverted messages."""
         facts = builder.facts
         found = [*self._find_compactions(), *self._find_microcompactions(facts)]
         replace_compactions(facts, sorted(found, key=lambda each: (each.message, each.kind == "full")))
         return self._find_reverted(about.get("revert"), len(facts))
 
     def _find_compactions(self) -> Iterator[Compaction]:
-        """Full compactions: what asked for it, the summary, the tail that was kept; from before there was such a
-        request, the summary alone.
+        """Find full compactions: the request, the summary, and the tail that was kept; in old versions the summary
+        alone.
         """
         for each in self._summaries:
             marker = self._compaction_requests.get(each.parent)
@@ -127,7 +127,7 @@ class OpencodeShape:
             yield Compaction(at, "micro", "auto", cleared_blocks=frozenset(rows))
 
     def _find_reverted(self, revert: Any, length: int) -> list[set[int]]:
-        """The messages from the one on that a session was taken back to; with a part named, those behind it."""
+        """Find the messages from the reverted one on; with a part named, those after it."""
         if not isinstance(revert, dict):
             return []
         at = self._messages.get(parse_id(revert.get("messageID")))

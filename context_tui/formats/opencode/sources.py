@@ -1,4 +1,4 @@
-"""Where the messages of an opencode session stand: tables, a tree of files, or an export.
+"""Sources of the messages of an opencode session: tables, a tree of files, or an export.
 
 In the database only ``session``, ``message`` and ``part`` are named: others hold what nobody but opencode may read.
 """
@@ -47,7 +47,7 @@ class TableSource:
         self._revert: Any = None
 
     def read_stamp(self) -> Hashable:
-        """That of the database."""
+        """Return the stamp of the database."""
         return self.database.read_stamp()
 
     def list_ids(self) -> list[str]:
@@ -63,7 +63,7 @@ class TableSource:
         return query_in_batches(ids, self._read_entries)
 
     def read_metadata(self) -> Mapping[str, Any]:
-        """To where the session was taken back, if it was."""
+        """Return the point that the session was reverted to, if any."""
         if "revert" not in self.database.list_columns("session"):
             return {}
         rows = self.database.query("SELECT revert FROM session WHERE id = ?", (self._session,))
@@ -87,7 +87,7 @@ class TableSource:
 
 
 class TreeSource:
-    """The files of one session: ``message/SESSION/ID.json`` and ``part/MESSAGE/ID.json`` beside its own."""
+    """Files of one session: ``message/SESSION/ID.json`` and ``part/MESSAGE/ID.json`` beside its own."""
 
     def __init__(self, path: Path, session_id: str) -> None:
         self.path, self._session = path, session_id
@@ -142,7 +142,7 @@ class TreeSource:
 
 
 class ExportSource:
-    """The messages in the document that ``opencode export`` writes."""
+    """Messages in the document that ``opencode export`` writes."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -155,7 +155,7 @@ class ExportSource:
         return read_file_stamp(self.path)
 
     def list_ids(self) -> list[str]:
-        """The places of the messages. What was read of a document stands that cannot be read at the moment."""
+        """List the places of the messages. A document that cannot be read now keeps what was read of it."""
         stamp = self.read_stamp()
         if stamp != self._stamp:
             try:
@@ -189,7 +189,7 @@ class ExportSource:
 
 
 def find_message_folders(path: Path, session_id: str) -> tuple[Path, Path]:
-    """Where the messages of a session file and their parts are; versions up to 0.5 had them below its own folder."""
+    """Return the folders of a session's messages and parts; versions up to 0.5 had them below its own folder."""
     root = path.parent.parent
     if path.parent.name == "info" and root.name == "session":
         return root / "message" / session_id, root / "part" / session_id
@@ -209,7 +209,7 @@ def read_session_object(path: Path) -> dict[str, Any]:
 
 
 def read_export(path: Path) -> tuple[Mapping[str, Any], list[Element]]:
-    """The body of the session and the messages of an export, as they stand there.
+    """Read the session and the messages of an export, as recorded.
 
     Raises:
         UnreadableSession: it cannot be read.

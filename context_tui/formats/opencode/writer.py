@@ -36,7 +36,7 @@ MEDIA_TYPES = ("image", "document")
 
 @dataclass
 class _ExportDocument:
-    """The messages that are written so far, with ids and times that ascend as opencode's do."""
+    """Messages written so far, with ascending ids and times as opencode's."""
 
     session: str
     model: dict[str, str]
@@ -119,7 +119,7 @@ def write_export(session: Session, path: Path) -> Losses:
 
 
 def _parse_model(name: str | None) -> dict[str, str]:
-    """A model, and its provider as far as the name tells it."""
+    """Parse a model, and its provider as far as the name says."""
     known = name or "unknown"
     return {
         "providerID": next((provider for start, provider in PROVIDERS.items() if known.startswith(start)), "unknown"),
@@ -143,7 +143,7 @@ def _mark_summary(made: _ExportDocument) -> bool:
 
 
 def _end_replies(made: _ExportDocument) -> None:
-    """Say of replies that they ended, but for those with a call that has no result: it would be told to have failed."""
+    """Mark replies as ended, except those with a call without a result, which would count as failed."""
     for message in made.messages:
         info = message["info"]
         states = [part["state"]["status"] for part in message["parts"] if part["type"] == "tool"]
@@ -221,7 +221,7 @@ def _add_user_message(
 def _build_call_state(
     made: _ExportDocument, part: dict[str, Any], block: Block, time: int, losses: Losses
 ) -> dict[str, Any]:
-    """The state of a call that ended."""
+    """Build the state of a call that ended."""
     times = {"start": time, "end": time}
     body, given = block.get("content"), part["state"]["input"]
     if block.get("is_error"):
@@ -265,7 +265,7 @@ TIME_COLUMNS = {"time_created": "created", "time_updated": "updated"}
 
 
 def is_copyable(session: Session) -> bool:
-    """Whether a session was read from opencode's files, is no branch, and is all JSON."""
+    """Return whether a session was read from opencode's files, is no branch, and is all JSON."""
     is_branch = bool(session.info.id.rpartition("/")[0])
     return isinstance(session.content, EntryContent) and not is_branch and not session.facts.problems
 
@@ -298,7 +298,7 @@ def copy_session(session: Session, path: Path) -> list[str] | None:
 
 
 def _read_session_row(database: Database, session_id: str) -> dict[str, Any]:
-    """The row of a session as an export has it."""
+    """Read the row of a session as an export has it."""
     columns = database.list_columns("session")
     names = [name for name in (*TEXT_COLUMNS, *TIME_COLUMNS, "revert") if name in columns]
     rows = database.query(f"SELECT {', '.join(names)} FROM session WHERE id = ?", (session_id,))
@@ -309,7 +309,7 @@ def _read_session_row(database: Database, session_id: str) -> dict[str, Any]:
 
 
 def _read_message_rows(database: Database, session_id: str, ids: list[str]) -> Iterator[dict[str, Any]]:
-    """Messages with their parts, and with the ids that stand in columns."""
+    """Read messages with their parts, and with the ids in columns."""
     for begin in range(0, len(ids), BATCH_SIZE):
         some = ids[begin : begin + BATCH_SIZE]
         found: dict[str, dict[str, Any]] = {}

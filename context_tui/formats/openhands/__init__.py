@@ -46,7 +46,7 @@ class OpenHandsFormat(Format):
     from_source: ClassVar[str] = "V1"
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """By events in a list, in a history, or alone in a folder of events; or by the state of a conversation."""
+        """Recognise events in a list, in a history, or alone in a folder of events; or the state of a conversation."""
         values = parse_first_values(head)
         first = values[0] if values else None
         if isinstance(first, list):
@@ -86,7 +86,7 @@ class OpenHandsFormat(Format):
         return DocumentScanner(path, info, OpenHandsShape, read_runs=read_histories, related_files=others)
 
     def related_files(self, path: Path) -> Iterable[Path]:
-        """Of a conversation the folder of its events, and its state."""
+        """Return the folder of a conversation's events, and its state."""
         if path.parent.name == EVENTS_FOLDER:
             return [path.parent, path.parent.parent / STATE_FILE]
         return [path.parent / EVENTS_FOLDER] if path.name == STATE_FILE else []
@@ -101,7 +101,7 @@ class OpenHandsFormat(Format):
             return ""
 
     def is_standalone(self, path: Path) -> bool:
-        """Not the events of a conversation, whose state or first event stands for it."""
+        """Return False for the events of a conversation, which its state or first event represents."""
         return path.parent.name != EVENTS_FOLDER or path.name == "0.json"
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:

@@ -51,7 +51,7 @@ class OpenHandsShape(DocumentShape):
             builder.facts.model = truncate_name(model)
 
     def parse(self, value: Any, place: int) -> MessagePart:
-        """What an event says."""
+        """Parse an event."""
         if not isinstance(value, dict):
             raise ValueError("not an event: not a JSON object")
         if isinstance(value.get("kind"), str):
@@ -65,12 +65,12 @@ _raw = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 def is_state(value: dict[str, Any]) -> bool:
-    """Whether an object is the state of a conversation: who the agent is, where it works, and how far it is."""
+    """Return whether an object is the state of a conversation: its agent, its workspace, its progress."""
     return "agent" in value and "workspace" in value and ("execution_status" in value or "agent_status" in value)
 
 
 def find_conversation_file(path: Path) -> Path | None:
-    """What stands for the conversation that a file is of: its state, else its first event; None for other files."""
+    """Return the file of the conversation that a file belongs to: its state, else its first event; None for others."""
     if path.parent.name == EVENTS_FOLDER:
         state = path.parent.parent / STATE_FILE
         return state if os.path.isfile(state) else next(iter(_list_event_files(path.parent)), None)

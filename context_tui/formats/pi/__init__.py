@@ -32,14 +32,14 @@ class PiFormat(Format):
     from_source: ClassVar[str] = "versions 2 and 3, branches, compactions"
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """By the first record."""
+        """Recognise the first record."""
         first = next(iter(parse_first_values(head)), None)
         if isinstance(first, dict) and first.get("type") == "session" and isinstance(first.get("cwd"), str):
             return Claim(95, "a session record of pi")
         return None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """One to a file; its branches are found by reading it."""
+        """List the session of a file; its branches are found by reading it."""
         cwd = next(iter(read_first_objects(path)), {}).get("cwd")
         return [replace(info, cwd=cwd if isinstance(cwd, str) else "") for info in list_only_session(path, self.name)]
 
@@ -52,7 +52,7 @@ class PiFormat(Format):
         return LineScanner(path, info, PiShape)
 
     def read_title(self, path: Path) -> str:
-        """The name that the session was given, else what was typed first."""
+        """Return the name of the session, else the first typed text."""
         typed = ""
         for record in read_first_objects(path):
             if record.get("type") == "session_info" and isinstance(name := record.get("name"), str) and name.strip():
@@ -61,7 +61,7 @@ class PiFormat(Format):
         return typed
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """In pi's folder of sessions, one for each project; OpenClaw's by agent."""
+        """Yield the sessions of each project in pi's folder; OpenClaw's by agent."""
         return paths.find_sessions(environ, cwd)
 
     def write(self, session: Session, path: Path) -> Losses:
@@ -69,7 +69,7 @@ class PiFormat(Format):
         return write_session(session, path)
 
     def can_copy(self, session: Session) -> bool:
-        """Not a session that is only some of the lines."""
+        """Return False for a session that is only some of the lines."""
         return is_whole_file(session)
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
@@ -77,7 +77,7 @@ class PiFormat(Format):
         return copy_lines(session, path)
 
     def build_resume_command(self, session: Session, written_session: Path, out_path: Path) -> str:
-        """The command that opens it."""
+        """Build the command that opens the session."""
         return build_resume_command(session, written_session, out_path)
 
 

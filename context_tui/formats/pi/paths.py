@@ -23,7 +23,7 @@ def format_project_folder(cwd: Path) -> str:
 
 
 def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
-    """The sessions of every project; in a folder of one's own they may stand without one."""
+    """Yield the sessions of every project; a custom folder may hold them directly."""
     root, here = find_sessions_folder(environ), format_project_folder(cwd)
     for path in list_files(root, ".jsonl"):
         yield SessionFile(path, root.name, False)

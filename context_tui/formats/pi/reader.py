@@ -26,7 +26,7 @@ class PiShape:
     """Entries of all versions."""
 
     def parse(self, record: dict[str, Any]) -> MessagePart:
-        """What an entry says."""
+        """Parse an entry."""
         kind = record.get("type")
         if kind == "session":
             return MessagePart(model=parse_id(record.get("modelId")))
@@ -52,7 +52,7 @@ class PiShape:
 
 
 class _PiEntry:
-    """One entry, with its place in the tree."""
+    """Entry with its place in the tree."""
 
     def __init__(self, record: dict[str, Any]) -> None:
         self.record = record
@@ -125,8 +125,8 @@ class _PiEntry:
         )
 
     def parse_compaction(self) -> MessagePart:
-        """A summary, and what is kept behind it: from an entry on, by its id, or by its number among the entries (v1);
-        or, where none is told, copies of messages.
+        """Parse a summary and what is kept after it: from an entry on, by its id, or by its number among the entries
+        (v1); or, where none is stated, copies of messages.
         """
         record = self.record
         since, tail = record.get("firstKeptEntryId", record.get("firstKeptEntryIndex")), record.get("retainedTail")
@@ -153,7 +153,7 @@ class _PiEntry:
 
 
 def _parse_copied_messages(messages: list[Any]) -> tuple[list[MessagePart], tuple[str, ...]]:
-    """Messages that stand in a compaction, results that follow each other as one; and what of them is not known.
+    """Parse the messages in a compaction, consecutive results as one; and count the unknown ones.
 
     What their requests took tells nothing of the context that they are in now.
     """
@@ -184,7 +184,7 @@ def parse_content_blocks(content: Any) -> list[Block]:
 
 
 def format_shell_command(message: dict[str, Any]) -> str:
-    """What a command that was typed with ``!`` adds to the context: its line, its output, and how it ended."""
+    """Format what a command typed with ``!`` adds to the context: its line, its output, and how it ended."""
     said = [f"Ran `{parse_id(message.get('command'))}`", parse_id(message.get("output")) or "(no output)"]
     if message.get("cancelled"):
         said.append("(command cancelled)")

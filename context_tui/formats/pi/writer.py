@@ -32,7 +32,7 @@ DEFAULT_API = ("openai-completions", "openai")
 
 
 def write_session(session: Session, path: Path) -> Losses:
-    """Write the header and an entry for each message or result; returns what could not be kept as it was."""
+    """Write the header and an entry for each message or result; returns the losses."""
     losses = Losses()
     write_lines(_build_entries(session, losses), path)
     for what, there in (("system prompt is", session.content.system()), ("tool schemas are", session.content.tools())):
@@ -63,7 +63,7 @@ def _build_entries(session: Session, losses: Losses) -> Iterator[EntryObject]:
 
 
 def _build_entry_bodies(session: Session, losses: Losses) -> Iterator[tuple[EntryObject, int]]:
-    """What each entry says, and its time in epoch milliseconds."""
+    """Build the body of each entry, and its time in epoch milliseconds."""
     facts, context = session.facts, session.context_at()
     usages, models = collect_usage(session), collect_models(session)
     tools: dict[str, str] = {}

@@ -29,7 +29,7 @@ class ResponsesFormat(Format):
     from_source: ClassVar[str] = ALL_FROM_SOURCE
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """By items that only this API has, or a request with ``input`` beside its model or instructions."""
+        """Recognise items that only this API has, or a request with ``input`` beside its model or instructions."""
         run = read_head_run(head, ITEM_LISTS)
         if run is None or run.get("messages") is not None:
             return None
@@ -50,7 +50,7 @@ class ResponsesFormat(Format):
         return DocumentScanner(path, info, ResponsesShape)
 
     def unsupported_reason(self, role: str, block: dict[str, Any]) -> str:
-        """What no item holds."""
+        """Return why no item can hold a block."""
         return unsupported_reason(role, block)
 
     def write(self, session: Session, path: Path) -> Losses:

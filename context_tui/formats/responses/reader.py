@@ -22,7 +22,7 @@ _RESPONSE = "response"
 
 
 def find_response(run: Run) -> dict[str, Any] | None:
-    """The response of a run: what was logged beside its input, or the run itself."""
+    """Return the response of a run: logged beside its input, or the run itself."""
     if run.key == "output":
         return {name: run.get(name) for name in run.members}
     response = run.get(_RESPONSE)
@@ -42,7 +42,7 @@ class ResponsesShape:
 
     @staticmethod
     def note(run: Run) -> str:
-        """That a run is incomplete by design, where it is."""
+        """Return a note where a run is incomplete by design."""
         return CONTINUATION_NOTE if run.get("previous_response_id") else ""
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
@@ -71,7 +71,7 @@ class ResponsesShape:
         ]
 
     def parse_response(self, run: Run) -> dict[str, Any] | None:
-        """The response as one more element, with all its items; where they are the run's own, what it used."""
+        """Parse the response as one more element, with all its items; where they are the run's own, its usage."""
         response = find_response(run)
         if response is None:
             return None

@@ -32,7 +32,7 @@ _WITH_STATUS = ("local_shell_call", "tool_search_call", "tool_search_output", "w
 
 
 def find_items(origin: Origin, rollout: RolloutItems) -> list[Item] | None:
-    """The items of a message that was read from a request, a response or a rollout; None for others."""
+    """Return the items of a message that was read from a request, a response or a rollout; None for others."""
     content = origin.session.content
     if not isinstance(content, DocumentContent) or origin.session.info.format != "openai-responses":
         return rollout.find_items(origin)
@@ -42,7 +42,7 @@ def find_items(origin: Origin, rollout: RolloutItems) -> list[Item] | None:
 
 
 def write_request(session: Session, path: Path) -> Losses:
-    """Write model, instructions, items and tools; returns what had to be left out or changed."""
+    """Write model, instructions, items and tools; returns the losses."""
     losses = Losses()
     writer = ItemWriter(session, losses, partial(find_items, rollout=RolloutItems()))
     items = [each.item for message in session.context_at().order for each in writer.write_message(message)]

@@ -30,7 +30,7 @@ class SweAgentFormat(Format):
     suffixes: ClassVar[tuple[str, ...]] = (".traj", ".json")
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """By a history whose messages name their agent, or by the steps of a trajectory."""
+        """Recognise a history whose messages name their agent, or the steps of a trajectory."""
         values = parse_first_values(head)
         value = values[0] if len(values) == 1 else None
         if not isinstance(value, dict):
@@ -55,7 +55,7 @@ class SweAgentFormat(Format):
         return read_document_title(path, SweAgentShape(), _find_history)
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """The trajectories in the folder that the environment names: USER/RUN/INSTANCE/INSTANCE.traj."""
+        """Yield the trajectories in the folder that the environment names: USER/RUN/INSTANCE/INSTANCE.traj."""
         if not (told := environ.get("SWE_AGENT_TRAJECTORY_DIR")):
             return []
         found = sorted(Path(told).glob("*/*/*/*.traj"))

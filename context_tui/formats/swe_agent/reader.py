@@ -34,14 +34,14 @@ class Elision:
 
 @dataclass
 class _Observation:
-    """One that may be elided: what it is known by to the builder, and its tags."""
+    """Observation that can be elided: its builder key, and its tags."""
 
     key: str
     tags: frozenset[str] = field(default_factory=frozenset)
 
 
 def format_totals(info: Any) -> str:
-    """What a trajectory tells of all of its calls together, in words; empty where it does not."""
+    """Format the totals of a trajectory; empty where it has none."""
     stats = info.get("model_stats") if isinstance(info, dict) else None
     if not isinstance(stats, dict):
         return ""
@@ -83,7 +83,7 @@ class SweAgentShape(DocumentShape):
         self._elision = _parse_elision(agent)
 
     def parse(self, value: Any, place: int) -> MessagePart:
-        """A message; one of another agent in the same file is beside the conversation."""
+        """Parse a message; one of another agent in the same file is outside the conversation."""
         if not isinstance(value, dict):
             raise ValueError("not a message: not a JSON object")
         if "role" not in value and "response" in value:
@@ -114,12 +114,12 @@ class SweAgentShape(DocumentShape):
         return replace(part, key=key, is_injected=not part.has_results and place != self._task_place)
 
     def _parse_step(self, value: dict[str, Any]) -> MessagePart:
-        """A step of a file without history: what the model said, and what came of it."""
+        """Parse a step of a file without history: the model's text, and the observation."""
         said, seen = ({"type": "text", "text": str(value.get(name) or "")} for name in ("response", "observation"))
         return MessagePart(Role.ASSISTANT, [said], further_parts=(MessagePart(Role.USER, [seen], is_injected=True),))
 
     def _find_elided(self, place: int) -> tuple[str, ...]:
-        """What was elided anew when the model was asked for the message at *place*."""
+        """Return what was newly elided when the model was asked for the message at *place*."""
         if self._elision is None:
             return ()
         if place > self._last_place:
@@ -161,7 +161,7 @@ def _find_agent_config(config: Any) -> dict[str, Any]:
 
 
 def _parse_elision(agent: dict[str, Any]) -> Elision | None:
-    """How a configuration has observations elided, if at all."""
+    """Parse how a configuration elides observations, if at all."""
     listed = agent.get("history_processors")
     for each in listed if isinstance(listed, list) else [agent.get("history_processor")]:
         if isinstance(each, dict) and each.get("type") == ELISION_PROCESSOR:

@@ -1,4 +1,4 @@
-"""What can be looked for in a summary: facts of the history that it stands for, picked by rules.
+"""Facts of a history that a summary should preserve, found by rules.
 
 Five kinds. Each says how it is found here, and :mod:`context_tui.summarizer.checks.match_fact` how it is looked for:
 
@@ -43,7 +43,7 @@ MAX_QUOTE_CHARS = 160
 
 
 class FactKind(StrEnum):
-    """What a fact is; the order is that of reports."""
+    """Kind of a fact; the order is that of reports."""
 
     CONSTRAINT = "constraint"
     PATH = "path"
@@ -53,7 +53,7 @@ class FactKind(StrEnum):
 
 
 class FactSource(StrEnum):
-    """Who says something in a history."""
+    """Speaker of a text in a history."""
 
     USER = "user"
     ASSISTANT = "assistant"
@@ -87,7 +87,7 @@ class TextPiece(NamedTuple):
 
 @dataclass(frozen=True)
 class Fact:
-    """Something that a summary keeps or loses.
+    """Fact that a summary preserves or loses.
 
     Attributes:
         kind: what it is.
@@ -178,7 +178,7 @@ def extract_facts(
 
 @dataclass
 class _Occurrences:
-    """Where something is: the first piece of the weightiest voice and the place in it, all voices, all messages."""
+    """Occurrences of a fact: the first piece of the weightiest speaker and the place in it, all speakers, all messages."""
 
     text: str
     first: TextPiece
@@ -279,7 +279,7 @@ def _find_constraints(piece: TextPiece) -> Iterator[_FactMatch]:
 
 
 def _strip_injected(text: str) -> str:
-    """What somebody typed, without what a client put between tags into it."""
+    """Return the typed text, without what a client put between tags into it."""
     parts, at, open_ended = list[str](), 0, set[str]()
     for match in _INJECTED.finditer(text):
         if match.start() < at or match[1] in open_ended:
@@ -294,7 +294,7 @@ def _strip_injected(text: str) -> str:
 
 
 def _strip_code(text: str) -> str:
-    """The text without what stands between fences."""
+    """Return the text without fenced code."""
     lines, fence = list[str](), ""
     for line in text.splitlines():
         mark = line.lstrip()[:3]
@@ -309,7 +309,7 @@ def _strip_code(text: str) -> str:
 
 
 def split_sentences(text: str) -> Iterator[str]:
-    """The sentences of a text: lines that go on are joined, headings and items of a list stand for themselves."""
+    """Yield the sentences of a text: continued lines are joined, headings and list items stand alone."""
     open_lines: list[str] = []
     heading = False
     for line in [*text.splitlines(), ""]:
@@ -335,7 +335,9 @@ _ENDINGS = ("ing", "ed", "es", "s", "e")
 
 
 def extract_keywords(text: str) -> tuple[str, ...]:
-    """The words that distinguish a sentence, each once: three letters or more or a number, without their endings."""
+    """Return the words that distinguish a sentence, each once: three letters or more or a number, without their
+    endings.
+    """
     found: dict[str, None] = {}
     for word in _WORD.findall(text.lower().replace("’", "'")):
         if word[0].isdigit() or (len(word) > 2 and word not in _STOP_WORDS):
@@ -349,7 +351,7 @@ def _stem_word(word: str) -> str:
 
 
 def is_negated(sentence: str) -> bool:
-    """Whether a sentence forbids or excludes something."""
+    """Return whether a sentence forbids or excludes something."""
     return _NEGATION.search(sentence) is not None or _EXCLUDED.search(sentence) is not None
 
 
@@ -392,7 +394,7 @@ def _find_errors(piece: TextPiece) -> Iterator[_FactMatch]:
 
 
 def _find_error_line(text: str) -> str:
-    """The first line that says why something failed; where none does, the first one of a short text."""
+    """Return the first line that says why something failed; where none does, the first line of a short text."""
     lines = [line for line in text.splitlines() if line.strip() and not _EXIT.fullmatch(line.strip())]
     return next((line for line in lines if _ERROR_WORDS.search(line)), lines[0] if 0 < len(lines) < 4 else "")
 
@@ -423,7 +425,7 @@ def split_path(path: str) -> tuple[str, ...]:
 
 
 def is_folder(parts: tuple[str, ...]) -> bool:
-    """Whether a path seems to be a folder: its last part has no ending."""
+    """Return whether a path seems to be a folder: its last part has no suffix."""
     return "." not in parts[-1][1:]
 
 
@@ -450,7 +452,7 @@ def _merge_paths(paths: dict[Any, _Occurrences]) -> dict[Any, _Occurrences]:
 
 
 def _compute_required_parts(paths: dict[Any, _Occurrences]) -> dict[Any, int]:
-    """How many of the last parts of each path only that one ends with; of a folder two, as its name is any word."""
+    """Compute how many of its last parts identify each path; at least two for a folder, whose name can be any word."""
     ends: dict[tuple[str, ...], int] = {}
     for parts in paths:
         for length in range(1, len(parts) + 1):
@@ -513,7 +515,7 @@ HASH = "hash"
 
 
 class NumberMention(NamedTuple):
-    """A number in a text: its digits without separators, its unit or nothing, how it stands there, and where."""
+    """Number in a text: its digits without separators, its unit or nothing, its spelling, and its place."""
 
     digits: str
     unit: str
@@ -522,7 +524,7 @@ class NumberMention(NamedTuple):
 
 
 def find_numbers(text: str) -> Iterator[NumberMention]:
-    """Every number of a text."""
+    """Yield every number of a text."""
     for match in _NUMBER.finditer(text):
         yield NumberMention(match[1].replace(",", ""), _UNIT_OF.get(match[2] or "", ""), match[0], match.start())
     for match in _HASH.finditer(text):
@@ -530,7 +532,7 @@ def find_numbers(text: str) -> Iterator[NumberMention]:
 
 
 def is_exact(digits: str) -> bool:
-    """Whether a number says enough without its unit: four digits or more, or a decimal point."""
+    """Return whether a number is distinctive without its unit: four digits or more, or a decimal point."""
     return "." in digits or len(digits) > 3
 
 
@@ -555,7 +557,7 @@ _FINDERS: dict[FactKind, Callable[[TextPiece], Iterator[_FactMatch]]] = {
 
 
 def _find_strings(value: Any) -> Iterator[str]:
-    """All strings of a call's arguments."""
+    """Yield all strings in a call's arguments."""
     pending = [value]
     while pending:
         each = pending.pop()

@@ -1,4 +1,4 @@
-"""What can be said about a summary without understanding it, as a list to look at before it is accepted.
+"""Checks of a summary that need no understanding, to review before it is accepted.
 
 From trials with small models: they copy the template, repeat one line until the limit, stop early while saying they
 are done, and name files that never existed. That a plan is told as a fact none of this can see.
@@ -44,7 +44,7 @@ _PRODUCT_NAME = re.compile(r"[A-Z][A-Za-z0-9]*\.js")  # Node.js and its like are
 
 @dataclass(frozen=True)
 class SummaryCheck:
-    """One check: ``severity`` is what it means when it is not ok, ``detail`` says what was found."""
+    """One check: ``severity`` is its weight when it fails, ``detail`` the finding."""
 
     name: str
     ok: bool
@@ -61,7 +61,7 @@ def check_summary(
     max_tokens: int | None = None,
     cut_off: str = "",
 ) -> list[SummaryCheck]:
-    """Every check of a summary, passed or not.
+    """Run every check of a summary, passed or not.
 
     Args:
         summary: the summary's text.
@@ -133,7 +133,9 @@ def _check_not_looping(summary: str) -> SummaryCheck:
 
 
 def _find_repeated_tail(text: str) -> str:
-    """What the text ends with ``MIN_REPEATS`` times in a row, at most 300 characters of it: a loop without line breaks."""
+    """Return the text that is repeated ``MIN_REPEATS`` times at the end, at most 300 characters of it: a loop without
+    line breaks.
+    """
     for length in range(8, min(300, len(text) // MIN_REPEATS) + 1):
         if text.endswith(text[-length:] * MIN_REPEATS) and len(set(text[-length:])) > 3:
             return text[-length:]
@@ -148,7 +150,7 @@ def _check_no_template(summary: str, history: str) -> SummaryCheck:
 
 
 def _check_known_paths(summary: str, history: str) -> SummaryCheck:
-    """Paths that the summary names must occur in what it stands for; a leading ``./``, ``~`` or ``/`` may differ."""
+    """Check that paths in the summary occur in the history; a leading ``./``, ``~`` or ``/`` may differ."""
     named = [path.rstrip(".") for path in PATH_PATTERN.findall(URL_PATTERN.sub(" ", summary))]
     found = _find_unknown((path for path in named if not _PRODUCT_NAME.fullmatch(path)), history)
     detail = f"not in the conversation: {_format_list(found)}" if found else "all occur in the conversation"
@@ -156,7 +158,7 @@ def _check_known_paths(summary: str, history: str) -> SummaryCheck:
 
 
 def _find_unknown(found: Any, history: str) -> list[str]:
-    """What does not occur in the conversation, each once."""
+    """Return what does not occur in the conversation, each item once."""
     return [text for text in dict.fromkeys(found) if text.lstrip("./~") not in history]
 
 
@@ -172,7 +174,7 @@ def _format_list(texts: list[str]) -> str:
 
 
 def collect_text(messages: list[Message]) -> str:
-    """All strings of the messages, tool arguments and results included, one after the other."""
+    """Collect all strings of the messages, tool arguments and results included."""
     texts: list[str] = []
     pending: list[Any] = [block for message in reversed(messages) for block in reversed(list_message_blocks(message))]
     while pending:

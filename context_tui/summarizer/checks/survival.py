@@ -1,4 +1,4 @@
-"""Whether a fact is still there in a summary, and the words that prove it, or the lack of them.
+"""Survival of facts in a summary, with the words that prove it, or what is missing.
 
 - A path: a path in the summary that ends as it does, or is below it. As many of its last parts have to be there as tell
   it from the other paths of the history, so at least the name of the file (of a folder two parts), and all that both
@@ -38,7 +38,7 @@ _IDENTIFIER = re.compile(r"(?<!\w)[A-Za-z_]\w*")
 
 
 class FactSurvival(NamedTuple):
-    """What became of a fact: ``evidence`` quotes the text where it is kept, and says what is missing where not."""
+    """Survival of a fact: ``evidence`` quotes the text that preserves it, or names what is missing."""
 
     preserved: bool
     evidence: str
@@ -67,7 +67,7 @@ class FactMatcher:
             self._numbers.setdefault(digits, {}).setdefault(unit, at)
 
     def match_fact(self, fact: Fact) -> FactSurvival:
-        """Whether the text has this fact."""
+        """Match a fact in the text."""
         match fact.kind:
             case FactKind.PATH:
                 return self._match_path(fact)

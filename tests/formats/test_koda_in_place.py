@@ -241,19 +241,19 @@ def test_other_formats_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
 STOPS = """
 import sys, time
 from context_tui import cli
-from context_tui.formats.kit.databases import HeldDatabase
+from context_tui.formats.kit.databases import LockedDatabase
 from context_tui.formats.koda import in_place
 def stop(*_):
     print("stopped", flush=True)
     time.sleep(600)
 if sys.argv[1] == "before":
-    in_place._batches = stop
+    in_place._split_batches = stop
 elif sys.argv[1] == "within":
     in_place.scan = stop
 elif sys.argv[1] == "backup":
-    in_place.moved_beside = stop
+    in_place.move_to_free_name = stop
 else:
-    HeldDatabase.close = stop
+    LockedDatabase.close = stop
 sys.exit(cli.main(sys.argv[2:]))
 """
 

@@ -127,16 +127,25 @@ def test_a_policy_that_fails_while_it_works_fails_in_a_line(site: Path) -> None:
         ("nothing", "def plan(self, context, params, state): return None"),
         ("judges", "def trigger(self, state, params): return True"),
         ("fires", "def trigger(self, state, params): raise KeyError('x')"),
-        ("reaches", "def plan(self, context, params, state): return replace(made(self), dropped_ranges=(range(9999),))"),
+        (
+            "reaches",
+            "def plan(self, context, params, state): return replace(made(self), dropped_ranges=(range(9999),))",
+        ),
         ("quiet", "runtime = 'quiet'; believed_size = hint = implied_value = slider_max = lambda self, *args: 1 // 0"),
-        ("talks", "def plan(self, context, params, state): return replace(made(self), keep_reason=lambda p, b: 1 // 0)"),
+        (
+            "talks",
+            "def plan(self, context, params, state): return replace(made(self), keep_reason=lambda p, b: 1 // 0)",
+        ),
         ("mumbles", "def plan(self, context, params, state): return replace(made(self), keep_reason=lambda p, b: 7)"),
         ("exits", "def plan(self, context, params, state): raise SystemExit(9)"),
         ("shouts", "def plan(self, context, params, state): raise ValueError('x' * 9_000)"),
         ("saves", "def plan(self, context, params, state): return replace(made(self), tokens_saved='x')"),
         ("reports", "def plan(self, context, params, state): return replace(made(self), report={'a': object()})"),
         ("changes", "def plan(self, context, params, state): return replace(made(self), changes={1: 7})"),
-        ("digs", "def plan(self, context, params, state): return replace(made(self), changes={-1: build_removal('digs')})"),
+        (
+            "digs",
+            "def plan(self, context, params, state): return replace(made(self), changes={-1: build_removal('digs')})",
+        ),
         ("poses", "def plan(self, context, params, state): return replace(made(self), policy='manual')"),
     ):
         source = f"""\

@@ -22,6 +22,7 @@ from context_tui.policies.parameter_space import build_params
 from context_tui.policies.parts.rules import Rule
 from context_tui.policies.planning import build_plan
 from context_tui.policies.registry import LISTED_POLICIES, POLICIES, PRESETS, find_policy
+from context_tui.policies.rule_policy import RulePolicy
 from context_tui.policies.runtime_state import RuntimeState, build_runtime_state
 from context_tui.policies.toml import parse_policy, read_policy
 from context_tui.session.facts import Usage
@@ -567,8 +568,10 @@ def test_the_presets_are_the_files_there_are() -> None:
     )
     for name in PRESETS:
         chosen = POLICIES[name]
-        assert chosen.name == name and chosen.source and chosen.version and (chosen.limits or name == "none"), name
-        assert all(limit.endswith(".") for limit in chosen.limits)
+        assert isinstance(chosen, RulePolicy)
+        spec = chosen.spec
+        assert chosen.name == name and spec.source and spec.version and (spec.limits or name == "none"), name
+        assert all(limit.endswith(".") for limit in spec.limits)
         assert chosen.about.count(":") == 1 and chosen.phases
 
 

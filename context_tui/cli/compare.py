@@ -18,6 +18,7 @@ from context_tui.cli.options import (
 from context_tui.cli.output import format_count, print_line, print_notice, print_table, write_json
 from context_tui.cli.plan import plan_from_options
 from context_tui.errors import ExitCode, PlanError
+from context_tui.policies.base import is_session_bound
 from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.jsontext import utf8_len
 from context_tui.session.session import Session
@@ -103,7 +104,7 @@ def run(arguments: Sequence[str]) -> int:
     given = parse_arguments(options, arguments)
     if len(given.summarizers or ()) < 2:
         options.error("compare needs two summarizers; name each with --summarizer")
-    if given.repeat > 1 and resolve_policy(given.policy)[0].is_session_bound:
+    if given.repeat > 1 and is_session_bound(resolve_policy(given.policy)[0]):
         options.error(f"{given.policy} cuts where it is told, once; leave --repeat out")
 
     session = open_named_session(given.session, given.window)

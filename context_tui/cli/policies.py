@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from context_tui.app.config import SavedSettings, read_config
 from context_tui.cli.options import (
@@ -23,6 +23,9 @@ from context_tui.policies.parameter_space import build_params, list_parameters
 from context_tui.policies.parameters import format_value, parse_assignments
 from context_tui.policies.registry import POLICIES, PRESETS, find_policy
 from context_tui.session.window import ASSUMED_WINDOW, Window
+
+if TYPE_CHECKING:
+    from context_tui.policies.parts.rules import PolicySpec
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -101,14 +104,21 @@ def _print_native(own: AgentSettings, window: int) -> None:
 
 def _build_policy_report(policy: Policy) -> dict[str, Any]:
     """Build the report of a policy, without its parameters."""
+    spec = _get_spec(policy)
     return {
         "name": policy.name,
         "about": policy.about,
         "origin": _find_origin(policy),
-        "source": policy.source,
-        "version": policy.version,
-        "limits": list(policy.limits),
+        "source": spec.source if spec else "",
+        "version": spec.version if spec else "",
+        "limits": list(spec.limits) if spec else [],
     }
+
+
+def _get_spec(policy: Policy) -> PolicySpec | None:
+    """Return the TOML that a policy is made of; None where it is a class."""
+    spec = getattr(policy, "spec", None)
+    return cast("PolicySpec", spec) if spec is not None else None
 
 
 def _find_origin(policy: Policy) -> str:
@@ -121,10 +131,12 @@ def _format_policy_lines(policy: Policy, *, limits: bool) -> Iterator[str]:
     origin = _find_origin(policy)
     if origin != "built in":
         yield f"from: {origin}"
-    if policy.source:
-        yield f"source: {policy.source} ({policy.version})" if policy.version else f"source: {policy.source}"
+    if (spec := _get_spec(policy)) is None:
+        return
+    if spec.source:
+        yield f"source: {spec.source} ({spec.version})" if spec.version else f"source: {spec.source}"
     if limits:
-        yield from (f"limit: {limit}" for limit in policy.limits)
+        yield from (f"limit: {limit}" for limit in spec.limits)
 
 
 def _build_saved_report(saved: Mapping[str, SavedSettings]) -> list[dict[str, Any]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -63,12 +64,8 @@ class Policy(Protocol):
         flat_curves: parameters over which tokens after stay the same: only the trigger reads them, or the request for a
             summary.
         needs_trigger: whether its plan is empty where the trigger does not fire.
-        nests: the parameter that holds those of other policies by name, so that ``POLICY.KEY`` sets one of them.
-        marked: whether its parameters name messages, so that they mean nothing in another session.
-        source: where its rule is described, and ``version`` of what; empty where it is a rule of nobody's runtime.
-        limits: what it cannot say of its runtime, a sentence each.
-        waits_for: the flag (``MessageFlag``) of messages that make a plan change something which changed nothing before
-            one of them was appended; 0 where any message may.
+        replan_on: the flag (``MessageFlag``) of messages that can make an empty plan change something once one of them
+            is appended; 0 where any message can.
     """
 
     name: ClassVar[str]
@@ -78,11 +75,6 @@ class Policy(Protocol):
     Params: ClassVar[type[Params]]
     flat_curves: ClassVar[frozenset[str]]
     needs_trigger: ClassVar[bool]
-    nested_field: ClassVar[str]
-    is_session_bound: ClassVar[bool]
-    source: ClassVar[str]
-    version: ClassVar[str]
-    limits: ClassVar[tuple[str, ...]]
     replan_on: ClassVar[int]
 
     def trigger(self, state: RuntimeState, params: Any) -> Trigger:
@@ -111,9 +103,6 @@ class Policy(Protocol):
     def hint(self, context: Context) -> str:
         """Suggest what to try where the plan changes nothing; empty where there is no advice."""
 
-    def nested_policies(self, params: Any) -> Sequence[str]:
-        """Names of the policies that it runs, where it runs others."""
-
     def steps(self, params: Any) -> Sequence[tuple[Policy, Any]]:
         """Return the policies that this one consists of with their parameters, in order; none: just itself."""
 
@@ -124,11 +113,6 @@ class BasePolicy:
     runtime: ClassVar[str] = ""
     flat_curves: ClassVar[frozenset[str]] = frozenset()
     needs_trigger: ClassVar[bool] = False
-    nested_field: ClassVar[str] = ""
-    is_session_bound: ClassVar[bool] = False
-    source: ClassVar[str] = ""
-    version: ClassVar[str] = ""
-    limits: ClassVar[tuple[str, ...]] = ()
     replan_on: ClassVar[int] = 0
 
     def curve(
@@ -159,13 +143,37 @@ class BasePolicy:
         """Return no hint."""
         return ""
 
-    def nested_policies(self, params: Any) -> Sequence[str]:
-        """Return no policies."""
-        return ()
-
     def steps(self, params: Any) -> Sequence[tuple[Policy, Any]]:
         """Return no steps."""
         return []
+
+
+@cache
+def _find_references(params: type[BaseModel]) -> Mapping[str, str]:
+    """By parameter, what its values refer to; ``options`` for the settings of other policies by name."""
+    found = {}
+    for name, field in params.model_fields.items():
+        extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+        found[name] = "options" if isinstance(field.get_default(), Mapping) else str(extra.get("refers_to") or "")
+    return found
+
+
+def is_session_bound(policy: Policy) -> bool:
+    """Return whether parameters of a policy name messages, so that they mean nothing in another session."""
+    return not {"marks", "message"}.isdisjoint(_find_references(policy.Params).values())
+
+
+def find_nested_field(policy: Policy) -> str:
+    """Return the parameter that holds those of other policies by name (``POLICY.KEY`` sets one); empty for none."""
+    return next((name for name, kind in _find_references(policy.Params).items() if kind == "options"), "")
+
+
+def list_nested_policies(policy: Policy, params: BaseModel) -> Sequence[str]:
+    """List the names of the policies that a policy runs with these parameters; none where it runs no others."""
+    if not find_nested_field(policy):
+        return ()
+    listed = (name for name, kind in _find_references(policy.Params).items() if kind == "policies")
+    return [each for name in listed for each in getattr(params, name)]
 
 
 def build_empty_plan(policy: str, params: Params, context: Context, trigger: Trigger, reason: str) -> Plan:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from context_tui.policies.base import Params, Policy
+from context_tui.policies.base import Params, Policy, find_nested_field, is_session_bound, list_nested_policies
 from context_tui.policies.parameters import ListEntry, Parameter, build_parameter, validate_params
 from context_tui.policies.registry import LISTED_POLICIES, POLICIES, find_policy
 from context_tui.policies.runtime_state import RuntimeState
@@ -30,13 +30,13 @@ def get_value(policy: Policy, params: BaseModel, name: str) -> Any:
     owner, _, key = name.rpartition(".")
     if not owner:
         return getattr(params, key)
-    options: Mapping[str, Any] = getattr(params, policy.nested_field).get(owner, {})
+    options: Mapping[str, Any] = getattr(params, find_nested_field(policy)).get(owner, {})
     return options[key] if key in options else POLICIES[owner].Params.model_fields[key].get_default()
 
 
 def _find_nested_policies(policy: Policy, params: BaseModel) -> dict[str, Policy]:
     """Find the policies that a policy runs, as far as they exist."""
-    return {name: POLICIES[name] for name in dict.fromkeys(policy.nested_policies(params)) if name in POLICIES}
+    return {name: POLICIES[name] for name in dict.fromkeys(list_nested_policies(policy, params)) if name in POLICIES}
 
 
 def list_parameters_in_context(
@@ -48,7 +48,7 @@ def list_parameters_in_context(
         if each.kind == "nested":
             continue
         owner = POLICIES[each.owner] if each.owner else policy
-        own = owner.Params(**getattr(params, policy.nested_field).get(each.owner, {})) if each.owner else params
+        own = owner.Params(**getattr(params, find_nested_field(policy)).get(each.owner, {})) if each.owner else params
         found.append(_resolve_in_context(each, owner, own, context, state))
     return found
 
@@ -128,7 +128,7 @@ def _list_policy_entries(context: Context) -> tuple[ListEntry, ...]:
     return tuple(
         ListEntry(name)
         for name, policy in LISTED_POLICIES.items()
-        if not policy.nested_field and not policy.is_session_bound
+        if not find_nested_field(policy) and not is_session_bound(policy)
     )
 
 
@@ -149,19 +149,19 @@ def build_params(policy: Policy, values: Mapping[str, Any], option_names: Mappin
     steps: dict[str, dict[str, Any]] = {}
     for key, value in values.items():
         owner, dot, name = key.rpartition(".")
-        if dot and policy.nested_field:
+        if dot and find_nested_field(policy):
             steps.setdefault(owner, {})[name] = value
         else:
             given[key] = value
     params = validate_params(policy, given, option_names)
-    if not policy.nested_field:
+    if not find_nested_field(policy):
         return params
-    options: dict[str, dict[str, Any]] = dict(getattr(params, policy.nested_field))
+    options: dict[str, dict[str, Any]] = dict(getattr(params, find_nested_field(policy)))
     for owner, each in steps.items():
         options[owner] = {**options.get(owner, {}), **each}
     for owner, each in options.items():
         build_params(find_policy(owner), each, option_names)
-    return params.model_copy(update={policy.nested_field: options})
+    return params.model_copy(update={find_nested_field(policy): options})
 
 
 def find_changed_values(policy: Policy, params: BaseModel) -> dict[str, dict[str, Any]]:
@@ -169,7 +169,7 @@ def find_changed_values(policy: Policy, params: BaseModel) -> dict[str, dict[str
     fields = type(params).model_fields
     values = {name: getattr(params, name) for name in fields}
     changed = {name: value for name, value in values.items() if value != fields[name].get_default()}
-    nested = changed.pop(policy.nested_field, {}) if policy.nested_field else {}
+    nested = changed.pop(find_nested_field(policy), {}) if find_nested_field(policy) else {}
     found = {policy.name: changed} if changed else {}
     for owner, options in nested.items():
         found |= find_changed_values(find_policy(owner), build_params(find_policy(owner), options))

@@ -80,10 +80,6 @@ class GuardedPolicy:
             raise PlanError(f"policy {self._policy.name} failed: its curve is not a number for each value")
         return sizes
 
-    def nested_policies(self, params: Any) -> Sequence[str]:
-        """The policies that it runs."""
-        return self._call_safely(self._policy.nested_policies, params)
-
     def steps(self, params: Any) -> Sequence[tuple[Policy, Any]]:
         """What it is made of."""
         return self._call_safely(self._policy.steps, params)

@@ -12,7 +12,15 @@ from pydantic import create_model
 
 from context_tui.compaction.plan import Plan, Trigger
 from context_tui.errors import PlanError
-from context_tui.policies.base import BasePolicy, Belief, Params, Policy, build_empty_plan
+from context_tui.policies.base import (
+    BasePolicy,
+    Belief,
+    Params,
+    Policy,
+    build_empty_plan,
+    find_nested_field,
+    is_session_bound,
+)
 from context_tui.policies.parameters import validate_params
 from context_tui.policies.parts.clear_truncate import plan_body_changes
 from context_tui.policies.parts.drop_summarise import plan_message_removal
@@ -54,7 +62,6 @@ class RulePolicy(BasePolicy):
         """
         self.spec, self._find_policy = spec, find_policy
         self.name, self.about, self.runtime = spec.name, spec.about, spec.runtime  # type: ignore[misc]
-        self.source, self.version, self.limits = spec.source, spec.version, spec.limits  # type: ignore[misc]
         self._nested_by_rule = {
             number: find_policy(rule.policy) for number, rule in enumerate(spec.rules) if isinstance(rule, PolicyRule)
         }
@@ -276,7 +283,7 @@ def _list_policy_parameters(
     Raises:
         PlanError: it has not such a parameter, or runs others itself.
     """
-    if policy.nested_field or policy.is_session_bound:
+    if find_nested_field(policy) or is_session_bound(policy):
         raise PlanError(f"{policy.name} cannot be a rule; name the policies that it runs")
     values = validate_params(policy, rule.params)
     found: list[tuple[str, int, SettingPath, Any, Any]] = []

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from context_tui.policies.base import list_nested_policies
 from context_tui.policies.parameters import format_assignments
 from context_tui.policies.registry import POLICIES
 from context_tui.session.session import Session
@@ -29,7 +30,7 @@ def format_plan_command(view: View) -> str:
     if (
         view.plan
         and view.plan.steps
-        and len(view.plan.steps) < len(POLICIES[view.policy].nested_policies(view.policy_params))
+        and len(view.plan.steps) < len(list_nested_policies(POLICIES[view.policy], view.policy_params))
     ):
         parts.append("--firing-only")
     return shlex.join(parts)

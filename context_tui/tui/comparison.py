@@ -30,7 +30,7 @@ from context_tui.lab.replay.result import (
 )
 from context_tui.lab.replay.walk import replay_recording
 from context_tui.lab.study import Study, StudySettings
-from context_tui.policies.base import Params, Policy
+from context_tui.policies.base import Params, Policy, list_nested_policies
 from context_tui.policies.parameter_space import build_params
 from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
@@ -457,7 +457,7 @@ class Comparison:
             chosen = POLICIES[lane.policy]
             names = {lane.policy}
             with suppress(PlanError):
-                names |= set(chosen.nested_policies(lane.params) if chosen.nested_field else ())
+                names |= set(list_nested_policies(chosen, lane.params))
             found.update({name: lane.view.params[name] for name in names if name in lane.view.params})
         return {**self.selected_lane.view.params, **found}
 

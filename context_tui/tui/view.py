@@ -15,7 +15,7 @@ from context_tui.compaction.apply import iterate_result_entries
 from context_tui.compaction.next_request import NextRequest, compute_current_size
 from context_tui.compaction.plan import ACTION_PAST_TENSE, Plan
 from context_tui.errors import PlanError
-from context_tui.policies.base import Params, Policy
+from context_tui.policies.base import Params, Policy, find_nested_field, is_session_bound, list_nested_policies
 from context_tui.policies.parameter_space import build_params, find_changed_values
 from context_tui.policies.parameters import format_assignments, parse_assignments
 from context_tui.policies.registry import DEFAULT_POLICY, MANUAL_POLICY, POLICIES
@@ -142,11 +142,11 @@ class View:
         """
         values = dict(self.params.get(policy, {}))
         chosen = POLICIES[policy]
-        if chosen.nested_field:
-            names = chosen.nested_policies(build_params(chosen, values))
+        if nested := find_nested_field(chosen):
+            names = list_nested_policies(chosen, build_params(chosen, values))
             options = {name: dict(self.params[name]) for name in names if self.params.get(name)}
             if options:
-                values[chosen.nested_field] = options
+                values[nested] = options
         return values
 
     @property
@@ -197,7 +197,7 @@ class View:
 
     def with_copy(self, session: Session, applied: AppliedPlan, cursor: Location) -> View:
         """Return the view of the copy that applying a plan made, with a way back."""
-        params = {name: values for name, values in self.params.items() if not POLICIES[name].is_session_bound}
+        params = {name: values for name, values in self.params.items() if not is_session_bound(POLICIES[name])}
         folds = self.folds if len(session) == len(self.session) else replace(self.folds, turns=frozenset())
         undo = (*self.undo_stack, self)
         return View(
@@ -301,7 +301,7 @@ def build_inspector_state(view: View, *, breakdown: bool) -> InspectorState:
     settings = {
         name: tuple(format_assignments(values))
         for name, values in view.params.items()
-        if values and not POLICIES[name].is_session_bound
+        if values and not is_session_bound(POLICIES[name])
     }
     return InspectorState(view.policy, settings, breakdown)
 

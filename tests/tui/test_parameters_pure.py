@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from context_tui.compaction.next_request import NextRequest
+from context_tui.policies.base import find_nested_field
 from context_tui.policies.parameter_space import build_params, get_value, list_parameters_in_context
 from context_tui.policies.parameters import Parameter
 from context_tui.policies.planning import plan
@@ -160,7 +161,7 @@ def test_sliders_end_where_nothing_changes_in_this_context() -> None:
     assert len({plan.tokens_after for plan in beyond}) == 1
 
 
-@pytest.mark.parametrize("policy", [name for name, policy in POLICIES.items() if not policy.nested_field])
+@pytest.mark.parametrize("policy", [name for name, policy in POLICIES.items() if not find_nested_field(policy)])
 @pytest.mark.parametrize(("turns", "steps"), [(10, 3), (1, 2), (3, 9)])
 def test_beyond_its_slider_no_parameter_changes_anything(policy: str, turns: int, steps: int) -> None:
     session, chosen = sample(turns, steps, compact=False), POLICIES[policy]

@@ -39,10 +39,6 @@ class Chain(BasePolicy):
     about: ClassVar[str] = "several policies in order: microcompact first, then compaction on what is left"
     phases: ClassVar[frozenset[str]] = frozenset({"before_call", "after_tools", "user_turn"})
     Params: ClassVar[type[BaseParams]] = ChainParams
-    nested_field: ClassVar[str] = "options"
-
-    def nested_policies(self, params: ChainParams) -> Sequence[str]:
-        return params.policies
 
     def steps(self, params: ChainParams) -> list[tuple[Policy, BaseParams]]:
         """Return each policy with its parameters.

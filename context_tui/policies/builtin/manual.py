@@ -51,7 +51,6 @@ class Manual(BasePolicy):
     about: ClassVar[str] = "by hand: clear single results, summarise all before a message"
     phases: ClassVar[frozenset[str]] = frozenset()
     Params: ClassVar[type[Params]] = ManualParams
-    is_session_bound: ClassVar[bool] = True
 
     def trigger(self, state: RuntimeState, params: ManualParams) -> Trigger:
         return Trigger(False, "applied by hand only", source="you", by_hand=True)

@@ -13,6 +13,7 @@ from textual.widgets import Label
 from context_tui.errors import PlanError
 from context_tui.lab.replay.result import format_policy_label
 from context_tui.policies.agent_settings import AgentSettings, build_agent_settings, format_agent_settings
+from context_tui.policies.base import find_nested_field
 from context_tui.policies.registry import POLICIES
 from context_tui.session.window import Window
 from context_tui.text.sanitize import make_visible
@@ -35,7 +36,7 @@ def list_configurations(lane: Lane) -> list[tuple[str, AgentSettings | None]]:
     window = lane.view.session.window
     own = build_agent_settings(lane.policy, params, window)
     steps = policy.steps(params) if own is None else []
-    if policy.nested_field and steps:
+    if find_nested_field(policy) and steps:
         return [(format_policy_label(each.name, of), build_agent_settings(each.name, of, window)) for each, of in steps]
     return [(lane.label, own)]
 

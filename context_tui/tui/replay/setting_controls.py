@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from context_tui.errors import PlanError
 from context_tui.lab.replay.recording import Recording
 from context_tui.lab.study import StudySettings
-from context_tui.policies.base import Params, Policy
+from context_tui.policies.base import Params, Policy, find_nested_field
 from context_tui.policies.parameter_space import build_params, get_value
 from context_tui.policies.parameters import Parameter
 from context_tui.policies.runtime_state import RuntimeState
@@ -206,9 +206,10 @@ def _replace_value(policy: Policy, values: dict[str, Any], control: Parameter, v
     """
     if not control.owner:
         return {**values, control.label: value}
-    nested = {**values.get(policy.nested_field, {})}
+    field = find_nested_field(policy)
+    nested = {**values.get(field, {})}
     nested[control.owner] = {**nested.get(control.owner, {}), control.label: value}
-    return {**values, policy.nested_field: nested}
+    return {**values, field: nested}
 
 
 def _bisect_first(holds: Callable[[int], bool], count: int) -> int:

@@ -88,9 +88,10 @@ def _adopt_in_comparison(comparison: Comparison, setting: SweepSetting) -> str:
 
 def merge_params(params: Mapping[str, Mapping[str, Any]], setting: SweepSetting) -> dict[str, Mapping[str, Any]]:
     """The settings of all policies, by policy what is not the default, with those of a setting among them."""
+    from context_tui.policies.base import list_nested_policies
     from context_tui.policies.parameter_space import find_changed_values
 
     policy = setting.policy
-    own = {policy.name, *(policy.nested_policies(setting.params) if policy.nested_field else ())}
+    own = {policy.name, *list_nested_policies(policy, setting.params)}
     kept = {name: values for name, values in params.items() if name not in own}
     return {**kept, **find_changed_values(policy, setting.params)}

@@ -36,8 +36,6 @@ class AgentSdkFormat(Format):
 
     name: ClassVar[str] = "agent-sdk"
     about: ClassVar[str] = "agent-sdk sessions, and output of claude -p --output-format stream-json (JSONL)"
-    writable: ClassVar[bool] = True
-    copies: ClassVar[bool] = True
     from_source: ClassVar[str] = ALL_FROM_SOURCE
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:

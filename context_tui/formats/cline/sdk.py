@@ -37,7 +37,6 @@ class ClineSdkFormat(Format):
 
     name: ClassVar[str] = "cline-sdk"
     about: ClassVar[str] = "Cline SDK and command line sessions (.messages.json)"
-    copies: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".json",)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:

@@ -40,7 +40,6 @@ class LumenFormat(Format):
 
     name: ClassVar[str] = "lumen"
     about: ClassVar[str] = "Lumen's logs (JSON lines), with its compactions"
-    writable: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".lumen", ".jsonl")
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:

@@ -140,7 +140,7 @@ def test_one_that_fails_to_look_at_a_file_leaves_it_to_the_others(tmp_path: Path
     module = (
         "from context_tui.formats.base import Format\n\n\nclass Wild(Format):\n    name = about = 'wild'\n\n"
         "    def sniff(self, head, path):\n        raise RuntimeError(path)\n\n"
-        "    def sessions(self, path):\n        return []\n\n    def scanner(self, path, info):\n        return None\n"
+        "    def list_sessions(self, path):\n        return []\n\n    def make_scanner(self, path, info):\n        return None\n"
     )
     environ = installed(tmp_path, module, "wild = added:Wild")
     assert run(environ, "inspect", ROOT / "sample_sessions" / "coding-session.jsonl").returncode == 0
@@ -148,29 +148,28 @@ def test_one_that_fails_to_look_at_a_file_leaves_it_to_the_others(tmp_path: Path
 
 WILD = """
 from context_tui.formats.base import Claim, Format
-from context_tui.formats.kit.line_scanner import LineScanner, only_session
-from context_tui.formats.kit.message_builder import Part
+from context_tui.formats.kit.line_scanner import LineScanner, list_only_session
+from context_tui.formats.kit.message_builder import MessageRecord
 from context_tui.session.losses import Losses
-from context_tui.session.facts import Role
+from context_tui.session.values import Role
 
 
 class Shape:
-    def part(self, record):
-        return Part(Role.USER, [{"type": "text", "text": record["wild"]}])
+    def parse(self, record):
+        return MessageRecord(Role.USER, [{"type": "text", "text": record["wild"]}])
 
 
 class Wild(Format):
     name = about = "wild"
-    writable = True
     suffixes = (".jsonl",)
 
     def sniff(self, head, path):
         return Claim(99, "wild") if head.startswith(b'{"wild"') else None
 
-    def sessions(self, path):
-        return only_session(path, self.name)
+    def list_sessions(self, path):
+        return list_only_session(path, self.name)
 
-    def scanner(self, path, info):
+    def make_scanner(self, path, info):
         return LineScanner(path, info, Shape)
 
     def write(self, session, path):
@@ -181,21 +180,21 @@ class Wild(Format):
 
 
 FAILING = [
-    ("def sessions(self, path): raise RuntimeError('no luck')", "RuntimeError: no luck"),
-    ("def sessions(self, path): return ['x']", "gave str, not SessionInfo"),
-    ("def sessions(self, path): return None", "TypeError: 'NoneType' object is not iterable"),
-    ("def scanner(self, path, info): raise KeyError('x')", "KeyError: 'x'"),
-    ("def scanner(self, path, info): return None", "AttributeError: 'NoneType' object has no attribute 'advance'"),
+    ("def list_sessions(self, path): raise RuntimeError('no luck')", "RuntimeError: no luck"),
+    ("def list_sessions(self, path): return ['x']", "gave str, not SessionInfo"),
+    ("def list_sessions(self, path): return None", "TypeError: 'NoneType' object is not iterable"),
+    ("def make_scanner(self, path, info): raise KeyError('x')", "KeyError: 'x'"),
+    ("def make_scanner(self, path, info): return None", "AttributeError: 'NoneType' object has no attribute 'advance'"),
     (
-        "def scanner(self, path, info): Shape.part = lambda *a: 1 // 0; return LineScanner(path, info, Shape)",
+        "def make_scanner(self, path, info): Shape.parse = lambda *a: 1 // 0; return LineScanner(path, info, Shape)",
         "Zero",
     ),
-    ("def lister(self): raise RuntimeError('no luck')", ""),
+    ("def make_lister(self): raise RuntimeError('no luck')", ""),
     ("def sniff(self, head, path): return True", "unknown session format"),
     ("def sniff(self, head, path): return Claim('high', 'x')", "unknown session format"),
     ("def write(self, session, path): raise RuntimeError('no luck')", "RuntimeError: no luck"),
     ("def write(self, session, path): return None", "gave NoneType, not Losses"),
-    ("is_request = True; refuses = lambda *a: 1 // 0", "ZeroDivisionError"),
+    ("unsupported_reason = lambda *a: 1 // 0", "ZeroDivisionError"),
 ]
 """Methods of a format that fail, and what is said then."""
 

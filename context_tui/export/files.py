@@ -130,8 +130,7 @@ def is_copied(session: Session, format_name: str) -> bool:
     """
     if session.origin or format_name != session.info.format:
         return False
-    form = get_format(format_name)
-    return form.copies and form.can_copy(session)
+    return get_format(format_name).can_copy(session)
 
 
 def _copy_records(form: Format, session: Session, temporary: Path, out: Path) -> ExportResult | None:

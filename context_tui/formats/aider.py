@@ -22,7 +22,15 @@ from context_tui.formats.base import Claim, Format, Scanner, SessionFile
 from context_tui.formats.kit.document_scanner import DocumentScanner, list_document_sessions
 from context_tui.formats.kit.documents import Run
 from context_tui.formats.kit.files import read_whole_file
-from context_tui.formats.kit.message_builder import CompactionRecord, MessageBuilder, MessagePart
+from context_tui.formats.kit.message_builder import (
+    FullCompactionRecord,
+    MessageBuilder,
+    MessageRecord,
+    MetadataRecord,
+    ParsedRecord,
+    UsageRecord,
+    group_records,
+)
 from context_tui.formats.kit.usage import make_cached_usage
 from context_tui.formats.kit.values import parse_time_ms
 from context_tui.session.facts import Usage
@@ -102,22 +110,23 @@ class AiderShape:
         """What the history cannot tell."""
         return INCOMPLETE_NOTE
 
-    def parse(self, value: Any, place: int) -> MessagePart:
+    def parse(self, value: Any, place: int) -> ParsedRecord:
         """What lines of one kind say; commands are run by Aider, and not sent."""
         text, time = str(value["text"]), parse_time_ms(value.get("time"))
         if value["kind"] in ("console", "counts"):
             model = _MODEL_PATTERN.search(text)
-            return MessagePart(usage=_parse_usage(text), model=truncate_name(model[1]) if model else "")
+            usage = UsageRecord(_parse_usage(text))
+            return group_records(MetadataRecord(model=truncate_name(model[1])), usage) if model else usage
         blocks = [{"type": "text", "text": text}]
         if value["kind"] == "reflected":
-            return MessagePart(Role.USER, blocks, is_injected=True)
+            return MessageRecord(Role.USER, blocks, is_injected=True)
         if value["kind"] == "said":
-            return MessagePart(Role.ASSISTANT, blocks)
+            return MessageRecord(Role.ASSISTANT, blocks)
         if text.startswith(_CLEAR_COMMANDS):
-            return MessagePart(compaction=CompactionRecord(text.split()[0], context=(), has_summary=False))
+            return FullCompactionRecord(text.split()[0], context=(), has_summary=False)
         if text.startswith(("/", "!")) or _ANSWER_PATTERN.fullmatch(text):
-            return MessagePart()
-        return MessagePart(Role.USER, blocks, time=time)
+            return MetadataRecord()
+        return MessageRecord(Role.USER, blocks, time=time)
 
 
 def _parse_usage(line: str) -> Usage | None:

@@ -75,23 +75,45 @@ class Scanner(Protocol):
 
 
 class Format(Protocol):
-    """One on-disk format, and all that is known of its files; those that are built in and added ones derive from it.
+    """An on-disk format; base class of built-in formats and of those of other packages.
 
-    ``name`` is what users call it by, ``about`` a line on it. ``suffixes`` are those of its files, looked for in
-    folders; a new file gets the first. ``copies`` says that ``copy`` is there. ``is_request`` says that what is written
-    goes to a provider as it is, which needs pairs mended and what it ``unsupported_reason`` left out. ``in_place`` says that
-    ``edit_in_place`` is there. ``from_source`` is what was made from the source of a program, as no real file was there to
-    hold the reader to: :data:`ALL_FROM_SOURCE`, or which part. What has a body here may be left as it is.
+    A format defines ``name``, ``about``, ``sniff``, ``list_sessions`` and ``make_scanner``. Every other member has a default.
+    Capabilities follow from the methods that it defines: with :meth:`write` it is a target of exports, with :meth:`copy`
+    records are copied, with :meth:`edit_in_place` files are changed in place, with :meth:`unsupported_reason` what is
+    written is a request to a provider.
+
+    Attributes:
+        name: its name on the command line.
+        about: one line about it.
+        suffixes: suffixes of its files, which folders are searched for; new files get the first.
+        from_source: the part of the reader that was written from the source of a program, without a real file to
+            compare with: :data:`ALL_FROM_SOURCE`, or a few words.
     """
 
     name: ClassVar[str]
     about: ClassVar[str]
-    writable: ClassVar[bool] = False
-    copies: ClassVar[bool] = False
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl",)
-    is_request: ClassVar[bool] = False
-    in_place: ClassVar[bool] = False
     from_source: ClassVar[str] = ""
+
+    @property
+    def writable(self) -> bool:
+        """Whether :meth:`write` is defined."""
+        return type(self).write is not Format.write
+
+    @property
+    def copies(self) -> bool:
+        """Whether :meth:`copy` is defined."""
+        return type(self).copy is not Format.copy
+
+    @property
+    def in_place(self) -> bool:
+        """Whether :meth:`edit_in_place` is defined."""
+        return type(self).edit_in_place is not Format.edit_in_place
+
+    @property
+    def is_request(self) -> bool:
+        """Whether :meth:`unsupported_reason` is defined: a provider gets what is written, which needs pairs mended."""
+        return type(self).unsupported_reason is not Format.unsupported_reason
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """Whether a file that begins with *head* (up to ``HEAD_BYTES``) is of this format."""
@@ -181,8 +203,8 @@ class Format(Protocol):
         raise Error(f"format {self.name!r} cannot be written")
 
     def can_copy(self, session: Session) -> bool:
-        """Whether ``copy`` writes *session*, as it was read by this format; cheap."""
-        return True
+        """Return whether :meth:`copy` writes *session*, as read by this format; cheap."""
+        return self.copies
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
         """Write the records that *session* was read from to the new file *path*, each as it is, with what was recorded.

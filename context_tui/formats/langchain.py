@@ -26,7 +26,13 @@ from context_tui.formats.kit.documents import (
     read_runs,
 )
 from context_tui.formats.kit.files import parse_first_values
-from context_tui.formats.kit.message_builder import CompactionRecord, MessageBuilder, MessagePart
+from context_tui.formats.kit.message_builder import (
+    FullCompactionRecord,
+    MessageBuilder,
+    MessageRecord,
+    MetadataRecord,
+    ParsedRecord,
+)
 from context_tui.formats.kit.usage import (
     make_cached_usage,
     parse_anthropic_usage,
@@ -111,19 +117,16 @@ class LangChainShape:
         """None: every reply is an element."""
         return None
 
-    def parse(self, value: Any, place: int) -> MessagePart:
+    def parse(self, value: Any, place: int) -> ParsedRecord:
         """A message."""
         if not isinstance(value, dict):
             raise ValueError("not a message: not a JSON object")
         kind, data = _normalize_message(value)
         key = parse_id(data.get("id")) or f"place {place}"
         if kind in REMOVAL_TYPES:
-            gone = (
-                None
-                if self._is_removal(place + 1)
-                else CompactionRecord("RemoveMessage", context=(), has_summary=False)
-            )
-            return MessagePart(compaction=gone)
+            if self._is_removal(place + 1):
+                return MetadataRecord()
+            return FullCompactionRecord("RemoveMessage", context=(), has_summary=False)
         if kind not in ROLES:
             raise ValueError(f"not a message: unknown type {kind[:40]!r}")
         if kind in TOOL_MESSAGE_TYPES:
@@ -136,7 +139,7 @@ class LangChainShape:
                 "content": _parse_result_body(data.get("content")),
                 **error,
             }
-            return MessagePart(Role.USER, [block], has_results=True, key=key)
+            return MessageRecord(Role.USER, [block], has_results=True, key=key)
         blocks = [made for each in parse_blocks(data.get("content")) if (made := _parse_block(each))]
         more = data.get("additional_kwargs")
         more = more if isinstance(more, dict) else {}
@@ -145,7 +148,7 @@ class LangChainShape:
             role = Role.ASSISTANT
         if role != Role.ASSISTANT:
             summary = more.get("lc_source") == "summarization"
-            return MessagePart(
+            return MessageRecord(
                 role, blocks, flags=int(MessageFlag.SUMMARY) if summary else 0, is_injected=summary, key=key
             )
         about = data.get("response_metadata")
@@ -156,7 +159,7 @@ class LangChainShape:
         if usage is None and not notes:
             usage, notes = parse_usage_or_note(_parse_provider_usage, about.get("usage"))
         model = about.get("model_name") or about.get("model")
-        return MessagePart(
+        return MessageRecord(
             role,
             self._build_assistant_blocks(blocks, data, more, place),
             usage=usage,
@@ -165,18 +168,16 @@ class LangChainShape:
             key=key,
         )
 
-    def resolve_in_order(self, value: Any, part: MessagePart) -> MessagePart:
+    def resolve_in_order(self, value: Any, part: ParsedRecord) -> ParsedRecord:
         """The last of some removals: the context is what is left."""
-        if part.role is not None:
+        if isinstance(part, MessageRecord):
             self._keys[part.key] = None
             return part
         gone = parse_id(_normalize_message(value)[1].get("id"))
         if gone == "__remove_all__":
             self._keys.clear()
         self._keys.pop(gone, None)
-        if part.compaction is None:
-            return part
-        return replace(part, compaction=replace(part.compaction, context=tuple(self._keys)))
+        return replace(part, context=tuple(self._keys)) if isinstance(part, FullCompactionRecord) else part
 
     def _is_removal(self, place: int) -> bool:
         """Whether the element at *place* takes out a message too."""

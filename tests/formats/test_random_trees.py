@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 from context_tui.formats.base import scan
 from context_tui.formats.kit.branches import find_branch
 from context_tui.formats.kit.line_scanner import LineScanner, list_only_session
-from context_tui.formats.kit.message_builder import CompactionRecord, MessagePart
+from context_tui.formats.kit.message_builder import (
+    FullCompactionRecord,
+    MessageRecord,
+    MetadataRecord,
+    ParsedRecord,
+    ReplacementRecord,
+    RewindRecord,
+    group_records,
+)
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session
 from context_tui.session.values import Role
@@ -26,26 +34,25 @@ KEYS = "abcdefghijklmnop"
 class Tree:
     """{"id", "below", "kind": say | note | summary, "since"}, or {"rewind": id}."""
 
-    def parse(self, record: Record) -> MessagePart:
+    def parse(self, record: Record) -> ParsedRecord:
         if "rewind" in record:
-            return MessagePart(rewound_key=record["rewind"])
+            return RewindRecord(record["rewind"])
         key, below = record["id"], record["below"]
         if record["kind"] == "note":
-            return MessagePart(key=key, parent_key=below)
+            return MetadataRecord(key=key, parent_key=below)
         text = [{"type": "text", "text": key}]
         if record["kind"] == "summary":
-            return MessagePart(
+            return MessageRecord(
                 Role.USER,
                 text,
                 key=key,
                 parent_key=below,
-                compaction=CompactionRecord("auto", kept_since=record["since"]),
+                compaction=FullCompactionRecord("auto", kept_since=record["since"]),
             )
         role = Role.ASSISTANT if record["kind"] == "reply" else Role.USER
         usage = Usage(1) if role == Role.ASSISTANT else None
-        return MessagePart(
-            role, text, key=key, parent_key=below, usage=usage, replaces_previous=record["kind"] == "again"
-        )
+        message = MessageRecord(role, text, key=key, parent_key=below, usage=usage)
+        return group_records(ReplacementRecord(key), message) if record["kind"] == "again" else message
 
 
 class Model:

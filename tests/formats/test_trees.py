@@ -13,7 +13,22 @@ from context_tui.errors import UnreadableSession
 from context_tui.formats.base import scan
 from context_tui.formats.kit.branches import find_branch
 from context_tui.formats.kit.line_scanner import LineScanner, list_only_session
-from context_tui.formats.kit.message_builder import CompactionRecord, MessagePart
+from context_tui.formats.kit.message_builder import (
+    FullCompactionRecord,
+    HistoryRecord,
+    MessageRecord,
+    MetadataRecord,
+    MicroCompactionRecord,
+    OmittedMessage,
+    ParsedRecord,
+    RecordCase,
+    RecordGroup,
+    ResetRecord,
+    RewindRecord,
+    UsageRecord,
+    group_records,
+    list_cases,
+)
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session
 from context_tui.session.values import Role
@@ -24,33 +39,28 @@ ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "result": Role.USER}
 class Tree:
     """{"id", "below", "role", "text"}, or {"rewind": id}, {"tokens": n}, {"replace": [id or text, ...]}, {"note"}."""
 
-    def parse(self, record: dict[str, Any]) -> MessagePart:
+    def parse(self, record: dict[str, Any]) -> ParsedRecord:
         if "rewind" in record:
-            return MessagePart(rewound_key=record["rewind"])
+            return RewindRecord(record["rewind"])
         if "clears" in record:
-            return MessagePart(compaction=CompactionRecord(cleared_keys=tuple(record["clears"])))
+            return MicroCompactionRecord(cleared_keys=tuple(record["clears"]))
         if "anew" in record:
-            return MessagePart(resets_context=True)
+            return ResetRecord()
         if "tokens" in record:
-            return MessagePart(usage=Usage(record["tokens"]))
+            return UsageRecord(usage=Usage(record["tokens"]))
         if "replace" in record:
             texts = [each for each in record["replace"] if each.startswith("=")]
             own = {text: number for number, text in enumerate(texts)}
-            first, *more = [MessagePart(Role.USER, [{"type": "text", "text": text}]) for text in texts]
+            first, *more = [MessageRecord(Role.USER, [{"type": "text", "text": text}]) for text in texts]
             context = tuple(own.get(each, each) for each in record["replace"])
-            return MessagePart(
-                first.role,
-                first.blocks,
-                compaction=CompactionRecord("auto", context=context),
-                further_parts=tuple(more),
-            )
+            return group_records(replace(first, compaction=FullCompactionRecord("auto", context=context)), *more)
         key, below = record.get("id", ""), record.get("below")
         if "note" in record:
-            return MessagePart(key=key, parent_key=below)
+            return MetadataRecord(key=key, parent_key=below)
         text = {"type": "text", "text": record["text"]}
         if record["role"] == "result":
             text = {"type": "tool_result", "tool_use_id": record["text"], "content": record["text"]}
-        return MessagePart(
+        return MessageRecord(
             ROLES[record["role"]], [text], has_results=record["role"] == "result", key=key, parent_key=below
         )
 
@@ -177,26 +187,27 @@ class Placed:
     def __init__(self) -> None:
         self.keys: dict[str, str] = {}
 
-    def parse(self, record: dict[str, Any]) -> MessagePart:
+    def parse(self, record: dict[str, Any]) -> ParsedRecord:
         first, *more = [
-            MessagePart(Role.USER, [{"type": "text", "text": t}]) for t in record.get("again", [record.get("text")])
+            MessageRecord(Role.USER, [{"type": "text", "text": t}]) for t in record.get("again", [record.get("text")])
         ]
         if "again" not in record:
             return first
-        return MessagePart(first.role, first.blocks, compaction=CompactionRecord(), further_parts=tuple(more))
+        return RecordGroup((replace(first, compaction=FullCompactionRecord()), *more))
 
-    def resolve_in_order(self, record: dict[str, Any], part: MessagePart) -> MessagePart:
+    def resolve_in_order(self, record: dict[str, Any], part: ParsedRecord) -> ParsedRecord:
         context: list[str | int] = [0]
-        then = list(part.further_parts)
-        for number, each in enumerate(part.further_parts, 1):
+        first, *more = [each for each in list_cases(part) if isinstance(each, MessageRecord)]
+        if not first.compaction:
+            return replace(first, key=self._key(first))
+        then = list[RecordCase]()
+        for number, each in enumerate(more, 1):
             known = self.keys.get(each.blocks[0]["text"])
             context.append(known or number)
-            then[number - 1] = MessagePart() if known else replace(each, key=self._key(each))
-        if part.compaction:
-            return replace(part, compaction=CompactionRecord(context=tuple(context)), further_parts=tuple(then))
-        return replace(part, key=self._key(part))
+            then.append(OmittedMessage() if known else replace(each, key=self._key(each)))
+        return group_records(replace(first, compaction=FullCompactionRecord(context=tuple(context))), *then)
 
-    def _key(self, part: MessagePart) -> str:
+    def _key(self, part: MessageRecord) -> str:
         return self.keys.setdefault(part.blocks[0]["text"], f"key {len(self.keys)}")
 
 
@@ -229,16 +240,16 @@ def test_what_happened_on_a_branch_that_was_left_is_undone(tmp_path: Path) -> No
 class Holding:
     """{"id", "text"} is a message; {"holds": [{"id", "text", "version"}, ...]} a context that is told whole."""
 
-    def parse(self, record: dict[str, Any]) -> MessagePart:
+    def parse(self, record: dict[str, Any]) -> ParsedRecord:
         if "holds" not in record:
             return self._said(record)
         context = tuple(each["id"] if each.get("id") else number for number, each in enumerate(record["holds"], 1))
-        then = tuple(self._said(each) if "text" in each else MessagePart() for each in record["holds"])
-        return MessagePart(compaction=CompactionRecord("told", context=context), further_parts=then)
+        then = tuple(self._said(each) if "text" in each else OmittedMessage() for each in record["holds"])
+        return HistoryRecord(then, FullCompactionRecord("told", context=context))
 
-    def _said(self, each: dict[str, Any]) -> MessagePart:
+    def _said(self, each: dict[str, Any]) -> MessageRecord:
         block = {"type": "text", "text": each["text"]}
-        return MessagePart(Role.USER, [block], key=each.get("id", ""), version=each.get("version"))
+        return MessageRecord(Role.USER, [block], key=each.get("id", ""), version=each.get("version"))
 
 
 def test_a_record_beside_the_conversation_may_hold_a_whole_context(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from context_tui.formats.anthropic import AnthropicFormat
 from context_tui.formats.base import scan
 from context_tui.formats.kit.document_scanner import DocumentScanner
 from context_tui.formats.kit.documents import Run
-from context_tui.formats.kit.message_builder import MessageBuilder, MessagePart
+from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord, ParsedRecord
 from context_tui.formats.koda import KodaFormat
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session, SessionInfo
@@ -333,8 +333,8 @@ class Careless:
     def parse_response(self, run: Run) -> dict[str, Any] | None:
         return None
 
-    def parse(self, value: Any, place: int) -> MessagePart:
-        return MessagePart(Role.ASSISTANT, value["content"], usage=Usage(value["size"]))
+    def parse(self, value: Any, place: int) -> ParsedRecord:
+        return MessageRecord(Role.ASSISTANT, value["content"], usage=Usage(value["size"]))
 
 
 def test_what_a_format_for_documents_hands_on_is_checked_in_scan_and_text(tmp_path: Path) -> None:

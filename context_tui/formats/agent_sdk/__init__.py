@@ -21,6 +21,7 @@ from context_tui.formats.agent_sdk.writer import write
 from context_tui.formats.base import ALL_FROM_SOURCE, Claim, Format, Scanner
 from context_tui.formats.kit.files import parse_first_values, read_first_objects
 from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_whole_file, list_only_session
+from context_tui.formats.kit.message_builder import MessageRecord
 from context_tui.formats.kit.values import extract_text, format_title
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
@@ -35,8 +36,6 @@ class AgentSdkFormat(Format):
 
     name: ClassVar[str] = "agent-sdk"
     about: ClassVar[str] = "agent-sdk sessions, and output of claude -p --output-format stream-json (JSONL)"
-    writable: ClassVar[bool] = True
-    copies: ClassVar[bool] = True
     from_source: ClassVar[str] = ALL_FROM_SOURCE
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
@@ -71,6 +70,8 @@ class AgentSdkFormat(Format):
             try:
                 part = AgentSdkShape().parse(value)
             except ValueError:
+                continue
+            if not isinstance(part, MessageRecord):
                 continue
             typed = part.role == Role.USER and not (part.has_results or part.is_injected)
             if typed and (title := format_title(extract_text(part.blocks))):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from context_tui.formats.kit.lines import MAX_SEARCHED_BYTES, LineFile, find_matching_lines
-from context_tui.formats.kit.message_builder import CompactionRecord, MessagePart
+from context_tui.formats.kit.message_builder import FullCompactionRecord, MessageRecord, MetadataRecord, ParsedRecord
 from context_tui.formats.kit.usage import parse_anthropic_usage
 from context_tui.formats.kit.values import (
     extract_text,
@@ -90,15 +90,15 @@ class AgentSdkShape:
         self._results_open = False  # whether results that come are more of those that were said last
         self._compacted = self._resumed = False
 
-    def parse(self, record: Record) -> MessagePart:
-        """Parse a record."""
+    def parse(self, record: Record) -> ParsedRecord:
+        """What a record says."""
         kind = record.get("type")
         if not isinstance(kind, str):
             raise ValueError("a record without a type")
         if kind not in ROLES and kind != "system" and kind not in IGNORED_TYPES:
             raise ValueError(f"a record of unknown type {kind[:40]!r}")
         if kind in IGNORED_TYPES or find_parent_call(record) != self._agent:
-            return MessagePart()
+            return MetadataRecord()
         if kind == "system":
             return self._parse_system(record)
         inside = record.get("message")
@@ -107,33 +107,33 @@ class AgentSdkShape:
             raise ValueError(f"{kind} without content")
         return _parse_message(record, message, ROLES[kind])
 
-    def resolve_in_order(self, record: Record, part: MessagePart) -> MessagePart:
-        """Resolve a record by those before it: the context after a compaction, or of a new run."""
+    def resolve_in_order(self, record: Record, part: ParsedRecord) -> ParsedRecord:
+        """What a record says behind those before it: what the context is from a compaction on, or from a new run."""
         if self._is_agent_sdk:
             return self._place_in_file(record, part)
         if record.get("subtype") == "compact_boundary" and record.get("type") == "system":
             self._boundary = record
-        elif part.role is not None and (part.compaction or self._boundary):
+        elif isinstance(part, MessageRecord) and (part.compaction or self._boundary):
             trigger, before, notes = _parse_boundary(self._boundary or {})
             summarises, self._boundary = part.compaction is not None, None
-            what = CompactionRecord(trigger, before, context=(0,), has_summary=summarises)
+            what = FullCompactionRecord(trigger, before, context=(0,), has_summary=summarises)
             return replace(part, compaction=what, notes=(*part.notes, *notes))
         return part
 
-    def _parse_system(self, record: Record) -> MessagePart:
-        """Parse the start of a run, or the note that earlier messages were compacted; other events are progress."""
+    def _parse_system(self, record: Record) -> ParsedRecord:
+        """How a run begins, or that what was said before was compacted; other events are progress."""
         if record.get("subtype") == "compact_boundary":
             if not self._is_agent_sdk:
-                return MessagePart()
+                return MetadataRecord()
             trigger, before, notes = _parse_boundary(record)
             stands = {"type": "summary", "note": "of what was said before; it is not in the file"}
-            what = CompactionRecord(trigger, before, context=(0,))
-            return MessagePart(Role.USER, [stands], is_injected=True, compaction=what, notes=notes)
+            what = FullCompactionRecord(trigger, before, context=(0,))
+            return MessageRecord(Role.USER, [stands], is_injected=True, compaction=what, notes=notes)
         model, tools = record.get("model"), parse_tool_schemas(record.get("tools"))
-        return MessagePart(model=truncate_name(model) if isinstance(model, str) else "", tools=tools or None)
+        return MetadataRecord(model=truncate_name(model) if isinstance(model, str) else "", tools=tools or None)
 
-    def _place_in_file(self, record: Record, part: MessagePart) -> MessagePart:
-        if part.role is None:
+    def _place_in_file(self, record: Record, part: ParsedRecord) -> ParsedRecord:
+        if not isinstance(part, MessageRecord):
             self._resumed |= record.get("subtype") == "init" and self._compacted
             return part
         history = self._history
@@ -153,7 +153,7 @@ class AgentSdkShape:
             self._resumed = self._compacted = False
             every = tuple(each.key for each in history[:-1] if not each.key.startswith("summary"))
             return replace(
-                part, key=said.key, compaction=CompactionRecord("resume", context=(*every, 0), has_summary=False)
+                part, key=said.key, compaction=FullCompactionRecord("resume", context=(*every, 0), has_summary=False)
             )
         return replace(part, key=said.key)
 
@@ -171,7 +171,7 @@ def _find_split_point(history: list[_HistoryMessage]) -> int:
     return len(history)
 
 
-def _parse_message(record: Record, message: Record, role: Role) -> MessagePart:
+def _parse_message(record: Record, message: Record, role: Role) -> MessageRecord:
     blocks = parse_blocks(message.get("content"))
     time = parse_time_ms(record.get("timestamp"))
     if role == Role.USER:
@@ -179,14 +179,14 @@ def _parse_message(record: Record, message: Record, role: Role) -> MessagePart:
         synthetic = any(record.get(name) is True for name in ("is_synthetic", "isSynthetic"))
         text = blocks[0].get("text") if synthetic and blocks and blocks[0].get("type") == "text" else None
         summary = isinstance(text, str) and text.startswith(CLAUDE_CODE_SUMMARY)
-        compacted = CompactionRecord(context=(0,)) if summary else None
+        compacted = FullCompactionRecord(context=(0,)) if summary else None
         flags = int(MessageFlag.SUMMARY) if summary else 0
         injected = synthetic and not results
-        return MessagePart(role, blocks, results, flags, time, is_injected=injected, compaction=compacted)
+        return MessageRecord(role, blocks, results, flags, time, is_injected=injected, compaction=compacted)
     usage, notes = parse_usage_or_note(parse_anthropic_usage, message.get("usage") or record.get("usage"))
     model = message.get("model")
     said = "" if model == "<synthetic>" or not isinstance(model, str) else truncate_name(model)
-    return MessagePart(
+    return MessageRecord(
         role, blocks, time=time, usage=usage, notes=notes, message_id=parse_id(message.get("id")), model=said
     )
 
@@ -230,8 +230,10 @@ def find_subagents(path: Path) -> Iterator[Subagent]:
                 continue
             if own and (name := own.encode("utf-8", "replace")) not in known:
                 known.add(name)
-                asked = part.role == Role.USER and not part.has_results
-                yield Subagent(own, (format_title(extract_text(part.blocks)) if asked else "") or own)
+                title = ""
+                if isinstance(part, MessageRecord) and part.role == Role.USER and not part.has_results:
+                    title = format_title(extract_text(part.blocks))
+                yield Subagent(own, title or own)
     finally:
         file.close()
 

@@ -9,7 +9,7 @@ from context_tui.formats.anthropic.writer import find_unsupported_reason, write_
 from context_tui.formats.base import Claim, Format, Scanner
 from context_tui.formats.kit.document_scanner import DocumentScanner, copy_document, list_document_sessions
 from context_tui.formats.kit.documents import Run, read_head_run
-from context_tui.formats.kit.message_builder import MessageBuilder, MessagePart
+from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord
 from context_tui.formats.kit.usage import parse_anthropic_usage
 from context_tui.formats.kit.values import extract_text, parse_blocks, parse_time_ms, parse_usage_or_note
 from context_tui.formats.kit.writing import parse_tool_schemas
@@ -54,8 +54,8 @@ class AnthropicShape:
         """Parse the logged response as a message."""
         return find_reply(run)
 
-    def parse(self, value: Any, place: int) -> MessagePart:
-        """Parse a message; one of role ``system`` after the first was injected by a runtime."""
+    def parse(self, value: Any, place: int) -> MessageRecord:
+        """A message; one of role ``system`` behind the first is what a runtime put in."""
         if not isinstance(value, dict):
             raise ValueError("not a message: not a JSON object")
         given = value.get("role")
@@ -64,7 +64,7 @@ class AnthropicShape:
             raise ValueError(f"not a message: unknown role {str(given)[:40]!r}")
         stamp = next((value[key] for key in ("timestamp", "created_at") if key in value), None)
         usage, notes = parse_usage_or_note(parse_anthropic_usage, value.get("usage"))
-        return MessagePart(
+        return MessageRecord(
             role, parse_blocks(value.get("content")), time=parse_time_ms(stamp), usage=usage, notes=notes
         )
 
@@ -74,10 +74,7 @@ class AnthropicFormat(Format):
 
     name: ClassVar[str] = "anthropic"
     about: ClassVar[str] = "Anthropic Messages request or message list (JSON, JSONL), with its response if logged"
-    writable: ClassVar[bool] = True
-    copies: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".json", ".jsonl")
-    is_request: ClassVar[bool] = True
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """Recognise tool schemas, block types, a system member or a response; a list of plain strings could be

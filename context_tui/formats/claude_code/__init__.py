@@ -24,8 +24,6 @@ class ClaudeCodeFormat(Format):
 
     name: ClassVar[str] = "claude-code"
     about: ClassVar[str] = "Claude Code session files (JSONL), with sidechains, compactions and rewinds"
-    writable: ClassVar[bool] = True
-    copies: ClassVar[bool] = True
     from_source: ClassVar[str] = "edits of the context by the API"
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:

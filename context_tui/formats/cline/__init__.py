@@ -37,10 +37,7 @@ class ClineFormat(Format):
 
     name: ClassVar[str] = "cline"
     about: ClassVar[str] = "Cline and Roo Code tasks (api_conversation_history.json, with the files beside it)"
-    writable: ClassVar[bool] = True
-    copies: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".json",)
-    is_request: ClassVar[bool] = True  # what stands in the file is sent as it is
     from_source: ClassVar[str] = "deleted ranges, condensed tasks"
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:

@@ -11,7 +11,14 @@ from typing import Any
 from context_tui.formats.cline.task_files import RelatedFacts
 from context_tui.formats.kit.document_scanner import DocumentShape
 from context_tui.formats.kit.documents import Element, Run, decode_element
-from context_tui.formats.kit.message_builder import CompactionRecord, MessageBuilder, MessagePart
+from context_tui.formats.kit.message_builder import (
+    FullCompactionRecord,
+    MessageBuilder,
+    MessageRecord,
+    MicroCompactionRecord,
+    ParsedRecord,
+    group_records,
+)
 from context_tui.formats.kit.values import extract_text, parse_blocks, parse_time_ms
 from context_tui.formats.openai.reader import parse_thinking
 from context_tui.session.facts import Usage
@@ -54,30 +61,34 @@ class ClineShape(DocumentShape):
         self._find_deletions(elements)
         self._find_rewrites(elements)
 
-    def parse(self, value: Any, place: int) -> MessagePart:
+    def parse(self, value: Any, place: int) -> ParsedRecord:
         """A message; its blocks stay as they are, but for reasoning."""
+        message, clearing = self._parse_message(value, place), self._build_clearing(place)
+        return group_records(clearing, message) if clearing else message
+
+    def _parse_message(self, value: Any, place: int) -> MessageRecord:
         if not isinstance(value, dict):
             raise ValueError("not a message: not a JSON object")
         given, time = value.get("role"), parse_time_ms(value.get("ts"))
         if given is None and value.get("type") == "reasoning":  # a message of its own in files of some providers
-            return MessagePart(Role.ASSISTANT, [_parse_block(value)], time=time, key=format_element_key(place))
+            return MessageRecord(Role.ASSISTANT, [_parse_block(value)], time=time, key=format_element_key(place))
         role = _ROLES.get(given) if isinstance(given, str) else None
         if role is None:
             raise ValueError(f"not a message: unknown role {str(given)[:40]!r}")
         blocks = [*map(_parse_block, parse_blocks(value.get("content")))]
-        part = MessagePart(
-            role, blocks, time=time, key=format_element_key(place), microcompaction=self._build_clearing(place)
-        )
+        part = MessageRecord(role, blocks, time=time, key=format_element_key(place))
         if value.get("isSummary"):
             before = self._related.tokens_before_summary.get(extract_text(blocks)) or None
-            return replace(part, compaction=CompactionRecord("condense", before, context=self._find_remaining(place)))
+            return replace(
+                part, compaction=FullCompactionRecord("condense", before, context=self._find_remaining(place))
+            )
         if value.get("isTruncationMarker"):
-            cut = CompactionRecord("sliding window", context=self._find_remaining(place), has_summary=False)
+            cut = FullCompactionRecord("sliding window", context=self._find_remaining(place), has_summary=False)
             return replace(part, compaction=cut, is_injected=True)
         if place in self._context_after_deletion:
             part = replace(
                 part,
-                compaction=CompactionRecord(
+                compaction=FullCompactionRecord(
                     "truncation", context=self._context_after_deletion[place], has_summary=False
                 ),
             )
@@ -98,9 +109,9 @@ class ClineShape(DocumentShape):
             0,
         )
 
-    def _build_clearing(self, place: int) -> CompactionRecord | None:
+    def _build_clearing(self, place: int) -> MicroCompactionRecord | None:
         clears = self._clears_by_element.get(place)
-        return CompactionRecord("duplicate reads", cleared_keys=clears) if clears else None
+        return MicroCompactionRecord("duplicate reads", cleared_keys=clears) if clears else None
 
     def _find_deletions(self, elements: list[dict[str, Any]]) -> None:
         """Find the deletions: each holds from the request that the newest user message is sent with."""

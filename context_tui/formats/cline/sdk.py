@@ -19,7 +19,7 @@ from context_tui.formats.kit.document_scanner import (
 )
 from context_tui.formats.kit.documents import Run
 from context_tui.formats.kit.files import open_regular, parse_first_values
-from context_tui.formats.kit.message_builder import CompactionRecord, MessageBuilder, MessagePart
+from context_tui.formats.kit.message_builder import FullCompactionRecord, MessageBuilder, MessageRecord, ParsedRecord
 from context_tui.formats.kit.usage import make_cached_usage, parse_token_count
 from context_tui.formats.kit.values import extract_text, parse_blocks, parse_time_ms, parse_tokens, parse_usage_or_note
 from context_tui.session.facts import Usage
@@ -37,7 +37,6 @@ class ClineSdkFormat(Format):
 
     name: ClassVar[str] = "cline-sdk"
     about: ClassVar[str] = "Cline SDK and command line sessions (.messages.json)"
-    copies: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".json",)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
@@ -95,7 +94,7 @@ class ClineSdkShape(DocumentShape):
         builder.facts.input_includes_cache = True
         builder.append_system(extract_text(parse_blocks(run.get("system_prompt"))))
 
-    def parse(self, value: Any, place: int) -> MessagePart:
+    def parse(self, value: Any, place: int) -> ParsedRecord:
         """A message, with the model that made it and what its request took."""
         if not isinstance(value, dict):
             raise ValueError("not a message: not a JSON object")
@@ -108,7 +107,7 @@ class ClineSdkShape(DocumentShape):
         usage, notes = parse_usage_or_note(_parse_usage, value.get("metrics"))
         info, metadata = value.get("modelInfo"), value.get("metadata")
         model = info.get("id") if isinstance(info, dict) else None
-        return MessagePart(
+        return MessageRecord(
             role,
             [*map(_parse_block, blocks)],
             time=parse_time_ms(value.get("ts")),
@@ -120,12 +119,12 @@ class ClineSdkShape(DocumentShape):
         )
 
 
-def _parse_compaction(metadata: dict[str, Any]) -> CompactionRecord | None:
-    """Parse the compaction of a message that begins the context, as a summary or with a notice after its text."""
+def _parse_compaction(metadata: dict[str, Any]) -> FullCompactionRecord | None:
+    """The compaction that a message is of: it begins the context, as a summary or with a notice behind its text."""
     match metadata.get("kind"):
         case "compaction":
             reason = metadata.get("reason")
-            return CompactionRecord(
+            return FullCompactionRecord(
                 truncate_name(reason) if isinstance(reason, str) else None, context=(0,), has_summary=False
             )
         case "compaction_summary":
@@ -133,7 +132,7 @@ def _parse_compaction(metadata: dict[str, Any]) -> CompactionRecord | None:
                 before = parse_tokens(metadata.get("tokensBefore"), "tokensBefore")
             except ValueError:
                 before = 0
-            return CompactionRecord(None, before or None, context=(0,))
+            return FullCompactionRecord(None, before or None, context=(0,))
     return None
 
 

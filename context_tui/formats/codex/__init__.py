@@ -33,9 +33,6 @@ class CodexFormat(Format):
 
     name: ClassVar[str] = FORMAT_NAME
     about: ClassVar[str] = "OpenAI Codex CLI rollouts (JSONL), old ones too, with compactions, forks and rollbacks"
-    writable: ClassVar[bool] = True
-    copies: ClassVar[bool] = True
-    is_request: ClassVar[bool] = True  # its items are sent as they are
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """Recognise the envelopes of its lines; older files by their first line, or lines of state between items."""

@@ -16,6 +16,7 @@ from context_tui.formats.codex.reader import CodexShape
 from context_tui.formats.codex.rollout import ITEM, META, SessionMeta, as_object, parse_rollout_line, parse_session_meta
 from context_tui.formats.kit.files import find_home_folder, open_regular, read_first_values
 from context_tui.formats.kit.line_scanner import list_only_session
+from context_tui.formats.kit.message_builder import find_message
 from context_tui.formats.kit.values import extract_text, format_title, parse_id
 from context_tui.session.blocks import body_to_text
 from context_tui.session.jsontext import loads
@@ -56,8 +57,8 @@ def read_session_meta(path: Path) -> SessionMeta:
 
 
 def find_title(path: Path) -> str:
-    """Return the first typed prompt; empty where there is none, or the file cannot be read."""
-    part = CodexShape().parse
+    """The first prompt that was typed; empty where there is none, or the file cannot be read."""
+    parse = CodexShape().parse
     try:
         with open_regular(path) as file:
             lines = file.read(TITLE_HEAD_BYTES).split(b"\n")
@@ -69,12 +70,9 @@ def find_title(path: Path) -> str:
         try:
             record = loads(line)
             told = parse_rollout_line(record)
-            if (
-                told.kind == ITEM
-                and (said := part(record)).role == Role.USER
-                and not (said.is_injected or said.has_results)
-            ):
-                return format_title(extract_text(said.blocks))
+            message = find_message(parse(record)) if told.kind == ITEM else None
+            if message and message.role == Role.USER and not (message.is_injected or message.has_results):
+                return format_title(extract_text(message.blocks))
             event = as_object(told.payload)
             if event.get("type") == "user_message" and isinstance(text := event.get("message"), str):
                 return format_title(text)

@@ -18,7 +18,18 @@ from context_tui.formats.codex.rollout import (
     parse_rollout_line,
     parse_session_meta,
 )
-from context_tui.formats.kit.message_builder import MessagePart
+from context_tui.formats.kit.message_builder import (
+    MessageRecord,
+    MetadataRecord,
+    OmittedMessage,
+    ParsedRecord,
+    RewindRecord,
+    UsageRecord,
+    find_message,
+    group_records,
+    list_cases,
+    list_messages,
+)
 from context_tui.formats.kit.response_items import ResponseGrouping
 from context_tui.formats.kit.usage import parse_openai_usage
 from context_tui.formats.kit.values import extract_text, parse_id, parse_tokens, parse_usage_or_note
@@ -57,33 +68,34 @@ class CodexShape:
 
     # -- what a record says
 
-    def parse(self, record: Record) -> MessagePart:
-        """Parse a record by itself."""
+    def parse(self, record: Record) -> ParsedRecord:
+        """What a record says, wherever it stands."""
         line = self._parse_line(record)
         payload = as_object(line.payload)
         match line.kind:
             case "response_item":
                 return parse_rollout_item(line.payload)
             case "compacted":
-                return replace(parse_compaction(payload), time=line.time)
+                summary, *more = list_cases(parse_compaction(payload))
+                own = replace(summary, time=line.time) if isinstance(summary, MessageRecord) else summary
+                return group_records(own, *more)
             case "session_meta":
                 text = as_object(payload.get("base_instructions")).get("text")
                 blocks = [{"type": "text", "text": text}] if isinstance(text, str) else []
-                return MessagePart(
-                    Role.SYSTEM if blocks else None, blocks, tools=_parse_tools(payload.get("dynamic_tools"))
-                )
+                tools = MetadataRecord(tools=_parse_tools(payload.get("dynamic_tools")))
+                return group_records(tools, MessageRecord(Role.SYSTEM, blocks)) if blocks else tools
             case "turn_context":
-                return MessagePart(model=parse_id(payload.get("model"))[:200])
+                return MetadataRecord(model=parse_id(payload.get("model"))[:200])
             case "event_msg":
-                return replace(_parse_event(payload), time=line.time)
+                return _parse_event(payload, line.time)
         if line.kind in IGNORED_TYPES:
-            return MessagePart()
+            return MetadataRecord()
         raise ValueError(f"unknown type of record {line.kind[:40]!r}" if line.kind else "not a record of a rollout")
 
     # -- what it says in its place
 
-    def resolve_in_order(self, record: Record, part: MessagePart) -> MessagePart:
-        """Resolve a record by those before it."""
+    def resolve_in_order(self, record: Record, part: ParsedRecord) -> ParsedRecord:
+        """What a record says behind those before it."""
         line = self._parse_line(record)
         payload = as_object(line.payload)
         if self._start_time < 0:
@@ -91,8 +103,12 @@ class CodexShape:
         match line.kind:
             case "session_meta":
                 return self._place_session_meta(payload, part)
-            case "response_item":
+            case "response_item" if isinstance(part, MessageRecord):
                 return self._add_item_key(payload, self._add_reasoning(payload, self._place_message(part, line.time)))
+            case "response_item":
+                self._replies.assign_response_id(part)
+                if own := format_item_key(payload):
+                    self._key_by_item[own] = ""
             case "compacted":
                 self._replies.end_response()
                 self._usage_order.note_compaction()
@@ -100,14 +116,14 @@ class CodexShape:
             case "event_msg" if payload.get("type") == "token_count":
                 return self._place_token_count(payload, part, line.time)
             case "event_msg" if payload.get("type") == "thread_rolled_back":
-                return replace(part, rewound_key=self._roll_back(payload.get("num_turns")))
+                return RewindRecord(self._roll_back(payload.get("num_turns")))
         return part
 
-    def _place_session_meta(self, payload: Record, part: MessagePart) -> MessagePart:
-        """Resolve the system prompt of this session; one that is repeated, or belongs to the forked session, is none."""
+    def _place_session_meta(self, payload: Record, part: ParsedRecord) -> ParsedRecord:
+        """The system prompt of this session; one that is told again, or is of a session it was forked from, is none."""
         first = not self._session_ids
         self._session_ids.add(parse_session_meta(payload).id)
-        return part if first else MessagePart()
+        return part if first else MetadataRecord()
 
     def _parse_line(self, record: Record) -> RolloutLine:
         """Parse the line of a record; the last one is cached."""
@@ -115,7 +131,7 @@ class CodexShape:
             self._newest_line = record, parse_rollout_line(record)
         return self._newest_line[1]
 
-    def _place_message(self, part: MessagePart, time: int) -> MessagePart:
+    def _place_message(self, part: MessageRecord, time: int) -> MessageRecord:
         response = self._replies.assign_response_id(part)
         if part.role == Role.ASSISTANT:
             return replace(part, time=time, message_id=response, usage=self._usage_order.pop_reply_usage())
@@ -124,34 +140,35 @@ class CodexShape:
             return replace(part, time=time, key=self._add_user(part))
         return replace(part, time=time)
 
-    def _add_reasoning(self, item: Record, part: MessagePart) -> MessagePart:
+    def _add_reasoning(self, item: Record, part: MessageRecord) -> MessageRecord:
         """A part with what Codex takes its encrypted reasoning to be."""
         tokens = estimate_reasoning_tokens(item)
         self._reasoning_tokens += tokens
         return replace(part, reasoning=tokens) if tokens else part
 
-    def _add_item_key(self, item: Record, part: MessagePart) -> MessagePart:
+    def _add_item_key(self, item: Record, part: MessageRecord) -> MessageRecord:
         """A part of an item with an id of its own, which a later compaction may keep it by."""
         if own := format_item_key(item):
-            part = part if part.key or part.role is None else replace(part, key=own)
+            part = part if part.key else replace(part, key=own)
             self._key_by_item[own] = part.key
         return part
 
-    def _add_user(self, part: MessagePart) -> str:
-        """Add the key of a new user message, by which later records refer to it."""
+    def _add_user(self, part: MessageRecord) -> str:
+        """The key of a new message of a user, by which what comes later tells that it is still there."""
         key = f"user {len(self._users)}"
         summary = bool(part.flags & MessageFlag.SUMMARY)
         self._users.append(_UserMessage(part, key, typed=not (part.is_injected or summary), summary=summary))
         return key
 
-    def _place_compaction(self, payload: Record, part: MessagePart) -> MessagePart:
+    def _place_compaction(self, payload: Record, part: ParsedRecord) -> ParsedRecord:
         """A compaction, with the context that it leaves: earlier messages where they are the same, else its own."""
-        if part.compaction is None:
+        summary = find_message(part)
+        if summary is None or summary.compaction is None:
             return part
         if find_replacement_history(payload) is None:
-            return replace(part, compaction=replace(part.compaction, context=(*self._find_kept_users(), 0)))
-        told, keys = part.compaction.context or (), list_item_keys(payload)
-        messages, notes, context = [part, *part.further_parts], list(part.notes), list[str | int]()
+            return replace(summary, compaction=replace(summary.compaction, context=(*self._find_kept_users(), 0)))
+        told, keys = summary.compaction.context or (), list_item_keys(payload)
+        messages, notes, context = list_messages(part), list(summary.notes), list[str | int]()
         here = self._match_users({each: messages[each] for each in told if isinstance(each, int) and each})
         for each in told:
             if isinstance(each, str):
@@ -160,24 +177,27 @@ class CodexShape:
                 context.append(self._key_by_item.get(each, ""))
                 continue
             if each in here:
-                key, messages[each] = here[each], MessagePart()
+                key, messages[each] = here[each], OmittedMessage()
             else:
                 own = messages[each]
+                assert isinstance(own, MessageRecord)
                 new = each and own.role == Role.USER and not own.has_results
                 key = self._add_user(own) if new else next(iter(keys[each]), "")
                 messages[each] = replace(own, key=key)
             context.append(here.get(each, each))
             self._key_by_item |= dict.fromkeys(keys[each], key)
-        compacted = replace(part.compaction, context=tuple(context))
-        return replace(messages[0], compaction=compacted, further_parts=tuple(messages[1:]), notes=tuple(notes))
+        compacted = replace(summary.compaction, context=tuple(context))
+        begin = replace(summary, key=messages[0].key, compaction=compacted, notes=tuple(notes))
+        return group_records(begin, *messages[1:])
 
-    def _match_users(self, messages: dict[int, MessagePart]) -> dict[int, str]:
-        """Return which messages of a new history are known, each with the key of the newest equal one."""
+    def _match_users(self, messages: dict[int, MessageRecord | OmittedMessage]) -> dict[int, str]:
+        """Which messages of a new history are here already, each with the key of the newest that is the same."""
         known: dict[bytes, list[str]] = {}
         for user in self._users:
             known.setdefault(user.signature, []).append(user.key)
         found: dict[int, str] = {}
         for number, part in reversed(messages.items()):
+            assert isinstance(part, MessageRecord)
             if part.role == Role.USER and not part.has_results and (same := known.get(_compute_signature(part))):
                 found[number] = same.pop()
         return found
@@ -207,24 +227,35 @@ class CodexShape:
         self._replies.end_response()
         return key
 
-    def _place_token_count(self, payload: Record, part: MessagePart, time: int) -> MessagePart:
-        """Resolve usage to its reply, without repeated, made-up and pre-fork counts."""
+    def _place_token_count(self, payload: Record, part: ParsedRecord, time: int) -> ParsedRecord:
+        """Usage at the reply that it is of: not what is told again, made up, or was used before the fork."""
         info = as_object(payload.get("info"))
         if not self._usage_order.is_new(info):
-            return replace(part, usage=None)
+            return _replace_usage(part, None)
         self._replies.end_response()
         copied = len(self._session_ids) > 1 and time <= self._start_time + FORK_COPY_MS
-        now = self._usage_order.update(None if copied else part.usage)
+        now = self._usage_order.update(None if copied else _find_usage(part))
         encrypted, self._reasoning_tokens = self._reasoning_tokens, 0
-        return replace(
-            part, usage=now, reasoning=_estimate_missing_reasoning(info, now) if now and not encrypted else 0
+        return _replace_usage(part, now, _estimate_missing_reasoning(info, now) if now and not encrypted else 0)
+
+
+def _find_usage(part: ParsedRecord) -> Usage | None:
+    return next((each.usage for each in list_cases(part) if isinstance(each, UsageRecord)), None)
+
+
+def _replace_usage(part: ParsedRecord, usage: Usage | None, reasoning: int = 0) -> ParsedRecord:
+    return group_records(
+        *(
+            replace(each, usage=usage, reasoning=reasoning) if isinstance(each, UsageRecord) else each
+            for each in list_cases(part)
         )
+    )
 
 
 class _UserMessage:
     """User message: its key, and the signature that identifies it when it is repeated."""
 
-    def __init__(self, part: MessagePart, key: str, *, typed: bool, summary: bool) -> None:
+    def __init__(self, part: MessageRecord, key: str, *, typed: bool, summary: bool) -> None:
         self.key, self.typed, self.summary = key, typed, summary
         self.signature, self.size = (
             _compute_signature(part),
@@ -295,26 +326,25 @@ def _estimate_missing_reasoning(info: Record, usage: Usage) -> int:
     return round(told * REASONING_ESTIMATE_RATIO) if type(told) is int and 0 < told <= usage.output else 0
 
 
-def _compute_signature(part: MessagePart) -> bytes:
-    """Compute a signature that identifies a message, however long it is."""
+def _compute_signature(part: MessageRecord) -> bytes:
+    """What tells a message from others, however long it is."""
     return blake2b(compact_json(part.blocks), digest_size=16).digest()
 
 
-def _parse_event(payload: Record) -> MessagePart:
-    """Parse the usage and the window of an event."""
+def _parse_event(payload: Record, time: int) -> ParsedRecord:
+    """What an event says beside what it shows: how much was used, and the window."""
     if payload.get("type") == "task_started":
         return _parse_window(payload.get("model_context_window"))
     if payload.get("type") != "token_count":
-        return MessagePart()
+        return MetadataRecord()
     info = as_object(payload.get("info"))
-    part = _parse_window(info.get("model_context_window"))
+    window = _parse_window(info.get("model_context_window"))
     usage, notes = parse_usage_or_note(parse_openai_usage, info.get("last_token_usage"))
-    return replace(part, usage=usage, notes=(*part.notes, *notes))
+    return group_records(window, UsageRecord(usage, time, notes=notes))
 
 
-def _parse_window(value: Any) -> MessagePart:
-    """Parse the window that Codex uses, and the model's: since 0.5x the former is 95 % of the latter
-    (openai/codex#8763).
+def _parse_window(value: Any) -> MetadataRecord:
+    """The window that Codex uses, and the model's: since 0.5x the former is 95 % of that (openai/codex#8763).
 
     Which version it is shows in the number: models have windows of whole thousands, or of whole times 1,024.
     """
@@ -324,9 +354,9 @@ def _parse_window(value: Any) -> MessagePart:
         part_of = (
             whole if whole * USED_WINDOW_PERCENT // 100 == window and 0 in (whole % 1_000, whole % 1_024) else None
         )
-        return MessagePart(window=window, model_window=part_of or None)
+        return MetadataRecord(window=window, model_window=part_of or None)
     except ValueError as error:
-        return MessagePart(notes=(str(error),))
+        return MetadataRecord(notes=(str(error),))
 
 
 def _parse_tools(value: Any) -> list[dict[str, Any]] | None:

@@ -7,7 +7,13 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from context_tui.formats.kit.line_scanner import LineContent
-from context_tui.formats.kit.message_builder import CompactionRecord, MessagePart
+from context_tui.formats.kit.message_builder import (
+    FullCompactionRecord,
+    MessageRecord,
+    MetadataRecord,
+    ParsedRecord,
+    group_records,
+)
 from context_tui.formats.kit.response_items import COMPACTION_TYPES, Item, parse_item
 from context_tui.formats.kit.values import parse_id, parse_time_ms
 from context_tui.session.memory import Origin
@@ -89,17 +95,19 @@ MISSING_SUMMARY = {"type": "compaction", "note": "the summary is not in this fil
 """What stands in place of a summary that was left out of a file, whose size is unknown."""
 
 
-def parse_rollout_item(item: Any) -> MessagePart:
-    """Parse an item of the conversation; developer and Codex messages are injected.
+def parse_rollout_item(item: Any) -> MessageRecord | MetadataRecord:
+    """An item of the conversation; what developers and Codex say is put in.
 
     Raises:
         ValueError: it is not known.
     """
     part = parse_item(item)
+    if not isinstance(part, MessageRecord):
+        return part
     return mark_injected(replace(part, role=Role.USER, is_injected=True) if part.role == Role.SYSTEM else part)
 
 
-def mark_injected(part: MessagePart) -> MessagePart:
+def mark_injected(part: MessageRecord) -> MessageRecord:
     """A part, marked where Codex says it as a user: surroundings and instructions, or the summary of a compaction."""
     if part.role != Role.USER or part.has_results:
         return part
@@ -134,7 +142,7 @@ def format_item_key(item: Any) -> str:
     return f"item {own}" if isinstance(own, str) and own else ""
 
 
-def parse_compaction(payload: Record) -> MessagePart:
+def parse_compaction(payload: Record) -> ParsedRecord:
     """A compaction: its summary first, then everything else of the history it leaves; ``context`` is their order.
 
     A summary that the file does not hold, as who made it left it out, is a block of unknown size at the end. What is
@@ -142,13 +150,14 @@ def parse_compaction(payload: Record) -> MessagePart:
     """
     if find_replacement_history(payload) is None:
         if "guardian_history" in payload:
-            return MessagePart()
+            return MetadataRecord()
         text = _get_summary_text(payload) or NO_SUMMARY
-        return MessagePart(Role.USER, [{"type": "text", "text": text}], compaction=CompactionRecord())
+        return MessageRecord(Role.USER, [{"type": "text", "text": text}], compaction=FullCompactionRecord())
     history = _parse_history(payload)
     summary, *more = (spoken.part for spoken in history.messages)
-    told = CompactionRecord(context=tuple(history.order))
-    return replace(summary, is_injected=False, notes=tuple(history.notes), compaction=told, further_parts=tuple(more))
+    told = FullCompactionRecord(context=tuple(history.order))
+    summary = replace(summary, is_injected=False, notes=tuple(history.notes), compaction=told)
+    return group_records(summary, *more)
 
 
 def list_item_keys(payload: Record) -> list[list[str]]:
@@ -199,7 +208,7 @@ def _list_record_items(record: Record) -> list[list[Item]]:
 class _HistoryMessage(NamedTuple):
     """A message of a history and the items that it is made of."""
 
-    part: MessagePart
+    part: MessageRecord
     items: list[Item]
 
 
@@ -230,11 +239,12 @@ def _parse_history(payload: Record) -> _History:
         except ValueError as error:
             notes.append(str(error))
             continue
-        if part.role is None:
+        if not isinstance(part, MessageRecord):
             continue
-        before = found[-1].part if order and isinstance(order[-1], int) else MessagePart()
+        before = found[-1].part if order and isinstance(order[-1], int) else None
         if (
-            before.role == part.role
+            before
+            and before.role == part.role
             and before.has_results == part.has_results
             and (part.has_results or part.role != Role.USER)
         ):
@@ -247,16 +257,14 @@ def _parse_history(payload: Record) -> _History:
     at = next((n for n in reversed(range(len(found))) if _is_history_summary(found[n].part, text)), len(found))
     if at == len(found):
         order.append(at)
-        found.append(_HistoryMessage(MessagePart(Role.USER, [MISSING_SUMMARY]), []))
+        found.append(_HistoryMessage(MessageRecord(Role.USER, [MISSING_SUMMARY]), []))
     summary = found.pop(at)
     numbers = {at: 0, **{n: n + (n < at) for n in range(len(found) + 1) if n != at}}
     return _History([summary, *found], [numbers[each] if isinstance(each, int) else each for each in order], notes)
 
 
-def _is_history_summary(part: MessagePart, text: str) -> bool:
-    """Return whether a message of a new history is the summary: marked as one, encrypted, or equal to the recorded
-    text.
-    """
+def _is_history_summary(part: MessageRecord, text: str) -> bool:
+    """Whether a message of a new history is the summary: so marked, encrypted, or the text that is told beside."""
     if part.role != Role.USER or part.has_results or not part.blocks:
         return False
     block, marked = part.blocks[0], bool(part.flags & MessageFlag.SUMMARY)

@@ -8,7 +8,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from context_tui.formats.kit.lines import LineFile, find_matching_lines
-from context_tui.formats.kit.message_builder import CompactionRecord, MessagePart
+from context_tui.formats.kit.message_builder import (
+    FullCompactionRecord,
+    MessageRecord,
+    MetadataRecord,
+    MicroCompactionRecord,
+    ParsedRecord,
+    ResetRecord,
+    RewindRecord,
+    UsageRecord,
+    group_records,
+)
 from context_tui.formats.kit.usage import parse_usage
 from context_tui.formats.kit.values import parse_arguments, parse_id, parse_time_ms, parse_tokens, parse_usage_or_note
 from context_tui.session.facts import Usage
@@ -33,8 +43,8 @@ class CopilotShape:
     def __init__(self, agent: str = "") -> None:
         self._agent = agent
 
-    def parse(self, record: Data) -> MessagePart:
-        """Parse an event; events of other agents are left out.
+    def parse(self, record: Data) -> ParsedRecord:
+        """What an event says; those of another agent say nothing.
 
         Raises:
             ValueError: it is none.
@@ -44,25 +54,25 @@ class CopilotShape:
             raise ValueError("not an event: it has no type or no data")
         understand = EVENT_PARSERS.get(kind)
         if understand is None or find_agent_id(record) != self._agent:
-            return MessagePart(key=parse_id(record.get("id")))
+            return MetadataRecord(key=parse_id(record.get("id")))
         return understand(data, parse_id(record.get("id")), parse_time_ms(record.get("timestamp")))
 
 
-def _parse_start(data: Data, key: str, time: int) -> MessagePart:
-    return MessagePart(key=key, model=parse_id(data.get("selectedModel")))
+def _parse_start(data: Data, key: str, time: int) -> ParsedRecord:
+    return MetadataRecord(key=key, model=parse_id(data.get("selectedModel")))
 
 
-def _parse_model_change(data: Data, key: str, time: int) -> MessagePart:
-    return MessagePart(key=key, model=parse_id(data.get("newModel")))
+def _parse_model_change(data: Data, key: str, time: int) -> ParsedRecord:
+    return MetadataRecord(key=key, model=parse_id(data.get("newModel")))
 
 
-def _parse_system(data: Data, key: str, time: int) -> MessagePart:
-    """Parse the system prompt, which is recorded again for every turn."""
-    return MessagePart(key=key, system=parse_id(data.get("content")))
+def _parse_system(data: Data, key: str, time: int) -> ParsedRecord:
+    """The system prompt, which is recorded anew for every turn."""
+    return MetadataRecord(key=key, system=parse_id(data.get("content")))
 
 
-def _parse_user(data: Data, key: str, time: int) -> MessagePart:
-    """Parse typed text, and what the program put around it for the model."""
+def _parse_user(data: Data, key: str, time: int) -> ParsedRecord:
+    """What was typed, and what the program put around it for the model."""
     typed, sent = parse_id(data.get("content")), parse_id(data.get("transformedContent"))
     texts, injected = [typed], set[int]()
     if sent and sent != typed:
@@ -77,7 +87,7 @@ def _parse_user(data: Data, key: str, time: int) -> MessagePart:
     source = data.get("source")
     other = bool(data.get("isAutopilotContinuation")) or (isinstance(source, str) and source not in ("", "user"))
     numbers = frozenset(number for number, (put_in, _) in enumerate(kept) if put_in)
-    return MessagePart(Role.USER, blocks, time=time, key=key, is_injected=other, injected_blocks=numbers)
+    return MessageRecord(Role.USER, blocks, time=time, key=key, is_injected=other, injected_blocks=numbers)
 
 
 def _is_image_attachment(attached: Any) -> bool:
@@ -93,13 +103,13 @@ def _parse_image(attached: Data) -> Block:
     return {"type": "image", "source": source}
 
 
-def _parse_notification(data: Data, key: str, time: int) -> MessagePart:
+def _parse_notification(data: Data, key: str, time: int) -> ParsedRecord:
     text = {"type": "text", "text": parse_id(data.get("content"))}
-    return MessagePart(Role.USER, [text], time=time, key=key, is_injected=True)
+    return MessageRecord(Role.USER, [text], time=time, key=key, is_injected=True)
 
 
-def _parse_assistant(data: Data, key: str, time: int) -> MessagePart:
-    """Parse a reply. Only its output tokens are recorded, which say nothing about the context, so they are left out."""
+def _parse_assistant(data: Data, key: str, time: int) -> ParsedRecord:
+    """A reply. Only its output is counted where it stands, which tells nothing of the context: it is left out."""
     blocks: list[Block] = []
     thought, hidden = parse_id(data.get("reasoningText")), parse_id(data.get("reasoningOpaque"))
     if thought or hidden:
@@ -115,7 +125,7 @@ def _parse_assistant(data: Data, key: str, time: int) -> MessagePart:
             blocks.append({"type": "tool_use", "id": own, "name": parse_id(call.get("name")), "input": given})
         else:
             notes.append("a tool request that is not an object")
-    return MessagePart(
+    return MessageRecord(
         Role.ASSISTANT,
         blocks,
         time=time,
@@ -126,24 +136,24 @@ def _parse_assistant(data: Data, key: str, time: int) -> MessagePart:
     )
 
 
-def _parse_result(data: Data, key: str, time: int) -> MessagePart:
-    """Parse the result of a tool for the model, or its error; text for the user is not sent."""
+def _parse_result(data: Data, key: str, time: int) -> ParsedRecord:
+    """What a tool gave to the model, or its error; what is shown to the user is not sent."""
     given, error = data.get("result"), data.get("error")
     body = parse_id(given.get("content")) if isinstance(given, dict) else parse_id(given)
     if not body and error is not None:
         body = parse_id(error.get("message") if isinstance(error, dict) else error)
     if data.get("isUserRequested"):
-        return MessagePart(Role.USER, [{"type": "text", "text": body}], time=time, key=key, is_injected=True)
+        return MessageRecord(Role.USER, [{"type": "text", "text": body}], time=time, key=key, is_injected=True)
     result: Block = {"type": "tool_result", "tool_use_id": parse_id(data.get("toolCallId")), "content": body}
     if data.get("success") is False:
         result["is_error"] = True
-    return MessagePart(Role.USER, [result], has_results=True, time=time, key=key)
+    return MessageRecord(Role.USER, [result], has_results=True, time=time, key=key)
 
 
-def _parse_usage_event(data: Data, key: str, time: int) -> MessagePart:
+def _parse_usage_event(data: Data, key: str, time: int) -> ParsedRecord:
     """A request's own usage, which is only in logs of other programs."""
     usage, notes = parse_usage_or_note(_parse_usage, data)
-    return MessagePart(key=key, usage=usage, notes=notes)
+    return UsageRecord(key=key, usage=usage, notes=notes)
 
 
 def _parse_usage(data: Any) -> Usage | None:
@@ -157,49 +167,49 @@ def _parse_usage(data: Any) -> Usage | None:
     )
 
 
-def _parse_shutdown(data: Data, key: str, time: int) -> MessagePart:
+def _parse_shutdown(data: Data, key: str, time: int) -> ParsedRecord:
     """The size of the context when the session ended, with its newest reply."""
     size = _parse_tokens(data, "currentTokens")
-    return MessagePart(key=key, usage=Usage(size) if size else None)
+    return UsageRecord(key=key, usage=Usage(size) if size else None)
 
 
-def _parse_sizes(data: Data, key: str, time: int) -> MessagePart:
-    return MessagePart(key=key, window=_parse_tokens(data, "tokenLimit"))
+def _parse_sizes(data: Data, key: str, time: int) -> ParsedRecord:
+    return MetadataRecord(key=key, window=_parse_tokens(data, "tokenLimit"))
 
 
-def _parse_compaction(data: Data, key: str, time: int) -> MessagePart:
-    """Parse a successful compaction; what it kept after its summary is not recorded."""
+def _parse_compaction(data: Data, key: str, time: int) -> ParsedRecord:
+    """A compaction that succeeded; what it kept behind its summary is not recorded."""
     if not data.get("success"):
-        return MessagePart(key=key)
+        return MetadataRecord(key=key)
     summary = data.get("summaryContent")
     block = {"type": "text", "text": summary} if isinstance(summary, str) and summary else HIDDEN_SUMMARY
     trigger = parse_id(data.get("trigger")) or ("manual" if data.get("customInstructions") else None)
     kept = _parse_tokens(data, "preCompactionMessagesLength") - _parse_tokens(data, "messagesRemoved")
-    return MessagePart(
+    return MessageRecord(
         Role.USER,
         [block],
         time=time,
         key=key,
-        compaction=CompactionRecord(trigger, _parse_tokens(data, "preCompactionTokens") or None),
+        compaction=FullCompactionRecord(trigger, _parse_tokens(data, "preCompactionTokens") or None),
         notes=(f"a compaction that kept {kept:,} messages, without saying which",) if kept > 0 else (),
     )
 
 
-def _parse_truncation(data: Data, key: str, time: int) -> MessagePart:
-    """Parse a truncation: the oldest messages were left out, without saying which."""
+def _parse_truncation(data: Data, key: str, time: int) -> ParsedRecord:
+    """The oldest messages were left out, without saying which."""
     before, gone = (
         _parse_tokens(data, name) or None for name in ("preTruncationTokensInMessages", "tokensRemovedDuringTruncation")
     )
-    told = CompactionRecord("truncation", before, saved_tokens=gone) if gone else None
-    return MessagePart(key=key, compaction=told, window=_parse_tokens(data, "tokenLimit"))
+    sizes = MetadataRecord(key=key, window=_parse_tokens(data, "tokenLimit"))
+    return group_records(sizes, MicroCompactionRecord("truncation", before, saved_tokens=gone)) if gone else sizes
 
 
-def _parse_rewind(data: Data, key: str, time: int) -> MessagePart:
-    return MessagePart(rewound_key=parse_id(data.get("upToEventId")))
+def _parse_rewind(data: Data, key: str, time: int) -> ParsedRecord:
+    return RewindRecord(parse_id(data.get("upToEventId")))
 
 
-def _parse_clear(data: Data, key: str, time: int) -> MessagePart:
-    return MessagePart(key=key, resets_context=True)
+def _parse_clear(data: Data, key: str, time: int) -> ParsedRecord:
+    return ResetRecord(key=key)
 
 
 def _parse_tokens(data: Data, name: str) -> int:
@@ -209,7 +219,7 @@ def _parse_tokens(data: Data, name: str) -> int:
         return 0
 
 
-EVENT_PARSERS: dict[str, Callable[[Data, str, int], MessagePart]] = {
+EVENT_PARSERS: dict[str, Callable[[Data, str, int], ParsedRecord]] = {
     "session.start": _parse_start,
     "session.resume": _parse_start,
     "session.model_change": _parse_model_change,

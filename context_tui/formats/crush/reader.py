@@ -13,7 +13,7 @@ from context_tui.formats.kit.entry_scanner import (
     replace_compactions,
     replace_usage,
 )
-from context_tui.formats.kit.message_builder import MessageBuilder, MessagePart
+from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord, ParsedRecord
 from context_tui.formats.kit.values import parse_arguments, parse_id, parse_time_ms, parse_tokens, parse_usage_or_note
 from context_tui.session.facts import Compaction, Usage
 from context_tui.session.jsontext import compact_json, is_nested_deeper, loads
@@ -34,8 +34,8 @@ class CrushShape:
         self._summaries: list[int] = []
         self._newest_reply = -1  # the newest reply that ended
 
-    def parse(self, entry: Entry) -> MessagePart:
-        """Parse a row."""
+    def parse(self, entry: Entry) -> ParsedRecord:
+        """What a row says."""
         row, parts, notes = _parse_entry(entry)
         given = parse_id(row.get("role"))
         if given not in ROLES:
@@ -51,20 +51,22 @@ class CrushShape:
                 notes.append(f"a part of unknown type {str(kind)[:40]!r}")
         model = truncate_name(parse_id(row.get("model"))) if given == "assistant" else ""
         if row.get("summary"):  # whoever wrote it, it is sent as a user's
-            return MessagePart(
+            return MessageRecord(
                 Role.USER, blocks, flags=MessageFlag.SUMMARY, time=time, is_injected=True, notes=tuple(notes)
             )
         flags = 0
         if not blocks:
             flags = MessageFlag.NOT_SENT
             blocks = [{"type": "text", "text": failed}] if failed else []
-        return MessagePart(role, blocks, given == "tool", flags, time, notes=tuple(notes), model=model)
+        return MessageRecord(role, blocks, given == "tool", flags, time, notes=tuple(notes), model=model)
 
-    def add_facts(self, entry: Entry, part: MessagePart, messages: range, builder: MessageBuilder) -> None:
+    def add_facts(self, entry: Entry, part: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
         """Note the summaries, and the newest reply."""
-        if messages and part.flags & MessageFlag.SUMMARY:
+        if not messages or not isinstance(part, MessageRecord):
+            return
+        if part.flags & MessageFlag.SUMMARY:
             self._summaries.append(messages.start)
-        if messages and part.role == Role.ASSISTANT and not part.flags & MessageFlag.NOT_SENT:
+        if part.role == Role.ASSISTANT and not part.flags & MessageFlag.NOT_SENT:
             self._newest_reply = messages.start
 
     def finish(self, about: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:

@@ -38,8 +38,6 @@ class DefectFormat(Format):
 
     name: ClassVar[str] = "defect"
     about: ClassVar[str] = "defect session folders (meta.json, journal.jsonl, snapshot.json)"
-    writable: ClassVar[bool] = True
-    copies: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".json")
     from_source: ClassVar[str] = ALL_FROM_SOURCE
 

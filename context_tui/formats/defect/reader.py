@@ -11,7 +11,20 @@ from typing import Any, ClassVar
 
 from context_tui.formats.kit.document_scanner import DocumentShape
 from context_tui.formats.kit.documents import MessageLists, Run
-from context_tui.formats.kit.message_builder import CompactionRecord, MessageBuilder, MessagePart
+from context_tui.formats.kit.message_builder import (
+    FullCompactionRecord,
+    HistoryRecord,
+    MessageBuilder,
+    MessageRecord,
+    MetadataRecord,
+    MicroCompactionRecord,
+    OmittedMessage,
+    ParsedRecord,
+    RecordGroup,
+    RewindRecord,
+    UsageRecord,
+    group_records,
+)
 from context_tui.formats.kit.usage import parse_anthropic_usage
 from context_tui.formats.kit.values import parse_id, parse_usage_or_note
 from context_tui.session.facts import Usage
@@ -43,10 +56,10 @@ class JournalShape:
         self._turn_end = 0  # messages of the history when the last turn ended
         self._key_count = 0
         self._turn_replies = 0  # of the assistant in this turn
-        self._history: list[tuple[str, MessagePart]] = []
+        self._history: list[tuple[str, MessageRecord]] = []
 
-    def parse(self, record: Record) -> MessagePart:
-        """Parse a line."""
+    def parse(self, record: Record) -> ParsedRecord:
+        """What a line says."""
         inside = record.get("record")
         if not isinstance(inside, dict):
             raise ValueError("a line of a journal without a record")
@@ -57,19 +70,20 @@ class JournalShape:
                 history = inside.get("history")
                 if not isinstance(history, list):
                     raise ValueError("a snapshot without a history")
-                return MessagePart(further_parts=tuple(map(parse_message, history)))
+                return HistoryRecord(tuple(map(parse_message, history)))
             case "turn_ended":
                 usage, notes = parse_usage_or_note(_parse_usage, inside.get("usage"))
-                return MessagePart(usage=usage, notes=notes)
+                return UsageRecord(usage=usage, notes=notes)
             case "turn_started" | "turn_aborted":
-                return MessagePart()
+                return MetadataRecord()
         raise ValueError(f"a record of unknown type {str(inside.get('type'))[:40]!r}")
 
-    def resolve_in_order(self, record: Record, part: MessagePart) -> MessagePart:
-        """Resolve a line by those before it: a snapshot is compared with the history that it replaces."""
+    def resolve_in_order(self, record: Record, part: ParsedRecord) -> ParsedRecord:
+        """What a line says behind those before it: a snapshot is held against the history that it replaces."""
+        assert not isinstance(part, RecordGroup)
         notes, seq = part.notes, record.get("seq")
         if type(seq) is int and self._seq is not None and seq <= self._base_seq:
-            return MessagePart()
+            return MetadataRecord()
         if type(seq) is not int:
             notes = (*notes, "seq is no number; defect refuses to load such a journal")
         else:
@@ -80,18 +94,20 @@ class JournalShape:
         kind = record["record"].get("type")
         if kind in ("turn_started", "turn_ended"):
             # What a turn of several requests took says nothing of any one of them.
-            part, self._turn_replies = (part if self._turn_replies == 1 else replace(part, usage=None)), 0
+            if isinstance(part, UsageRecord) and self._turn_replies != 1:
+                part = replace(part, usage=None)
+            self._turn_replies = 0
         if kind == "turn_ended":
             self._turn_end = len(self._history)
         elif kind == "turn_aborted" and len(self._history) > self._turn_end:
             failed, self._turn_replies = self._history[self._turn_end][0], 0
             del self._history[self._turn_end :]
-            return replace(part, rewound_key=failed)
-        if part.role is not None:
+            return RewindRecord(failed, notes=notes)
+        if isinstance(part, MessageRecord):
             self._turn_replies += part.role == Role.ASSISTANT
             part = replace(part, key=self._make_key())
             self._history.append((part.key, part))
-        elif kind == "snapshot":
+        elif isinstance(part, HistoryRecord):
             return self._place_snapshot(part)
         return part
 
@@ -99,14 +115,15 @@ class JournalShape:
         self._key_count += 1
         return str(self._key_count)
 
-    def _place_snapshot(self, part: MessagePart) -> MessagePart:
+    def _place_snapshot(self, part: HistoryRecord) -> ParsedRecord:
         """A snapshot: the messages that are not in the history yet, and what became of those that are."""
         old, at = self._history, 0
         exact, bare = _index_history(old, _format_signature), _index_history(old, _format_bare_signature)
-        history: list[tuple[str, MessagePart]] = []
-        then: list[MessagePart] = []
+        history: list[tuple[str, MessageRecord]] = []
+        then: list[MessageRecord | OmittedMessage] = []
         clears: list[str] = []
-        for each in part.further_parts:
+        for each in part.messages:
+            assert isinstance(each, MessageRecord)
             found = _pop_place(exact.get(_format_signature(each), []), at)
             cleared: list[str] | None = [] if found >= 0 else None
             if found < 0 and (found := _pop_place(bare.get(_format_bare_signature(each), []), at)) >= 0:
@@ -114,7 +131,7 @@ class JournalShape:
             if found >= 0 and cleared is not None:
                 clears += cleared
                 history.append((old[found][0], each))
-                then.append(MessagePart())
+                then.append(OmittedMessage())
                 at = found + 1
             else:
                 new = replace(each, key=self._make_key())
@@ -122,12 +139,15 @@ class JournalShape:
                 then.append(new)
         changed = [key for key, _ in history] != [key for key, _ in old]
         self._history, self._turn_end = history, len(history)
-        compacted = CompactionRecord("snapshot", context=tuple(key for key, _ in history)) if old and changed else None
-        micro = CompactionRecord("microcompact", cleared_keys=tuple(clears)) if clears else None
-        return replace(part, further_parts=tuple(then), compaction=compacted, microcompaction=micro)
+        compacted = (
+            FullCompactionRecord("snapshot", context=tuple(key for key, _ in history)) if old and changed else None
+        )
+        snapshot = replace(part, messages=tuple(then), compaction=compacted)
+        clearing = MicroCompactionRecord("microcompact", cleared_keys=tuple(clears))
+        return group_records(clearing, snapshot) if clears else snapshot
 
 
-def parse_message(value: Any) -> MessagePart:
+def parse_message(value: Any) -> MessageRecord:
     """A message of a journal or a snapshot.
 
     Raises:
@@ -140,7 +160,7 @@ def parse_message(value: Any) -> MessagePart:
     if role is None or not isinstance(content, list | str):
         raise ValueError(f"not a message: unknown role {str(given)[:40]!r}, or no content")
     items = content if isinstance(content, list) else [{"type": "text", "text": content}]
-    return MessagePart(role, [_parse_block(item) if isinstance(item, dict) else item for item in items])
+    return MessageRecord(role, [_parse_block(item) if isinstance(item, dict) else item for item in items])
 
 
 class SnapshotShape(DocumentShape):
@@ -151,7 +171,7 @@ class SnapshotShape(DocumentShape):
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
         """Take nothing: only the history is there."""
 
-    def parse(self, value: Any, place: int) -> MessagePart:
+    def parse(self, value: Any, place: int) -> ParsedRecord:
         """A message."""
         return parse_message(value)
 
@@ -210,11 +230,11 @@ def _parse_output_block(item: Any) -> Any:
     return item
 
 
-def _format_signature(part: MessagePart) -> str:
+def _format_signature(part: MessageRecord) -> str:
     return compact_text([part.role, part.blocks])
 
 
-def _format_bare_signature(part: MessagePart) -> str:
+def _format_bare_signature(part: MessageRecord) -> str:
     """A message without the bodies of its results."""
     return compact_text(
         [part.role, [{**block, "content": None} if _is_tool_result(block) else block for block in part.blocks]]
@@ -225,7 +245,7 @@ def _is_tool_result(block: Block) -> bool:
     return block.get("type") == "tool_result"
 
 
-def _index_history(history: list[tuple[str, MessagePart]], say: Any) -> dict[str, list[int]]:
+def _index_history(history: list[tuple[str, MessageRecord]], say: Any) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for at, (_, part) in enumerate(history):
         found.setdefault(say(part), []).append(at)
@@ -239,8 +259,8 @@ def _pop_place(places: list[int], at: int) -> int:
     return places[0] if places else -1
 
 
-def _find_cleared_calls(before: MessagePart, after: MessagePart) -> list[str] | None:
-    """Return the calls whose results were cleared; None where anything else differs."""
+def _find_cleared_calls(before: MessageRecord, after: MessageRecord) -> list[str] | None:
+    """The calls whose results were cleared; None where anything else differs."""
     cleared: list[str] = []
     for old, new in zip(before.blocks, after.blocks, strict=True):
         if old != new:

@@ -42,8 +42,6 @@ class GeminiCliFormat(Format):
 
     name: ClassVar[str] = "gemini-cli"
     about: ClassVar[str] = "Gemini CLI sessions (JSON, JSONL), with rewinds, compressions and sub-agents"
-    writable: ClassVar[bool] = True
-    copies: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".json")
     from_source: ClassVar[str] = "JSONL, rewinds"
 

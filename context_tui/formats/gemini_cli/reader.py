@@ -6,13 +6,26 @@ answers it. Thoughts are the summaries that the API gave; they are not sent agai
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from context_tui.formats.kit.document_scanner import DocumentShape
 from context_tui.formats.kit.documents import Element, Run, decode_items, decode_members
-from context_tui.formats.kit.message_builder import CompactionRecord, MessageBuilder, MessagePart
+from context_tui.formats.kit.message_builder import (
+    FullCompactionRecord,
+    HistoryRecord,
+    MessageBuilder,
+    MessageRecord,
+    MetadataRecord,
+    MicroCompactionRecord,
+    OmittedMessage,
+    ParsedRecord,
+    ReplacementRecord,
+    RewindRecord,
+    group_records,
+    list_messages,
+)
 from context_tui.formats.kit.usage import parse_usage
 from context_tui.formats.kit.values import parse_arguments, parse_id, parse_time_ms, parse_usage_or_note
 from context_tui.session.facts import Usage
@@ -44,47 +57,44 @@ class GeminiLineShape:
         self._history: dict[str, _HistoryMessage] = {}  # by its key, in the order of the history
         self._masked_calls: set[str] = set()  # calls whose results were taken out
 
-    def parse(self, record: dict[str, Any]) -> MessagePart:
-        """Parse a record."""
+    def parse(self, record: dict[str, Any]) -> ParsedRecord:
+        """What a record says."""
         if isinstance(target := record.get("$rewindTo"), str):
-            return MessagePart(rewound_key=target, rewinds_to_start=True)
+            return RewindRecord(target, or_start=True)
         if isinstance(key := record.get("id"), str):
             first, *more = parse_message(record, key)
-            return replace(
-                first,
-                key=key,
-                replaces_previous=True,
-                version=_summarize_message([first, *more]).version,
-                further_parts=tuple(more),
-            )
+            own = replace(first, key=key)
+            if isinstance(own, MessageRecord):
+                own = replace(own, version=_summarize_message([first, *more]).version)
+            return group_records(ReplacementRecord(key), own, *more)
         changed = record.get("$set")
         if isinstance(changed, dict):
             messages = changed.get("messages")
-            return _parse_history(messages) if isinstance(messages, list) and messages else MessagePart()
+            return _parse_history(messages) if isinstance(messages, list) and messages else MetadataRecord()
         if "sessionId" in record and "projectHash" in record:
-            return MessagePart()
+            return MetadataRecord()
         raise ValueError("neither a message nor anything else that Gemini CLI records")
 
-    def resolve_in_order(self, record: dict[str, Any], part: MessagePart) -> MessagePart:
-        """Resolve a record by those before it: a rewritten history is compared with the known one."""
-        if part.rewound_key:
-            while self._history and self._history.popitem()[0] != part.rewound_key:
+    def resolve_in_order(self, record: dict[str, Any], part: ParsedRecord) -> ParsedRecord:
+        """What a record says behind those before it: a history that was written anew is held against what there was."""
+        if isinstance(part, RewindRecord):
+            while self._history and self._history.popitem()[0] != part.target:
                 pass
-        elif part.key:
-            self._history[part.key] = _summarize_message([part, *part.further_parts])
-        elif part.compaction:
+        elif isinstance(part, HistoryRecord):
             return self._place_history(part)
+        elif messages := list_messages(part):
+            self._history[messages[0].key] = _summarize_message(messages)
         return part
 
-    def _place_history(self, part: MessagePart) -> MessagePart:
-        """Place a rewritten history: a compression where anything of the previous one is missing.
+    def _place_history(self, part: HistoryRecord) -> ParsedRecord:
+        """A history that was written anew: a compression where anything of the one before is no longer there.
 
         A message that only differs by results that were taken out is the one that was there.
         """
         history: dict[str, _HistoryMessage] = {}
-        then = list[MessagePart]()
+        then = list[MessageRecord]()
         cleared = list[str]()
-        for own in _group_messages(part.further_parts):
+        for own in _group_messages(part.messages):
             now, before = _summarize_message(own), self._history.get(own[0].key)
             masked = [*_find_masked_calls(own)]
             if before and masked and now != before and now.bare == before.bare:
@@ -96,9 +106,10 @@ class GeminiLineShape:
         was, now_is = ([each for each in told.items() if each[1].sent] for told in (self._history, history))
         self._history = history
         self._masked_calls.update(cleared)
-        micro = CompactionRecord("masking", cleared_keys=tuple(cleared)) if cleared else None
         compacted = None if now_is[: len(was)] == was else part.compaction
-        return replace(part, further_parts=tuple(then), compaction=compacted, microcompaction=micro)
+        rewritten = replace(part, messages=tuple(then), compaction=compacted)
+        masking = MicroCompactionRecord("masking", cleared_keys=tuple(cleared))
+        return group_records(masking, rewritten) if cleared else rewritten
 
 
 class GeminiDocumentShape(DocumentShape):
@@ -108,12 +119,11 @@ class GeminiDocumentShape(DocumentShape):
         """Set the accounting: nothing but the messages was seen by the model; Google's input includes cached tokens."""
         builder.facts.input_includes_cache = True
 
-    def parse(self, value: Any, place: int) -> MessagePart:
-        """Parse a message."""
+    def parse(self, value: Any, place: int) -> ParsedRecord:
+        """What a message says."""
         if not isinstance(value, dict):
             raise ValueError("not a message: not a JSON object")
-        first, *more = parse_message(value, f"message-{place}")
-        return replace(first, further_parts=tuple(more))
+        return group_records(*parse_message(value, f"message-{place}"))
 
 
 def find_message_lists(values: list[Element]) -> list[Run]:
@@ -140,8 +150,8 @@ def parse_gemini_usage(value: Any) -> Usage | None:
     return usage
 
 
-def parse_message(message: dict[str, Any], name: str) -> list[MessagePart]:
-    """Parse a message: itself, and after one of the model the results of its calls.
+def parse_message(message: dict[str, Any], name: str) -> list[MessageRecord | OmittedMessage]:
+    """What a message says: itself, and behind one of the model the results of its calls.
 
     Args:
         name: what calls are named after that have no id.
@@ -156,7 +166,7 @@ def parse_message(message: dict[str, Any], name: str) -> list[MessagePart]:
         calls = [call for call in _get_list(message.get("toolCalls")) if isinstance(call, dict)]
         named = [(call, parse_id(call.get("id")) or f"{name}-{number}") for number, call in enumerate(calls)]
         usage, notes = parse_usage_or_note(parse_gemini_usage, message.get("tokens"))
-        reply = MessagePart(
+        reply = MessageRecord(
             Role.ASSISTANT,
             [*_parse_thoughts(message), *_parse_reply(message, named)],
             time=time,
@@ -168,9 +178,9 @@ def parse_message(message: dict[str, Any], name: str) -> list[MessagePart]:
         if not results:
             return [reply]
         ended = max((parse_time_ms(call.get("timestamp")) for call in calls), default=time)
-        return [reply, MessagePart(Role.USER, results, has_results=True, time=ended)]
+        return [reply, MessageRecord(Role.USER, results, has_results=True, time=ended)]
     if kind in NOTICE_TYPES:
-        return [MessagePart()]
+        return [OmittedMessage()]
     raise ValueError(f"unknown type of message {str(kind)[:40]!r}")
 
 
@@ -188,13 +198,13 @@ def is_command(text: str) -> bool:
     return text.startswith(("/", "?")) and not text.startswith(("//", "/*"))
 
 
-def _parse_user_message(message: dict[str, Any], time: int) -> MessagePart:
-    """Parse a message in the user's place: typed text, injected text, or results."""
+def _parse_user_message(message: dict[str, Any], time: int) -> MessageRecord:
+    """What stands in the user's place: what was typed, what the runtime put there, or results."""
     blocks = list(parse_content(message.get("content")))
     text = next((parse_id(block.get("text")) for block in blocks if block.get("type") == "text"), "").lstrip()
     results = bool(blocks) and all(block.get("type") == "tool_result" for block in blocks)
     command = is_command(text)
-    return MessagePart(
+    return MessageRecord(
         Role.USER,
         blocks,
         has_results=results,
@@ -204,11 +214,11 @@ def _parse_user_message(message: dict[str, Any], time: int) -> MessagePart:
     )
 
 
-def _parse_history(messages: list[Any]) -> MessagePart:
-    """Parse a rewritten history: after a compression with its summary, with results removed, or with more messages."""
+def _parse_history(messages: list[Any]) -> HistoryRecord:
+    """A history that was written anew: after a compression with its summary, with results taken out, or with more."""
     listed = [message for message in messages if isinstance(message, dict)]
     answered = {parse_id(call.get("id")) for message in listed for call in _list_calls(message) if call.get("result")}
-    found: list[MessagePart] = []
+    found: list[MessageRecord | OmittedMessage] = []
     notes: list[str] = []
     keys: list[str] = []
     for number, message in enumerate(listed):
@@ -218,29 +228,35 @@ def _parse_history(messages: list[Any]) -> MessagePart:
         except ValueError as error:
             notes.append(str(error))
             continue
-        if first.role is None or (
+        if isinstance(first, OmittedMessage) or (
             first.has_results and {block.get("tool_use_id") for block in first.blocks} <= answered
         ):
             continue  # a notice, or results that stand with their calls too
         found += [replace(first, key=key, version=_summarize_message([first, *more]).version, usage=None), *more]
         keys.append(key)
-    return MessagePart(
-        compaction=CompactionRecord("compression", context=tuple(keys)), further_parts=tuple(found), notes=tuple(notes)
+    return HistoryRecord(
+        compaction=FullCompactionRecord("compression", context=tuple(keys)), messages=tuple(found), notes=tuple(notes)
     )
 
 
-def _summarize_message(parts: list[MessagePart]) -> _HistoryMessage:
+def _summarize_message(parts: Sequence[MessageRecord | OmittedMessage]) -> _HistoryMessage:
     """A message by its parts, however it is written: a history has no thoughts in it."""
-    blocks = [block for part in parts for block in part.blocks if block.get("type") != "thinking"]
+    blocks = [block for block in _list_blocks(parts) if block.get("type") != "thinking"]
     bare = [{**block, "content": None} if block.get("type") == "tool_result" else block for block in blocks]
-    sent = parts[0].role is not None and not parts[0].flags & MessageFlag.NOT_SENT
+    sent = isinstance(parts[0], MessageRecord) and not parts[0].flags & MessageFlag.NOT_SENT
     return _HistoryMessage(sent, hash(compact_text(blocks)), hash(compact_text(bare)))
 
 
-def _group_messages(parts: Iterable[MessagePart]) -> Iterator[list[MessagePart]]:
+def _list_blocks(parts: Iterable[MessageRecord | OmittedMessage]) -> list[Block]:
+    return [block for part in parts if isinstance(part, MessageRecord) for block in part.blocks]
+
+
+def _group_messages(parts: Iterable[MessageRecord | OmittedMessage]) -> Iterator[list[MessageRecord]]:
     """The parts of each message of a history: one with a key, and those behind it without."""
-    own = list[MessagePart]()
+    own = list[MessageRecord]()
     for part in parts:
+        if isinstance(part, OmittedMessage):
+            continue
         if part.key and own:
             yield own
             own = []
@@ -249,9 +265,9 @@ def _group_messages(parts: Iterable[MessagePart]) -> Iterator[list[MessagePart]]
         yield own
 
 
-def _find_masked_calls(parts: list[MessagePart]) -> Iterator[str]:
-    """Return the calls of a message whose results were removed."""
-    for block in (block for part in parts for block in part.blocks if block.get("type") == "tool_result"):
+def _find_masked_calls(parts: list[MessageRecord]) -> Iterator[str]:
+    """The calls of a message whose results were taken out."""
+    for block in (block for block in _list_blocks(parts) if block.get("type") == "tool_result"):
         body = block.get("content")
         if isinstance(body, str) and body.lstrip().startswith(MASKED_START):
             yield parse_id(block.get("tool_use_id"))

@@ -16,7 +16,7 @@ from context_tui.formats.kit.entry_scanner import (
     replace_usage,
 )
 from context_tui.formats.kit.files import read_file_stamp, read_whole_file
-from context_tui.formats.kit.message_builder import MessageBuilder, MessagePart
+from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord, MetadataRecord, ParsedRecord
 from context_tui.formats.kit.values import parse_id, parse_time_ms, parse_tokens, parse_usage_or_note
 from context_tui.session.facts import Compaction, Usage, order_at
 from context_tui.session.jsontext import compact_json, find_value_ranges, is_nested_deeper, loads
@@ -42,12 +42,12 @@ class GooseShape:
         self._newest_reply = -1
         self._has_visible = False  # whether the model still has a message
 
-    def parse(self, entry: Entry) -> MessagePart:
-        """Parse a message; the first line of a file describes the session."""
+    def parse(self, entry: Entry) -> ParsedRecord:
+        """What a message says; the first line of a file says something of the session."""
         value = _parse_entry(entry)
         role = value.get("role")
         if role is None and "working_dir" in value:
-            return MessagePart()
+            return MetadataRecord()
         if role not in ("user", "assistant"):
             raise ValueError(f"not a message: unknown role {str(role)[:40]!r}")
         content, notes = value.get("content"), list[str]()
@@ -62,17 +62,17 @@ class GooseShape:
             notes.append("content that is no list")
         time = parse_time_ms(value.get("created"))
         if role == "assistant":
-            return MessagePart(
+            return MessageRecord(
                 Role.ASSISTANT, blocks, flags=0 if blocks else MessageFlag.NOT_SENT, time=time, notes=tuple(notes)
             )
         results = bool(blocks) and all(block["type"] == "tool_result" for block in blocks)
         unseen = not is_visible(value, "userVisible")
         flags = 0 if blocks else MessageFlag.NOT_SENT
-        return MessagePart(Role.USER, blocks, results, flags, time, is_injected=unseen, notes=tuple(notes))
+        return MessageRecord(Role.USER, blocks, results, flags, time, is_injected=unseen, notes=tuple(notes))
 
-    def add_facts(self, entry: Entry, part: MessagePart, messages: range, builder: MessageBuilder) -> None:
+    def add_facts(self, entry: Entry, part: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
         """Note whether the model still has it, and whether it is the summary of all before."""
-        if part.role is None:
+        if not isinstance(part, MessageRecord):
             return
         value = _parse_entry(entry)
         hidden = not is_visible(value, "agentVisible")

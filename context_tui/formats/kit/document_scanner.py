@@ -35,7 +35,7 @@ from context_tui.formats.kit.files import (
     read_status,
 )
 from context_tui.formats.kit.line_scanner import OrderedShape
-from context_tui.formats.kit.message_builder import BlockReader, MessageBuilder, MessagePart, validate_parts
+from context_tui.formats.kit.message_builder import BlockReader, MessageBuilder, ParsedRecord, find_message, validated
 from context_tui.formats.kit.values import extract_text, format_title
 from context_tui.session.losses import format_losses
 from context_tui.session.session import Session, SessionInfo
@@ -61,7 +61,7 @@ class DocumentShape(Protocol):
         """The logged response as one more element of the list, with its ``usage``; in most files each is in it."""
         return None
 
-    def parse(self, value: Any, place: int) -> MessagePart:
+    def parse(self, value: Any, place: int) -> ParsedRecord:
         """What the element at *place* says.
 
         Raises:
@@ -77,7 +77,7 @@ class DocumentContent:
         elements: list[Element],
         run: Run,
         shape: DocumentShape,
-        parse: Callable[[Any, int], MessagePart],
+        parse: Callable[[Any, int], ParsedRecord],
         builder: MessageBuilder,
         has_run: Callable[[Run], bool],
     ) -> None:
@@ -214,7 +214,7 @@ class DocumentScanner:
 
     def _start_run(self, run: Run) -> None:
         self._run, self._shape, self._builder = run, self._new_shape(), MessageBuilder()
-        self._parse = validate_parts(self._shape.parse)
+        self._parse = validated(self._shape.parse)
         self._resolve_in_order = self._shape.resolve_in_order if isinstance(self._shape, OrderedShape) else None
         self._elements, self._next = _append_response(run, self._shape), 0
         self._shape.read_metadata(run, self._builder)
@@ -243,11 +243,16 @@ def _append_response(run: Run, shape: DocumentShape) -> list[Element]:
     if run.elements:
         try:
             last = decode_element(run.elements[-1])
-            if isinstance(last, dict) and shape.parse(last, -1).blocks == shape.parse(reply, -1).blocks:
+            if isinstance(last, dict) and _get_blocks(shape.parse(last, -1)) == _get_blocks(shape.parse(reply, -1)):
                 return [*run.elements[:-1], {**reply, **last}]
         except ValueError:
             pass
     return [*run.elements, reply]
+
+
+def _get_blocks(parsed: ParsedRecord) -> list[dict[str, Any]]:
+    message = find_message(parsed)
+    return message.blocks if message else []
 
 
 def get_message_lists(shape: Callable[[], DocumentShape]) -> MessageLists:
@@ -311,16 +316,17 @@ def copy_document(session: Session, path: Path) -> list[str] | None:
 
 def find_run_title(run: Run, shape: DocumentShape) -> str:
     """What was said first in a run that nobody put in; empty where its first elements do not tell."""
-    understood, titled = validate_parts(shape.parse), getattr(shape, "title", format_title)
+    parse, format_text = validated(shape.parse), getattr(shape, "title", format_title)
     for place, element in enumerate(run.elements[:10]):
         try:
-            part = understood(decode_element(element), place)
+            message = find_message(parse(decode_element(element), place))
         except ValueError:
             continue
         if (
-            part.role == Role.USER
-            and not (part.has_results or part.is_injected)
-            and (said := titled(extract_text(part.blocks)))
+            message
+            and message.role == Role.USER
+            and not (message.has_results or message.is_injected)
+            and (title := format_text(extract_text(message.blocks)))
         ):
-            return str(said)
+            return str(title)
     return ""

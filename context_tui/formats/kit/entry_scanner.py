@@ -22,7 +22,7 @@ from context_tui.formats.kit.databases import (
     decode_text,
     decode_value,
 )
-from context_tui.formats.kit.message_builder import BlockReader, MessageBuilder, MessagePart, validate_parts
+from context_tui.formats.kit.message_builder import BlockReader, MessageBuilder, ParsedRecord, validated
 from context_tui.session.facts import Branch, Compaction, Epoch, Facts, Usage
 from context_tui.session.session import Session, SessionInfo
 
@@ -84,14 +84,14 @@ class EntrySource(Protocol):
 class EntryShape(Protocol):
     """How a format understands entries. One is made for every pass over a session."""
 
-    def parse(self, entry: Entry) -> MessagePart:
+    def parse(self, entry: Entry) -> ParsedRecord:
         """What an entry says; the same whenever it is asked.
 
         Raises:
             ValueError: it is no message.
         """
 
-    def add_facts(self, entry: Entry, part: MessagePart, messages: range, builder: MessageBuilder) -> None:
+    def add_facts(self, entry: Entry, part: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
         """Note what else is known by an entry that went to these new *messages* (none: to an earlier, or beside)."""
 
     def finish(self, metadata: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
@@ -148,7 +148,7 @@ class EntryContent:
         """Whether the entries that were read are still what they were."""
         return self.entry_pass.is_unchanged(self.entry_pass.source.list_ids())
 
-    def _parse_record(self, record: int) -> MessagePart:
+    def _parse_record(self, record: int) -> ParsedRecord:
         entry = self.read_entry(record)
         try:
             return self.entry_pass.parse(entry)
@@ -165,7 +165,7 @@ class _EntryPass:
 
     def __init__(self, source: EntrySource, shape: EntryShape) -> None:
         self.source, self.shape, self.builder = source, shape, MessageBuilder()
-        self.parse = validate_parts(shape.parse)
+        self.parse = validated(shape.parse)
         self.ids = source.list_ids()
         self.checksums: list[int] = []
         self.abandoned: list[set[int]] = []

@@ -13,7 +13,7 @@ from context_tui.formats.base import Advance
 from context_tui.formats.kit.branches import BranchFacts
 from context_tui.formats.kit.files import format_beginning, read_status
 from context_tui.formats.kit.lines import LineFile, LineReader
-from context_tui.formats.kit.message_builder import BlockReader, MessageBuilder, MessagePart, validate_parts
+from context_tui.formats.kit.message_builder import BlockReader, MessageBuilder, ParsedRecord, validated
 from context_tui.session.facts import Facts
 from context_tui.session.jsontext import compact_json, is_nested_deeper, loads
 from context_tui.session.session import Session, SessionInfo
@@ -27,7 +27,7 @@ OTHER_FILE_OFFSET = (1 << 64) - 1
 class LineShape(Protocol):
     """How a format understands the records on its lines. One is made for every pass over a file."""
 
-    def parse(self, record: Record) -> MessagePart:
+    def parse(self, record: Record) -> ParsedRecord:
         """What a record says. It is asked again when the text is shown, so it must say the same of the same record.
 
         Raises:
@@ -39,7 +39,7 @@ class LineShape(Protocol):
 class OrderedShape(Protocol):
     """A shape of records that also say something by where they stand, among those before them."""
 
-    def resolve_in_order(self, record: Any, part: MessagePart) -> MessagePart:
+    def resolve_in_order(self, record: Any, part: ParsedRecord) -> ParsedRecord:
         """What a record says in its place. It is asked once for each, in their order, and changes no blocks."""
 
 
@@ -49,7 +49,7 @@ class LineContent:
     def __init__(
         self,
         file: LineFile,
-        parse: Callable[[Record], MessagePart],
+        parse: Callable[[Record], ParsedRecord],
         facts: Facts,
         builder: MessageBuilder,
         first: Record | None = None,
@@ -106,7 +106,7 @@ class LineScanner:
     ) -> None:
         self._file, self._info, self._first, own = LineFile(path), info, first, shape()
         self._parse, self._resolve_in_order = (
-            validate_parts(own.parse),
+            validated(own.parse),
             own.resolve_in_order if isinstance(own, OrderedShape) else None,
         )
         self._builder = MessageBuilder()

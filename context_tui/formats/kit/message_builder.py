@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import wraps
 from operator import is_
 from typing import Any, ParamSpec
@@ -17,18 +17,55 @@ from context_tui.session.values import Kind, MessageFlag, RecordKind, Role, Span
 P = ParamSpec("P")
 
 
-@dataclass(frozen=True)
-class CompactionRecord:
-    """A compaction that a record tells of: a full one, whose summary it is, or a micro one, beside the conversation.
+@dataclass(frozen=True, kw_only=True)
+class _Record:
+    """Members that every case has.
 
-    ``kept_messages`` is how many messages right before a full one stay in the context, behind its summary. Where that is not
-    all, ``context`` tells it whole, in prompt order: the keys of earlier records, and the numbers of the messages that
-    the record itself holds (0: what it says first). Or ``kept_since`` is the first record that stays, of those that it
-    hangs below, by its key or its number in the file from 0; earlier summaries do not. ``has_summary`` is False where
-    nothing stands for what went: the message is one like others; beside the conversation it is so anyway, and the
-    context holds what was said before. ``cleared_keys`` are what a micro one cleared: the ids of calls, whose results are
-    meant, and the keys of records, whose blocks are, or with a number one of them. ``tokens_before`` and ``saved_tokens`` are
-    tokens as recorded.
+    Records of a tree have a ``key`` and the key of the record that they follow, ``parent_key`` (None: the record before).
+    ``notes`` are what could not be understood in a record whose rest could.
+    """
+
+    key: str = ""
+    parent_key: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class MetadataRecord(_Record):
+    """Settings from here on: model, context window (tokens), system prompt, tool schemas; without any, nothing.
+
+    ``model_window`` is the window of the model where its agent uses only a part of it, ``tools`` are Anthropic-shaped.
+    """
+
+    model: str = ""
+    window: int = 0
+    model_window: int | None = None
+    system: str | None = None
+    tools: list[dict[str, Any]] | None = None
+
+
+@dataclass(frozen=True)
+class UsageRecord(_Record):
+    """Usage of the request that the newest assistant message answers, recorded apart from it.
+
+    ``reasoning`` are the tokens that the runtime takes its hidden reasoning to be, ``time`` is in ms (-1: unknown).
+    """
+
+    usage: Usage | None
+    time: int = -1
+    reasoning: int = 0
+
+
+@dataclass(frozen=True)
+class FullCompactionRecord(_Record):
+    """Full compaction: a model's summary in place of earlier messages.
+
+    It belongs to the message that is the summary (``MessageRecord.compaction``); on its own, the context changes without
+    one. ``kept_messages`` is the number of messages right before the summary that stay in the context, after it. Where that
+    does not describe the new context, one of these does: ``context``, in prompt order, the keys of earlier records and
+    the numbers of messages in the same record; ``kept_since``, the key of the first earlier record that stays or its
+    number in the file from 0 (earlier summaries do not stay). ``has_summary`` is False where the message is an
+    ordinary one. ``tokens_before`` is the recorded size of the context, in tokens.
     """
 
     trigger: str | None = None
@@ -37,95 +74,173 @@ class CompactionRecord:
     context: tuple[str | int, ...] | None = None
     kept_since: str | int | None = None
     has_summary: bool = True
+
+
+@dataclass(frozen=True)
+class MicroCompactionRecord(_Record):
+    """Microcompaction: blocks cleared from the context.
+
+    ``cleared_keys`` are ids of calls, whose results were cleared; keys of records, whose blocks were; or a key with the
+    number of one block. ``tokens_before`` and ``saved_tokens`` are tokens as recorded.
+    """
+
+    trigger: str | None = None
+    tokens_before: int | None = None
     cleared_keys: tuple[str | tuple[str, int], ...] = ()
     saved_tokens: int | None = None
 
 
 @dataclass(frozen=True)
-class MessagePart:
-    """What one record says: blocks of a message, or with no ``role`` something beside the conversation.
+class MessageRecord(_Record):
+    """Message, or more blocks of one: parts with the same ``message_id`` are one message.
 
-    ``results`` are answers of tools: those since the last assistant message are one user message, as long as they are
-    of one ``result_group``. Parts with the same ``message_id`` are one message. ``is_injected`` says that the runtime put it in,
-    ``injected_blocks`` which of its blocks where that is not all of it; ``model`` and ``window`` (of which ``whole_window``
-    is the model's, where its agent uses a part) are what is in use from here on, and ``notes`` what could not be
-    understood in a record whose rest could. ``further_parts`` are more messages that the record holds, each of them whole; one
-    without a ``role`` is left out, and those behind it keep their numbers.
-    ``usage`` and ``reasoning`` (the tokens that its runtime takes hidden reasoning to be) beside the conversation are
-    those of the newest message of the assistant; ``system`` is the prompt, and
-    ``tools`` are the schemas, Anthropic-shaped, that requests have from here on (None: as before). ``microcompaction`` is a
-    micro compaction right before what the record says, and ``starts_message`` says that the context begins anew behind it.
-
-    Records of a tree say their own ``key`` and the one that they hang ``parent_key`` (None: the record before). ``rewound_key``
-    is the key of a record that is left with all that hangs below it; where that is not in the context, nothing is
-    left, or with ``rewinds_to_start`` everything. A record that ``replaces_previous`` takes the place of the one before it with its key;
-    where more has been said since, it stands behind that. A record beside the conversation that tells a whole context
-    holds it in ``further_parts``: those with the key and the ``version`` of what was said before are that, and the ones without
-    a key belong to the one before.
+    With ``has_results`` the blocks are tool results: those since the last assistant message are one user message, as long
+    as their ``result_group`` is the same. ``is_injected`` marks text that the runtime inserted, ``injected_blocks`` the
+    numbers of inserted blocks where only some are. ``flags`` are :class:`MessageFlag`, ``time`` is in ms (-1: unknown),
+    ``model`` answered, ``reasoning`` are the tokens that the runtime takes its hidden reasoning to be, ``version`` is compared
+    with a message of the same key in a later :class:`HistoryRecord`. ``compaction`` is the full one that the message begins.
     """
 
-    role: Role | None = None
-    blocks: list[dict[str, Any]] = field(default_factory=list)
+    role: Role
+    blocks: list[dict[str, Any]]
     has_results: bool = False
     flags: int = 0
     time: int = -1
     usage: Usage | None = None
     reasoning: int = 0
     result_group: Hashable = None
-    notes: tuple[str, ...] = ()
     message_id: str = ""
     is_injected: bool = False
     injected_blocks: frozenset[int] = frozenset()
     model: str = ""
-    window: int = 0
-    model_window: int | None = None
-    compaction: CompactionRecord | None = None
-    key: str = ""
-    parent_key: str | None = None
-    rewound_key: str = ""
-    rewinds_to_start: bool = False
-    replaces_previous: bool = False
     version: Hashable = None
-    further_parts: tuple[MessagePart, ...] = ()
-    system: str | None = None
-    tools: list[dict[str, Any]] | None = None
-    microcompaction: CompactionRecord | None = None
-    resets_context: bool = False
-
-    def get_message(self, number: int) -> MessagePart:
-        """What the record says in message *number* of those that it holds."""
-        return self.further_parts[number - 1] if number else self
+    compaction: FullCompactionRecord | None = None
 
 
-def validate_parts(parse: Callable[P, MessagePart]) -> Callable[P, MessagePart]:
-    """How a format understands a record, with blocks that are what they have to be, and sizes that may have been.
+@dataclass(frozen=True)
+class OmittedMessage(_Record):
+    """Message of a record that is left out, for example because it was read before; it keeps its number."""
 
-    A scan and what reads its text again are given this same one, so that they cannot differ.
+
+@dataclass(frozen=True)
+class HistoryRecord(_Record):
+    """Whole context as its runtime wrote it again; its messages have the numbers 1, 2 ….
+
+    A message whose key and version are in the context already is not added again; one without a key belongs to the
+    one before.
+    """
+
+    messages: tuple[MessageRecord | OmittedMessage, ...]
+    compaction: FullCompactionRecord | None = None
+
+
+@dataclass(frozen=True)
+class RewindRecord(_Record):
+    """Rewind: the record ``target`` is abandoned with all that follows it.
+
+    Where the target is not in the context nothing changes, or with ``or_start`` the whole context is abandoned.
+    """
+
+    target: str
+    or_start: bool = False
+
+
+@dataclass(frozen=True)
+class ReplacementRecord(_Record):
+    """Replacement: the next message takes the place of the record ``target``, or follows what came after that."""
+
+    target: str
+
+
+@dataclass(frozen=True)
+class ResetRecord(_Record):
+    """Reset: the context is empty from here on."""
+
+
+@dataclass(frozen=True)
+class RecordGroup:
+    """Several cases that one record holds, in order. Messages in it are numbered from 0; the first one is first."""
+
+    records: tuple[RecordCase, ...]
+
+
+RecordCase = (
+    MessageRecord
+    | OmittedMessage
+    | UsageRecord
+    | MetadataRecord
+    | HistoryRecord
+    | FullCompactionRecord
+    | MicroCompactionRecord
+    | RewindRecord
+    | ReplacementRecord
+    | ResetRecord
+)
+ParsedRecord = RecordCase | RecordGroup
+"""Meaning of one record of a session."""
+
+
+def list_cases(parsed: ParsedRecord) -> tuple[RecordCase, ...]:
+    """Return the cases of a record, in order."""
+    return parsed.records if isinstance(parsed, RecordGroup) else (parsed,)
+
+
+def list_messages(parsed: ParsedRecord) -> list[MessageRecord | OmittedMessage]:
+    """Return the messages of a record, by number."""
+    return [each for each in list_cases(parsed) if isinstance(each, MessageRecord | OmittedMessage)]
+
+
+def find_message(parsed: ParsedRecord) -> MessageRecord | None:
+    """Return the first message of a record, None for a record without one."""
+    return next((each for each in list_cases(parsed) if isinstance(each, MessageRecord)), None)
+
+
+def group_records(*records: RecordCase) -> ParsedRecord:
+    """Return cases as one record."""
+    return records[0] if len(records) == 1 else RecordGroup(records)
+
+
+def validated(parse: Callable[P, ParsedRecord]) -> Callable[P, ParsedRecord]:
+    """Return *parse* with validation of the blocks and usage that it returns.
+
+    Scans and later reads of the text use the same function, so that they agree.
     """
 
     @wraps(parse)
-    def checked(*args: P.args, **more: P.kwargs) -> MessagePart:
-        part = parse(*args, **more)
-        return _validate_part(
-            replace(part, further_parts=tuple(map(_validate_part, part.further_parts))) if part.further_parts else part
-        )
+    def checked(*args: P.args, **more: P.kwargs) -> ParsedRecord:
+        parsed = parse(*args, **more)
+        if isinstance(parsed, RecordGroup):
+            return RecordGroup(tuple(map(_validate, parsed.records)))
+        return _validate(parsed)
 
     return checked
 
 
-def _validate_part(part: MessagePart) -> MessagePart:
-    usage, notes = parse_usage_or_note(_validate_usage, part.usage) if part.usage else (None, ())
-    blocks = [*map(parse_block, part.blocks)]
-    if not notes and all(map(is_, blocks, part.blocks)):
-        return part
-    return replace(part, blocks=blocks, usage=usage, notes=(*part.notes, *notes))
+def _validate(record: RecordCase) -> RecordCase:
+    if isinstance(record, MessageRecord):
+        return _validate_message(record)
+    if isinstance(record, HistoryRecord):
+        messages = (_validate_message(each) if isinstance(each, MessageRecord) else each for each in record.messages)
+        return replace(record, messages=tuple(messages))
+    if isinstance(record, UsageRecord) and record.usage:
+        usage, notes = parse_usage_or_note(_validate_usage, record.usage)
+        return replace(record, usage=usage, notes=(*record.notes, *notes)) if notes else record
+    return record
+
+
+def _validate_message(record: MessageRecord) -> MessageRecord:
+    usage, notes = parse_usage_or_note(_validate_usage, record.usage) if record.usage else (None, ())
+    blocks = [*map(parse_block, record.blocks)]
+    if not notes and all(map(is_, blocks, record.blocks)):
+        return record
+    return replace(record, blocks=blocks, usage=usage, notes=(*record.notes, *notes))
 
 
 def _validate_usage(usage: Usage | None) -> Usage | None:
-    """Usage that may have been.
+    """Return usage whose sizes are possible.
 
     Raises:
-        ValueError: one of its sizes may not.
+        ValueError: a size is not.
     """
     for name in ("fresh", "cache_read", "cache_write_5m", "cache_write_1h", "output") if usage else ():
         parse_tokens(getattr(usage, name), name)
@@ -158,89 +273,131 @@ class MessageBuilder:
         self._summary_messages: set[int] = set()
         self._revision = 0  # how often the chain was left, or something in it replaced
 
-    def add(self, part: MessagePart, place: int, length: int, location: str) -> int:
-        """Take what the record at *place* says; returns the (first) message it went to, -1 for none of them."""
+    def add(self, parsed: ParsedRecord, place: int, length: int, location: str) -> int:
+        """Add what the record at *place* holds; return its (first) message, -1 for none."""
         facts = self.facts
-        facts.model = truncate_name(part.model) or facts.model
-        if part.window:
-            facts.window, facts.model_window = part.window, part.model_window
-        if part.tools is not None:
-            self.tools, facts.tools_bytes = part.tools, len(compact_json(part.tools)) if part.tools else 0
-        if part.system is not None:
-            self.system, facts.system_bytes = part.system, utf8_len(part.system)
-        if part.rewound_key:
-            self._rewind(part.rewound_key, or_start=part.rewinds_to_start)
-        if part.replaces_previous:
-            self._replace_record(part.key)
-        if part.microcompaction:
-            self._add_microcompaction(part.microcompaction)
-        beside = part.role is None or self._begins_with_system(part)
-        message = -1 if beside else self._add_message(part)
-        kind = RecordKind.METADATA if beside else RecordKind.MESSAGE
-        if beside and part.role is not None:
-            self.append_system(extract_text(part.blocks))
-        row = facts.add_record(place, length, kind, message)
-        self._add_notes(part, row, location)
-        if part.key and message >= 0:
-            self._assign_key(part, message)
-        said = {0: message} if message >= 0 else {}
-        self._add_further_parts(part, row, said, location)
-        if part.key and message < 0:
-            self._move_to(self._find_parent_of_part(part))
-            self._message_by_key[part.key] = self._current
-            self._out_of_band_keys.add(part.key)
-        if part.reasoning and self._last_assistant >= 0:
-            facts.reasoning[self._last_assistant] = facts.reasoning.get(self._last_assistant, 0) + part.reasoning
-        if part.usage and beside and self._last_assistant >= 0:
-            self._add_usage(part, part.usage, self._last_assistant)
-            self._changed.append(self._last_assistant)
-        if part.resets_context:
-            self.event_positions["clear", len(facts)] = self._current
-            facts.begin_epoch(len(facts), "clear")
-        if part.compaction and beside and part.compaction.context is None:
-            self._add_microcompaction(part.compaction)
-        elif part.compaction and said:
-            self._add_full_compaction(part.compaction, said)
-        elif part.compaction and len(facts):
-            # What was said last may have gone too.
-            self._add_full_compaction(part.compaction, {0: len(facts) - 1})
+        message = row = -1
+        numbers: dict[int, int] = {}  # messages of this record, by their number in it
+        owner, number = -1, -1
+        notes: list[str] = []
+        compaction: FullCompactionRecord | None = None
+        for record in list_cases(parsed):
+            notes += record.notes
+            if isinstance(record, MessageRecord | OmittedMessage):
+                number += 1
+            if isinstance(record, MessageRecord):
+                if number == 0:
+                    facts.model = truncate_name(record.model) or facts.model
+                    if self._is_system_prompt(record):
+                        self.append_system(extract_text(record.blocks))
+                        self._anchor(record)
+                        continue
+                    numbers[0] = message = self._add_message(record)
+                    row = facts.add_record(place, length, RecordKind.MESSAGE, message)
+                    compaction = record.compaction
+                    if record.key:
+                        self._assign_key(record, message)
+                        owner = message
+                    self._add_reasoning(record.reasoning)
+                else:
+                    row = row if row >= 0 else facts.add_record(place, length, RecordKind.MESSAGE)
+                    owner = self._add_further_message(record, row, number, numbers, owner)
+            elif isinstance(record, HistoryRecord):
+                row = facts.add_record(place, length, RecordKind.METADATA)
+                notes += self._add_history(record, row, numbers)
+                compaction = record.compaction
+                self._anchor(record)
+            elif isinstance(record, FullCompactionRecord):
+                compaction = record
+                self._anchor(record)
+            else:
+                self._add_other(record)
+        row = row if row >= 0 else facts.add_record(place, length, RecordKind.METADATA)
+        facts.problems.extend(Problem(location, note, row) for note in notes)
+        if compaction and numbers:
+            self._add_full_compaction(compaction, numbers)
+        elif compaction and len(facts):
+            # The newest message may have gone too.
+            self._add_full_compaction(compaction, {0: len(facts) - 1})
             facts.epochs[-1] = replace(facts.epochs[-1], start=len(facts))
         return message
 
-    def _add_further_parts(self, part: MessagePart, row: int, messages: dict[int, int], where: str) -> None:
-        """Take the further messages of a record but those that are known, and add them to what it *said*, by number."""
-        owner = messages.get(0, -1) if part.key else -1
-        path = self._find_current_path() if part.role is None and part.further_parts else ()
-        known = False
-        for number, each in enumerate(part.further_parts, 1):
+    def _add_other(self, record: RecordCase) -> None:
+        """Add a record without messages."""
+        facts = self.facts
+        if isinstance(record, RewindRecord):
+            self._rewind(record.target, or_start=record.or_start)
+        elif isinstance(record, ReplacementRecord):
+            self._replace_record(record.target)
+        self._anchor(record)
+        if isinstance(record, MetadataRecord):
+            facts.model = truncate_name(record.model) or facts.model
+            if record.window:
+                facts.window, facts.model_window = record.window, record.model_window
+            if record.tools is not None:
+                self.tools, facts.tools_bytes = record.tools, len(compact_json(record.tools)) if record.tools else 0
+            if record.system is not None:
+                self.system, facts.system_bytes = record.system, utf8_len(record.system)
+        elif isinstance(record, UsageRecord):
+            self._add_reasoning(record.reasoning)
+            if record.usage and self._last_assistant >= 0:
+                self._add_usage(record, record.usage, self._last_assistant)
+                self._changed.append(self._last_assistant)
+        elif isinstance(record, MicroCompactionRecord):
+            self._add_microcompaction(record)
+        elif isinstance(record, ResetRecord):
+            self.event_positions["clear", len(facts)] = self._current
+            facts.begin_epoch(len(facts), "clear")
+
+    def _anchor(self, record: RecordCase) -> None:
+        """Let records that follow one without messages follow the message before it."""
+        if record.key:
+            self._move_to(self._find_parent_of_record(record))
+            self._message_by_key[record.key] = self._current
+            self._out_of_band_keys.add(record.key)
+
+    def _add_reasoning(self, tokens: int) -> None:
+        if tokens and self._last_assistant >= 0:
+            self.facts.reasoning[self._last_assistant] = self.facts.reasoning.get(self._last_assistant, 0) + tokens
+
+    def _add_history(self, history: HistoryRecord, row: int, numbers: dict[int, int]) -> list[str]:
+        """Add the messages of a history that are not in the context yet; return their notes."""
+        path, known, owner = self._find_current_path(), False, -1
+        notes: list[str] = []
+        for number, each in enumerate(history.messages, 1):
             if each.key:
-                known = (
-                    self._message_by_key.get(each.key, -1) in path
-                    and self._version_by_key.get(each.key) == each.version
-                )
+                version = each.version if isinstance(each, MessageRecord) else None
+                is_current = self._message_by_key.get(each.key, -1) in path
+                known = is_current and self._version_by_key.get(each.key) == version
             if known:
                 continue
-            self._add_notes(each, row, where)
-            if each.role is None:
-                continue
-            messages[number] = message = self._add_message(each, starts_message=True)
-            self.facts.share_record(message, row, number)
-            if each.key:
-                owner = message
-                self._assign_key(each, message)
-            elif owner >= 0:
-                self._further_messages.setdefault(owner, []).append(message)
-        if messages:
+            notes += each.notes
+            if isinstance(each, MessageRecord):
+                owner = self._add_further_message(each, row, number, numbers, owner)
+        if numbers:
             self.facts.record_kind[row] = RecordKind.MESSAGE
+        return notes
 
-    def _begins_with_system(self, part: MessagePart) -> bool:
-        """Whether a part is the system prompt that a session begins with."""
-        return part.role == Role.SYSTEM and not len(self.facts) and not part.flags & MessageFlag.SUMMARY
+    def _add_further_message(
+        self, record: MessageRecord, row: int, number: int, numbers: dict[int, int], owner: int
+    ) -> int:
+        """Add message *number* of a record; return the message that further ones without a key belong to."""
+        numbers[number] = message = self._add_message(record, starts_message=True)
+        self.facts.share_record(message, row, number)
+        if record.key:
+            self._assign_key(record, message)
+            return message
+        if owner >= 0:
+            self._further_messages.setdefault(owner, []).append(message)
+        return owner
 
-    def _add_message(self, part: MessagePart, *, starts_message: bool = False) -> int:
+    def _is_system_prompt(self, record: MessageRecord) -> bool:
+        """Return whether a message is the system prompt at the start of a session."""
+        return record.role == Role.SYSTEM and not len(self.facts) and not record.flags & MessageFlag.SUMMARY
+
+    def _add_message(self, part: MessageRecord, *, starts_message: bool = False) -> int:
         """Take a message, or (unless it begins *anew*) more of one; returns it."""
-        facts, parent = self.facts, self._find_parent_of_part(part)
-        assert part.role is not None
+        facts, parent = self.facts, self._find_parent_of_record(part)
         message = -1 if starts_message else self._find_open_message(part, parent)
         if message >= 0:
             self._changed.append(message)
@@ -270,29 +427,29 @@ class MessageBuilder:
             self._add_usage(part, part.usage, message)
         return message
 
-    def _find_open_message(self, part: MessagePart, parent: int) -> int:
+    def _find_open_message(self, part: MessageRecord, parent: int) -> int:
         """The message that a part is more of; -1 where it begins one."""
         known, results = self._messages_by_id.get(part.message_id, -1), self._results_message
         if known >= 0 or not part.has_results or results < 0 or self._result_group != part.result_group:
             return known
         return results if part.parent_key is None or parent in (results, self._parents[results]) else -1
 
-    def _add_usage(self, part: MessagePart, usage: Usage, message: int) -> None:
+    def _add_usage(self, record: MessageRecord | UsageRecord, usage: Usage, message: int) -> None:
         """Take the usage of the request that *message* answers."""
         if known := self._usage_by_message.get(message):
             self.facts.revise_request(known, usage)
             return
-        self.facts.add_request(message, usage, part.time)
-        if part.message_id or part.role is None:
+        self.facts.add_request(message, usage, record.time)
+        if isinstance(record, UsageRecord) or record.message_id:
             self._usage_by_message[message] = usage
 
     # -- branches
 
-    def _find_parent_of_part(self, part: MessagePart) -> int:
+    def _find_parent_of_record(self, record: RecordCase) -> int:
         """The message that a record hangs below, of several the last; below nothing known it goes on as before."""
-        if part.parent_key is None:
+        if record.parent_key is None:
             return self._current
-        above = self._message_by_key.get(part.parent_key, -1 if not part.parent_key else self._current)
+        above = self._message_by_key.get(record.parent_key, -1 if not record.parent_key else self._current)
         return self._further_messages[above][-1] if above in self._further_messages else above
 
     def _move_to(self, message: int) -> None:
@@ -300,7 +457,7 @@ class MessageBuilder:
         self._revision += message != self._current
         self._current = message
 
-    def _assign_key(self, part: MessagePart, message: int) -> None:
+    def _assign_key(self, part: MessageRecord, message: int) -> None:
         """A record with this key is part of *message*."""
         self._message_by_key[part.key] = message
         self._out_of_band_keys.discard(part.key)
@@ -371,7 +528,7 @@ class MessageBuilder:
 
     # -- compactions
 
-    def _add_microcompaction(self, what: CompactionRecord) -> None:
+    def _add_microcompaction(self, what: MicroCompactionRecord) -> None:
         """Take a micro compaction, before the next message."""
         facts, rows = self.facts, set[int]()
         self.event_positions["micro", len(facts.compactions)] = self._current
@@ -394,7 +551,7 @@ class MessageBuilder:
             )
         )
 
-    def _add_full_compaction(self, what: CompactionRecord, messages: dict[int, int]) -> None:
+    def _add_full_compaction(self, what: FullCompactionRecord, messages: dict[int, int]) -> None:
         """Take a full compaction with its summary, the first message of those that its record *said*, by number."""
         summary = next(iter(messages.values()))
         if what.kept_since is not None:
@@ -453,39 +610,47 @@ class MessageBuilder:
         self.system = f"{self.system}\n\n{text}" if self.system and text else self.system or text
         self.facts.system_bytes = utf8_len(self.system)
 
-    def _add_notes(self, part: MessagePart, row: int, where: str) -> None:
-        self.facts.problems.extend(Problem(where, note, row) for note in part.notes)
-
 
 class BlockReader:
-    """The text of messages from the records that they were put together from.
+    """Blocks of messages, read again from the records that hold them.
 
-    What the newest record says is kept where it holds several messages: these are asked for one after the other.
+    The newest record with several messages is kept: these are asked for one after the other.
     """
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
-        self._newest = (-1, MessagePart())
+        self._newest_row = -1
+        self._newest: ParsedRecord = MetadataRecord()
 
-    def read_blocks(self, message: int, read: Callable[[int], MessagePart]) -> list[dict[str, Any]]:
-        """Blocks of a message, from every record that it was put together from.
+    def read_blocks(self, message: int, read: Callable[[int], ParsedRecord]) -> list[dict[str, Any]]:
+        """Return the blocks of a message, from every record that holds some.
 
         Args:
             message: its number.
-            read: what a record says, by its row.
+            read: parses the record of a row.
         """
         facts = self._facts
-        parts = ((self._parse_record(row, read), row) for row in facts.records_of(message))
         return [
             dict(block)
-            for part, row in parts
-            for block in part.get_message(facts.ordinal_in_record(message, row)).blocks
+            for row in facts.records_of(message)
+            for block in _list_blocks(self._parse_record(row, read), facts.ordinal_in_record(message, row))
         ]
 
-    def _parse_record(self, row: int, read: Callable[[int], MessagePart]) -> MessagePart:
-        if self._newest[0] == row:
-            return self._newest[1]
-        part = read(row)
-        if part.further_parts:
-            self._newest = row, part
-        return part
+    def _parse_record(self, row: int, read: Callable[[int], ParsedRecord]) -> ParsedRecord:
+        if self._newest_row == row:
+            return self._newest
+        parsed = read(row)
+        if isinstance(parsed, RecordGroup | HistoryRecord):
+            self._newest_row, self._newest = row, parsed
+        return parsed
+
+
+def _list_blocks(parsed: ParsedRecord, number: int) -> list[dict[str, Any]]:
+    """Return the blocks of message *number* of a record."""
+    if isinstance(parsed, HistoryRecord):
+        message = parsed.messages[number - 1]
+    elif isinstance(parsed, RecordGroup):
+        message = list_messages(parsed)[number]
+    else:
+        return parsed.blocks if isinstance(parsed, MessageRecord) else []
+    return message.blocks if isinstance(message, MessageRecord) else []

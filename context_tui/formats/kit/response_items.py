@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from context_tui.formats.kit.message_builder import MessagePart
+from context_tui.formats.kit.message_builder import MessageRecord, MetadataRecord, ParsedRecord
 from context_tui.formats.kit.values import (
     RAW_ARGUMENTS_KEY,
     format_arguments,
@@ -73,7 +73,7 @@ def is_item(value: Any) -> bool:
     )
 
 
-def parse_item(item: Any) -> MessagePart:
+def parse_item(item: Any) -> MessageRecord | MetadataRecord:
     """What an item says, wherever it stands. A message of system or developer has that role.
 
     Raises:
@@ -86,25 +86,25 @@ def parse_item(item: Any) -> MessagePart:
         role = item.get("role")
         if not isinstance(role, str) or role not in ROLES:
             raise ValueError(f"not a message: unknown role {truncate_name(parse_id(role), 40)!r}")
-        return MessagePart(ROLES[role], _parse_blocks(item.get("content")))
+        return MessageRecord(ROLES[role], _parse_blocks(item.get("content")))
     if kind == "reasoning":
-        return MessagePart(Role.ASSISTANT, [_build_thinking(item)])
+        return MessageRecord(Role.ASSISTANT, [build_thinking(item)])
     if kind in CALL_ARGUMENT_KEYS and (
         call_id := item.get("call_id") or (item.get("id") if kind == "local_shell_call" else None)
     ):
-        return MessagePart(Role.ASSISTANT, [_build_tool_use(item, kind, parse_id(call_id))])
+        return MessageRecord(Role.ASSISTANT, [_build_tool_use(item, kind, parse_id(call_id))])
     if kind in CALL_OUTPUT_KEYS and item.get("call_id"):
-        return MessagePart(Role.USER, [_build_tool_result(item, kind)], has_results=True)
+        return MessageRecord(Role.USER, [_build_tool_result(item, kind)], has_results=True)
     if kind in HOSTED_TYPES or kind in CALL_ARGUMENT_KEYS or kind in CALL_OUTPUT_KEYS:
-        return MessagePart(Role.ASSISTANT, [item])
+        return MessageRecord(Role.ASSISTANT, [item])
     if kind in COMPACTION_TYPES:
-        return MessagePart(Role.USER, [item], is_injected=True, flags=MessageFlag.SUMMARY)
+        return MessageRecord(Role.USER, [item], is_injected=True, flags=MessageFlag.SUMMARY)
     if kind == "additional_tools":
-        return MessagePart(Role.SYSTEM, [{"type": "text", "text": compact_text(item.get("tools"))}], is_injected=True)
+        return MessageRecord(Role.SYSTEM, [{"type": "text", "text": compact_text(item.get("tools"))}], is_injected=True)
     if kind == "agent_message":
-        return MessagePart(Role.USER, _parse_blocks(item.get("content")), is_injected=True)
+        return MessageRecord(Role.USER, _parse_blocks(item.get("content")), is_injected=True)
     if kind in METADATA_TYPES:
-        return MessagePart()
+        return MetadataRecord()
     raise ValueError(f"unknown type of item {truncate_name(kind, 40)!r}")
 
 
@@ -120,11 +120,12 @@ def filter_known_items(items: Any) -> tuple[list[Item], list[str]]:
     return known, wrong
 
 
-def parse_response_items(items: Any) -> MessagePart:
+def parse_response_items(items: Any) -> MessageRecord | MetadataRecord:
     """What the items of a response say together; notes say which are not known."""
     known, notes = filter_known_items(items)
-    blocks = [block for item in known for block in parse_item(item).blocks]
-    return MessagePart(Role.ASSISTANT if blocks else None, blocks, notes=tuple(notes))
+    parsed = map(parse_item, known)
+    blocks = [block for each in parsed if isinstance(each, MessageRecord) for block in each.blocks]
+    return MessageRecord(Role.ASSISTANT, blocks, notes=tuple(notes)) if blocks else MetadataRecord(notes=tuple(notes))
 
 
 class ResponseGrouping:
@@ -134,13 +135,13 @@ class ResponseGrouping:
         self._number = 0
         self._open = False
 
-    def assign_response_id(self, part: MessagePart) -> str:
+    def assign_response_id(self, part: ParsedRecord) -> str:
         """The id of the response that a part is of; nothing for one of a user. Parts are asked for in their order."""
-        if part.role == Role.ASSISTANT:
+        if isinstance(part, MessageRecord) and part.role == Role.ASSISTANT:
             self._number += not self._open
             self._open = True
             return f"response {self._number}"
-        self._open &= part.role is None
+        self._open &= not isinstance(part, MessageRecord)
         return ""
 
     def end_response(self) -> None:
@@ -168,7 +169,7 @@ def _parse_block(part: Any) -> Block:
     return part
 
 
-def _build_thinking(item: Item) -> Block:
+def build_thinking(item: Item) -> Block:
     """Reasoning as thinking: its text, where it is open, and its summary; nothing where all of it is encrypted."""
     texts = (block.get("text") for name in ("content", "summary") for block in _parse_blocks(item.get(name)))
     return {"type": "thinking", "thinking": "\n\n".join(text for text in texts if isinstance(text, str))}
@@ -246,7 +247,8 @@ class ItemWriter:
         """Recorded items as they are, but for those of which a block was changed or removed."""
         first = at = 0
         for item in items:
-            blocks = parse_item(item).blocks
+            part = parse_item(item)
+            blocks = part.blocks if isinstance(part, MessageRecord) else []
             own = range(first, first + len(blocks))
             first += len(blocks)
             bodies = {each - own.start: origin.texts[each] for each in own if each in origin.texts}
@@ -256,7 +258,7 @@ class ItemWriter:
             if not bodies:
                 if item.get("type") == "custom_tool_call":
                     self._custom.add(str(item.get("call_id")))
-                typed = parse_item(item).role == Role.USER and not all(flags)
+                typed = isinstance(part, MessageRecord) and part.role == Role.USER and not all(flags)
                 yield WrittenItem(item, typed and blocks[0].get("type") != "tool_result")
             elif left:
                 yield from self._build_items(left, flags, spoken)

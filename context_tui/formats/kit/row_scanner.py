@@ -10,7 +10,15 @@ from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Advance
 from context_tui.formats.kit import files
 from context_tui.formats.kit.databases import Database, ValueTooLarge, compute_checksum
-from context_tui.formats.kit.message_builder import BlockReader, MessageBuilder, MessagePart, validate_parts
+from context_tui.formats.kit.message_builder import (
+    BlockReader,
+    MessageBuilder,
+    MessageRecord,
+    ParsedRecord,
+    UsageRecord,
+    list_cases,
+    validated,
+)
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session, SessionInfo
 
@@ -57,7 +65,7 @@ class RowShape(Protocol[R]):
     def parse_row(self, values: tuple[Any, ...]) -> R:
         """A row of what was selected."""
 
-    def parse(self, row: R) -> MessagePart:
+    def parse(self, row: R) -> ParsedRecord:
         """What a row says; the same whenever it is asked."""
 
     def query_row_size(self, row_id: int) -> int:
@@ -165,7 +173,7 @@ class RowContent(Generic[R]):
     """Full text of a session from the database."""
 
     def __init__(
-        self, shape: RowShape[R], parse: Callable[[R], MessagePart], builder: MessageBuilder, rows: RowCursor[R]
+        self, shape: RowShape[R], parse: Callable[[R], ParsedRecord], builder: MessageBuilder, rows: RowCursor[R]
     ) -> None:
         self._shape, self._builder, self.rows = shape, builder, rows
         self._parse, self._block_reader = parse, BlockReader(builder.facts)
@@ -248,7 +256,7 @@ class RowScanner(Generic[R]):
     def _restart(self) -> None:
         self._builder = MessageBuilder()
         self._shape = self._new_shape(self._database)
-        self._part = validate_parts(self._shape.parse)
+        self._part = validated(self._shape.parse)
         self._rows = RowCursor(self._database, self._shape, self._info.id)
         self._waiting: list[R | OversizedRow] = []
         self._ended = False
@@ -269,5 +277,6 @@ class RowScanner(Generic[R]):
             return True
         part = self._part(row)
         message = self._builder.add(part, row.id, row.size, where)
-        self._shape.add_facts(row, message, part.usage, self._builder)
+        usage = next((each.usage for each in list_cases(part) if isinstance(each, MessageRecord | UsageRecord)), None)
+        self._shape.add_facts(row, message, usage, self._builder)
         return True

@@ -29,9 +29,6 @@ class KodaFormat(Format):
 
     name: ClassVar[str] = "koda"
     about: ClassVar[str] = "koda's database (SQLite, opened read-only with its write-ahead log)"
-    writable: ClassVar[bool] = True
-    copies: ClassVar[bool] = True
-    in_place: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".db", ".sqlite")
     from_source: ClassVar[str] = ALL_FROM_SOURCE
 

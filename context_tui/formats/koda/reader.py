@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from context_tui.formats.kit.databases import Database, decode_text
-from context_tui.formats.kit.message_builder import MessageBuilder, MessagePart
+from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord, ParsedRecord
 from context_tui.formats.kit.values import parse_arguments, parse_time_ms, parse_tokens, parse_usage_or_note
 from context_tui.formats.koda.compactions import update_compactions
 from context_tui.session.facts import Usage
@@ -31,8 +31,8 @@ class KodaShape:
         """A row of what was selected."""
         return KodaRow(*values)
 
-    def parse(self, row: KodaRow) -> MessagePart:
-        """Parse a row."""
+    def parse(self, row: KodaRow) -> ParsedRecord:
+        """What a row says."""
         return parse_message_row(row, has_completion=self._has_completion)
 
     def query_row_size(self, row_id: int) -> int:
@@ -93,8 +93,8 @@ def format_column_list(columns: frozenset[str]) -> str:
     return ", ".join(name if name in columns else f"NULL AS {name}" for name in KodaRow._fields)
 
 
-def parse_message_row(row: KodaRow, *, has_completion: bool) -> MessagePart:
-    """Parse a row. koda treats an unknown role as the user's.
+def parse_message_row(row: KodaRow, *, has_completion: bool) -> MessageRecord:
+    """What a row says. A role that koda does not know is a user's to it.
 
     ``has_completion`` says that the schema marks replies as complete; those that are not are never sent.
     """
@@ -105,20 +105,20 @@ def parse_message_row(row: KodaRow, *, has_completion: bool) -> MessagePart:
     if decode_text(row.role) == "tool":
         call_id = f"row-{row.id}" if row.tool_call_id is None else decode_text(row.tool_call_id)
         block = {"type": "tool_result", "tool_use_id": call_id, "content": content or ""}
-        return MessagePart(role, [block], has_results=True, time=time, result_group=archived)
+        return MessageRecord(role, [block], has_results=True, time=time, result_group=archived)
     blocks = [] if content is None else [{"type": "text", "text": content}]
     if role == Role.SYSTEM:
         flags = MessageFlag.SUMMARY if (content or "").startswith(KODA_SUMMARY) else 0
-        return MessagePart(role, blocks, flags=flags, time=time, result_group=archived)
+        return MessageRecord(role, blocks, flags=flags, time=time, result_group=archived)
     if role == Role.USER:
-        return MessagePart(role, blocks, time=time, result_group=archived)
+        return MessageRecord(role, blocks, time=time, result_group=archived)
     calls, notes = _parse_calls(row)
     thinking = [{"type": "thinking", "thinking": decode_text(row.thinking_content)}] if row.thinking_content else []
     flags = MessageFlag.NOT_SENT if has_completion and row.completed_at is None else 0
     spoken = blocks if content or not (calls or thinking) else []
     usage, unread = parse_usage_or_note(_parse_usage, row)
     made, notes = [*thinking, *spoken, *calls], (*notes, *unread)
-    return MessagePart(role, made, flags=flags, time=time, usage=usage, result_group=archived, notes=notes)
+    return MessageRecord(role, made, flags=flags, time=time, usage=usage, result_group=archived, notes=notes)
 
 
 def _parse_calls(row: KodaRow) -> tuple[list[dict[str, Any]], tuple[str, ...]]:

@@ -29,7 +29,6 @@ class MiniSweAgentFormat(Format):
 
     name: ClassVar[str] = "mini-swe-agent"
     about: ClassVar[str] = "mini-swe-agent trajectory (.traj.json, versions 1 and 2, and bare lists of messages)"
-    copies: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".json",)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:

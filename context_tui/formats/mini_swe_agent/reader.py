@@ -7,7 +7,7 @@ from typing import Any
 
 from context_tui.formats.kit.document_scanner import DocumentShape
 from context_tui.formats.kit.documents import Run
-from context_tui.formats.kit.message_builder import MessageBuilder, MessagePart
+from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord, MetadataRecord, ParsedRecord
 from context_tui.formats.kit.response_items import is_item, parse_item, parse_response_items
 from context_tui.formats.kit.usage import parse_openai_usage
 from context_tui.formats.kit.values import format_title, parse_time_ms, parse_usage_or_note
@@ -62,17 +62,19 @@ class MiniSweAgentShape(DocumentShape):
         if isinstance(info, dict) and isinstance(name := info.get("model_name"), str):
             builder.facts.model = truncate_name(name)
 
-    def parse(self, value: Any, place: int) -> MessagePart:
+    def parse(self, value: Any, place: int) -> ParsedRecord:
         """A message; the last one of role ``exit`` was never sent."""
         if not isinstance(value, dict):
             raise ValueError("not a message: not a JSON object")
         extra = value.get("extra")
         extra = extra if isinstance(extra, dict) else {}
         if value.get("role") == "exit":
-            return MessagePart(time=parse_time_ms(extra.get("timestamp")))
+            return MetadataRecord()
         response = value if value.get("object") == "response" else extra.get("response")
         response = response if isinstance(response, dict) else {}
         part = self._parse_message(value, place)
+        if not isinstance(part, MessageRecord):
+            return part
         time = parse_time_ms(extra.get("timestamp", response.get("created", response.get("created_at"))))
         part = replace(part, time=time if time >= 0 else part.time)
         if part.role == Role.ASSISTANT:
@@ -83,7 +85,7 @@ class MiniSweAgentShape(DocumentShape):
             return replace(part, is_injected=self._is_observation(value, extra, place))
         return part
 
-    def _parse_message(self, value: dict[str, Any], place: int) -> MessagePart:
+    def _parse_message(self, value: dict[str, Any], place: int) -> MessageRecord | MetadataRecord:
         if "role" not in value:
             if value.get("object") == "response":
                 return parse_response_items(value.get("output"))

@@ -21,10 +21,7 @@ class OpenAIFormat(Format):
 
     name: ClassVar[str] = "openai"
     about: ClassVar[str] = "OpenAI Chat Completions request, message list or runs (JSON, JSONL), with logged responses"
-    writable: ClassVar[bool] = True
-    copies: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".json", ".jsonl")
-    is_request: ClassVar[bool] = True
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """Recognise tool calls, tool messages and function schemas; a system message in the list is a hint."""

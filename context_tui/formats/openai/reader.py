@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from context_tui.formats.kit.documents import Run
-from context_tui.formats.kit.message_builder import MessageBuilder, MessagePart
+from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord
 from context_tui.formats.kit.usage import parse_openai_usage
 from context_tui.formats.kit.values import (
     RAW_ARGUMENTS_KEY,
@@ -67,7 +67,7 @@ class OpenAIShape:
         """Parse the logged response as a message."""
         return find_reply(run)
 
-    def parse(self, value: Any, place: int) -> MessagePart:
+    def parse(self, value: Any, place: int) -> MessageRecord:
         """A message. Results of tools are marked as such, for they are put together."""
         if not isinstance(value, dict):
             raise ValueError("not a message: not a JSON object")
@@ -81,13 +81,13 @@ class OpenAIShape:
                 self._function_calls.find_call_id(place) if role == "function" else parse_id(value.get("tool_call_id"))
             )
             block = {"type": "tool_result", "tool_use_id": call_id, "content": _parse_result_body(value.get("content"))}
-            return MessagePart(Role.USER, [block], has_results=True, time=time)
+            return MessageRecord(Role.USER, [block], has_results=True, time=time)
         blocks = [parse_content_part(part) for part in parse_blocks(value.get("content"))]
         if role == "assistant":
             blocks, notes = self._parse_assistant(value, blocks, place)
-            return MessagePart(Role.ASSISTANT, blocks, time=time, usage=usage, notes=(*notes, *unread))
+            return MessageRecord(Role.ASSISTANT, blocks, time=time, usage=usage, notes=(*notes, *unread))
         text = blocks[0].get("text") if blocks else None
-        return MessagePart(
+        return MessageRecord(
             ROLES[role], blocks, time=time, is_injected=isinstance(text, str) and text.startswith(TEXT_RESULT_START)
         )
 

@@ -45,8 +45,6 @@ class OpencodeFormat(Format):
 
     name: ClassVar[str] = "opencode"
     about: ClassVar[str] = "opencode's database (SQLite, read-only), session files before 1.2, and exports (JSON)"
-    writable: ClassVar[bool] = True
-    copies: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".json", ".db")
     from_source: ClassVar[str] = "the database, exports, compactions"
 

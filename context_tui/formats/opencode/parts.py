@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from context_tui.formats.kit.message_builder import MessagePart
+from context_tui.formats.kit.message_builder import MessageRecord, ParsedRecord, group_records
 from context_tui.formats.kit.values import parse_id, parse_time_ms, parse_tokens, parse_usage_or_note
 from context_tui.session.facts import Usage
 from context_tui.session.validation import truncate_name
@@ -42,8 +42,8 @@ class RequestStep:
     usage: Any = None
 
 
-def parse_message(info: Value, parts: Sequence[Any]) -> MessagePart:
-    """Parse a message.
+def parse_message(info: Value, parts: Sequence[Any]) -> ParsedRecord:
+    """What a message says.
 
     Raises:
         ValueError: it is no message.
@@ -101,7 +101,7 @@ def _parse_size(members: Value, name: str) -> int:
     return parse_tokens(int(value) if isinstance(value, float) and value.is_integer() else value, name)
 
 
-def _parse_user(info: Value, parts: list[Value], notes: list[str]) -> MessagePart:
+def _parse_user(info: Value, parts: list[Value], notes: list[str]) -> ParsedRecord:
     blocks: list[Block] = []
     injects = set[int]()
     for part in parts:
@@ -124,12 +124,12 @@ def _parse_user(info: Value, parts: list[Value], notes: list[str]) -> MessagePar
             notes.append(_format_unknown_part(kind))
     flags = 0 if blocks else MessageFlag.NOT_SENT
     time = parse_time(info, "created")
-    return MessagePart(
+    return MessageRecord(
         Role.USER, blocks, flags=flags, time=time, injected_blocks=frozenset(injects), notes=tuple(notes)
     )
 
 
-def _parse_assistant(info: Value, parts: list[Value], notes: list[str]) -> MessagePart:
+def _parse_assistant(info: Value, parts: list[Value], notes: list[str]) -> ParsedRecord:
     error = info.get("error")
     sent = not error or (
         isinstance(error, dict)
@@ -145,7 +145,7 @@ def _parse_assistant(info: Value, parts: list[Value], notes: list[str]) -> Messa
         flags |= MessageFlag.NOT_SENT
     if is_summary(info):
         flags |= MessageFlag.SUMMARY
-    made: list[MessagePart] = []
+    made: list[MessageRecord] = []
     time = parse_time(info, "created")
     for number, step in enumerate(steps):
         usage, unread = parse_usage_or_note(parse_opencode_usage, step.usage if len(steps) > 1 else info.get("tokens"))
@@ -153,23 +153,14 @@ def _parse_assistant(info: Value, parts: list[Value], notes: list[str]) -> Messa
         if flags & MessageFlag.SUMMARY:  # it is that of the context before
             usage = None
         if step.reply_blocks or not number:
-            made.append(MessagePart(Role.ASSISTANT, step.reply_blocks, flags=flags, time=time, usage=usage))
+            made.append(MessageRecord(Role.ASSISTANT, step.reply_blocks, flags=flags, time=time, usage=usage))
         if step.results:
             made.append(
-                MessagePart(Role.USER, step.results, has_results=True, flags=flags & MessageFlag.NOT_SENT, time=time)
+                MessageRecord(Role.USER, step.results, has_results=True, flags=flags & MessageFlag.NOT_SENT, time=time)
             )
     first, *more = made
     model = truncate_name(parse_id(info.get("modelID")))
-    return MessagePart(
-        first.role,
-        first.blocks,
-        flags=flags,
-        time=first.time,
-        usage=first.usage,
-        notes=tuple(notes),
-        model=model,
-        further_parts=tuple(more),
-    )
+    return group_records(replace(first, notes=tuple(notes), model=model), *more)
 
 
 def _split_steps(parts: list[Value], notes: list[str], *, ended: bool) -> Iterator[RequestStep]:

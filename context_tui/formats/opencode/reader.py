@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from context_tui.formats.kit.entry_scanner import Entry, replace_compactions
-from context_tui.formats.kit.message_builder import MessageBuilder, MessagePart
+from context_tui.formats.kit.message_builder import (
+    MessageBuilder,
+    MetadataRecord,
+    ParsedRecord,
+    group_records,
+    list_cases,
+)
 from context_tui.formats.kit.values import parse_id, parse_time_ms, parse_usage_or_note
 from context_tui.formats.opencode.parts import (
     find_compaction_part,
@@ -58,14 +63,14 @@ class OpencodeShape:
         self._summaries: list[CompactionSummary] = []
         self._cleared_calls: list[tuple[int, str]] = []  # when, and the call
 
-    def parse(self, entry: Entry) -> MessagePart:
-        """Parse a message."""
+    def parse(self, entry: Entry) -> ParsedRecord:
+        """What a message says."""
         info, parts, notes = found = parse_entry(entry)
         self._newest = entry, found
         part = parse_message(info, parts)
-        return replace(part, notes=(*part.notes, *notes)) if notes else part
+        return group_records(*list_cases(part), MetadataRecord(notes=tuple(notes))) if notes else part
 
-    def add_facts(self, entry: Entry, part: MessagePart, messages: range, builder: MessageBuilder) -> None:
+    def add_facts(self, entry: Entry, part: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
         """Note when it was written, what it asks for or sums up, and which of its results were cleared."""
         newest, found = self._newest  # what was understood right before, if no text was read meanwhile
         info, parts, _ = found if newest is entry else parse_entry(entry)

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from context_tui.formats.kit.message_builder import CompactionRecord, MessagePart
+from context_tui.formats.kit.message_builder import (
+    FullCompactionRecord,
+    MessageRecord,
+    MetadataRecord,
+    ParsedRecord,
+    group_records,
+)
 from context_tui.formats.kit.usage import make_cached_usage, parse_token_count
 from context_tui.formats.kit.values import parse_blocks, parse_id, parse_time_ms
 from context_tui.formats.openai.reader import parse_call, parse_content_part, parse_thinking
@@ -41,7 +47,7 @@ def parse_usages(stats: Any) -> tuple[dict[str, Usage], int]:
     return found, window
 
 
-def parse_event(event: Event, view: EventView, usages: UsageByResponse) -> MessagePart:
+def parse_event(event: Event, view: EventView, usages: UsageByResponse) -> ParsedRecord:
     """What an event says; kinds that no model is shown are beside the conversation.
 
     Raises:
@@ -55,7 +61,8 @@ def parse_event(event: Event, view: EventView, usages: UsageByResponse) -> Messa
             prompts = [
                 each for name in ("system_prompt", "dynamic_context") for each in parse_content_blocks(event.get(name))
             ]
-            return MessagePart(Role.SYSTEM, prompts, time=time, tools=_parse_tools(event.get("tools")))
+            tools = MetadataRecord(tools=_parse_tools(event.get("tools")))
+            return group_records(tools, MessageRecord(Role.SYSTEM, prompts, time=time))
         case "MessageEvent":
             view.append(key)
             message = event.get("llm_message")
@@ -67,12 +74,12 @@ def parse_event(event: Event, view: EventView, usages: UsageByResponse) -> Messa
             )
             if message.get("role") == "assistant":
                 spoken = [*parse_thinking(message), *blocks]
-                return MessagePart(
+                return MessageRecord(
                     Role.ASSISTANT, spoken, time=time, message_id=response, usage=usages.get(response), key=key
                 )
             typed = event.get("source") == "user"
             added = frozenset(range(len(blocks), len(blocks) + len(more)))
-            return MessagePart(
+            return MessageRecord(
                 Role.USER, [*blocks, *more], time=time, is_injected=not typed, injected_blocks=added, key=key
             )
         case "ActionEvent":
@@ -84,15 +91,15 @@ def parse_event(event: Event, view: EventView, usages: UsageByResponse) -> Messa
             use = parse_call(given, parse_id(event.get("tool_call_id") or call.get("id")))
             use["name"] = use["name"] or parse_id(event.get("tool_name"))
             blocks = [*spoken, use]
-            return MessagePart(
+            return MessageRecord(
                 Role.ASSISTANT, blocks, time=time, message_id=response, usage=usages.get(response), key=key
             )
         case "ObservationEvent" | "UserRejectObservation" | "AgentErrorEvent":
             view.append(key)
-            return MessagePart(Role.USER, [_parse_result(event)], has_results=True, time=time, key=key)
+            return MessageRecord(Role.USER, [_parse_result(event)], has_results=True, time=time, key=key)
         case "Condensation":
             return _parse_condensation(event, key, time, view)
-    return MessagePart(time=time)
+    return MetadataRecord()
 
 
 def _parse_result(event: Event) -> dict[str, Any]:
@@ -110,18 +117,18 @@ def _parse_result(event: Event) -> dict[str, Any]:
     return {**result, "is_error": True} if failed else result
 
 
-def _parse_condensation(event: Event, key: str, time: int, view: EventView) -> MessagePart:
+def _parse_condensation(event: Event, key: str, time: int, view: EventView) -> ParsedRecord:
     """A condensation; without a place for its summary it puts none in."""
     given, summary, offset = event.get("forgotten_event_ids"), event.get("summary"), event.get("summary_offset")
     # An earlier summary is an event of its own, whose id is made from that of its condensation.
     forgotten = {parse_id(each).removesuffix("-summary") for each in (given if isinstance(given, list) else [])}
     told = isinstance(summary, str) and type(offset) is int and offset >= 0
     context = view.condense(key, forgotten.__contains__, summary=told, offset=offset if told else None)
-    compacted = CompactionRecord("condenser", context=context)
+    compacted = FullCompactionRecord("condenser", context=context)
     if not told:
-        return MessagePart(time=time, compaction=compacted)
+        return compacted
     text = {"type": "text", "text": summary}
-    return MessagePart(Role.USER, [text], time=time, is_injected=True, compaction=compacted, key=key)
+    return MessageRecord(Role.USER, [text], time=time, is_injected=True, compaction=compacted, key=key)
 
 
 def _parse_tools(tools: Any) -> list[dict[str, Any]]:

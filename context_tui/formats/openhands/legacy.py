@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from context_tui.formats.kit.message_builder import CompactionRecord, MessagePart
+from context_tui.formats.kit.message_builder import (
+    FullCompactionRecord,
+    MessageRecord,
+    MetadataRecord,
+    ParsedRecord,
+    group_records,
+)
 from context_tui.formats.kit.usage import make_cached_usage, parse_openai_usage, parse_token_count
 from context_tui.formats.kit.values import parse_blocks, parse_id, parse_time_ms, parse_usage_or_note
 from context_tui.formats.openai.reader import parse_call, parse_content_part, parse_schemas, parse_thinking
@@ -39,7 +45,7 @@ class LegacyEventParser:
         self._last_totals_place = -1  # the last event whose totals were read
         self._usage_by_place: dict[int, Usage] = {}
 
-    def part(self, event: Event, place: int) -> MessagePart:
+    def parse(self, event: Event, place: int) -> ParsedRecord:
         """What an event says.
 
         Raises:
@@ -52,31 +58,35 @@ class LegacyEventParser:
         if kind == "condensation":
             return self._parse_condensation(_get_arguments(event), key)
         part = self._parse_action(event, kind, place) if kind == action else self._parse_observation(event, kind, place)
+        message = part if isinstance(part, MessageRecord) else None
         if kind not in UNCOUNTED_EVENTS:
-            self._view.append(key, message=part.role is not None and part.role != Role.SYSTEM)
-        part = replace(part, time=parse_time_ms(event.get("timestamp")), key=key if part.role is not None else "")
-        return part
+            self._view.append(key, message=message is not None and message.role != Role.SYSTEM)
+        if message is None:
+            return part
+        message = replace(message, time=parse_time_ms(event.get("timestamp")), key=key)
+        tools = parse_schemas(_get_arguments(event).get("tools")) if kind == "system" else None
+        return message if tools is None else group_records(MetadataRecord(tools=tools), message)
 
     # -- actions
 
-    def _parse_action(self, event: Event, kind: str, place: int) -> MessagePart:
+    def _parse_action(self, event: Event, kind: str, place: int) -> ParsedRecord:
         arguments, source = _get_arguments(event), event.get("source")
         text = {"type": "text", "text": parse_id(arguments.get("content", event.get("message")))}
         if kind == "system":
-            return MessagePart(Role.SYSTEM, [text], tools=parse_schemas(arguments.get("tools")))
+            return MessageRecord(Role.SYSTEM, [text])
         if kind in UNCOUNTED_EVENTS or kind in IGNORED_ACTIONS:
-            return MessagePart()
+            return MetadataRecord()
         if kind == "message":
             self._task_place = place if self._task_place < 0 else self._task_place
             images = arguments.get("image_urls") or arguments.get("images_urls")
             shown = [_parse_image(url) for url in images] if isinstance(images, list) else []
             if source == "user" or (source is None and place == self._task_place):
-                return MessagePart(Role.USER, [text, *shown])
+                return MessageRecord(Role.USER, [text, *shown])
             usage, notes = self._compute_usage(event, place)
-            return MessagePart(Role.ASSISTANT, [text, *shown], usage=usage, notes=notes)
+            return MessageRecord(Role.ASSISTANT, [text, *shown], usage=usage, notes=notes)
         response = _get_response(event)
         if source == "user" and response is None:
-            return MessagePart(
+            return MessageRecord(
                 Role.USER, [{"type": "text", "text": f"User executed the {kind}:\n{_find_main_argument(arguments)}"}]
             )
         usage, notes = self._compute_usage(event, place)
@@ -86,7 +96,7 @@ class LegacyEventParser:
 
     def _parse_tool_call(
         self, event: Event, response: Event, kind: str, place: int, usage: Usage | None, notes: tuple[str, ...]
-    ) -> MessagePart:
+    ) -> ParsedRecord:
         """An action by a tool call: its own call of those that the model made, and what it said beside them once."""
         message, response_id = _get_message(response), parse_id(response.get("id"))
         own = parse_id(event["tool_call_metadata"].get("tool_call_id"))
@@ -106,11 +116,11 @@ class LegacyEventParser:
                 call = {"function": {"name": name, "arguments": _select_own_arguments(_get_arguments(event))}}
             blocks.append(parse_call(call, own))
         model = truncate_name(name) if isinstance(name := response.get("model"), str) else ""
-        return MessagePart(Role.ASSISTANT, blocks, message_id=response_id, usage=usage, notes=notes, model=model)
+        return MessageRecord(Role.ASSISTANT, blocks, message_id=response_id, usage=usage, notes=notes, model=model)
 
     def _parse_text_action(
         self, kind: str, event: Event, place: int, usage: Usage | None, notes: tuple[str, ...]
-    ) -> MessagePart:
+    ) -> ParsedRecord:
         """An action that was written as text: shown as the call that it is, with what was thought before."""
         arguments = _get_arguments(event)
         thought = arguments.get("thought")
@@ -118,13 +128,13 @@ class LegacyEventParser:
         if kind == "finish":
             final = arguments.get("final_thought")
             blocks = blocks or [{"type": "text", "text": final if isinstance(final, str) else ""}]
-            return MessagePart(Role.ASSISTANT, blocks, usage=usage, notes=notes)
+            return MessageRecord(Role.ASSISTANT, blocks, usage=usage, notes=notes)
         call = f"event-{_format_key(event.get('id'), place)}"
         self._made_up_calls.add(call)
         if place > self._newest_place:
             self._newest_place, self._open_call = place, call
         use = {"type": "tool_use", "id": call, "name": kind, "input": _select_own_arguments(arguments)}
-        return MessagePart(Role.ASSISTANT, [*blocks, use], usage=usage, notes=notes)
+        return MessageRecord(Role.ASSISTANT, [*blocks, use], usage=usage, notes=notes)
 
     def _compute_usage(self, event: Event, place: int) -> tuple[Usage | None, tuple[str, ...]]:
         """What the request behind an action took: as its response says, else what the totals grew by."""
@@ -148,16 +158,16 @@ class LegacyEventParser:
 
     # -- observations
 
-    def _parse_observation(self, event: Event, kind: str, place: int) -> MessagePart:
+    def _parse_observation(self, event: Event, kind: str, place: int) -> ParsedRecord:
         extras = event.get("extras")
         extras = extras if isinstance(extras, dict) else event
         content = event.get("content")
         text = content if isinstance(content, str) else parse_id(content)
         if kind in UNCOUNTED_EVENTS:
-            return MessagePart()
+            return MetadataRecord()
         if kind == "recall":
             told = _parse_recall(extras)
-            return MessagePart(Role.USER, told, is_injected=True) if told else MessagePart()
+            return MessageRecord(Role.USER, told, is_injected=True) if told else MetadataRecord()
         match kind:
             case "run":
                 text = add_metadata(text, extras.get("metadata"))
@@ -167,14 +177,14 @@ class LegacyEventParser:
                 text = f"OBSERVATION:\n{text}\n[Last action has been rejected by the user]"
         call = self._find_call_id(event, place)
         if not call:
-            return MessagePart(Role.USER, [{"type": "text", "text": text}], is_injected=True)
+            return MessageRecord(Role.USER, [{"type": "text", "text": text}], is_injected=True)
         images = extras.get("image_urls")
         shown = [_parse_image(url) for url in images] if isinstance(images, list) else []
         body = [{"type": "text", "text": text}, *shown] if shown else text
         result: dict[str, Any] = {"type": "tool_result", "tool_use_id": call, "content": body}
         if kind in ("error", "user_rejected"):
             result["is_error"] = True
-        return MessagePart(Role.USER, [result], has_results=True)
+        return MessageRecord(Role.USER, [result], has_results=True)
 
     def _find_call_id(self, event: Event, place: int) -> str:
         """The id of the call that an observation answers; empty where it answers none."""
@@ -188,7 +198,7 @@ class LegacyEventParser:
             self._newest_place, self._answers[place], self._open_call = place, self._open_call, ""
         return self._answers.get(place, "")
 
-    def _parse_condensation(self, arguments: Event, key: str) -> MessagePart:
+    def _parse_condensation(self, arguments: Event, key: str) -> ParsedRecord:
         """A condensation; its summary takes the place of an earlier one."""
         ids, summary, offset = (arguments.get(name) for name in ("forgotten_event_ids", "summary", "summary_offset"))
         first, last = (arguments.get(f"forgotten_events_{end}_id") for end in ("start", "end"))
@@ -205,12 +215,12 @@ class LegacyEventParser:
 
         place = offset if type(offset) is int and offset >= 0 else None
         context = self._view.condense(key, is_forgotten, summary=told, offset=place)
-        compacted = CompactionRecord("condenser", context=context)
+        compacted = FullCompactionRecord("condenser", context=context)
         if not told:
-            return MessagePart(compaction=compacted)
+            return compacted
         self._summaries.add(key)
         text = {"type": "text", "text": summary}
-        return MessagePart(Role.USER, [text], is_injected=True, compaction=compacted, key=key)
+        return MessageRecord(Role.USER, [text], is_injected=True, compaction=compacted, key=key)
 
 
 def _format_key(event_id: Any, place: int) -> str:

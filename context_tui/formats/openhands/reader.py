@@ -22,7 +22,7 @@ from context_tui.formats.kit.documents import (
     read_runs,
 )
 from context_tui.formats.kit.files import make_unreadable_error, read_whole_file
-from context_tui.formats.kit.message_builder import MessageBuilder, MessagePart
+from context_tui.formats.kit.message_builder import MessageBuilder, ParsedRecord
 from context_tui.formats.openhands import events
 from context_tui.formats.openhands.events import EventView
 from context_tui.formats.openhands.legacy import LegacyEventParser
@@ -50,13 +50,13 @@ class OpenHandsShape(DocumentShape):
         if isinstance(configured, dict) and isinstance(model := configured.get("model"), str):
             builder.facts.model = truncate_name(model)
 
-    def parse(self, value: Any, place: int) -> MessagePart:
-        """Parse an event."""
+    def parse(self, value: Any, place: int) -> ParsedRecord:
+        """What an event says."""
         if not isinstance(value, dict):
             raise ValueError("not an event: not a JSON object")
         if isinstance(value.get("kind"), str):
             return events.parse_event(value, self._view, self._usages)
-        return self._legacy.part(value, place)
+        return self._legacy.parse(value, place)
 
 
 STATE_FILE = "base_state.json"

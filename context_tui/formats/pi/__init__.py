@@ -27,8 +27,6 @@ class PiFormat(Format):
     name: ClassVar[str] = "pi"
     about: ClassVar[str] = "pi sessions (JSONL, versions 1 to 3; OpenClaw's too), with branches and compactions"
 
-    writable: ClassVar[bool] = True
-    copies: ClassVar[bool] = True
     from_source: ClassVar[str] = "versions 2 and 3, branches, compactions"
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:

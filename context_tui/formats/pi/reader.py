@@ -9,7 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from context_tui.formats.kit.message_builder import CompactionRecord, MessagePart
+from context_tui.formats.kit.message_builder import (
+    FullCompactionRecord,
+    MessageRecord,
+    MetadataRecord,
+    ParsedRecord,
+    group_records,
+)
 from context_tui.formats.kit.usage import parse_usage
 from context_tui.formats.kit.values import parse_arguments, parse_id, parse_time_ms, parse_tokens, parse_usage_or_note
 from context_tui.session.facts import Usage
@@ -25,11 +31,11 @@ UNSENT_STOP_REASONS = ("aborted", "error")
 class PiShape:
     """Entries of all versions."""
 
-    def parse(self, record: dict[str, Any]) -> MessagePart:
-        """Parse an entry."""
+    def parse(self, record: dict[str, Any]) -> ParsedRecord:
+        """What an entry says."""
         kind = record.get("type")
         if kind == "session":
-            return MessagePart(model=parse_id(record.get("modelId")))
+            return MetadataRecord(model=parse_id(record.get("modelId")))
         told = _PiEntry(record)
         match kind:
             case "message":
@@ -43,7 +49,7 @@ class PiShape:
             case "model_change":
                 return told.build_ignored(model=parse_id(record.get("modelId")))
             case "leaf":  # what comes next hangs below another entry
-                return MessagePart(key=told.key, parent_key=parse_id(record.get("targetId")))
+                return MetadataRecord(key=told.key, parent_key=parse_id(record.get("targetId")))
             case str() if kind in IGNORED_TYPES:
                 return told.build_ignored()
         if not told.key:
@@ -60,13 +66,15 @@ class _PiEntry:
         self.below = parse_id(record["parentId"]) if "parentId" in record else None
         self.time = parse_time_ms(record.get("timestamp"))
 
-    def build_ignored(self, *, model: str = "", notes: tuple[str, ...] = ()) -> MessagePart:
-        return MessagePart(key=self.key, parent_key=self.below, model=model, notes=notes)
+    def build_ignored(self, *, model: str = "", notes: tuple[str, ...] = ()) -> ParsedRecord:
+        return MetadataRecord(key=self.key, parent_key=self.below, model=model, notes=notes)
 
-    def build_user(self, blocks: list[Block], *, injected: bool = False) -> MessagePart:
-        return MessagePart(Role.USER, blocks, time=self.time, is_injected=injected, key=self.key, parent_key=self.below)
+    def build_user(self, blocks: list[Block], *, injected: bool = False) -> ParsedRecord:
+        return MessageRecord(
+            Role.USER, blocks, time=self.time, is_injected=injected, key=self.key, parent_key=self.below
+        )
 
-    def parse_message(self) -> MessagePart:
+    def parse_message(self) -> ParsedRecord:
         """A message of any role.
 
         Raises:
@@ -84,7 +92,7 @@ class _PiEntry:
                 return self.parse_reply(message)
             case "toolResult":
                 result = _parse_result(message)
-                return MessagePart(
+                return MessageRecord(
                     Role.USER, [result], has_results=True, time=self.time, key=self.key, parent_key=self.below
                 )
             case "bashExecution":
@@ -102,10 +110,10 @@ class _PiEntry:
                     raise ValueError(f"unknown role {str(other)[:40]!r}")
                 return self.build_ignored(notes=(f"unknown role {str(other)[:40]!r}",))
 
-    def parse_reply(self, message: dict[str, Any]) -> MessagePart:
+    def parse_reply(self, message: dict[str, Any]) -> ParsedRecord:
         unsent = message.get("stopReason") in UNSENT_STOP_REASONS
         usage, notes = (None, ()) if unsent else parse_usage_or_note(parse_pi_usage, message.get("usage"))
-        return MessagePart(
+        return MessageRecord(
             Role.ASSISTANT,
             parse_content_blocks(message.get("content")),
             flags=MessageFlag.NOT_SENT if unsent else 0,
@@ -117,16 +125,16 @@ class _PiEntry:
             parent_key=self.below,
         )
 
-    def parse_branch_summary(self, summary: Any) -> MessagePart:
+    def parse_branch_summary(self, summary: Any) -> ParsedRecord:
         return (
             self.build_user([{"type": "text", "text": summary}], injected=True)
             if isinstance(summary, str) and summary
             else self.build_ignored()
         )
 
-    def parse_compaction(self) -> MessagePart:
-        """Parse a summary and what is kept after it: from an entry on, by its id, or by its number among the entries
-        (v1); or, where none is stated, copies of messages.
+    def parse_compaction(self) -> ParsedRecord:
+        """A summary, and what is kept behind it: from an entry on, by its id, or by its number among the entries (v1);
+        or, where none is told, copies of messages.
         """
         record = self.record
         since, tail = record.get("firstKeptEntryId", record.get("firstKeptEntryIndex")), record.get("retainedTail")
@@ -139,35 +147,37 @@ class _PiEntry:
         except ValueError as error:
             notes = (str(error),)
         trigger = "extension" if record.get("fromHook") else None
-        copies = CompactionRecord(trigger, before or None, context=tuple(range(len(kept) + 1)))
-        return MessagePart(
+        copies = FullCompactionRecord(trigger, before or None, context=tuple(range(len(kept) + 1)))
+        summary = MessageRecord(
             Role.USER,
             [{"type": "text", "text": parse_id(record.get("summary"))}],
             time=self.time,
-            compaction=copies if kept else CompactionRecord(trigger, before or None, kept_since=since),
+            compaction=copies if kept else FullCompactionRecord(trigger, before or None, kept_since=since),
             notes=(*notes, *unknown),
             key=self.key,
             parent_key=self.below,
-            further_parts=tuple(kept),
         )
+        return group_records(summary, *kept)
 
 
-def _parse_copied_messages(messages: list[Any]) -> tuple[list[MessagePart], tuple[str, ...]]:
-    """Parse the messages in a compaction, consecutive results as one; and count the unknown ones.
+def _parse_copied_messages(messages: list[Any]) -> tuple[list[MessageRecord], tuple[str, ...]]:
+    """Messages that stand in a compaction, results that follow each other as one; and what of them is not known.
 
     What their requests took tells nothing of the context that they are in now.
     """
-    kept, notes = list[MessagePart](), list[str]()
+    kept, notes = list[MessageRecord](), list[str]()
     for message in messages:
         try:
-            part = replace(_PiEntry({"message": message}).parse_message(), usage=None)
+            part = _PiEntry({"message": message}).parse_message()
         except ValueError as error:
             notes.append(str(error))
             continue
+        if not isinstance(part, MessageRecord):
+            continue
         if kept and part.has_results and kept[-1].has_results:
             kept[-1] = replace(kept[-1], blocks=[*kept[-1].blocks, *part.blocks])
-        elif part.role is not None:
-            kept.append(part)
+        else:
+            kept.append(replace(part, usage=None))
     return kept, tuple(notes)
 
 

@@ -22,10 +22,7 @@ class ResponsesFormat(Format):
 
     name: ClassVar[str] = "openai-responses"
     about: ClassVar[str] = "OpenAI Responses request, response or list of items (JSON, JSONL)"
-    writable: ClassVar[bool] = True
-    copies: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".json", ".jsonl")
-    is_request: ClassVar[bool] = True
     from_source: ClassVar[str] = ALL_FROM_SOURCE
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:

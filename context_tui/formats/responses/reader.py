@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from context_tui.formats.codex.rollout import mark_injected
 from context_tui.formats.kit.documents import MessageLists, Run
-from context_tui.formats.kit.message_builder import MessageBuilder, MessagePart
+from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord, ParsedRecord, UsageRecord
 from context_tui.formats.kit.response_items import ResponseGrouping, parse_item, parse_response_items
 from context_tui.formats.kit.usage import parse_openai_usage
 from context_tui.formats.kit.values import extract_text, parse_blocks, parse_id, parse_time_ms, parse_usage_or_note
@@ -79,23 +79,29 @@ class ResponsesShape:
         stamp = response.get("completed_at") or response.get("created_at")
         return {"type": _RESPONSE, "output": made, "usage": response.get("usage"), "created_at": stamp}
 
-    def parse(self, value: Any, place: int) -> MessagePart:
+    def parse(self, value: Any, place: int) -> ParsedRecord:
         """An item, or the response at the end."""
         if isinstance(value, dict) and value.get("type") == _RESPONSE:
             part = parse_response_items(value.get("output"))
             usage, notes = parse_usage_or_note(parse_openai_usage, value.get("usage"))
-            return replace(part, usage=usage, time=parse_time_ms(value.get("created_at")), notes=(*part.notes, *notes))
+            notes, time = (*part.notes, *notes), parse_time_ms(value.get("created_at"))
+            if isinstance(part, MessageRecord):
+                return replace(part, usage=usage, time=time, notes=notes)
+            return UsageRecord(usage, time, notes=notes)
         part = parse_item(value)
-        return part if part.role == Role.SYSTEM else mark_injected(part)
+        return mark_injected(part) if isinstance(part, MessageRecord) and part.role != Role.SYSTEM else part
 
-    def resolve_in_order(self, value: Any, part: MessagePart) -> MessagePart:
+    def resolve_in_order(self, value: Any, part: ParsedRecord) -> ParsedRecord:
         """Items in their order: those of the assistant that follow each other are of one response.
 
         What a developer says is the system prompt where a list without one begins, else a message that was put in.
         """
         if isinstance(value, dict) and value.get("type") == _RESPONSE:
             self._replies.end_response()
+        response_id = self._replies.assign_response_id(part)
+        if not isinstance(part, MessageRecord):
+            return part
         if part.role == Role.SYSTEM and self._has_instructions:
             part = replace(part, role=Role.USER, is_injected=True)
-        self._has_instructions |= part.role not in (None, Role.SYSTEM)
-        return replace(part, message_id=self._replies.assign_response_id(part))
+        self._has_instructions |= part.role != Role.SYSTEM
+        return replace(part, message_id=response_id)

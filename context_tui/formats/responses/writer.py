@@ -13,8 +13,8 @@ from context_tui.formats.kit.response_items import (
     Block,
     Item,
     ItemWriter,
+    build_thinking,
     filter_known_items,
-    parse_item,
 )
 from context_tui.formats.kit.writing import write_json
 from context_tui.session.losses import Losses
@@ -62,7 +62,7 @@ def _build_sendable_item(item: Item, losses: Losses) -> Item | None:
     """An item as it may be sent; reasoning that is not encrypted whole cannot be."""
     kind = item.get("type")
     if kind == "reasoning" and not item.get("encrypted_content"):
-        losses.omit(THINKING_LOSS, parse_item(item).blocks[0])
+        losses.omit(THINKING_LOSS, build_thinking(item))
         return None
     if kind in HOSTED_TYPES:
         return item

@@ -26,7 +26,6 @@ class SweAgentFormat(Format):
 
     name: ClassVar[str] = "swe-agent"
     about: ClassVar[str] = "SWE-agent trajectory (.traj)"
-    copies: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".traj", ".json")
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:

@@ -7,7 +7,14 @@ from typing import Any
 
 from context_tui.formats.kit.document_scanner import DocumentShape
 from context_tui.formats.kit.documents import Run
-from context_tui.formats.kit.message_builder import CompactionRecord, MessageBuilder, MessagePart
+from context_tui.formats.kit.message_builder import (
+    MessageBuilder,
+    MessageRecord,
+    MetadataRecord,
+    MicroCompactionRecord,
+    ParsedRecord,
+    group_records,
+)
 from context_tui.formats.kit.values import parse_id
 from context_tui.formats.mini_swe_agent.reader import find_task_title
 from context_tui.formats.openai.reader import OpenAIShape
@@ -82,23 +89,20 @@ class SweAgentShape(DocumentShape):
             builder.facts.model = truncate_name(name)
         self._elision = _parse_elision(agent)
 
-    def parse(self, value: Any, place: int) -> MessagePart:
-        """Parse a message; one of another agent in the same file is outside the conversation."""
+    def parse(self, value: Any, place: int) -> ParsedRecord:
+        """A message; one of another agent in the same file is beside the conversation."""
         if not isinstance(value, dict):
             raise ValueError("not a message: not a JSON object")
         if "role" not in value and "response" in value:
             return self._parse_step(value)
         self._agent = value.get("agent") if self._agent is None else self._agent
         if value.get("agent", self._agent) != self._agent:
-            return MessagePart()
+            return MetadataRecord()
         part = self._chat_shape.parse(value, place)
         if part.role == Role.ASSISTANT and not value.get("is_demo"):
             clears = self._find_elided(place)
-            return (
-                replace(part, microcompaction=CompactionRecord(ELISION_PROCESSOR, cleared_keys=clears))
-                if clears
-                else part
-            )
+            clearing = MicroCompactionRecord(ELISION_PROCESSOR, cleared_keys=clears)
+            return group_records(clearing, part) if clears else part
         if part.role != Role.USER:
             return part
         if value.get("is_demo"):
@@ -113,10 +117,10 @@ class SweAgentShape(DocumentShape):
             self._observations.append(_Observation(key, _parse_tags(value.get("tags"))))
         return replace(part, key=key, is_injected=not part.has_results and place != self._task_place)
 
-    def _parse_step(self, value: dict[str, Any]) -> MessagePart:
-        """Parse a step of a file without history: the model's text, and the observation."""
+    def _parse_step(self, value: dict[str, Any]) -> ParsedRecord:
+        """A step of a file without history: what the model said, and what came of it."""
         said, seen = ({"type": "text", "text": str(value.get(name) or "")} for name in ("response", "observation"))
-        return MessagePart(Role.ASSISTANT, [said], further_parts=(MessagePart(Role.USER, [seen], is_injected=True),))
+        return group_records(MessageRecord(Role.ASSISTANT, [said]), MessageRecord(Role.USER, [seen], is_injected=True))
 
     def _find_elided(self, place: int) -> tuple[str, ...]:
         """Return what was newly elided when the model was asked for the message at *place*."""
@@ -139,7 +143,7 @@ class SweAgentShape(DocumentShape):
         return self._elided_by_request.get(place, ())
 
 
-def _parse_observation(value: dict[str, Any], part: MessagePart) -> MessagePart:
+def _parse_observation(value: dict[str, Any], part: MessageRecord) -> MessageRecord:
     """An observation, which names the calls that it answers in a list."""
     given, [body] = value.get("tool_call_ids"), part.blocks
     call = parse_id(given[0] if isinstance(given, list) and given else value.get("tool_call_id"))

@@ -19,7 +19,14 @@ from typing import Any, ClassVar
 
 from context_tui.formats.base import Claim, Format, SessionFile
 from context_tui.formats.kit.line_scanner import LineScanner, list_only_session
-from context_tui.formats.kit.message_builder import CompactionRecord, MessagePart
+from context_tui.formats.kit.message_builder import (
+    FullCompactionRecord,
+    MessageRecord,
+    MetadataRecord,
+    MicroCompactionRecord,
+    ParsedRecord,
+    group_records,
+)
 from context_tui.formats.kit.values import parse_time_ms, parse_tokens, parse_usage_or_note
 from context_tui.formats.kit.writing import convert_body_to_text, count_injected_losses
 from context_tui.session.facts import Usage
@@ -33,7 +40,6 @@ class LumenFormat(Format):
 
     name: ClassVar[str] = "lumen"
     about: ClassVar[str] = "Lumen's logs (JSON lines), with its compactions"
-    writable: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".lumen", ".jsonl")
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
@@ -77,36 +83,33 @@ class LumenFormat(Format):
 class LumenShape:
     """What Lumen's records mean."""
 
-    def parse(self, record: dict[str, Any]) -> MessagePart:
+    def parse(self, record: dict[str, Any]) -> ParsedRecord:
         """What a record says."""
         time, text = parse_time_ms(record.get("at")), [{"type": "text", "text": str(record.get("text") or "")}]
         match record.get("kind"):
             case "start":
                 system = [{"type": "text", "text": str(record.get("system") or "")}]
-                return MessagePart(
-                    Role.SYSTEM,
-                    system,
-                    model=str(record.get("model") or ""),
-                    window=parse_tokens(record.get("window"), "window"),
-                )
+                window = parse_tokens(record.get("window"), "window")
+                settings = MetadataRecord(model=str(record.get("model") or ""), window=window)
+                return group_records(settings, MessageRecord(Role.SYSTEM, system))
             case "user":
-                return MessagePart(Role.USER, text, time=time)
+                return MessageRecord(Role.USER, text, time=time)
             case "reply":
                 calls = [_call(call) for call in record.get("calls") or [] if isinstance(call, dict)]
                 spoken = text if text[0]["text"] or not calls else []
                 usage, notes = parse_usage_or_note(_usage, record.get("tokens"))
-                return MessagePart(Role.ASSISTANT, [*spoken, *calls], time=time, usage=usage, notes=notes)
+                return MessageRecord(Role.ASSISTANT, [*spoken, *calls], time=time, usage=usage, notes=notes)
             case "result":
                 result = {"type": "tool_result", "tool_use_id": record.get("call"), "content": record.get("text") or ""}
                 if record.get("ok") is False:
                     result["is_error"] = True
-                return MessagePart(Role.USER, [result], has_results=True, time=time)
+                return MessageRecord(Role.USER, [result], has_results=True, time=time)
             case "summary":
                 before, kept = (parse_tokens(record.get(name), name) for name in ("before", "kept"))
-                told = CompactionRecord("auto", before or None, kept_messages=kept)
-                return MessagePart(Role.USER, text, time=time, compaction=told)
+                told = FullCompactionRecord("auto", before or None, kept_messages=kept)
+                return MessageRecord(Role.USER, text, time=time, compaction=told)
             case "cleared":
-                return MessagePart(compaction=CompactionRecord(cleared_keys=tuple(map(str, record.get("calls") or []))))
+                return MicroCompactionRecord(cleared_keys=tuple(map(str, record.get("calls") or [])))
             case other:
                 raise ValueError(f"unknown kind of record {other!r}")
 

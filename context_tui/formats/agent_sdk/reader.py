@@ -91,7 +91,7 @@ class AgentSdkShape:
         self._compacted = self._resumed = False
 
     def parse(self, record: Record) -> ParsedRecord:
-        """What a record says."""
+        """Parse a record."""
         kind = record.get("type")
         if not isinstance(kind, str):
             raise ValueError("a record without a type")
@@ -108,7 +108,7 @@ class AgentSdkShape:
         return _parse_message(record, message, ROLES[kind])
 
     def resolve_in_order(self, record: Record, part: ParsedRecord) -> ParsedRecord:
-        """What a record says behind those before it: what the context is from a compaction on, or from a new run."""
+        """Resolve a record by those before it: the context after a compaction, or of a new run."""
         if self._is_agent_sdk:
             return self._place_in_file(record, part)
         if record.get("subtype") == "compact_boundary" and record.get("type") == "system":
@@ -121,7 +121,7 @@ class AgentSdkShape:
         return part
 
     def _parse_system(self, record: Record) -> ParsedRecord:
-        """How a run begins, or that what was said before was compacted; other events are progress."""
+        """Parse the start of a run, or the note that earlier messages were compacted; other events are progress."""
         if record.get("subtype") == "compact_boundary":
             if not self._is_agent_sdk:
                 return MetadataRecord()

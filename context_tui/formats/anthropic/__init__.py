@@ -55,7 +55,7 @@ class AnthropicShape:
         return find_reply(run)
 
     def parse(self, value: Any, place: int) -> MessageRecord:
-        """A message; one of role ``system`` behind the first is what a runtime put in."""
+        """Parse a message; one of role ``system`` after the first was injected by a runtime."""
         if not isinstance(value, dict):
             raise ValueError("not a message: not a JSON object")
         given = value.get("role")

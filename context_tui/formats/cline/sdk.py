@@ -120,7 +120,7 @@ class ClineSdkShape(DocumentShape):
 
 
 def _parse_compaction(metadata: dict[str, Any]) -> FullCompactionRecord | None:
-    """The compaction that a message is of: it begins the context, as a summary or with a notice behind its text."""
+    """Parse the compaction of a message that begins the context, as a summary or with a notice after its text."""
     match metadata.get("kind"):
         case "compaction":
             reason = metadata.get("reason")

@@ -69,7 +69,7 @@ class CodexShape:
     # -- what a record says
 
     def parse(self, record: Record) -> ParsedRecord:
-        """What a record says, wherever it stands."""
+        """Parse a record by itself."""
         line = self._parse_line(record)
         payload = as_object(line.payload)
         match line.kind:
@@ -95,7 +95,7 @@ class CodexShape:
     # -- what it says in its place
 
     def resolve_in_order(self, record: Record, part: ParsedRecord) -> ParsedRecord:
-        """What a record says behind those before it."""
+        """Resolve a record by those before it."""
         line = self._parse_line(record)
         payload = as_object(line.payload)
         if self._start_time < 0:
@@ -120,7 +120,7 @@ class CodexShape:
         return part
 
     def _place_session_meta(self, payload: Record, part: ParsedRecord) -> ParsedRecord:
-        """The system prompt of this session; one that is told again, or is of a session it was forked from, is none."""
+        """Resolve the system prompt of this session; one that is repeated, or belongs to the forked session, is none."""
         first = not self._session_ids
         self._session_ids.add(parse_session_meta(payload).id)
         return part if first else MetadataRecord()
@@ -154,7 +154,7 @@ class CodexShape:
         return part
 
     def _add_user(self, part: MessageRecord) -> str:
-        """The key of a new message of a user, by which what comes later tells that it is still there."""
+        """Add the key of a new user message, by which later records refer to it."""
         key = f"user {len(self._users)}"
         summary = bool(part.flags & MessageFlag.SUMMARY)
         self._users.append(_UserMessage(part, key, typed=not (part.is_injected or summary), summary=summary))
@@ -191,7 +191,7 @@ class CodexShape:
         return group_records(begin, *messages[1:])
 
     def _match_users(self, messages: dict[int, MessageRecord | OmittedMessage]) -> dict[int, str]:
-        """Which messages of a new history are here already, each with the key of the newest that is the same."""
+        """Return which messages of a new history are known, each with the key of the newest equal one."""
         known: dict[bytes, list[str]] = {}
         for user in self._users:
             known.setdefault(user.signature, []).append(user.key)
@@ -228,7 +228,7 @@ class CodexShape:
         return key
 
     def _place_token_count(self, payload: Record, part: ParsedRecord, time: int) -> ParsedRecord:
-        """Usage at the reply that it is of: not what is told again, made up, or was used before the fork."""
+        """Resolve usage to its reply, without repeated, made-up and pre-fork counts."""
         info = as_object(payload.get("info"))
         if not self._usage_order.is_new(info):
             return _replace_usage(part, None)
@@ -327,12 +327,12 @@ def _estimate_missing_reasoning(info: Record, usage: Usage) -> int:
 
 
 def _compute_signature(part: MessageRecord) -> bytes:
-    """What tells a message from others, however long it is."""
+    """Compute a signature that identifies a message, however long it is."""
     return blake2b(compact_json(part.blocks), digest_size=16).digest()
 
 
 def _parse_event(payload: Record, time: int) -> ParsedRecord:
-    """What an event says beside what it shows: how much was used, and the window."""
+    """Parse the usage and the window of an event."""
     if payload.get("type") == "task_started":
         return _parse_window(payload.get("model_context_window"))
     if payload.get("type") != "token_count":
@@ -344,7 +344,8 @@ def _parse_event(payload: Record, time: int) -> ParsedRecord:
 
 
 def _parse_window(value: Any) -> MetadataRecord:
-    """The window that Codex uses, and the model's: since 0.5x the former is 95 % of that (openai/codex#8763).
+    """Parse the window that Codex uses, and the model's: since 0.5x the former is 95 % of the latter
+    (openai/codex#8763).
 
     Which version it is shows in the number: models have windows of whole thousands, or of whole times 1,024.
     """

@@ -96,7 +96,7 @@ MISSING_SUMMARY = {"type": "compaction", "note": "the summary is not in this fil
 
 
 def parse_rollout_item(item: Any) -> MessageRecord | MetadataRecord:
-    """An item of the conversation; what developers and Codex say is put in.
+    """Parse an item of the conversation; developer and Codex messages are injected.
 
     Raises:
         ValueError: it is not known.
@@ -264,7 +264,9 @@ def _parse_history(payload: Record) -> _History:
 
 
 def _is_history_summary(part: MessageRecord, text: str) -> bool:
-    """Whether a message of a new history is the summary: so marked, encrypted, or the text that is told beside."""
+    """Return whether a message of a new history is the summary: marked as one, encrypted, or equal to the recorded
+    text.
+    """
     if part.role != Role.USER or part.has_results or not part.blocks:
         return False
     block, marked = part.blocks[0], bool(part.flags & MessageFlag.SUMMARY)

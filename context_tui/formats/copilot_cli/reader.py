@@ -44,7 +44,7 @@ class CopilotShape:
         self._agent = agent
 
     def parse(self, record: Data) -> ParsedRecord:
-        """What an event says; those of another agent say nothing.
+        """Parse an event; events of other agents are left out.
 
         Raises:
             ValueError: it is none.
@@ -67,12 +67,12 @@ def _parse_model_change(data: Data, key: str, time: int) -> ParsedRecord:
 
 
 def _parse_system(data: Data, key: str, time: int) -> ParsedRecord:
-    """The system prompt, which is recorded anew for every turn."""
+    """Parse the system prompt, which is recorded again for every turn."""
     return MetadataRecord(key=key, system=parse_id(data.get("content")))
 
 
 def _parse_user(data: Data, key: str, time: int) -> ParsedRecord:
-    """What was typed, and what the program put around it for the model."""
+    """Parse typed text, and what the program put around it for the model."""
     typed, sent = parse_id(data.get("content")), parse_id(data.get("transformedContent"))
     texts, injected = [typed], set[int]()
     if sent and sent != typed:
@@ -109,7 +109,7 @@ def _parse_notification(data: Data, key: str, time: int) -> ParsedRecord:
 
 
 def _parse_assistant(data: Data, key: str, time: int) -> ParsedRecord:
-    """A reply. Only its output is counted where it stands, which tells nothing of the context: it is left out."""
+    """Parse a reply. Only its output tokens are recorded, which say nothing about the context, so they are left out."""
     blocks: list[Block] = []
     thought, hidden = parse_id(data.get("reasoningText")), parse_id(data.get("reasoningOpaque"))
     if thought or hidden:
@@ -137,7 +137,7 @@ def _parse_assistant(data: Data, key: str, time: int) -> ParsedRecord:
 
 
 def _parse_result(data: Data, key: str, time: int) -> ParsedRecord:
-    """What a tool gave to the model, or its error; what is shown to the user is not sent."""
+    """Parse the result of a tool for the model, or its error; text for the user is not sent."""
     given, error = data.get("result"), data.get("error")
     body = parse_id(given.get("content")) if isinstance(given, dict) else parse_id(given)
     if not body and error is not None:
@@ -178,7 +178,7 @@ def _parse_sizes(data: Data, key: str, time: int) -> ParsedRecord:
 
 
 def _parse_compaction(data: Data, key: str, time: int) -> ParsedRecord:
-    """A compaction that succeeded; what it kept behind its summary is not recorded."""
+    """Parse a successful compaction; what it kept after its summary is not recorded."""
     if not data.get("success"):
         return MetadataRecord(key=key)
     summary = data.get("summaryContent")
@@ -196,7 +196,7 @@ def _parse_compaction(data: Data, key: str, time: int) -> ParsedRecord:
 
 
 def _parse_truncation(data: Data, key: str, time: int) -> ParsedRecord:
-    """The oldest messages were left out, without saying which."""
+    """Parse a truncation: the oldest messages were left out, without saying which."""
     before, gone = (
         _parse_tokens(data, name) or None for name in ("preTruncationTokensInMessages", "tokensRemovedDuringTruncation")
     )

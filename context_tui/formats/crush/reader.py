@@ -35,7 +35,7 @@ class CrushShape:
         self._newest_reply = -1  # the newest reply that ended
 
     def parse(self, entry: Entry) -> ParsedRecord:
-        """What a row says."""
+        """Parse a row."""
         row, parts, notes = _parse_entry(entry)
         given = parse_id(row.get("role"))
         if given not in ROLES:

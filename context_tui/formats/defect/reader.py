@@ -59,7 +59,7 @@ class JournalShape:
         self._history: list[tuple[str, MessageRecord]] = []
 
     def parse(self, record: Record) -> ParsedRecord:
-        """What a line says."""
+        """Parse a line."""
         inside = record.get("record")
         if not isinstance(inside, dict):
             raise ValueError("a line of a journal without a record")
@@ -79,7 +79,7 @@ class JournalShape:
         raise ValueError(f"a record of unknown type {str(inside.get('type'))[:40]!r}")
 
     def resolve_in_order(self, record: Record, part: ParsedRecord) -> ParsedRecord:
-        """What a line says behind those before it: a snapshot is held against the history that it replaces."""
+        """Resolve a line by those before it: a snapshot is compared with the history that it replaces."""
         assert not isinstance(part, RecordGroup)
         notes, seq = part.notes, record.get("seq")
         if type(seq) is int and self._seq is not None and seq <= self._base_seq:
@@ -260,7 +260,7 @@ def _pop_place(places: list[int], at: int) -> int:
 
 
 def _find_cleared_calls(before: MessageRecord, after: MessageRecord) -> list[str] | None:
-    """The calls whose results were cleared; None where anything else differs."""
+    """Return the calls whose results were cleared; None where anything else differs."""
     cleared: list[str] = []
     for old, new in zip(before.blocks, after.blocks, strict=True):
         if old != new:

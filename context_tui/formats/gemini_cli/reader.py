@@ -58,7 +58,7 @@ class GeminiLineShape:
         self._masked_calls: set[str] = set()  # calls whose results were taken out
 
     def parse(self, record: dict[str, Any]) -> ParsedRecord:
-        """What a record says."""
+        """Parse a record."""
         if isinstance(target := record.get("$rewindTo"), str):
             return RewindRecord(target, or_start=True)
         if isinstance(key := record.get("id"), str):
@@ -76,7 +76,7 @@ class GeminiLineShape:
         raise ValueError("neither a message nor anything else that Gemini CLI records")
 
     def resolve_in_order(self, record: dict[str, Any], part: ParsedRecord) -> ParsedRecord:
-        """What a record says behind those before it: a history that was written anew is held against what there was."""
+        """Resolve a record by those before it: a rewritten history is compared with the known one."""
         if isinstance(part, RewindRecord):
             while self._history and self._history.popitem()[0] != part.target:
                 pass
@@ -87,7 +87,7 @@ class GeminiLineShape:
         return part
 
     def _place_history(self, part: HistoryRecord) -> ParsedRecord:
-        """A history that was written anew: a compression where anything of the one before is no longer there.
+        """Place a rewritten history: a compression where anything of the previous one is missing.
 
         A message that only differs by results that were taken out is the one that was there.
         """
@@ -120,7 +120,7 @@ class GeminiDocumentShape(DocumentShape):
         builder.facts.input_includes_cache = True
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
-        """What a message says."""
+        """Parse a message."""
         if not isinstance(value, dict):
             raise ValueError("not a message: not a JSON object")
         return group_records(*parse_message(value, f"message-{place}"))
@@ -151,7 +151,7 @@ def parse_gemini_usage(value: Any) -> Usage | None:
 
 
 def parse_message(message: dict[str, Any], name: str) -> list[MessageRecord | OmittedMessage]:
-    """What a message says: itself, and behind one of the model the results of its calls.
+    """Parse a message: itself, and after one of the model the results of its calls.
 
     Args:
         name: what calls are named after that have no id.
@@ -199,7 +199,7 @@ def is_command(text: str) -> bool:
 
 
 def _parse_user_message(message: dict[str, Any], time: int) -> MessageRecord:
-    """What stands in the user's place: what was typed, what the runtime put there, or results."""
+    """Parse a message in the user's place: typed text, injected text, or results."""
     blocks = list(parse_content(message.get("content")))
     text = next((parse_id(block.get("text")) for block in blocks if block.get("type") == "text"), "").lstrip()
     results = bool(blocks) and all(block.get("type") == "tool_result" for block in blocks)
@@ -215,7 +215,7 @@ def _parse_user_message(message: dict[str, Any], time: int) -> MessageRecord:
 
 
 def _parse_history(messages: list[Any]) -> HistoryRecord:
-    """A history that was written anew: after a compression with its summary, with results taken out, or with more."""
+    """Parse a rewritten history: after a compression with its summary, with results removed, or with more messages."""
     listed = [message for message in messages if isinstance(message, dict)]
     answered = {parse_id(call.get("id")) for message in listed for call in _list_calls(message) if call.get("result")}
     found: list[MessageRecord | OmittedMessage] = []
@@ -266,7 +266,7 @@ def _group_messages(parts: Iterable[MessageRecord | OmittedMessage]) -> Iterator
 
 
 def _find_masked_calls(parts: list[MessageRecord]) -> Iterator[str]:
-    """The calls of a message whose results were taken out."""
+    """Return the calls of a message whose results were removed."""
     for block in (block for block in _list_blocks(parts) if block.get("type") == "tool_result"):
         body = block.get("content")
         if isinstance(body, str) and body.lstrip().startswith(MASKED_START):

@@ -43,7 +43,7 @@ class GooseShape:
         self._has_visible = False  # whether the model still has a message
 
     def parse(self, entry: Entry) -> ParsedRecord:
-        """What a message says; the first line of a file says something of the session."""
+        """Parse a message; the first line of a file describes the session."""
         value = _parse_entry(entry)
         role = value.get("role")
         if role is None and "working_dir" in value:

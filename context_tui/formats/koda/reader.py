@@ -32,7 +32,7 @@ class KodaShape:
         return KodaRow(*values)
 
     def parse(self, row: KodaRow) -> ParsedRecord:
-        """What a row says."""
+        """Parse a row."""
         return parse_message_row(row, has_completion=self._has_completion)
 
     def query_row_size(self, row_id: int) -> int:
@@ -94,7 +94,7 @@ def format_column_list(columns: frozenset[str]) -> str:
 
 
 def parse_message_row(row: KodaRow, *, has_completion: bool) -> MessageRecord:
-    """What a row says. A role that koda does not know is a user's to it.
+    """Parse a row. koda treats an unknown role as the user's.
 
     ``has_completion`` says that the schema marks replies as complete; those that are not are never sent.
     """

@@ -43,7 +43,7 @@ class RequestStep:
 
 
 def parse_message(info: Value, parts: Sequence[Any]) -> ParsedRecord:
-    """What a message says.
+    """Parse a message.
 
     Raises:
         ValueError: it is no message.

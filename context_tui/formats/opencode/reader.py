@@ -64,7 +64,7 @@ class OpencodeShape:
         self._cleared_calls: list[tuple[int, str]] = []  # when, and the call
 
     def parse(self, entry: Entry) -> ParsedRecord:
-        """What a message says."""
+        """Parse a message."""
         info, parts, notes = found = parse_entry(entry)
         self._newest = entry, found
         part = parse_message(info, parts)

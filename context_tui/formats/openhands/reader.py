@@ -51,7 +51,7 @@ class OpenHandsShape(DocumentShape):
             builder.facts.model = truncate_name(model)
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
-        """What an event says."""
+        """Parse an event."""
         if not isinstance(value, dict):
             raise ValueError("not an event: not a JSON object")
         if isinstance(value.get("kind"), str):

@@ -32,7 +32,7 @@ class PiShape:
     """Entries of all versions."""
 
     def parse(self, record: dict[str, Any]) -> ParsedRecord:
-        """What an entry says."""
+        """Parse an entry."""
         kind = record.get("type")
         if kind == "session":
             return MetadataRecord(model=parse_id(record.get("modelId")))
@@ -133,8 +133,8 @@ class _PiEntry:
         )
 
     def parse_compaction(self) -> ParsedRecord:
-        """A summary, and what is kept behind it: from an entry on, by its id, or by its number among the entries (v1);
-        or, where none is told, copies of messages.
+        """Parse a summary and what is kept after it: from an entry on, by its id, or by its number among the entries
+        (v1); or, where none is stated, copies of messages.
         """
         record = self.record
         since, tail = record.get("firstKeptEntryId", record.get("firstKeptEntryIndex")), record.get("retainedTail")
@@ -161,7 +161,7 @@ class _PiEntry:
 
 
 def _parse_copied_messages(messages: list[Any]) -> tuple[list[MessageRecord], tuple[str, ...]]:
-    """Messages that stand in a compaction, results that follow each other as one; and what of them is not known.
+    """Parse the messages in a compaction, consecutive results as one; and count the unknown ones.
 
     What their requests took tells nothing of the context that they are in now.
     """

@@ -90,7 +90,7 @@ class SweAgentShape(DocumentShape):
         self._elision = _parse_elision(agent)
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
-        """A message; one of another agent in the same file is beside the conversation."""
+        """Parse a message; one of another agent in the same file is outside the conversation."""
         if not isinstance(value, dict):
             raise ValueError("not a message: not a JSON object")
         if "role" not in value and "response" in value:
@@ -118,7 +118,7 @@ class SweAgentShape(DocumentShape):
         return replace(part, key=key, is_injected=not part.has_results and place != self._task_place)
 
     def _parse_step(self, value: dict[str, Any]) -> ParsedRecord:
-        """A step of a file without history: what the model said, and what came of it."""
+        """Parse a step of a file without history: the model's text, and the observation."""
         said, seen = ({"type": "text", "text": str(value.get(name) or "")} for name in ("response", "observation"))
         return group_records(MessageRecord(Role.ASSISTANT, [said]), MessageRecord(Role.USER, [seen], is_injected=True))
 

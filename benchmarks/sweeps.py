@@ -106,7 +106,7 @@ def replaying() -> list[Row]:
     """A replay of 1,000 requests under one setting, and ten thousand settings of one policy on it."""
     import context_tui as ct
     from context_tui.lab.replay.walk import replay_recording
-    from context_tui.lab.sweep.microcompact_kernel import compute_outcomes
+    from context_tui.lab.sweep.clearing_kernel import SweepTrack, compute_outcomes
 
     recording = Recording(ct.open_session(session(REQUESTS_BYTES)))
     settings = grid()
@@ -121,9 +121,11 @@ def replaying() -> list[Row]:
         )
         replayed = partial(replay_recording, recording, DefectMicrocompact(), params)
         ours += min(timed(replayed)[0] for _ in range(5)) / len(tried)
-    all_at_once, found = timed(lambda: compute_outcomes(recording, settings))
+    policy = DefectMicrocompact()
+    rules = [policy.clearing_rule(params) for params in settings]
+    all_at_once, outcomes = timed(lambda: compute_outcomes(SweepTrack(recording, rules[0]), rules))
     for number in range(0, len(settings), 997):
-        if found.known[number]:
+        if outcomes.is_known[number]:
             made = replay_recording(recording, DefectMicrocompact(), settings[number])
             there = (
                 made.totals.sent,
@@ -132,9 +134,9 @@ def replaying() -> list[Row]:
                 len(made.firings),
                 len(made.removed_by_policy),
             )
-            assert there == tuple(int(column[number]) for column in found[1:6]), "other numbers"
+            assert there == tuple(int(column[number]) for column in outcomes[1:6]), "other numbers"
     calls = f"{len(recording.calls):,} requests; a naive loop {plain * 1000:.0f} ms; equal numbers"
-    share = f"{all_at_once:.2f} s, {float(found.known.mean()):.0%} of the settings; equal numbers"
+    share = f"{all_at_once:.2f} s, {float(outcomes.is_known.mean()):.0%} of the settings; equal numbers"
     return [
         Row("replay of 1,000 requests", ours * 1000, 50, "ms", calls),
         Row("the same", ours / plain, 0.2, "× naive"),
@@ -165,16 +167,17 @@ def sweeping() -> list[Row]:
     """Ten thousand settings on a session of hundreds of contexts, against one replay of it."""
     import context_tui as ct
     from context_tui.lab.replay.walk import replay_recording
-    from context_tui.lab.sweep.microcompact_kernel import compute_outcomes
+    from context_tui.lab.sweep.clearing_kernel import SweepTrack, compute_outcomes
 
     opened = ct.open_session(session(LARGE_BYTES))
     recording, settings = Recording(opened), grid()
-    compute_outcomes(recording, settings[:1])  # reads the results once
-    found = compute_outcomes(recording, settings)
-    seconds = best_of(3, lambda: timed(lambda: compute_outcomes(recording, settings))[0])
+    rules = [DefectMicrocompact().clearing_rule(params) for params in settings]
+    track = SweepTrack(recording, rules[0])  # reads the results once
+    outcomes = compute_outcomes(track, rules)
+    seconds = best_of(3, lambda: timed(lambda: compute_outcomes(track, rules))[0])
     made = replay_recording(recording, DefectMicrocompact(), settings[6_112])
     alone = best_of(3, lambda: timed(lambda: replay_recording(recording, DefectMicrocompact(), settings[6_112]))[0])
-    assert int(found.sent[6_112]) == made.totals.sent and found.is_known[6_112], "other numbers"
+    assert int(outcomes.sent[6_112]) == made.totals.sent and outcomes.is_known[6_112], "other numbers"
     results = sum(kind == Kind.TOOL_RESULT for kind in opened.facts.kind)
     detail = f"{len(recording.calls):,} requests, {results:,} results, {len(opened.facts.compactions):,} compactions"
     return [

@@ -6,7 +6,6 @@ import posixpath
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import cast
 
 from context_tui.lab.price.cache import CacheReuse
 from context_tui.lab.price.pricing import price_replay
@@ -19,21 +18,22 @@ from context_tui.lab.sweep.decision_trails import DecisionTrails
 from context_tui.lab.sweep.rows import SettingCost, SettingDrops, SweepRow
 from context_tui.lab.sweep.settings import SweepSetting
 from context_tui.policies.base import Policy
-from context_tui.policies.builtin.defect import DefectMicrocompact, DefectMicrocompactParams
+from context_tui.policies.clearing_rule import ClearingRule, HasClearingRule
 from context_tui.session.session import Session
 from context_tui.tokens.estimators import bytes4
 
 MIN_VECTORIZED_SETTINGS = 16
-"""Settings of one policy from which on they are taken together, where that can be done."""
+"""Settings from which on clearing rules are computed together: fewer do not repay the load of numpy."""
 
 
 @dataclass(frozen=True)
 class SweepOptions:
-    """How all settings of a sweep are replayed (:func:`context_tui.lab.replay.walk.replay`) and priced.
+    """Options of the replay (:func:`context_tui.lab.replay.walk.replay`) and of the price of all settings of a sweep.
 
-    ``shares_prefix`` says that a summarizer is sent the calls' own beginning, which it reads from the prompt cache;
-    ``reuse`` what a call reads of it where the policy changed its prompt; ``quick`` leaves out what takes long: what
-    was used later, and prices.
+    Attributes:
+        shares_prefix: whether a summarizer is sent the beginning of the calls, which it reads from the prompt cache.
+        reuse: what a call reads from the prompt cache where the policy changed its prompt.
+        quick: leave out regret and prices, which take most of the time.
     """
 
     recorded: CompactionHandling = "keep"
@@ -46,7 +46,7 @@ class SweepOptions:
 
 
 class SessionSweep:
-    """A session to measure settings on, with what all of them share."""
+    """A session to measure settings on, with the work that all of them share."""
 
     def __init__(self, session: Session, name: str, options: SweepOptions) -> None:
         self.name, self.options = name, options
@@ -56,35 +56,35 @@ class SessionSweep:
         self.decision_trails = DecisionTrails[SweepRow]()
 
     def build_use_index(self, checkpoint: Callable[[], object] = lambda: None) -> None:
-        """Read what regret is found by, which takes longest of what settings share. It would be read when needed."""
+        """Build the index that regret is found by, the longest part of the shared work, before it is needed."""
         if not self.options.quick and "uses" not in vars(self.lab):
             self.lab.uses = build_use_index(self.recording, checkpoint)
 
     def replay_setting(
         self, setting: SweepSetting, policy: Policy | None = None, checkpoint: Callable[[], object] = lambda: None
     ) -> SweepRow:
-        """What a setting comes to along the session; *policy* stands for its own."""
-        how = self.options
-        made = replay_recording(
+        """Replay a setting along the session and return its row; *policy* stands in for the setting's own."""
+        options = self.options
+        replay = replay_recording(
             self.recording,
             policy or setting.policy,
             setting.params,
-            recorded=how.recorded,
-            summary_tokens=how.summary_tokens,
-            delay=how.delay,
+            recorded=options.recorded,
+            summary_tokens=options.summary_tokens,
+            delay=options.delay,
             checkpoint=checkpoint,
         )
         return self.build_row(
             setting,
-            len(made.firings),
-            made.totals,
-            sum(made.baseline),
-            self._measure_drops(made),
-            self._compute_cost(made),
+            len(replay.firings),
+            replay.totals,
+            sum(replay.baseline),
+            self._measure_drops(replay),
+            self._compute_cost(replay),
         )
 
     def replay_or_reuse(self, setting: SweepSetting, checkpoint: Callable[[], object] = lambda: None) -> SweepRow:
-        """The same, or what another setting that does the same came to."""
+        """Return the row of a setting, copied from another one that decides the same where there is one."""
         replay = partial(self.replay_setting, setting, checkpoint=checkpoint)
         return self.decision_trails.replay_or_reuse(setting.policy, setting.params, replay).copy_for(setting)
 
@@ -97,7 +97,7 @@ class SessionSweep:
         drops: SettingDrops,
         cost: SettingCost | None = None,
     ) -> SweepRow:
-        """A row."""
+        """Build the row of a setting from its measurements."""
         return SweepRow(
             self.name,
             self.project,
@@ -117,24 +117,26 @@ class SessionSweep:
 
     @cached_property
     def baseline_sizes(self) -> list[int]:
-        """By call, tokens without a policy."""
+        """Tokens of the context without a policy, by call."""
         return get_baseline(self.recording, self.options.recorded).sizes
 
-    def _measure_drops(self, made: Replay) -> SettingDrops:
-        """What it dropped, and what of that was used later."""
+    def _measure_drops(self, replay: Replay) -> SettingDrops:
+        """Count what a replay dropped, and how much of that was needed later."""
         if not self.options.quick:
-            found = compute_regret(made, self.lab.uses)
+            found = compute_regret(replay, self.lab.uses)
             tiers = {str(tier): count for tier, count in found.by_tier.items()}
             return SettingDrops(found.dropped, found.tokens_dropped, found.used_later, found.tokens_used_later, tiers)
         facts = self.lab.session.facts
-        return SettingDrops(len(made.removed_by_policy), sum(bytes4(facts, row) for row in made.removed_by_policy))
+        return SettingDrops(len(replay.removed_by_policy), sum(bytes4(facts, row) for row in replay.removed_by_policy))
 
-    def _compute_cost(self, made: Replay) -> SettingCost | None:
-        """What it costs at cache prices."""
+    def _compute_cost(self, replay: Replay) -> SettingCost | None:
+        """Price a replay, unless prices are left out."""
         if self.options.quick:
             return None
-        how = self.options
-        found = price_replay(made, recorded=self.lab.recorded_calls, shares_prefix=how.shares_prefix, reuse=how.reuse)
+        options = self.options
+        found = price_replay(
+            replay, recorded=self.lab.recorded_calls, shares_prefix=options.shares_prefix, reuse=options.reuse
+        )
         return SettingCost(found.cost, found.baseline_cost, found.rate_table.unit)
 
 
@@ -146,64 +148,56 @@ def sweep_session(
     name: str | None = None,
     checkpoint: Callable[[], object] = lambda: None,
 ) -> Iterator[SweepRow]:
-    """Every setting on one session, in any order.
+    """Yield the row of each setting on one session.
 
     Args:
-        name: what the rows call the session (default: its path and id).
-        checkpoint: is called at every call of a replay, and may raise to stop.
+        name: name of the session in the rows (default: its path and id).
+        checkpoint: called at every call of a replay; may raise to stop.
 
     Raises:
         PlanError: a policy cannot be replayed.
     """
     info = session.info
-    there = SessionSweep(
-        session, name or (f"{info.path}#{info.id}" if info.id else info.path), options or SweepOptions()
-    )
-    yield from sweep_settings(there, settings, checkpoint)
+    name = name or (f"{info.path}#{info.id}" if info.id else info.path)
+    yield from sweep_settings(SessionSweep(session, name, options or SweepOptions()), settings, checkpoint)
 
 
 def sweep_settings(
     session_sweep: SessionSweep, settings: Sequence[SweepSetting], checkpoint: Callable[[], object] = lambda: None
 ) -> Iterator[SweepRow]:
-    """The same on a session of which something may have been measured before."""
+    """Yield the row of each setting, on a session that may have been swept before."""
     session_sweep.build_use_index(checkpoint)
-    micro = [each for each in settings if isinstance(each.policy, DefectMicrocompact)]
-    micro = micro if len(micro) >= MIN_VECTORIZED_SETTINGS else []
-    together = {each.name for each in micro}
-    rest = [each for each in settings if each.name not in together]
-    if micro:
-        yield from _sweep_vectorized(session_sweep, micro, rest, checkpoint)
-    for setting in rest:
+    computed = _compute_rows_by_rules(session_sweep, settings) if session_sweep.options.quick else {}
+    for setting in settings:
         checkpoint()
-        yield session_sweep.replay_or_reuse(setting, checkpoint)
+        yield computed.get(setting.name) or session_sweep.replay_or_reuse(setting, checkpoint)
 
 
-def _sweep_vectorized(
-    session_sweep: SessionSweep,
-    microcompact_settings: Sequence[SweepSetting],
-    remaining: list[SweepSetting],
-    checkpoint: Callable[[], object],
-) -> Iterator[SweepRow]:
-    """The rows of settings of defect-microcompact; those that cannot be told together are added to *rest*."""
-    from context_tui.lab.sweep.microcompact_kernel import compute_outcomes
+def _compute_rows_by_rules(session_sweep: SessionSweep, settings: Sequence[SweepSetting]) -> dict[str, SweepRow]:
+    """Return the rows, by name, of settings that clearing rules describe; some outcomes stay unknown.
 
-    params = [cast(DefectMicrocompactParams, each.params) for each in microcompact_settings]
-    found, without = (
-        compute_outcomes(session_sweep.recording, params, session_sweep.options.recorded),
-        sum(session_sweep.baseline_sizes),
-    )
-    made: dict[int, SweepRow] = {}
-    rows = zip(*(each.tolist() for each in found), strict=True)
-    for setting, (known, sent, peak, overflows, firings, dropped, tokens, alike) in zip(
-        microcompact_settings, rows, strict=True
-    ):
-        if not known:
-            remaining.append(setting)
-        elif session_sweep.options.quick:
-            totals = ReplayTotals(sent, without - sent, peak, overflows)
-            yield session_sweep.build_row(setting, firings, totals, without, SettingDrops(dropped, tokens))
-        else:
-            if alike not in made:
-                checkpoint()
-                made[alike] = session_sweep.replay_setting(setting, checkpoint=checkpoint)
-            yield made[alike].copy_for(setting)
+    A rule yields sizes only, no replay to price or to search for regret.
+    """
+    groups: dict[tuple[int, str], list[tuple[SweepSetting, ClearingRule]]] = {}
+    for setting in settings:
+        if isinstance(setting.policy, HasClearingRule):
+            rule = setting.policy.clearing_rule(setting.params)
+            groups.setdefault((rule.assumed_window, rule.placeholder), []).append((setting, rule))
+    rows: dict[str, SweepRow] = {}
+    for group in groups.values():
+        if len(group) < MIN_VECTORIZED_SETTINGS:
+            continue
+        from context_tui.lab.sweep.clearing_kernel import SweepTrack, compute_outcomes
+
+        rules = [rule for _, rule in group]
+        track = SweepTrack(session_sweep.recording, rules[0], session_sweep.options.recorded)
+        columns = (column.tolist() for column in compute_outcomes(track, rules))
+        without = sum(session_sweep.baseline_sizes)
+        for (setting, _), outcome in zip(group, zip(*columns, strict=True), strict=True):
+            is_known, sent, peak, overflows, firings, dropped, tokens = outcome
+            if is_known:
+                totals = ReplayTotals(sent, without - sent, peak, overflows)
+                rows[setting.name] = session_sweep.build_row(
+                    setting, firings, totals, without, SettingDrops(dropped, tokens)
+                )
+    return rows

@@ -11,6 +11,7 @@ from context_tui.compaction.plan import Insert, KeepReason, Plan, Trigger, Verdi
 from context_tui.compaction.summary_prompt import SummaryPrompt, prepare_messages
 from context_tui.policies.base import BasePolicy, Belief, Params, build_empty_plan, param
 from context_tui.policies.block_index import PrefixSums, find_blocks_of_kind, select_block_numbers, slice_between
+from context_tui.policies.clearing_rule import ClearingRule
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Body, Context, memoize
 from context_tui.session.markers import DEFECT_PLACEHOLDER, DEFECT_SUMMARY
@@ -101,6 +102,16 @@ class DefectMicrocompact(BasePolicy):
     def trigger(self, state: RuntimeState, params: DefectMicrocompactParams) -> Trigger:
         threshold = int(params.microcompact_ratio * get_window_tokens(state))
         return check_threshold(state, threshold, format_window_share(state, params.microcompact_ratio))
+
+    def clearing_rule(self, params: DefectMicrocompactParams) -> ClearingRule:
+        """Return the rule by which a sweep computes many settings at once."""
+        return ClearingRule(
+            params.keep_recent_turns,
+            params.min_clear_tokens,
+            params.microcompact_ratio,
+            ASSUMED_WINDOW,
+            DEFECT_PLACEHOLDER,
+        )
 
     def plan(self, context: Context, params: DefectMicrocompactParams, state: RuntimeState) -> Plan:
         sums, trigger = index_context(context), self.trigger(state, params)

@@ -1,13 +1,13 @@
-"""Vectorized replay totals of defect-microcompact under thousands of settings.
+"""Totals of a replay under thousands of clearing rules at once.
 
-Within one turn the results that may be cleared are the same, so a setting clears at most once in it: at the first look
-at which it believes to have reached its threshold. And what it believes is what the recording has there and a number
-that changes only when it clears. So a stretch of looks is two vector operations over all settings: which reach the
-largest size of the stretch, and which of these have something new to clear. What these clear are sums over the results
-of all turns but the last ones that are larger than the minimum.
+Within one turn the results that may be cleared stay the same, so a rule clears at most once in it: at the first
+checkpoint at which the believed size reaches its threshold. The believed size is the recorded one plus a number that
+changes only when the rule clears. A run of checkpoints is therefore two vector operations over all rules: which of them
+reach the largest size of the run, and which of these have something new to clear. What they clear are sums over the
+results of all turns but the last ones that are larger than the minimum.
 
-The history that a setting leaves must be of that form. Where a recorded compaction keeps or clears itself what a
-setting has cleared, that setting is not known here.
+This holds only while the history that a rule leaves has that form. Where a recorded compaction keeps or clears
+something that a rule has cleared before, the outcome of that rule is unknown here.
 """
 
 from __future__ import annotations
@@ -24,24 +24,23 @@ from context_tui.lab.replay.history import History
 from context_tui.lab.replay.recording import Recording
 from context_tui.lab.replay.result import CompactionHandling
 from context_tui.lab.replay.walk import get_baseline
-from context_tui.policies.builtin.defect import ASSUMED_WINDOW, CLEARED_TOKENS, DefectMicrocompactParams, is_cleared
-from context_tui.session.context import Context
+from context_tui.policies.clearing_rule import ClearingRule
+from context_tui.session.context import Body, Context
 from context_tui.session.values import BlockFlag
 from context_tui.tokens.context_index import index_context
 from context_tui.tokens.estimators import bytes4
 
 Ints = NDArray[np.int64]
 MAX_TABLE_CELLS = 1_000_000
-"""Cells of a table of sums, by turn and minimum; settings with more different minimums are taken in parts."""
-_MAX_PENDING_PIECES = 1 << 20
-"""Pieces with calls over the window that are counted together."""
+"""Cells of a table of sums, by turn and minimum; rules with more distinct minimums are computed in parts."""
+_MAX_PENDING_RANGES = 1 << 20
+"""Ranges of calls over the window that are counted together."""
 
 
-class SettingOutcomes(NamedTuple):
-    """By setting: the totals of a replay, in tokens; blocks that were cleared, and their tokens; and what is ``fingerprint``.
+class RuleOutcomes(NamedTuple):
+    """By rule, the totals of a replay in tokens, and the blocks that were cleared with their tokens.
 
-    Where ``is_known`` is false the numbers mean nothing. Settings with the same number in ``fingerprint`` clear the same results
-    at the same calls.
+    Where ``is_known`` is false, the numbers are meaningless.
     """
 
     is_known: NDArray[np.bool_]
@@ -51,52 +50,39 @@ class SettingOutcomes(NamedTuple):
     firings: Ints
     dropped: Ints
     tokens_dropped: Ints
-    fingerprint: NDArray[np.uint64]
 
 
-def compute_outcomes(
-    recording: Recording, settings: Sequence[DefectMicrocompactParams], recorded: CompactionHandling = "keep"
-) -> SettingOutcomes:
-    """What every setting comes to along a recording.
+def compute_outcomes(track: SweepTrack, rules: Sequence[ClearingRule]) -> RuleOutcomes:
+    """Compute the outcome of each rule along a track; the rules must have its placeholder and assumed window.
 
-    Takes time linear in looks and in settings, and besides in the times that a setting clears.
+    Takes time linear in the checkpoints and in the rules, plus the number of clearings.
     """
-    track = _get_track(recording, recorded)
-    keep = np.array([each.keep_recent_turns for each in settings], np.int64)
-    minimum = np.array([each.min_clear_tokens for each in settings], np.int64)
-    ratio = np.array([each.microcompact_ratio for each in settings], np.float64)
-    mins = np.unique(minimum)
-    wide = max(MAX_TABLE_CELLS // (track.max_turns + 2), 1)
-    found = _build_empty_outcomes(len(settings))
-    for first in range(0, len(mins), wide):
-        part = mins[first : first + wide]
+    keep = np.array([each.keep_recent_turns for each in rules], np.int64)
+    minimum = np.array([each.min_clear_tokens for each in rules], np.int64)
+    share = np.array([each.window_share for each in rules], np.float64)
+    distinct = np.unique(minimum)
+    columns = max(MAX_TABLE_CELLS // (track.max_turns + 2), 1)
+    numbers = (np.zeros(len(rules), np.int64) for _ in range(6))
+    outcomes = RuleOutcomes(np.ones(len(rules), np.bool_), *numbers)
+    for first in range(0, len(distinct), columns):
+        part = distinct[first : first + columns]
         chosen = np.flatnonzero((minimum >= part[0]) & (minimum <= part[-1]))
-        done = _KernelRun(track, keep[chosen], minimum[chosen], ratio[chosen]).run()
-        for whole, some in zip(found, done, strict=True):
-            whole[chosen] = some
-    return found
-
-
-def _get_track(recording: Recording, recorded: CompactionHandling) -> _SweepTrack:
-    key = _SweepTrack, recorded
-    if key not in recording.memo:
-        recording.memo[key] = _SweepTrack(recording, recorded)
-    found: _SweepTrack = recording.memo[key]
-    return found
-
-
-def _build_empty_outcomes(count: int) -> SettingOutcomes:
-    sent, peak, overflows, firings, dropped, tokens = (np.zeros(count, np.int64) for _ in range(6))
-    alike = np.zeros(count, np.uint64)
-    return SettingOutcomes(np.ones(count, np.bool_), sent, peak, overflows, firings, dropped, tokens, alike)
+        computed = _KernelRun(track, keep[chosen], minimum[chosen], share[chosen]).run()
+        for column, values in zip(outcomes, computed, strict=True):
+            column[chosen] = values
+    return outcomes
 
 
 class _Segment(NamedTuple):
-    """Looks between two events of the recording, from ``begin`` up to ``end``, and the results of its context.
+    """Checkpoints between two events of the recording, from ``begin`` up to ``end``, and the results of their context.
 
-    ``turn_of_result`` is how many turns have started before or at each result, ``estimate_offset`` what to add to the sums of
-    messages. ``is_reset`` says that it is another context than before; ``floor`` the message before which reported sizes
-    are forgotten.
+    Attributes:
+        is_reset: whether the context is another one than before.
+        floor: the message before which reported sizes are forgotten.
+        estimate_offset: tokens to add to the running sum of messages.
+        turns_at_checkpoint: by checkpoint, turns started so far.
+        turn_of_result: by result, turns started up to and including its message.
+        original_tokens: by result, tokens of the content as it was first recorded.
     """
 
     begin: int
@@ -112,28 +98,29 @@ class _Segment(NamedTuple):
     has_image: NDArray[np.bool_]
 
 
-class _SweepTrack:
-    """What the recording has at every look at which defect looks, whatever the setting.
+class SweepTrack:
+    """The part of a recording that is the same for all rules with one placeholder and assumed window.
 
     Attributes:
-        known: whether its contexts are as recorded, so that sizes can be told.
-        calls: by look, how many calls were made before it; ``recorded_sizes`` by call the tokens of its context, and ``call_windows``.
-        believed: by look, what the runtime believes as long as nothing was cleared; ``has_report`` whether that goes by a
-            size that was reported, and ``reported_reply`` the message of the reply that it was reported with, -1 where none was.
-        windows: by look, the window as defect sees it.
-        weights: those of each class; ``weight_class`` and ``reply_weight_class`` the class of the call at a look, and of the reply.
-        turns: the most turns of a context.
-        blind: by look, whether a setting that clears there would in the next turn go by another size than the
-            recording: by an estimate, until one is reported.
-        lowest: by call, the least tokens of a call up to the next event.
-        salt: by look, an odd number that looks like a random one.
+        is_known: whether its contexts are as recorded, so that their sizes are known.
+        checkpoints: messages before which the policy may act; ``calls_before`` the calls made before each.
+        recorded_sizes: by call, tokens of its context; ``call_windows`` its context window.
+        believed_sizes: by checkpoint, the size that the runtime believes as long as nothing was cleared.
+        has_report: by checkpoint, whether that starts from a reported size; ``reported_reply`` is the message of the
+            reply that reported it, -1 where there was none.
+        checkpoint_windows: by checkpoint, the window as the runtime sees it.
+        weights: by weight class, tokens per unit of results and of images; ``call_weight_class`` and
+            ``reply_weight_class`` are the classes of the call at a checkpoint and of the reply that reported.
+        max_turns: the most turns of a context.
+        is_unpredictable: by checkpoint, whether a rule that clears there would in the next turn start from another
+            size than the recording: from an estimate, until a size is reported.
+        lowest_sizes: by call, the fewest tokens of a call from there up to the next event.
     """
 
-    def __init__(self, recording: Recording, recorded: CompactionHandling) -> None:
-        self.recording = recording
-        looks = [message for message, phases in recording.checkpoints if "before_call" in phases]
-        self.checkpoints = np.array(looks, np.int64)
-        self.hash_salts = _hash_numbers(np.arange(len(looks), dtype=np.uint64)) | np.uint64(1)
+    def __init__(self, recording: Recording, rule: ClearingRule, recorded: CompactionHandling = "keep") -> None:
+        self.recording, self.placeholder = recording, Body.from_text(rule.placeholder)
+        checkpoints = [message for message, phases in recording.checkpoints if "before_call" in phases]
+        self.checkpoints = np.array(checkpoints, np.int64)
         made = np.array([call.message for call in recording.calls], np.int64)
         self.calls_before = np.searchsorted(made, self.checkpoints)
         self.recorded_sizes = np.array(get_baseline(recording, recorded).sizes, np.int64)
@@ -145,43 +132,45 @@ class _SweepTrack:
         self.max_turns = max((int(each.turns_at_checkpoint.max(initial=0)) for each in self.segments), default=0)
         self._compute_believed_sizes(made, sums)
         self._assign_weight_classes(made)
-        at = [recording.window_at(look, call) for look, call, _ in self._iter_checkpoints()]
-        self.checkpoint_windows = np.array([each.tokens if each.is_known else ASSUMED_WINDOW for each in at], np.int64)
+        windows = map(recording.window_at, checkpoints, self.calls_before.tolist())
+        self.checkpoint_windows = np.array(
+            [each.tokens if each.is_known else rule.assumed_window for each in windows], np.int64
+        )
         self.is_unpredictable, self.lowest_sizes = (
-            np.zeros(len(looks), np.bool_),
+            np.zeros(len(checkpoints), np.bool_),
             np.zeros(len(self.recorded_sizes) + 1, np.int64),
         )
         for each in self.segments:
             self._find_unpredictable(each)
         self.has_unpredictable = bool(self.is_unpredictable.any())
 
-    def _iter_checkpoints(self) -> Iterator[tuple[int, int, bool]]:
-        calls = self.recording.calls
-        for look, call in zip(self.checkpoints.tolist(), self.calls_before.tolist(), strict=True):
-            yield look, call, call < len(calls) and calls[call].message == look
-
     def _iter_segments(self, history: History) -> Iterator[_Segment]:
-        looks, events, begin = self.checkpoints.tolist(), iter(self.recording.events), 0
+        checkpoints, events, begin = self.checkpoints.tolist(), iter(self.recording.events), 0
         event = next(events, None)
-        while begin < len(looks):
-            anew = not begin
-            while event is not None and event.at <= looks[begin]:
+        while begin < len(checkpoints):
+            is_reset = not begin
+            while event is not None and event.at <= checkpoints[begin]:
                 history.update(event)
-                anew |= event.order is not None and (self.recorded == "keep" or not event.compaction)
+                is_reset |= event.order is not None and (self.recorded == "keep" or not event.compaction)
                 event = next(events, None)
             self.is_known &= self.recorded == "ignore" or history.excess == ZERO_AMOUNT
             before = len(history.order)
             sums_at = history.estimate - history.tokens_before[history.end_message]
-            end = len(looks) if event is None else int(np.searchsorted(self.checkpoints, event.at))
-            history.append_until(looks[end - 1])
-            yield self._build_segment(history, begin, end, anew, sums_at, before)
+            end = len(checkpoints) if event is None else int(np.searchsorted(self.checkpoints, event.at))
+            history.append_until(checkpoints[end - 1])
+            yield self._build_segment(history, begin, end, is_reset, sums_at, before)
             begin = end
 
-    def _build_segment(self, history: History, begin: int, end: int, anew: bool, sums_at: int, before: int) -> _Segment:
+    def _build_segment(
+        self, history: History, begin: int, end: int, is_reset: bool, sums_at: int, before: int
+    ) -> _Segment:
         order, replaced = tuple(history.order), history.replaced
         context = Context(self.recording.facts, history.end_message, order, replacements=dict(replaced))
         sums, facts = index_context(context), self.recording.facts
-        left = np.array([not is_cleared(context, row) for row in sums.results.block], np.bool_)
+        placeholder = self.placeholder.text or ""
+        left = np.array(
+            [not context.has_exact_text(row, placeholder, in_blocks=False) for row in sums.results.block], np.bool_
+        )
         columns = (sums.results.block, sums.results.tokens, sums.results.position)
         block, tokens, at = (np.array(each, np.int64)[left] for each in columns)
         starts = np.array(sums.turn_starts, np.int64)
@@ -192,7 +181,7 @@ class _SweepTrack:
         return _Segment(
             begin,
             end,
-            anew,
+            is_reset,
             history.floor,
             sums_at,
             np.searchsorted(starts, position),
@@ -217,15 +206,15 @@ class _SweepTrack:
             floor[each.begin : each.end], estimate[each.begin : each.end] = each.floor, each.estimate_offset
         self.has_report = (self.reported_reply >= floor) & (self.reported_reply >= 0)
         guess = estimate + sums[self.checkpoints]
-        told = (
+        measured = (
             self.recorded_sizes[self.reported_call] + sums[self.checkpoints] - sums[self.reported_reply]
             if len(made)
             else guess
         )
-        self.believed_sizes = np.where(self.has_report, told, guess)
+        self.believed_sizes = np.where(self.has_report, measured, guess)
 
     def _find_unpredictable(self, segment: _Segment) -> None:
-        """What there is to come in a segment."""
+        """Fill ``is_unpredictable`` and ``lowest_sizes`` for a segment."""
         rows = slice(segment.begin, segment.end)
         last = np.minimum(np.searchsorted(self.reported_reply, self.checkpoints[rows]), segment.end) - 1
         self.is_unpredictable[rows] = self.has_report[last] & (
@@ -250,42 +239,40 @@ class _SweepTrack:
 
 
 class _ResultSums(NamedTuple):
-    """Over the results of the turns up to each, larger than each minimum: flat tables, a row for each turn.
+    """Sums over the results of the turns up to each one that are larger than each minimum: flat tables by turn.
 
-    The first row is of nothing, the one below it of what stands before the first turn.
+    The first row is empty; the second one covers what stands before the first turn.
     """
 
     column_count: int
     results: Ints
     estimate: Ints
     original_tokens: Ints
-    fingerprint: NDArray[np.uint64]
     image_count: Ints
     image_tokens: Ints
     has_images: bool
 
 
 class _KernelRun:
-    """One walk along a track with all settings."""
+    """One walk along a track with all rules."""
 
-    def __init__(self, track: _SweepTrack, keep: Ints, minimum: Ints, ratio: NDArray[np.float64]) -> None:
-        self.track, self.keep, self.minimum, self.ratio = track, keep, minimum, ratio
+    def __init__(self, track: SweepTrack, keep: Ints, minimum: Ints, share: NDArray[np.float64]) -> None:
+        self.track, self.keep, self.minimum, self.share = track, keep, minimum, share
         self.mins, column = np.unique(minimum, return_inverse=True)
-        self.cells = len(self.mins) - 1 - column - (keep - 1) * len(self.mins)  # of the sums where no turn has begun
+        self.cells = len(self.mins) - 1 - column - (keep - 1) * len(self.mins)  # before the first turn
         count = len(keep)
         self.is_known = np.full(count, track.is_known, np.bool_)
         self.extra, self.peak, self.firings, self.dropped, self.removed_tokens = (
             np.zeros(count, np.int64) for _ in range(5)
         )
-        self.fingerprint = np.zeros(count, np.uint64)
         self.settled_until = np.zeros(count, np.int64)
-        # Of the context as it stands: results that were cleared, and what it has more by it.
+        # In the current context: results cleared, and the tokens that this adds (negative).
         self.count, self.estimate, self.whole = (np.zeros(count, np.int64) for _ in range(3))
-        self.cell, self.look = (np.full(count, -1, np.int64) for _ in range(2))  # where it last cleared, and its sums
+        self.cell, self.look = (np.full(count, -1, np.int64) for _ in range(2))  # of the last clearing
         self.cleared_turns, self.fired_at = (
             np.full(count, -1, np.int64) for _ in range(2)
-        )  # the turns, and the message of that
-        self.more = [np.zeros(count, np.int64) for _ in track.weights]  # tokens of calls, by class of weights
+        )  # turns covered by the last clearing, and its message
+        self.more = [np.zeros(count, np.int64) for _ in track.weights]  # tokens added to a call, by weight class
         self.range_max = _RangeMax(track.recorded_sizes)
         self.excess, self.room = (
             _RangeMax(track.recorded_sizes - track.call_windows),
@@ -293,7 +280,7 @@ class _KernelRun:
         )
         self.overflow_counter = _OverflowCounter(track.recorded_sizes - track.call_windows, count)
 
-    def run(self) -> SettingOutcomes:
+    def run(self) -> RuleOutcomes:
         track = self.track
         if len(track.recorded_sizes) and track.is_known:
             before: _Segment | None = None
@@ -305,7 +292,7 @@ class _KernelRun:
             self._count_cleared()
             self._settle_all_calls(len(track.recorded_sizes))
         sent = int(track.recorded_sizes.sum()) + self.extra
-        return SettingOutcomes(
+        return RuleOutcomes(
             self.is_known,
             sent,
             self.peak,
@@ -313,13 +300,12 @@ class _KernelRun:
             self.firings,
             self.dropped,
             self.removed_tokens,
-            self.fingerprint,
         )
 
     weight_class = 0
 
     def _enter_segment(self, segment: _Segment, before: _Segment | None) -> None:
-        """What the recording did to its context between two segments."""
+        """Carry over to the context that the recording has after an event."""
         if before is not None:
             track = self.track
             self._settle_all_calls(int(track.calls_before[segment.begin]))
@@ -331,12 +317,12 @@ class _KernelRun:
                 self.cleared_turns[:] = self.fired_at[:] = -1
             elif track.has_report[segment.begin]:
                 self.is_known &= self.fired_at <= track.reported_reply[segment.begin]
-            for more in self.more:  # calibration may take a size below nothing
+            for more in self.more:  # calibrated sizes could become negative
                 self.is_known &= track.lowest_sizes[track.calls_before[segment.begin]] + more >= 0
-        self.sums = _build_result_sums(segment, self.mins)
+        self.sums = _build_result_sums(segment, self.mins, self.track.placeholder.tokens)
 
     def _leave_segment(self) -> None:
-        """Take from the sums of a segment what is known by the last cell only."""
+        """Look up in the sums of a segment what only the last cell says."""
         cleared = np.flatnonzero(self.cell >= 0)
         cell = self.cell[cleared]
         self.whole[cleared], self.cleared_turns[cleared] = (
@@ -347,12 +333,12 @@ class _KernelRun:
         self.cell[:] = -1
 
     def _count_cleared(self) -> None:
-        """Take what was cleared of a context that ends here into the totals."""
+        """Add what was cleared in a context that ends here to the totals."""
         self.dropped += self.count
         self.removed_tokens += self.whole
 
     def _mark_unknown(self, segment: _Segment, before: _Segment) -> None:
-        """Settings that have cleared what the recording now keeps or clears itself."""
+        """Mark the rules that cleared something which the recording now keeps or clears itself."""
         same = np.isin(before.result_rows, segment.result_rows, kind="table")
         if not segment.is_reset:
             tokens = dict(zip(segment.result_rows.tolist(), segment.tokens.tolist(), strict=True))
@@ -387,9 +373,9 @@ class _KernelRun:
                 self.weight_class = int(track.call_weight_class[look])
             way = int(track.checkpoint_windows[look]), int(track.reply_weight_class[look])
             if way != shown:
-                threshold, shown = (self.ratio * way[0]).astype(np.int64), way
+                threshold, shown = (self.share * way[0]).astype(np.int64), way
                 more = self.estimate if way[1] < 0 else self.more[way[1]]
-                need = threshold - more  # what the recording must have, by its own belief, for a setting to fire
+                need = threshold - more  # the believed size of the recording at which each rule fires
             reached = np.maximum.accumulate(track.believed_sizes[look : segment.begin + last])
             chosen = (need <= reached[-1]).nonzero()[0]
             if len(chosen):
@@ -397,12 +383,10 @@ class _KernelRun:
                 need[chosen] = threshold[chosen] - more[chosen]
 
     def _clear_results(self, segment: _Segment, chosen: Ints, need: Ints, reached: Ints, first: int) -> Ints:
-        """Clear what can be cleared in a stretch; returns the settings that do."""
+        """Clear what can be cleared in a run of checkpoints; return the rules that do."""
         track, sums = self.track, self.sums
         turns = int(segment.turns_at_checkpoint[first - segment.begin])
-        cell = np.maximum(
-            turns * sums.column_count + self.cells[chosen], 0
-        )  # in the row of nothing if it keeps all turns
+        cell = np.maximum(turns * sums.column_count + self.cells[chosen], 0)  # the empty row where all turns are kept
         count = sums.results[cell]
         new = (count > self.count[chosen]).nonzero()[0]
         chosen, cell, count = chosen[new], cell[new], count[new]
@@ -426,15 +410,14 @@ class _KernelRun:
                 self.is_known[chosen] &= track.lowest_sizes[call] + now >= 0
         if track.has_unpredictable:
             self.is_known[chosen] &= ~track.is_unpredictable[look]
-        self.fingerprint[chosen] += sums.fingerprint[cell] * track.hash_salts[look]
         return chosen
 
     def _settle_all_calls(self, until: int) -> None:
-        """Take the calls up to *until* into the totals of all settings."""
+        """Add the calls up to *until* to the totals of all rules."""
         self._settle_calls(slice(None), np.full(len(self.keep), until), self.weight_class)
 
     def _settle_calls(self, chosen: Ints | slice, until: Ints, by_call: int) -> None:
-        """Take the calls up to *until* into the totals, as the context now stands."""
+        """Add the calls up to *until* to the totals, with the context in its current state."""
         begin = self.settled_until[chosen]
         some = (until > begin).nonzero()[0]
         if not len(some):
@@ -445,7 +428,7 @@ class _KernelRun:
         self.settled_until[chosen] = until
 
     def _add_calls(self, chosen: Ints | slice, begin: Ints, end: Ints, by_call: int) -> None:
-        """Take the calls from *begin* up to *end*, at least one for each setting."""
+        """Add the calls from *begin* up to *end*, at least one for each rule."""
         more = self.more[by_call][chosen]
         self.extra[chosen] += more * (end - begin)
         if begin[0] == begin[-1] and end[0] == end[-1] and (begin == begin[0]).all() and (end == end[0]).all():
@@ -465,18 +448,18 @@ class _KernelRun:
         self.overflow_counter.add(chosen[over], begin[over], end[over], -more[over])
 
 
-def _build_result_sums(segment: _Segment, mins: Ints) -> _ResultSums:
+def _build_result_sums(segment: _Segment, mins: Ints, placeholder_tokens: int) -> _ResultSums:
     wide, tall = (
         len(mins),
         int(max(segment.turns_at_checkpoint.max(initial=0), segment.turn_of_result.max(initial=0))) + 2,
     )
-    below = wide - np.searchsorted(mins, segment.tokens)  # the columns are those of the largest minimum first
+    below = wide - np.searchsorted(mins, segment.tokens)  # columns in order of falling minimum
     some = below < wide
     cell = (segment.turn_of_result[some] + 1) * wide + below[some]
     tokens, image = segment.tokens[some], segment.has_image[some]
 
-    def table(values: Any, kind: Any = np.int64) -> Any:
-        found = np.zeros(tall * wide, kind)
+    def table(values: Any) -> Any:
+        found = np.zeros(tall * wide, np.int64)
         np.add.at(found, cell, values)
         shaped = found.reshape(tall, wide)
         shaped.cumsum(axis=1, out=shaped).cumsum(axis=0, out=shaped)
@@ -486,30 +469,20 @@ def _build_result_sums(segment: _Segment, mins: Ints) -> _ResultSums:
     return _ResultSums(
         wide,
         results,
-        CLEARED_TOKENS * results - sizes,
+        placeholder_tokens * results - sizes,
         sizes if segment.original_tokens is segment.tokens else table(segment.original_tokens[some]),
-        table(_hash_numbers(segment.result_rows[some].astype(np.uint64)), np.uint64),
         table(image.astype(np.int64)) if has_images else results,
         table(np.where(image, tokens, 0)) if has_images else results,
         has_images,
     )
 
 
-def _hash_numbers(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Numbers that look like random ones (splitmix64)."""
-    with np.errstate(over="ignore"):
-        found = numbers + np.uint64(0x9E3779B97F4A7C15)
-        found = (found ^ (found >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        found = (found ^ (found >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return found ^ (found >> np.uint64(31))
-
-
 class _RangeMax:
-    """The largest of numbers between two places, for many pairs of places at once (a sparse table)."""
+    """Maximum of numbers between two positions, for many pairs of positions at once (a sparse table)."""
 
     def __init__(self, numbers: Ints) -> None:
         count = len(numbers)
-        levels = [numbers]  # the largest of 1, 2, 4, … numbers from each place on
+        levels = [numbers]  # maximum of 1, 2, 4, … numbers from each position on
         while (half := 1 << (len(levels) - 1)) * 2 <= count:
             last = levels[-1].copy()
             np.maximum(levels[-1][:-half], levels[-1][half:], out=last[:-half])
@@ -517,15 +490,15 @@ class _RangeMax:
         self._table, self._numbers = np.concatenate(levels), numbers
         self._decreases = np.cumsum(np.diff(numbers, prepend=numbers[:1]) < 0)
         self.largest = int(numbers.max(initial=0))
-        # By length, where in the table the first and the last numbers of a stretch are: past its begin, and its end.
+        # By length of a range, offsets in the table for its first and its last numbers.
         self._first, self._last = np.zeros(count + 1, np.int64), np.full(count + 1, -1)
         for level in range(1, len(levels)):
             self._first[1 << level :] = level * count
             self._last[1 << level :] = level * count - (1 << level)
 
     def find_max(self, begin: Ints, end: Ints) -> Ints:
-        """The largest from *begin* up to *end*, which are at least one apart."""
-        # Contexts mostly grow, and then the last number is the largest.
+        """Return the maximum from *begin* up to *end*, which are at least one apart."""
+        # Contexts mostly grow; then the last number is the maximum.
         if len(begin) and self._decreases[begin.min()] == self._decreases[end.max() - 1]:
             last: Ints = self._numbers[end - 1]
             return last
@@ -535,28 +508,28 @@ class _RangeMax:
 
 
 class _OverflowCounter:
-    """By setting, how many numbers in stretches of a list are larger than a limit (a merge sort tree)."""
+    """By rule, count of the numbers in ranges of a list that are larger than a limit (a merge sort tree)."""
 
     def __init__(self, numbers: Ints, count: int) -> None:
         self.counts = np.zeros(count, np.int64)
         self._numbers, self._pending, self._pending_size = numbers, list[tuple[Ints, Ints, Ints, Ints]](), 0
 
     def add(self, chosen: Ints, begin: Ints, end: Ints, limit: Ints) -> None:
-        """Count the numbers from *begin* up to *end* that are larger than *limit*, for each of these settings."""
+        """Count the numbers from *begin* up to *end* that are larger than *limit*, for each of these rules."""
         if len(chosen):
             self._pending.append((chosen, begin, end, limit))
             self._pending_size += len(chosen)
-            if self._pending_size > _MAX_PENDING_PIECES:
+            if self._pending_size > _MAX_PENDING_RANGES:
                 self.count_pending()
 
-    def add_shared(self, chosen: Ints | slice, places: slice, limit: Ints) -> None:
-        """The same for one stretch."""
-        numbers = np.sort(self._numbers[places])
+    def add_shared(self, chosen: Ints | slice, positions: slice, limit: Ints) -> None:
+        """Count them for one range that all these rules share."""
+        numbers = np.sort(self._numbers[positions])
         if numbers[-1] > limit.min():
             self.counts[chosen] += len(numbers) - np.searchsorted(numbers, limit, side="right")
 
     def count_pending(self) -> Ints:
-        """What was counted so far."""
+        """Return the counts so far."""
         if self._pending:
             chosen, begin, end, limit = (np.concatenate(each) for each in zip(*self._pending, strict=True))
             self._pending, self._pending_size = [], 0

@@ -32,6 +32,7 @@ from context_tui.tokens.measures import TokenTable
 from context_tui.tui.analysis import ContextSizes, format_estimate_error
 from context_tui.tui.rendering.formatting import MessageReader, format_token_column, format_token_unit
 from context_tui.tui.rendering.layout import wrap_text
+from context_tui.tui.terminal.cells import choose_form, shorten_path
 from context_tui.tui.timeline import filters
 from context_tui.tui.timeline.filters import NO_FILTER, build_part_filter
 from context_tui.tui.widgets.gauge import CATEGORY_STYLES
@@ -46,7 +47,6 @@ from context_tui.tui.widgets.styled_text import (
     format_safe_line,
     pad_runs,
     set_background,
-    shorten_path,
 )
 
 MAX_LARGEST_BLOCKS, MAX_LISTED_FILES = 12, 20
@@ -411,7 +411,7 @@ class BreakdownView(ScrollView, can_focus=True):
         total = sum(self._context_and_sizes[1].breakdown.by_category.values())
         title = f"where the context went: {format_token_unit(self._context_and_sizes[1].token_table)} {total:,} tokens"
         ways = (f"{title}, {order}", f"{title}, s sorts", title)
-        self.border_title = Content(next((way for way in ways if len(way) + 4 <= self._width), title))
+        self.border_title = Content(choose_form(ways, self._width - 4))
         self.virtual_size = Size(0, len(self.rows))
         same = (number for number, row in enumerate(self.rows) if row.kind and row.subject == chosen)
         self.cursor = next(same, self._find_choosable_row(min(self.cursor, len(self.rows) - 1), 1))

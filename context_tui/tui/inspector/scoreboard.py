@@ -26,6 +26,7 @@ from context_tui.tui.inspector.outcome import (
     format_saved_share,
 )
 from context_tui.tui.rendering.formatting import format_estimate_sign
+from context_tui.tui.terminal.cells import choose_form, shorten, shorten_at_word
 from context_tui.tui.view import MAX_POLICY_DIGIT
 from context_tui.tui.widgets.styled_text import (
     BAD,
@@ -40,8 +41,6 @@ from context_tui.tui.widgets.styled_text import (
     format_bar,
     pad_runs,
     set_background,
-    shorten,
-    shorten_at_word,
 )
 
 SHARE_WIDTH = 7
@@ -181,7 +180,7 @@ def format_score_heading(columns: ScoreColumns, width: int, measure_label: str =
         if measure_label
         else (REQUEST_HEADING,)
     )
-    head = next((each for each in named if room >= len(each) + 2), "next")
+    head = choose_form((*named, "next"), room - 2)
     words += f"  {head}"
     return pad_runs(
         [
@@ -247,7 +246,7 @@ def format_policy_title(name: str, width: int) -> str:
         rule = name.removeprefix(f"{policy.runtime}-")
         whole = f'{digit}{name}   {rule} as in the runtime "{policy.runtime}": {what}'
         forms = [whole, f"{digit}{policy.runtime}'s {rule}: {what}"]
-    return next((form for form in forms if len(form) <= width), shorten_at_word(forms[-1], width))
+    return shorten_at_word(choose_form(forms, width), width)
 
 
 class Scoreboard(Widget, can_focus=True):

@@ -13,7 +13,7 @@ from textual.strip import Strip
 
 from context_tui.text.numbers import format_percent
 from context_tui.tui.rendering.formatting import pluralize
-from context_tui.tui.terminal.cells import clip_to_width, fit_to_width
+from context_tui.tui.terminal.cells import choose_form, clip_to_width, fit_to_width
 from context_tui.tui.timeline.marks import VERDICT_GLYPHS, RowMark
 from context_tui.tui.timeline.turns import TurnSummary
 
@@ -113,7 +113,7 @@ def paint_head(
     if preview is None:
         count = f" · {pluralize(len(turn.messages), 'message')}"
         ways = (f"{count} · {share} of the context ", f"{count} · {share} ") if share else (f"{count} ", " ")
-        about = next((each for each in ways if len(each) <= room), "")
+        about = choose_form((*ways, ""), room)
         rule = about + RULE_GLYPH * (room - len(about))
         parts = [
             (f" {VERDICT_GLYPHS[turn.outside or 'kept']}", fate),
@@ -189,5 +189,5 @@ def paint_column_heads(
 def paint_rule(labels: Sequence[str], width: int, style: Style) -> Strip:
     """A labelled rule across the timeline, with the first of *labels* that fits; the last is cut off."""
     texts = [f" {RULE_GLYPH * 2} {label} " for label in labels]
-    text = next((each for each in texts if cell_len(each) <= width), texts[-1])
+    text = choose_form(texts, width)
     return Strip([Segment(clip_to_width(text + RULE_GLYPH * max(width - cell_len(text), 0), width), style)])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding, BindingType
@@ -27,7 +27,7 @@ from context_tui.library.overview import SessionOverview
 from context_tui.text.numbers import format_age, format_bytes, format_percent, format_tokens
 from context_tui.text.sanitize import make_visible, sanitize_line
 from context_tui.tui.picker.listing import SessionItem, SessionListing, SessionOrder
-from context_tui.tui.terminal.cells import ELLIPSIS, clip_to_width
+from context_tui.tui.terminal.cells import clip_to_width, shorten_middle
 
 _UUID_PATTERN = re.compile(r"(?:rollout-[\dT-]{19}-)?([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 FOLDED_GLYPH, OPEN_GLYPH, CHILD_GLYPH = "▸", "▾", "└"
@@ -347,19 +347,6 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
             self.scroll_to(y=first, animate=False, immediate=True)
         elif cursor >= top + height:
             self.scroll_to(y=cursor - height + 1, animate=False, immediate=True)
-
-
-def shorten_middle(text: str, width: int) -> str:
-    """*text* in at most *width* cells: where it is longer, both ends of it."""
-    if cell_len(text) <= width or width < 3:
-        return set_cell_size(text, max(width, 0)) if cell_len(text) > width else text
-    tail = ""
-    for character in reversed(text):
-        if cell_len(character + tail) > (width - 1) // 2:
-            break
-        tail = character + tail
-    head = set_cell_size(text, width - 1 - cell_len(tail)).rstrip()
-    return head + ELLIPSIS + tail
 
 
 def format_short_name(entry: SessionEntry) -> str:

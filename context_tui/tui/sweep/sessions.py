@@ -20,6 +20,7 @@ from context_tui.tui.rendering.formatting import pluralize
 from context_tui.tui.sweep.board import SORT_ORDERS, SweepBoard
 from context_tui.tui.sweep.panes import ListView
 from context_tui.tui.sweep.table import SweepColumn, list_columns
+from context_tui.tui.terminal.cells import shorten_path
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.styled_text import (
     BOLD,
@@ -30,7 +31,6 @@ from context_tui.tui.widgets.styled_text import (
     format_safe_line,
     justify_runs,
     pad_runs,
-    shorten_path,
 )
 from context_tui.tui.widgets.styled_text import set_background as on_ground
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from context_tui.lab.sweep.results import Totals
 from context_tui.text.numbers import format_tokens
 from context_tui.tui.sweep.board import SweepBoard, compute_extra_cost, format_value, get_regret_tokens
+from context_tui.tui.terminal.cells import shorten
 from context_tui.tui.widgets.styled_text import (
     BOLD,
     GOOD,
@@ -18,7 +19,6 @@ from context_tui.tui.widgets.styled_text import (
     format_safe_line,
     pad_runs,
     set_background,
-    shorten,
 )
 
 BEST_SIGN, CURRENT_SIGN, BEATEN_SIGN, CURSOR_SIGN = "*", ">", "·", "◆"

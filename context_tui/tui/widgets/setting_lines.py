@@ -10,6 +10,7 @@ from rich.cells import cell_len
 
 from context_tui.policies.parameters import ListEntry, Parameter
 from context_tui.policies.scales import Number, Scale, format_number
+from context_tui.tui.terminal.cells import choose_form, shorten
 from context_tui.tui.widgets.styled_text import (
     BOLD,
     MUTED,
@@ -19,7 +20,6 @@ from context_tui.tui.widgets.styled_text import (
     count_cells,
     format_safe_line,
     pad_runs,
-    shorten,
     wrap_parts,
 )
 
@@ -104,7 +104,7 @@ def format_list_keys(parameter: Parameter, width: int) -> str:
     forms = ["space on or off", "space ticks"]
     if parameter.ordered:
         forms = ["←→ choose, space adds or removes, shift+←→ moves it", "space on/off, shift+←→ moves it"]
-    return next((form for form in forms if len(form) <= width), "")
+    return choose_form((*forms, ""), width)
 
 
 def format_entries(

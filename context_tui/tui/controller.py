@@ -32,8 +32,8 @@ from context_tui.tui.timeline.context_events import (
 )
 from context_tui.tui.timeline.filters import ALL_FOLDED, NO_FILTER, NO_FOLDS, TurnFolds, find_line, is_listed, list_rows
 from context_tui.tui.timeline.marks import RowMarker
-from context_tui.tui.timeline.rows import TURN_HEAD, WHOLE_MESSAGE, TimelineRows
-from context_tui.tui.view import Location, View, describe_applied_plan, restore_settings
+from context_tui.tui.timeline.rows import TURN_HEAD, WHOLE_MESSAGE, Location, TimelineRows
+from context_tui.tui.view import View, describe_applied_plan, restore_settings
 
 if TYPE_CHECKING:
     from context_tui.tui.comparison import Comparison

@@ -8,8 +8,7 @@ from typing import NamedTuple
 from context_tui.session.session import Session
 from context_tui.tui.timeline.context_events import find_context_events, format_event_point
 from context_tui.tui.timeline.marks import CHANGED_VERDICTS, RowMarker
-from context_tui.tui.timeline.rows import WHOLE_MESSAGE, TimelineRows
-from context_tui.tui.view import Location
+from context_tui.tui.timeline.rows import WHOLE_MESSAGE, Location, TimelineRows
 
 
 class JumpPoint(NamedTuple):

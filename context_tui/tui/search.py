@@ -15,8 +15,7 @@ from context_tui.session.session import Session
 from context_tui.session.values import Kind
 from context_tui.text.numbers import format_percent
 from context_tui.tui.rendering.formatting import format_result, pluralize
-from context_tui.tui.timeline.rows import TimelineRows
-from context_tui.tui.view import Location
+from context_tui.tui.timeline.rows import Location, TimelineRows
 
 LOWERCASE_CHUNK = 1 << 20
 """Characters that are looked at in lower case at once, so that no copy of a long text is made."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from context_tui.app.state import InspectorState
 from context_tui.compaction.apply import iterate_result_entries
@@ -28,16 +28,7 @@ from context_tui.tokens.context_index import index_context
 from context_tui.tokens.measures import TokenMeasure
 from context_tui.tui.rendering.formatting import format_estimate_sign, pluralize
 from context_tui.tui.timeline.filters import NO_FILTER, NO_FOLDS, RowFilter, TurnFolds
-
-
-class Location(NamedTuple):
-    """A place in the timeline: a message, or (with a block row) one of its tool results, or (-2) the head above it."""
-
-    message: int
-    block: int = -1
-
-
-FIRST_LOCATION = Location(0)
+from context_tui.tui.timeline.rows import FIRST_LOCATION, Location
 
 
 @dataclass(frozen=True)

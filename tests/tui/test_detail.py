@@ -28,7 +28,8 @@ from context_tui.tui.reader.document import (
 from context_tui.tui.rendering.formatting import describe_image, read_image_size
 from context_tui.tui.search import find_all_text, find_text
 from context_tui.tui.timeline.marks import RowMark, RowMarker
-from context_tui.tui.view import Location, View
+from context_tui.tui.timeline.rows import Location
+from context_tui.tui.view import View
 from tests.tui.fakes import drawn
 from tests.tui.inspecting import session
 

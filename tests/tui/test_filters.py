@@ -39,8 +39,8 @@ from context_tui.tui.timeline.filters import (
     list_rows,
 )
 from context_tui.tui.timeline.marks import CHANGED_VERDICTS, VERDICT_GLYPHS, RowMarker
-from context_tui.tui.timeline.rows import WHOLE_MESSAGE, TimelineRows
-from context_tui.tui.view import AppliedPlan, Location, View
+from context_tui.tui.timeline.rows import WHOLE_MESSAGE, Location, TimelineRows
+from context_tui.tui.view import AppliedPlan, View
 from context_tui.tui.widgets.styled_text import count_cells
 from tests.tui.fakes import drawn, footer_fits, until
 from tests.tui.inspecting import app, conversation, inspector, session, settled

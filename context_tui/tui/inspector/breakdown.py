@@ -30,6 +30,7 @@ from context_tui.tokens.estimate_check import Cause, EstimateCheck
 from context_tui.tokens.estimators import bytes4
 from context_tui.tokens.measures import TokenTable
 from context_tui.tui.analysis import ContextSizes, format_estimate_error
+from context_tui.tui.rendering.columns import ColumnFitter
 from context_tui.tui.rendering.formatting import MessageReader, format_token_column, format_token_unit
 from context_tui.tui.rendering.layout import wrap_text
 from context_tui.tui.terminal.cells import choose_form, shorten_path
@@ -301,11 +302,11 @@ class _BreakdownColumns:
     def fit(cls, row: BreakdownRow, width: int) -> _BreakdownColumns:
         """The columns of a row, or of the heading above it, at a width."""
         recorded = (RECORDED_WIDTH if width >= WIDE_RECORDED_FROM else SHORT_RECORDED_WIDTH) if row.recorded else 0
-        room = width - 2 - NUMBERS_WIDTH - recorded
-        count = COUNT_WIDTH if row.count and room > 2 * COUNT_WIDTH else 0
-        name = max(MIN_NAME_WIDTH, (room - count) * 2 // 3)
-        size = room - count - name - 2
-        return cls(name, count, recorded, size) if size >= MIN_BAR_WIDTH else cls(room - count, count, recorded, 0)
+        fitter = ColumnFitter(width, 2 + NUMBERS_WIDTH + recorded)
+        fitter.give("count", COUNT_WIDTH if row.count else 0, spare=COUNT_WIDTH + 1)
+        gap = 2
+        has_bar = fitter.give("bar", gap + MIN_BAR_WIDTH, fitter.room - max(MIN_NAME_WIDTH, fitter.room * 2 // 3))
+        return cls(fitter.room, fitter["count"], recorded, fitter["bar"] - gap if has_bar else 0)
 
 
 def _format_heading(row: BreakdownRow, width: int) -> list[Run]:

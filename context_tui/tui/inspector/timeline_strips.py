@@ -12,6 +12,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from context_tui.text.numbers import format_percent
+from context_tui.tui.rendering.columns import ColumnFitter
 from context_tui.tui.rendering.formatting import pluralize
 from context_tui.tui.terminal.cells import choose_form, clip_to_width, fit_to_width
 from context_tui.tui.timeline.marks import VERDICT_GLYPHS, RowMark
@@ -33,8 +34,11 @@ class TimelineColumns:
 
     @classmethod
     def fit(cls, width: int, last_index: int) -> TimelineColumns:
-        """The columns that fit."""
-        return cls(width, max(len(str(last_index)), 3), MAX_BAR_WIDTH if width >= 64 else 4 if width >= 48 else 0)
+        """Return the columns that fit."""
+        fitter = ColumnFitter(width)
+        fitter.give("bar", MAX_BAR_WIDTH // 2, from_width=48)
+        fitter.give("bar", MAX_BAR_WIDTH, from_width=64)
+        return cls(width, max(len(str(last_index)), 3), fitter["bar"])
 
     @property
     def kind_start(self) -> int:

@@ -27,6 +27,7 @@ from context_tui.library.overview import SessionOverview
 from context_tui.text.numbers import format_age, format_bytes, format_percent, format_tokens
 from context_tui.text.sanitize import make_visible, sanitize_line
 from context_tui.tui.picker.listing import SessionItem, SessionListing, SessionOrder
+from context_tui.tui.rendering.columns import ColumnFitter
 from context_tui.tui.terminal.cells import clip_to_width, shorten_middle
 
 _UUID_PATTERN = re.compile(r"(?:rollout-[\dT-]{19}-)?([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -57,16 +58,28 @@ class PickerColumns:
     @lru_cache(maxsize=16)
     def fit(cls, width: int, longest: int) -> PickerColumns:
         """The columns in *width* cells where the longest name has so many."""
-        wide, full = width >= 98, width >= 138
-        name = min(max(longest + COUNT_WIDTH, len("session")), 40 if full else 28 if wide else 20)
-        agent = 17 if width >= 158 else 13 if wide else 0
-        place = 20 if full else 15 if wide else 13 if width >= 76 else 0
-        size = 9 if width >= 50 else 0
-        context = 13 if wide else 6
-        age = 7
-        model, compactions = (20, 13) if width >= 158 else (0, 0)
-        left = width - (3 + name + 2 + agent + model + place + age + size + context + compactions + 1)
-        return cls(name, max(left, 0), agent, place, age, size, context, model, compactions)
+        wanted = max(longest + COUNT_WIDTH, len("session"))
+        fitter = ColumnFitter(width, 3 + 2 + 1)
+        for column, cells, from_width in (
+            ("age", 7, 0),
+            ("context", 6, 0),
+            ("name", min(wanted, 20), 0),
+            ("size", 9, 50),
+            ("place", 13, 76),
+            ("context", 13, 98),
+            ("name", min(wanted, 28), 98),
+            ("agent", 13, 98),
+            ("place", 15, 98),
+            ("name", min(wanted, 40), 138),
+            ("place", 20, 138),
+            ("agent", 17, 158),
+            ("model", 20, 158),
+            ("compactions", 13, 158),
+        ):
+            fitter.give(column, cells, from_width=from_width)
+        others = ("agent", "place", "age", "size", "context", "model", "compactions")
+        name = fitter["name"] or min(wanted, 20)
+        return cls(name, max(fitter.room, 0), **{each: fitter[each] for each in others})
 
     def format_heads(self) -> str:
         """The line above the columns."""

@@ -18,7 +18,7 @@ from context_tui.tokens.estimators import bytes4
 from context_tui.tui.rendering.formatting import format_line, pluralize
 from context_tui.tui.search import find_text, get_searchable_text
 from context_tui.tui.terminal.cells import choose_form, shorten, shorten_at_word
-from context_tui.tui.view import Location
+from context_tui.tui.timeline.rows import Location
 from context_tui.tui.widgets.styled_text import (
     BOLD,
     MUTED,

@@ -10,6 +10,7 @@ from textual.content import Content
 from textual.widget import Widget
 
 from context_tui.text.sanitize import sanitize_line
+from context_tui.tui.rendering.columns import drop_columns
 from context_tui.tui.terminal.cells import ASCII_GLYPHS, MAX_LINE_SOURCE, find_word_end, shorten
 
 Run = tuple[str, str]
@@ -103,14 +104,13 @@ def set_background(runs: Iterable[Run], background: str = CURSOR_BACKGROUND) -> 
 
 
 def justify_runs(left: Sequence[tuple[int, Run]], right: Sequence[Run], width: int, gap: int = 2) -> list[Run]:
-    """Parts from the left edge and *right* at the right one; the parts of the lowest rank go first when it is narrow.
+    """Return a line with the ranked parts of *left* at its left edge and *right* at its right edge.
 
-    The last part to stay is cut short where even that is too long.
+    On a narrow line the parts of the lowest rank are dropped; the last one is cut if even that is too long.
     """
-    parts, end = list(left), list(right)
+    end = list(right)
     room = width - count_cells(end) - (gap if end else 0)
-    while len(parts) > 1 and sum(cell_len(run[0]) for _, run in parts) + gap * (len(parts) - 1) > room:
-        parts.remove(min(parts, key=lambda part: part[0]))
+    parts = drop_columns(left, room + gap, lambda part: cell_len(part[1][0]) + gap, lambda part: part[0])
     runs: list[Run] = []
     for number, (_, run) in enumerate(parts):
         runs += [(" " * gap, "")] if number else []

@@ -346,7 +346,7 @@ async def test_a_search_goes_through_what_is_listed_and_says_what_is_not() -> No
         await pilot.press("enter")
         await pilot.pause()
         assert screen.view.filter and screen.location == Location(15)
-        assert told(running) == "No matches in what is listed; 6 matching rows elsewhere, esc shows all"
+        assert told(running) == "No matches in the listed rows; 6 matching rows elsewhere, esc shows all"
 
 
 async def test_going_to_a_row_that_is_not_listed_shows_all_and_says_so() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,7 +35,7 @@ def test_the_first_form_that_fits_is_chosen(forms: list[str], width: int) -> Non
 
 @pytest.mark.parametrize("cut", [shorten, shorten_at_word, shorten_middle, shorten_path])
 @given(text=TEXTS, width=WIDTHS)
-def test_a_cut_text_fits_and_a_text_that_fits_is_not_cut(cut, text: str, width: int) -> None:
+def test_a_cut_text_fits_and_a_text_that_fits_is_not_cut(cut: Callable[[str, int], str], text: str, width: int) -> None:
     assert cell_len(cut(text, width)) <= width
     if cell_len(text) <= width:
         assert cut(text, width) == text
@@ -41,7 +43,7 @@ def test_a_cut_text_fits_and_a_text_that_fits_is_not_cut(cut, text: str, width: 
 
 @pytest.mark.parametrize("fit", [fit_to_width, clip_to_width])
 @given(text=TEXTS, width=WIDTHS)
-def test_a_fitted_text_has_exactly_its_width(fit, text: str, width: int) -> None:
+def test_a_fitted_text_has_exactly_its_width(fit: Callable[[str, int], str], text: str, width: int) -> None:
     assert cell_len(fit(text, width)) == width
 
 

@@ -48,7 +48,7 @@ def ruled(what: Session) -> tuple[Controller, TokenTable]:
     controller.analysis.store_measured_rows(
         controller.view, MeasuredRows(sizes, controller.estimated_rows.with_table(sizes))
     )
-    assert controller.finish_measuring() == f"Ruler: {sizes.description}"
+    assert controller.finish_measuring() == f"Token measure: {sizes.description}"
     assert controller.token_table is sizes
     return controller, sizes
 

@@ -14,7 +14,8 @@ from context_tui.app.state import EMPTY_STATE, InspectorState, read_state, state
 from context_tui.policies.registry import DEFAULT_POLICY
 from context_tui.tui.inspector.screen import InspectorScreen
 from context_tui.tui.options import InspectorOptions
-from context_tui.tui.view import Location, View, build_inspector_state, format_settings, restore_settings
+from context_tui.tui.timeline.rows import Location
+from context_tui.tui.view import View, build_inspector_state, format_settings, restore_settings
 from tests.tui.fakes import until
 from tests.tui.inspecting import app, conversation, file_of, inspector, session, settled
 

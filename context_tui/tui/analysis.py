@@ -27,9 +27,9 @@ from context_tui.tui.view import View
 
 @dataclass(frozen=True)
 class ContextSizes:
-    """Context in parts, by estimates and as recorded sizes suggest, with its estimate beside the recorded size.
+    """Sizes of a context: its parts, the sizes that the recording suggests, and the check of the estimate.
 
-    By another ruler (``token_table``) there are only the parts.
+    By a token measure other than ``bytes/4`` (``token_table``) only the parts are known.
     """
 
     breakdown: Breakdown
@@ -41,8 +41,9 @@ class ContextSizes:
 def compute_context_sizes(
     view: View, checkpoint: Callable[[], object] = lambda: None, token_table: TokenTable | None = None
 ) -> ContextSizes:
-    """Compute the sizes of a view's context, by another token measure where given; *checkpoint* is called meanwhile,
-    and may raise to stop.
+    """Compute the sizes of a view's context, by the measure of *token_table* if given.
+
+    *checkpoint* is called repeatedly and may raise to stop.
     """
     session, context = view.session, view.context
     if token_table is not None:
@@ -58,7 +59,7 @@ def compute_context_sizes(
 
 
 def format_estimate_error(check: EstimateCheck) -> str:
-    """Format the error of the estimate: ``19 % below the 515,912 recorded``; empty where it is near enough."""
+    """Format the error of the estimate: ``19 % below the 515,912 recorded``; empty if it is small."""
     if not check.is_far_off:
         return ""
     side = "below" if check.relative_error < 0 else "above"
@@ -66,7 +67,7 @@ def format_estimate_error(check: EstimateCheck) -> str:
 
 
 def format_estimate_check(check: EstimateCheck | None, width: int) -> str:
-    """Format the error of the estimate and its causes, as many as fit in *width* cells."""
+    """Format the error of the estimate with as many of its causes as fit in *width* cells."""
     off = format_estimate_error(check) if check else ""
     if check is None or not off:
         return ""
@@ -79,14 +80,14 @@ def format_estimate_check(check: EstimateCheck | None, width: int) -> str:
 
 
 class RuntimeSizeSeries:
-    """Sizes that one runtime believes, by message: tokens (-1: unknown), and their source (-1: not asked)."""
+    """Context sizes that one runtime assumes, by message: tokens (-1: unknown) and their source (-1: never computed)."""
 
     def __init__(self, length: int) -> None:
         self.tokens, self._source_index = array("q", [-1]) * length, array("i", [-1]) * length
         self._sources: list[str] = []
 
     def append(self, policy: Policy, state: RuntimeState) -> None:
-        """Ask what it believes at a moment."""
+        """Store the size that the runtime assumes in a state."""
         try:
             belief = policy.believed_size(state)
         except PlanError:
@@ -98,7 +99,7 @@ class RuntimeSizeSeries:
             self.tokens[state.at] = -1 if belief.tokens is None else belief.tokens
 
     def format_size(self, runtime: str, message: int) -> str:
-        """Format the size believed before a message; empty where the runtime was not asked."""
+        """Format the size that the runtime assumes before a message; empty if it was never computed."""
         if self._source_index[message] < 0:
             return ""
         much = f"{self.tokens[message]:,}" if self.tokens[message] >= 0 else "unknown"
@@ -107,27 +108,27 @@ class RuntimeSizeSeries:
 
 @dataclass(frozen=True)
 class RuntimeSizes:
-    """The series of each runtime."""
+    """Context sizes that each runtime assumes over a session."""
 
     facts: Facts
     length: int
     by_runtime: dict[str, RuntimeSizeSeries] = field(default_factory=dict)
 
     def covers(self, session: Session, message: int) -> bool:
-        """Return whether the sizes cover a message; a session that has grown since has the same beginning."""
+        """Return whether the sizes of a message are known; a session that has grown since has the same beginning."""
         return self.facts is session.facts and message < self.length
 
     def format_sizes(self, message: int) -> str:
-        """Format the sizes believed before a message; empty where no model was called."""
+        """Format the sizes that the runtimes assume before a message; empty if no model was called."""
         if not 0 <= message < self.length:
             return ""
         each = filter(None, (series.format_size(runtime, message) for runtime, series in self.by_runtime.items()))
         words = ", ".join(each)
-        return f"what each runtime takes the context's size to be here: {words}" if words else ""
+        return f"context size that each runtime assumes here: {words}" if words else ""
 
 
 def compute_runtime_sizes(session: Session, checkpoint: Callable[[], object] = lambda: None) -> RuntimeSizes:
-    """Compute all series, in time linear in the session; *checkpoint* is called at every message."""
+    """Compute the sizes of all runtimes, in time linear in the session; *checkpoint* is called at every message."""
     length, policies = len(session), find_runtimes()
     found = {runtime: RuntimeSizeSeries(length) for runtime in policies}
     for state in iterate_runtime_states(session, frozenset({"before_call"}), checkpoint):
@@ -138,15 +139,15 @@ def compute_runtime_sizes(session: Session, checkpoint: Callable[[], object] = l
 
 
 MAX_MEASURED_ROWS = 4
-"""Tables of sizes that are kept: going back to a ruler, or undoing, makes none anew."""
+"""Measured sessions that are cached, so that neither undo nor an earlier measure computes them again."""
 
 
 @dataclass(frozen=True)
 class TriggerFirings:
-    """Points where a trigger starts to fire, and the first one at which it changes something, if not the first of
-    these.
+    """Points at which a trigger begins to fire.
 
-    ``first_effect`` is None where such a point was not found, or not looked for.
+    ``first_effect`` is the first point at which the plan changes something, if that is not the first of ``points``;
+    None if it was not found or not searched.
     """
 
     points: list[int]
@@ -154,34 +155,34 @@ class TriggerFirings:
 
 
 class MeasuredRows(NamedTuple):
-    """Sizes of a session by a token measure, and the timeline rows with these tokens."""
+    """A session measured by a token measure, and the rows of the timeline with these tokens."""
 
     token_table: TokenTable
     rows: TimelineRows
 
 
 class AnalysisCache:
-    """Cache of sizes, firings and runtime sizes: each None until known."""
+    """Cache of measured sessions, context sizes, trigger firings and runtime sizes; each is None until computed."""
 
     def __init__(self) -> None:
-        self._measured_rows: list[tuple[object, MeasuredRows]] = []  # of the sessions and rulers that were used last
+        self._measured_rows: list[tuple[object, MeasuredRows]] = []  # of the latest sessions and measures
         self._context_sizes: tuple[object, ContextSizes] | None = None
         self._firings: tuple[object, TriggerFirings] | None = None
         self._runtime_sizes: RuntimeSizes | None = None
 
     def get_measured_rows(self, view: View) -> MeasuredRows | None:
-        """Return the sizes by a view's measure; None by ``bytes/4`` too, which needs no table."""
+        """Return a view's session measured by its token measure; None also for ``bytes/4``, which needs no table."""
         if view.measure is TokenMeasure.OWN:
             return None
         key = _get_measure_key(view)
         return next((sized for known, sized in self._measured_rows if known == key), None)
 
     def store_measured_rows(self, view: View, measured_rows: MeasuredRows) -> None:
-        """Store the sizes by a view's measure."""
+        """Store a measured session, in place of the oldest one."""
         self._measured_rows = [*self._measured_rows, (_get_measure_key(view), measured_rows)][-MAX_MEASURED_ROWS:]
 
     def get_context_sizes(self, view: View) -> ContextSizes | None:
-        """The sizes of a view's context."""
+        """Return the sizes of a view's context."""
         return (
             self._context_sizes[1] if self._context_sizes and self._context_sizes[0] == _get_context_key(view) else None
         )
@@ -191,27 +192,28 @@ class AnalysisCache:
         self._context_sizes = _get_context_key(view), sizes
 
     def get_firings(self, view: View) -> TriggerFirings | None:
-        """Return where the trigger of a view's policy fires."""
+        """Return the firings of the trigger of a view's policy."""
         return self._firings[1] if self._firings and self._firings[0] == _get_trigger_key(view) else None
 
     def store_firings(self, view: View, firings: TriggerFirings) -> None:
-        """Store where the trigger of a view's policy fires."""
+        """Store the firings of the trigger of a view's policy."""
         self._firings = _get_trigger_key(view), firings
 
     def get_runtime_sizes(self, session: Session, message: int) -> RuntimeSizes | None:
-        """Return the size that each runtime believed before a message of a session."""
+        """Return the sizes that runtimes assume, if they cover a message of a session."""
         known = self._runtime_sizes
         return known if known is not None and known.covers(session, message) else None
 
     def store_runtime_sizes(self, sizes: RuntimeSizes) -> None:
-        """Store the sizes that runtimes believed."""
+        """Store the sizes that runtimes assume."""
         self._runtime_sizes = sizes
 
 
 def find_first_effect(view: View, states: Sequence[RuntimeState], checkpoint: Callable[[], object]) -> int | None:
-    """Return the first of the firing points whose plan changes something, if the later ones do as well.
+    """Find the first of the *states* in which the trigger fires whose plan changes something; None if none is found.
 
-    What can be cleared grows with the context, so that steps that double are taken to one, and halved on the way back.
+    As more can be cleared the larger the context is, this is an exponential search: a later state is assumed to change
+    something if an earlier one does.
     """
     policy = POLICIES[view.policy]
     try:
@@ -221,7 +223,7 @@ def find_first_effect(view: View, states: Sequence[RuntimeState], checkpoint: Ca
 
     def changes(row: int) -> bool:
         checkpoint()
-        # Not by the session: it keeps few contexts, and those on screen would go.
+        # Not session.context_at: its small cache would lose the contexts on screen.
         context = context_at(view.session.facts, states[row].at)
         try:
             return policy.plan(context, params, replace(states[row], firing_only=True)).has_changes

@@ -1,4 +1,4 @@
-"""Shell commands that reproduce what is on screen."""
+"""Command lines that reproduce the plan, replay or sweep on screen."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def format_plan_command(view: View) -> str:
-    """``context-tui plan SESSION -P POLICY …`` for a view."""
+    """Format ``context-tui plan SESSION -P POLICY …`` for a view."""
     parts = ["context-tui", "plan", _format_view_session(view), *_format_policy_options(view)]
     if view.at is not None:
         parts += ["--at", str(view.point)]
@@ -37,7 +37,7 @@ def format_plan_command(view: View) -> str:
 
 
 def format_replay_command(views: Sequence[View], options: StudySettings) -> str:
-    """``context-tui replay SESSION -P POLICY …`` for the policies of several views of one session, as *how* says."""
+    """Format ``context-tui replay SESSION -P POLICY …`` for the policies of several views of one session."""
     parts = ["context-tui", "replay", _format_view_session(views[0])]
     for view in views:
         parts += _format_policy_options(view)
@@ -54,7 +54,7 @@ def format_sweep_command(
     options: StudySettings,
     measure: SavingUnit,
 ) -> str:
-    """``context-tui sweep SESSION -P POLICY -p KEY=VALUES …`` for the grids of policies, held against *current*."""
+    """Format ``context-tui sweep SESSION -P POLICY -p KEY=VALUES …`` for grids of policies, compared with *current*."""
     parts = ["context-tui", "sweep", _format_session_spec(session)]
     for policy, texts in grids:
         parts += ["-P", policy]
@@ -104,7 +104,7 @@ def _format_policy_options(view: View) -> list[str]:
 
 
 def _waits_for_trigger(view: View) -> bool:
-    """Return whether a policy waits for its trigger here: the screen plans anyway, the command only when told to."""
+    """Return whether the command needs ``--ignore-trigger``: the screen plans even if the trigger does not fire."""
     plan, policy = view.plan, POLICIES[view.policy]
     steps = (plan.steps or (plan,)) if plan else ()
     needing = {each.name for each, _ in policy.steps(view.policy_params) or [(policy, None)] if each.needs_trigger}

@@ -36,14 +36,12 @@ from context_tui.policies.registry import POLICIES
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
 from context_tui.session.session import Session
+from context_tui.tui.terminal.cells import choose_form, shorten_at_word
 from context_tui.tui.timeline.context_events import (
     ContextEvent,
     find_context_events,
 )
 from context_tui.tui.view import View
-from context_tui.tui.widgets.styled_text import (
-    shorten_at_word,
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -477,5 +475,5 @@ SHORT_LIMITS = "It shows what would have been dropped, not what such an agent wo
 def format_limits(width: int) -> str:
     """Format the limits of a replay in *width* cells."""
     whole = " ".join(REPLAY_LIMITS_TEXT)
-    forms = (whole, f"{whole.partition('. ')[0]}.")
-    return next((each for each in forms if len(each) <= width), shorten_at_word(SHORT_LIMITS, width))
+    forms = (whole, f"{whole.partition('. ')[0]}.", SHORT_LIMITS)
+    return shorten_at_word(choose_form(forms, width), width)

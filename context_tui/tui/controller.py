@@ -1,7 +1,7 @@
-"""Controller of one session on screen, with every command on it. Knows no widget and no event loop.
+"""Controller of the session on screen: its state and every command, independent of widgets and the event loop.
 
-A command replaces the view, or raises :class:`CommandRefused` with what to say. What is drawn is made from the view, the rows
-with their marks, and what threads have computed.
+A command replaces the view, or raises :class:`CommandRefused` with a message for the user. The screen is drawn from the
+view, the rows with their marks, and the results of threads.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from context_tui.tui.timeline.context_events import (
 )
 from context_tui.tui.timeline.filters import ALL_FOLDED, NO_FILTER, NO_FOLDS, TurnFolds, find_line, is_listed, list_rows
 from context_tui.tui.timeline.marks import RowMarker
-from context_tui.tui.timeline.rows import TURN_HEAD, WHOLE_MESSAGE, TimelineRows
-from context_tui.tui.view import Location, View, describe_applied_plan, restore_settings
+from context_tui.tui.timeline.rows import TURN_HEAD, WHOLE_MESSAGE, Location, TimelineRows
+from context_tui.tui.view import View, describe_applied_plan, restore_settings
 
 if TYPE_CHECKING:
     from context_tui.tui.comparison import Comparison
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class CommandRefused(Exception):
-    """A command that does nothing here; its text says why, and what to do instead."""
+    """Refusal of a command, with the reason and the alternative."""
 
     def __init__(self, text: str, *, warn: bool = False) -> None:
         super().__init__(text)
@@ -52,17 +52,17 @@ class Controller:
     """View of one session, and everything derived from it.
 
     Attributes:
-        view: what is shown; ``view.cursor`` is the selected row, which is always one of those that are listed.
-        revision: counts the views that have to be drawn anew; another cursor alone is none.
-        estimated: all rows of the timeline, by ``bytes/4``; ``rows`` are these by the view's ruler, once that is known.
-        listed: the rows that are listed.
-        reader, marker: the texts of rows, and their marks.
-        search: the search that goes on, or went on last.
-        computed: what threads have found out.
-        loading: the pass over the file; None for a session that was given.
-        reading, progress: whether it is being read now, and the share of the file that has been read.
-        touched: whether somebody moved the cursor or folded a turn.
-        fresh: whether nothing was done since it was opened.
+        view: state of the screen; ``view.cursor`` is the selected row, which is always a listed one.
+        revision: number of views that had to be drawn again; a moved cursor alone does not count.
+        estimated_rows: all rows of the timeline, by ``bytes/4``; ``rows`` are by the view's token measure once measured.
+        listed_rows: rows that are listed.
+        reader, marker: texts of rows, and their marks.
+        search: current or last search.
+        analysis: results of threads.
+        loader: pass over the file; None for a session in memory.
+        is_reading, progress: whether the file is being read, and the share of it that has been read.
+        has_moved_cursor: whether the user moved the cursor or folded a turn.
+        is_fresh: whether the view has not changed since the session was opened.
     """
 
     def __init__(self, target: Session | SessionInfo, options: InspectorOptions) -> None:
@@ -79,25 +79,25 @@ class Controller:
         self.reader, self.marker = MessageReader(session), RowMarker(self.view.context, None)
         self.listed_rows: Sequence[int] = range(0)
         self._listing_key: object = None
-        self._unlisted_cursor: Location | None = None  # where the cursor was before its row was not listed any more
+        self._unlisted_cursor: Location | None = None  # the cursor before its row was no longer listed
         self._jump_points: tuple[object, list[JumpPoint]] | None = None
         self.loader = None if isinstance(target, Session) else SessionLoader(target)
         self.progress = 1.0 if isinstance(target, Session) else 0.0
         self.is_reading = self.has_moved_cursor = self.is_fresh = self.is_following = False
-        self._pending_snapshot: SessionSnapshot | None = None  # what came while a plan was applied
-        self._end_cursor: Location | None = None  # where the cursor was, at the end, when what grew began to be read
+        self._pending_snapshot: SessionSnapshot | None = None  # received while a plan was applied
+        self._end_cursor: Location | None = None  # the cursor, at the end, when the session began to grow
         self._seen_state: SeenState | None = None
         self.comparison: Comparison | None = None  # what the replay screen showed last
         self.sweep_results: SweepRowCache | None = None  # what the sweep screen measured last
 
     @property
     def recorded_session(self) -> Session:
-        """Session as recorded and read so far, before any plan was applied."""
+        """Session before any plan was applied, as far as it has been read."""
         return self.view.undo_stack[0].session if self.view.undo_stack else self.view.session
 
     @property
     def jump_points(self) -> list[JumpPoint]:
-        """The points to jump between, in order."""
+        """Points to jump between, in order."""
         view, fires = self.view, self.analysis.get_firings(self.view)
         key = view.session, view.policy, fires
         if self._jump_points is None or self._jump_points[0] != key:
@@ -105,39 +105,39 @@ class Controller:
             self._jump_points = key, find_jump_points(view.session, view.policy, points, acts if points else None)
         return self._jump_points[1]
 
-    # Rulers
+    # Token measures
 
     @property
     def token_table(self) -> TokenTable | None:
-        """Sizes by the view's measure; None by ``bytes/4``, and until they are known."""
+        """Tokens of the session by the view's token measure; None for ``bytes/4``, and until measured."""
         sized = self.analysis.get_measured_rows(self.view)
         return sized.token_table if sized else None
 
     @property
     def rows(self) -> TimelineRows:
-        """All rows of the timeline, by the view's measure where that is known."""
+        """All rows of the timeline, by the view's token measure once measured."""
         sized = self.analysis.get_measured_rows(self.view)
         return sized.rows if sized else self.estimated_rows
 
     def cycle_measure(self) -> None:
-        """Switch to the next token measure: the policies' own, calibrated, exact."""
+        """Choose the next token measure: the policies' own, calibrated, exact."""
         self._check_read()
-        rulers = list(TokenMeasure)
-        self.change_view(self.view.with_measure(rulers[(rulers.index(self.view.measure) + 1) % len(rulers)]))
+        measures = list(TokenMeasure)
+        self.change_view(self.view.with_measure(measures[(measures.index(self.view.measure) + 1) % len(measures)]))
 
     def finish_measuring(self, error: str = "") -> str:
-        """Show the sizes by the new measure; on an *error* return to ``bytes/4``.
+        """Show the measured sizes; after an *error*, return to ``bytes/4``.
 
         Returns:
-            What to say.
+            Message for the user.
         """
         self.change_view(self.view.with_measure(TokenMeasure.OWN) if error else self.view)
-        return error or (f"Ruler: {self.token_table.description}" if self.token_table else "")
+        return error or (f"Token measure: {self.token_table.description}" if self.token_table else "")
 
     # Reading
 
     def start_reading(self) -> None:
-        """The session is being read from now on."""
+        """Note that the session is being read."""
         self.is_reading = True
 
     def fail_reading(self) -> None:
@@ -145,9 +145,9 @@ class Controller:
         self.is_reading = False
 
     def update_session(self, snapshot: SessionSnapshot) -> None:
-        """Take what has been read so far; the view of it is planned when reading ends."""
+        """Update the session to a snapshot; its plan is computed when reading ends."""
         if self.is_following and self.view.session.origin:
-            self._pending_snapshot = snapshot  # for when the copy is left
+            self._pending_snapshot = snapshot  # shown after undo
             return
         cursor = self.view.cursor
         at_end = self.is_following and (cursor == self._end_cursor or cursor.message >= len(self.view.session) - 1)
@@ -158,14 +158,14 @@ class Controller:
             self.open_session(view.session, at_end=at_end)
             return
         self.view = view
-        if not view.filter and not view.by_size:  # what these list is looked for again at the end
+        if not view.filter and not view.by_size:  # otherwise listed at the end
             self._update_listing()
 
     def open_session(self, session: Session, *, at_end: bool = False) -> None:
-        """Show a session that has been read, as it was asked for and as was chosen meanwhile.
+        """Show a session that has been read, with the options and with what the user chose in the meantime.
 
         Args:
-            at_end: whether the cursor stays at the point: what was selected was the last message of one that grew.
+            at_end: whether the cursor follows the point, as the last message of a growing session was selected.
         """
         self.is_reading = False
         view = self.view.with_session(session).with_point(self.view.at)
@@ -175,27 +175,23 @@ class Controller:
         self.is_fresh = True
 
     def _find_initial_cursor(self, view: View) -> Location:
-        """Return the initial cursor: at the point; in the demo at the last result that is cleared."""
+        """Find the location for a cursor not yet moved: the point, or in the demo the last cleared result."""
         if self.options.demo and view.plan and view.plan.changes:
             block = max(view.plan.changes)
             return Location(view.session.facts.block_message[block], block)
         return Location(min(view.point, max(len(view.session) - 1, 0)))
 
     def resume_reading(self) -> SessionLoader:
-        """Go on with reading where it was stopped.
-
-        Returns:
-            The pass to go on with.
-        """
+        """Resume reading where it was stopped, and return the loader."""
         if self.is_reading or self.loader is None or self.progress >= 1:
             raise CommandRefused("The session is being read" if self.is_reading else "All of the session has been read")
         if self.view.session.origin:
-            raise CommandRefused("Undo what was applied first (u), then read on", warn=True)
+            raise CommandRefused("Undo the applied plan first (u), then read on", warn=True)
         self.is_reading = True
         return self.loader
 
     def toggle_following(self) -> SessionLoader | None:
-        """Follow the session as it is written, or do so no longer (None)."""
+        """Start to follow the session and return its loader, or stop following and return None."""
         if self.is_following:
             self.is_following = False
             return None
@@ -206,19 +202,17 @@ class Controller:
                 "The session is still being read" if self.is_reading else "Read on first (r), then follow"
             )
         if self.view.session.origin:
-            raise CommandRefused("Undo what was applied first (u), then follow", warn=True)
+            raise CommandRefused("Undo the applied plan first (u), then follow", warn=True)
         self.is_following, self._seen_state = True, SeenState.from_session(self.view.session)
         return self.loader
 
     def collect_news(self) -> list[str]:
-        """Return what happened in the followed session since the last call."""
+        """Return the news of the followed session since the last call."""
         if not self.is_following or self._seen_state is None or self.view.session.origin:
             return []
-        told, self._seen_state = (
-            format_news(self._seen_state, self.view.session),
-            SeenState.from_session(self.view.session),
-        )
-        return told
+        news = format_news(self._seen_state, self.view.session)
+        self._seen_state = SeenState.from_session(self.view.session)
+        return news
 
     # The view
 
@@ -252,7 +246,7 @@ class Controller:
             self._listing_key = key
 
     def _find_nearest_listed(self, location: Location) -> Location:
-        """The location itself, or of the rows that are listed the nearest."""
+        """Find the nearest listed location, which may be *location* itself."""
         if not self.listed_rows:
             return location
         row = self.listed_rows[find_line(self.listed_rows, self.rows.find_row(*location))]
@@ -260,16 +254,16 @@ class Controller:
         return Location(self.rows.message[row], block if block >= TURN_HEAD else WHOLE_MESSAGE)
 
     def move_cursor(self, location: Location) -> None:
-        """Move the cursor to one of the listed rows."""
+        """Move the cursor to a listed location."""
         if location != self.view.cursor:
             self._unlisted_cursor = None
             self.view = replace(self.view, cursor=location)
 
     def select_location(self, location: Location) -> str:
-        """Go to a location, unfolding its turn, and listing all rows where a filter hides it.
+        """Go to a location; unfold its turn, and list all rows if it is not listed.
 
         Returns:
-            What to say of that.
+            Message for the user, or empty.
         """
         view = self._locate_view(self.view, location)
         if not is_listed(self.listed_rows, self.rows.find_row(*location)):
@@ -282,33 +276,29 @@ class Controller:
         return ""
 
     def _locate_view(self, view: View, location: Location) -> View:
-        """Return a view with the cursor at a location and its turn unfolded; a turn's head is visible anyway."""
+        """Move the cursor of a view to a location and unfold its turn, unless the location is the head of one."""
         folds = view.folds
         if folds and location.block != TURN_HEAD and self.rows.heads:
             folds = folds.unfold(self.rows.get_turn_number(self.rows.find_turn_of_message(location.message)))
         return replace(view, cursor=location, folds=folds)
 
-    # Going somewhere
+    # Movement
 
     def move_to_turn(self, step: int) -> None:
-        """Go to the head of the next (+1), or of this or the previous turn (-1)."""
+        """Go to the head of the next turn (+1), or of this or the previous turn (-1)."""
         row = self.rows.find_turn_head(self.rows.find_row(*self.view.cursor), step)
         if len(self.rows):
             self.move_cursor(self._find_nearest_listed(Location(self.rows.message[row], self.rows.block[row])))
 
     def move_to_changed(self, step: int) -> None:
-        """Go to the next or previous row that the plan changes, or that was changed when it was applied."""
+        """Go to the next or previous row that the plan changes or, once applied, has changed."""
         found = find_next_changed(self.rows, self.marker, self.view.cursor, step, self.limited_rows)
         if found is None:
             raise CommandRefused("The plan changes no row" + (" that is listed" if self.is_limited else ""))
         self.select_location(found)
 
     def move_to_match(self, step: int) -> bool:
-        """Go to the next or previous match, or once there is one to the first that is found.
-
-        Returns:
-            Whether there is one by now.
-        """
+        """Go to the next or previous match, and return whether there is one; if not, go to the first one once found."""
         found = self.search.find_next_match(self.rows, self.view.cursor, step, self.limited_rows)
         waits = found is None and bool(self.search.text) and not self.search.is_finished
         self.search.pending_step = step if waits else 0
@@ -317,7 +307,7 @@ class Controller:
         if found is None:
             if hidden := self.search.locations:
                 elsewhere = pluralize(len(hidden), "matching row")
-                raise CommandRefused(f"No matches in what is listed; {elsewhere} elsewhere, esc shows all")
+                raise CommandRefused(f"No matches in the listed rows; {elsewhere} elsewhere, esc shows all")
             raise CommandRefused(
                 "No matches; press / to search again" if self.search.text else "Press / to search first"
             )
@@ -325,18 +315,14 @@ class Controller:
         return True
 
     def toggle_fold(self) -> range:
-        """Fold the turn of the selected row to its head, or open it.
-
-        Returns:
-            The rows of the turn, whose head is selected then.
-        """
+        """Fold or unfold the turn of the selected row, select its head, and return the rows of the turn."""
         self._check_folds()
         return self._apply_folds(
             self.view.folds.toggle(self.rows.get_turn_number(self.rows.find_turn_of_message(self.view.cursor.message)))
         )
 
     def toggle_all_folds(self) -> range:
-        """Fold all turns to their heads; open all where all are. Returns what ``toggle_fold`` does."""
+        """Fold all turns, or unfold them if all are folded; return the rows of the selected turn."""
         self._check_folds()
         numbers = range(self.rows.get_turn_number(0), self.rows.get_turn_number(len(self.rows.heads)))
         return self._apply_folds(NO_FOLDS if all(number in self.view.folds for number in numbers) else ALL_FOLDED)
@@ -355,19 +341,19 @@ class Controller:
         )
         return self.rows.get_turn_rows(turn)
 
-    # The point that is planned for
+    # Planning point
 
     def toggle_point(self) -> None:
         """Plan before the selected message, or at the end again."""
         self.change_view(self.view.with_point(self.view.cursor.message if self.view.at is None else None))
 
     def plan_before(self, message: int) -> None:
-        """Plan before a message, and go there."""
+        """Plan before a message, and select it."""
         cursor = Location(min(message, max(len(self.view.session) - 1, 0)))
         self.change_view(self._locate_view(self.view.with_point(message), cursor))
 
     def move_to_jump_point(self, step: int) -> None:
-        """Plan as of the next or previous point of interest."""
+        """Plan at the next or previous jump point."""
         found = find_next_jump(self.jump_points, self.view.point, step)
         if found is None:
             only = f"No other jump points: {self.jump_points[0].reason}" if self.jump_points else ""
@@ -375,7 +361,7 @@ class Controller:
         self.plan_before(found.at)
 
     def move_to_compaction(self, step: int) -> None:
-        """Plan as of the next or previous recorded compaction, announced or inferred."""
+        """Plan at the next or previous recorded compaction, announced by a record or inferred from recorded sizes."""
         events = find_context_events(self.view.session)
         found = [JumpPoint(each.message, format_event_point(each)) for each in events if is_compaction(each)]
         other = find_next_jump(found, self.view.point, step)
@@ -384,15 +370,15 @@ class Controller:
             raise CommandRefused(only or "This recording holds no compaction")
         self.plan_before(other.at)
 
-    # Along the run
+    # Replay
 
     def build_comparison(self) -> Comparison:
-        """Build the comparison of the replay screen: the policy on screen, beside those compared before."""
+        """Build the comparison for the replay screen: the policy on screen beside those compared before."""
         from context_tui.tui.comparison import Comparison
 
         self._check_read()
         if self.view.session.origin:
-            raise CommandRefused("A replay is of a recording; press u to undo what was applied first", warn=True)
+            raise CommandRefused("Only a recording can be replayed; press u to undo the applied plan first", warn=True)
         self.comparison = Comparison(self.view, self.comparison)
         return self.comparison
 
@@ -403,21 +389,20 @@ class Controller:
         at: int | None,
         location: Location | None = None,
     ) -> str:
-        """Choose a policy and settings that were found elsewhere; where *at* says so, plan before that message, and go
-        to *location* where that says so.
+        """Adopt a policy and settings from another screen; plan before message *at* and go to *location*, if given.
 
         Returns:
-            What to say of that.
+            Message for the user, or empty.
         """
         view = self.view
-        taken = policy != view.policy or any(params.get(name, {}) != view.params.get(name, {}) for name in params)
-        if taken:
+        differs = policy != view.policy or any(params.get(name, {}) != view.params.get(name, {}) for name in params)
+        if differs:
             self.change_view(replace(view, policy=policy, params=params, applied=None))
         if at is not None:
             self.plan_before(at)
         if location is not None:
             self.select_location(location)
-        return f"{policy} with the settings of the replay" if taken else ""
+        return f"{policy} with the settings of the replay" if differs else ""
 
     # Policies and their settings
 
@@ -426,15 +411,15 @@ class Controller:
         self.change_view(self.view.with_policy(policy))
 
     def set_param(self, policy: str, name: str, value: Any) -> None:
-        """Give a setting of a policy another value."""
+        """Set a parameter of a policy."""
         self.change_view(self.view.with_param(policy, name, value))
 
     def set_window(self, tokens: int | None) -> None:
-        """Set the size of the context window; None for what the session says."""
+        """Set the size of the context window in tokens; None for that of the session."""
         self.change_view(self.view.with_window(tokens))
 
     def toggle_mark(self) -> None:
-        """Mark the selected result to be cleared by hand, or no longer."""
+        """Mark the selected result to be cleared, or remove its mark."""
         cursor, view = self.view.cursor, self.view
         if cursor.block < 0:
             raise CommandRefused("Only tool results can be cleared; select one", warn=True)
@@ -443,54 +428,54 @@ class Controller:
         self.change_view(view.toggle_mark(cursor))
 
     def toggle_cut(self) -> None:
-        """Mark a cut before the selected message, or take it away."""
+        """Set the manual cut before the selected message, or remove it."""
         if self.view.cursor.message not in self.view.context.order:
             raise CommandRefused("This message is not in the context; select another one", warn=True)
         self.change_view(self.view.toggle_cut(self.view.cursor.message))
 
-    # What is listed
+    # Listing
 
     @property
     def is_limited(self) -> bool:
-        """Whether rows can be hidden: by a filter, or by an order that covers the context only."""
+        """Whether rows may be hidden: by a filter, or by the order by size, which lists only the context."""
         return bool(self.view.filter) or self.view.by_size
 
     @property
     def limited_rows(self) -> frozenset[int] | None:
-        """Listed rows, where some can be hidden."""
+        """Rows that are listed, or None if none is hidden."""
         return frozenset(self.listed_rows) if self.is_limited else None
 
     @property
     def match_count_text(self) -> str:
-        """Number of matches, and the rank of the selected one among the listed rows."""
+        """Number of matches, and the selected one."""
         return self.search.format_count(self.view.cursor, self.search.list_matches(self.rows, self.limited_rows))
 
     def build_filter_marker(self) -> RowMarker:
-        """Build the marks that rows are filtered by; while a session is read it has no plan."""
+        """Return the marker for filters; while a session is being read it has no plan."""
         return RowMarker(self.view.context, None) if self.is_reading else self.marker
 
     def toggle_filter(self, kind: str, value: str | int) -> None:
-        """List only what meets another condition; no kind lists everything."""
+        """Add a condition to the filter, or remove it; an empty *kind* clears the filter."""
         self.change_view(
             replace(self.view, filter=self.view.filter.toggle_condition(kind, value) if kind else NO_FILTER)
         )
 
     def toggle_part_filter(self, kind: str, value: str) -> None:
-        """List only a part of the context: a category, a tool's or a file's rows; everything where it is listed."""
+        """List only a part of the context: a category, or the rows of a tool or a file; list all rows if it is listed."""
         self.change_view(replace(self.view, filter=self.view.filter.toggle_part(kind, value)))
 
     def toggle_sort(self) -> None:
-        """Largest first, or in the order of the file."""
+        """Sort the rows by size, or in the order of the file."""
         self.change_view(replace(self.view, by_size=not self.view.by_size))
 
     def clear_filter(self) -> None:
-        """List everything again, in the order of the file."""
+        """List all rows in the order of the file."""
         self.change_view(replace(self.view, filter=NO_FILTER, by_size=False))
 
-    # Applying, undoing, exporting
+    # Apply, undo, export
 
     def get_applicable_plan(self) -> Plan:
-        """Return the plan that can be applied now."""
+        """Return the plan to apply, or refuse if there is none."""
         view, plan = self.view, self.view.plan
         self._check_read()
         if view.applied:
@@ -501,16 +486,12 @@ class Controller:
         return plan
 
     def show_applied_copy(self, plan: Plan, copy: Session) -> None:
-        """Show the copy that a plan made."""
-        told, cursor = describe_applied_plan(plan, copy, self.view.cursor)
-        self.change_view(self.view.with_copy(copy, told, cursor))
+        """Show the copy made by applying a plan."""
+        applied, cursor = describe_applied_plan(plan, copy, self.view.cursor)
+        self.change_view(self.view.with_copy(copy, applied, cursor))
 
     def undo(self) -> str:
-        """Go back to before the last applied plan.
-
-        Returns:
-            What to say.
-        """
+        """Return to the view before the last applied plan, and return a message for the user."""
         before = self.view.undo_plan()
         if before is None:
             raise CommandRefused("Nothing to undo; press a to apply the plan")
@@ -521,38 +502,38 @@ class Controller:
         return f"Back to {pluralize(len(before.session), 'message')}; press U to redo"
 
     def redo(self) -> None:
-        """Do again what was undone."""
+        """Apply again the plan that was undone last."""
         after = self.view.redo_plan()
         if after is None:
             raise CommandRefused("Nothing to redo")
         self.change_view(after)
 
     def get_exportable_session(self) -> Session:
-        """The session, or what was made of it, where it was read to its end."""
+        """Return the session or its copy, or refuse if it has not been read to its end."""
         self._check_read()
         if self.progress < 1:
-            remedy = "press u to undo what was applied, then r" if self.view.session.origin else "press r"
+            remedy = "press u to undo the applied plan, then r" if self.view.session.origin else "press r"
             raise CommandRefused(f"Only {format_percent(self.progress)} has been read; {remedy} to read on", warn=True)
         return self.view.session
 
     def mark_exported(self) -> None:
-        """Note that the applied session has been written to a file."""
+        """Note that the copy has been written to a file."""
         self.view = self.view.with_export()
 
     def _check_read(self) -> None:
         if self.is_reading:
             raise CommandRefused("The session is still being read; press esc to stop there", warn=True)
 
-    # What is copied to the clipboard
+    # Clipboard
 
     def format_command(self) -> str:
-        """Format the command line of this plan."""
+        """Return the command line that computes this plan."""
         if self.view.session.origin:
             raise CommandRefused("No command for a copy; press e to export it, then open the file", warn=True)
         return format_plan_command(self.view)
 
     def format_selected_text(self) -> str:
-        """The text of the selected row."""
+        """Return the text of the selected row."""
         cursor, facts = self.view.cursor, self.view.session.facts
         if not len(self.view.session):
             raise CommandRefused("No messages in this session")

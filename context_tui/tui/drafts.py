@@ -1,6 +1,6 @@
-"""Summaries that were written and not accepted, whole or not: they outlive the screen that shows them.
+"""Drafts of summaries, complete or not, which outlive the screen that shows them.
 
-They are kept in memory for as long as the program runs. Nothing here writes to disk.
+They are kept in memory until the program ends and are never written to disk.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # this is imported before the first paint
 
 
 class DraftEnding(Enum):
-    """Ending of a draft."""
+    """Ending of the writing of a draft."""
 
     FINISHED = "finished"
     STOPPED = "stopped by you"
@@ -25,15 +25,16 @@ class DraftEnding(Enum):
 
 @dataclass(frozen=True)
 class Draft:
-    """Summary by one summarizer.
+    """Summary written by one summarizer, possibly edited.
 
     Attributes:
-        number: counts the drafts of a plan, from 1.
-        kind: the kind of summarizer.
-        by: who wrote it, for display: a model, or ``extract``.
-        summary: the reply, as far as it came.
-        text: the reply's text, or what was made of it by hand.
-        ending, why: how the writing ended; the cause where it was cut off.
+        number: position among the drafts of the plan, from 1.
+        kind: kind of summarizer.
+        author: name shown for the summarizer: a model, or ``extract``.
+        summary: reply, as far as it was received.
+        text: text of the reply, or the edited text.
+        ending: way in which the writing ended.
+        cause: reason why it was cut off, or empty.
     """
 
     number: int
@@ -51,15 +52,15 @@ class Draft:
 
     @property
     def is_edited(self) -> bool:
-        """Whether the text was edited by hand."""
+        """Whether the text was edited."""
         return self.text != self.summary.text
 
 
 class Drafts:
-    """The drafts of every plan, by its :func:`compute_plan_key`. The application owns one for all of its screens.
+    """Drafts of every plan, by :func:`compute_plan_key`; the application owns one for all of its screens.
 
-    ``requested_server`` is the model and the server (base URL) that were named on a screen last, None where the usual one was
-    wanted: writing a draft again must not go to another server because the screen was closed meanwhile.
+    ``requested_server`` is the model and the server (base URL) that were last named on a screen, None for the default:
+    a draft must not be written by another server because the screen was closed in between.
     """
 
     def __init__(self) -> None:
@@ -68,16 +69,16 @@ class Drafts:
         self.requested_server: tuple[str | None, str | None] | None = None
 
     def list_drafts(self, plan: str) -> list[Draft]:
-        """The drafts of a plan, newest first."""
+        """Return the drafts of a plan, newest first."""
         return self._by_plan.get(plan, [])[::-1]
 
     def accept(self, plan: str) -> None:
-        """Accept one of the drafts of a plan; the others no longer matter."""
+        """Record that one of the drafts of a plan was accepted, so that its others no longer count as unaccepted."""
         self._accepted.add(plan)
 
     @property
     def unaccepted_count(self) -> int:
-        """Number of drafts by a model or edited by hand, for plans without an accepted one."""
+        """Number of drafts that a model wrote or the user edited, of plans without an accepted draft."""
         drafts = (each for plan, found in self._by_plan.items() if plan not in self._accepted for each in found)
         return sum(1 for each in drafts if each.summary.model or each.is_edited)
 
@@ -90,7 +91,7 @@ class Drafts:
         ending: DraftEnding = DraftEnding.FINISHED,
         cause: str = "",
     ) -> Draft:
-        """Add a draft, unless the same text is there already."""
+        """Add a draft and return it; if the plan already has an equal one, return that."""
         drafts = self._by_plan.setdefault(plan, [])
         made = Draft(len(drafts) + 1, kind, author, summary, summary.text, ending, cause)
         for each in drafts:
@@ -100,7 +101,7 @@ class Drafts:
         return made
 
     def edit(self, plan: str, draft: Draft, text: str) -> Draft:
-        """Keep a text that was made of a draft by hand; what the summarizer wrote stays a draft of its own."""
+        """Store the edited text of a draft; the text of the summarizer remains a separate draft."""
         drafts = self._by_plan.setdefault(plan, [])
         if draft.is_edited:
             made = replace(draft, text=text)
@@ -112,9 +113,7 @@ class Drafts:
 
 
 def compute_plan_key(session: Session, plan: Plan) -> str:
-    """Return the key that identifies a plan when it is computed again: session, point, policy, settings and dropped
-    messages.
-    """
+    """Return a key that equal plans share: session, point, policy, settings and dropped messages."""
     info = session.info
     place = f"{info.path}#{info.id} {session.origin}"
     what = f"{plan.dropped_ranges} {len(plan.changes)} {plan.tokens_before}"
@@ -122,5 +121,5 @@ def compute_plan_key(session: Session, plan: Plan) -> str:
 
 
 def find_initial_draft(drafts: list[Draft]) -> Draft | None:
-    """Return the newest draft by a model or edited by hand; an extract is quickly made again."""
+    """Return the newest draft that a model wrote or the user edited; an extract is quickly written again."""
     return next((each for each in drafts if each.summary.model or each.is_edited), None)

@@ -8,12 +8,11 @@ from typing import NamedTuple
 from context_tui.session.session import Session
 from context_tui.tui.timeline.context_events import find_context_events, format_event_point
 from context_tui.tui.timeline.marks import CHANGED_VERDICTS, RowMarker
-from context_tui.tui.timeline.rows import WHOLE_MESSAGE, TimelineRows
-from context_tui.tui.view import Location
+from context_tui.tui.timeline.rows import WHOLE_MESSAGE, Location, TimelineRows
 
 
 class JumpPoint(NamedTuple):
-    """A point, and what happens there in words."""
+    """Point of a session, and the reason to go there."""
 
     at: int
     reason: str
@@ -22,11 +21,11 @@ class JumpPoint(NamedTuple):
 def find_jump_points(
     session: Session, policy: str, firings: Sequence[int], first_effect: int | None = None
 ) -> list[JumpPoint]:
-    """The points in order, each once, none before the first message.
+    """Find the points to jump to, in order and without duplicates, all after the first message.
 
     Args:
-        fires: where the trigger begins to fire.
-        acts: where it fires and changes something, if it changes nothing at the first of these.
+        firings: points at which the trigger begins to fire.
+        first_effect: first point at which the plan changes something, if that is not the first firing.
     """
     found: dict[int, list[str]] = {}
     for number, at in enumerate(firings):
@@ -46,7 +45,7 @@ def find_jump_points(
 
 
 def find_peak(session: Session) -> tuple[int, int] | None:
-    """Return the message before which the largest context was recorded, and its tokens; None where nothing is recorded."""
+    """Find the message before which the largest context was recorded, and its tokens; None if nothing was recorded."""
     facts = session.facts
     found = max(
         (
@@ -62,10 +61,10 @@ def find_peak(session: Session) -> tuple[int, int] | None:
 def find_next_changed(
     rows: TimelineRows, marker: RowMarker, cursor: Location, step: int, listed_rows: Collection[int] | None = None
 ) -> Location | None:
-    """The next (+1) or previous (-1) row that a plan changes, around the ends; None where it changes none.
+    """Find the next (+1) or previous (-1) row that a plan changes, wrapping around; None if it changes none.
 
     Args:
-        among: the rows that are looked at; None for all.
+        listed_rows: the rows to search; None for all.
     """
     count, row = len(rows), rows.find_row(*cursor)
     for distance in range(1, count + 1):
@@ -81,7 +80,7 @@ def find_next_changed(
 
 
 def find_next_jump(points: Sequence[JumpPoint], at: int, step: int) -> JumpPoint | None:
-    """The next (+1) or previous (-1) point from *at*, around the ends; None where there is none but *at*."""
+    """Find the next (+1) or previous (-1) point from *at*, wrapping around; None if there is no other."""
     ahead = [point for point in points if (point.at > at if step > 0 else point.at < at)]
     around = ahead or [point for point in points if point.at != at]
     return (around[0] if step > 0 else around[-1]) if around else None

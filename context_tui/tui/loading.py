@@ -1,4 +1,4 @@
-"""Reading a session in a thread: snapshots as it grows, without holding up the screen, and stopped at any moment."""
+"""Session loader that runs in a thread: posts snapshots, yields to the screen, and can be stopped at any time."""
 
 from __future__ import annotations
 
@@ -16,24 +16,26 @@ if TYPE_CHECKING:
     from context_tui.library.follow import GrowingSession
 
 READ_STEP_S = 0.01
-"""Seconds of reading between two looks at whether it is still wanted."""
+"""Seconds of reading between two checks for cancellation."""
 YIELD_S = 0.001
-"""Seconds in which others get their turn after each step, where nobody says what to wait for."""
+"""Seconds to yield to other threads after each step, by default."""
 SNAPSHOT_INTERVAL_S, SLOW_SNAPSHOT_INTERVAL_S, SLOW_SNAPSHOT_MESSAGES = 0.3, 1.0, 2_000
-"""Seconds between snapshots, of which each makes the screen draw anew: at first, and once there are enough messages."""
+"""Seconds between snapshots, as each redraws the screen: at first, and from the given number of messages on."""
 FOLLOWED_MESSAGES_PER_S, MAX_FOLLOW_INTERVAL_S = 5_000, 3.0
-"""Messages of a followed session for which a second goes by between snapshots, and the most seconds: what the screen
-works out of each takes time in proportion, and is not to fill the time. What comes after a pause is shown at once.
+"""Pace of the snapshots of a followed session: one second per so many messages, and the longest interval.
+
+The screen needs time in proportion for each snapshot. The first change after a pause is shown at once.
 """
 MAX_PARTIAL_PROGRESS = 0.999
-"""The most that is said to have been read while there may be more."""
+"""Largest share that is reported while there may be more to read."""
 
 
 @dataclass
 class SessionSnapshot:
-    """Session as read so far, and its rows. ``is_end`` marks the end of reading, also where it was stopped.
+    """Session as far as it has been read, with its rows.
 
-    ``progress`` is the share of the file that has been read; less than 1 at the end where it was stopped.
+    ``progress`` is the share of the file that has been read. ``is_end`` is set when reading has ended; if it was stopped,
+    ``progress`` is less than 1 then.
     """
 
     session: Session
@@ -44,7 +46,7 @@ class SessionSnapshot:
 
 @dataclass
 class ReadFailure:
-    """The session cannot be read, and why."""
+    """Report that the session cannot be read."""
 
     reason: str
 
@@ -63,15 +65,15 @@ class SessionLoader:
         is_stopped: Callable[[], bool],
         yield_turn: Callable[[], object] = lambda: time.sleep(YIELD_S),
     ) -> None:
-        """Read to the end or until *stopped*, posting what there is.
+        """Read to the end or until *is_stopped* returns true, and post snapshots.
 
-        The last post says ``is_end`` also when it was stopped, so that what was read can be used. *rest* is called after
-        each step, and returns when there may be another.
+        The last snapshot has ``is_end`` set even if reading was stopped, so that the messages read so far can be used.
+        *yield_turn* is called after each step and returns when the next one may start.
         """
         try:
             if self._growing is None:
                 from context_tui.library.follow import (
-                    GrowingSession,  # every format's reader: not before the first paint
+                    GrowingSession,  # imports the readers of all formats: not before the first paint
                 )
 
                 self._growing = GrowingSession(self._info)
@@ -84,10 +86,10 @@ class SessionLoader:
     def follow(
         self, post: Callable[[SessionSnapshot | ReadFailure], object], stop: Event, yield_turn: Callable[[], object]
     ) -> None:
-        """Read on whenever the file has changed, until *stop* is set. What is wrong with it is posted once.
+        """Read on whenever the file has changed, until *stop* is set; post each failure once.
 
         Raises:
-            OSError: there is no folder any more to look at.
+            OSError: The folder of the file no longer exists.
         """
         from context_tui.library.follow import SessionWatch
 
@@ -98,14 +100,14 @@ class SessionLoader:
             if isinstance(report, SessionSnapshot):
                 due = time.monotonic() + min(len(report.session) / FOLLOWED_MESSAGES_PER_S, MAX_FOLLOW_INTERVAL_S)
             else:
-                self._growing = None  # from the start, when there is something again
+                self._growing = None  # read from the start once the file can be read again
                 if report.reason == told:
                     return
             told = report.reason if isinstance(report, ReadFailure) else ""
             post(report)
 
         watch = SessionWatch(self._info, stop)
-        self.read(hand_on, stop.is_set, yield_turn)  # what came since it was read last
+        self.read(hand_on, stop.is_set, yield_turn)  # what was written before the watch began
         for _ in watch.wait_for_changes():
             stop.wait(max(due - time.monotonic(), 0))
             self.read(hand_on, stop.is_set, yield_turn)

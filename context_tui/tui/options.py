@@ -1,4 +1,4 @@
-"""Options of the inspector from the command line."""
+"""Options of the inspector, as given on the command line."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from context_tui.app.state import EMPTY_STATE, InspectorState
 
 @dataclass(frozen=True)
 class InspectorOptions:
-    """A point, a policy with its settings, a window in tokens, how to draw, and whether the session is followed.
+    """Point, policy with settings, window in tokens, drawing options, and whether the session is followed.
 
-    ``keys`` are the names of keys that the configuration file sets; ``last_state`` is what counts where no policy is named.
+    ``keys`` are the keys that the configuration file sets; ``last_state`` is restored if no policy is named.
     """
 
     at: int | None = None

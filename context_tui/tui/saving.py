@@ -1,4 +1,4 @@
-"""Small files that are saved from the screen into the working directory, under names that are not taken."""
+"""Small files saved from the screen into the working directory, under unused names."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 MAX_NUMBERED_NAMES = 1_000
-"""Numbers that are tried for a name."""
+"""Numbers tried after a name that is taken."""
 
 
 def save_new_file(text: str, name: str, suffix: str) -> Path:
-    """Write *text* to a new file: ``NAME.SUFFIX``, or with a number behind the name.
+    """Write *text* to a new file, ``NAME.SUFFIX`` or ``NAME-2.SUFFIX`` and so on, and return its path.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: The file cannot be written.
     """
     names: Iterable[str] = (
         f"{name}.{suffix}",

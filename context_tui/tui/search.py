@@ -15,15 +15,14 @@ from context_tui.session.session import Session
 from context_tui.session.values import Kind
 from context_tui.text.numbers import format_percent
 from context_tui.tui.rendering.formatting import format_result, pluralize
-from context_tui.tui.timeline.rows import TimelineRows
-from context_tui.tui.view import Location
+from context_tui.tui.timeline.rows import Location, TimelineRows
 
 LOWERCASE_CHUNK = 1 << 20
-"""Characters that are looked at in lower case at once, so that no copy of a long text is made."""
+"""Characters converted to lower case at once, to avoid a copy of a long text."""
 
 
 def find_text(text: str, needle: str, start: int = 0) -> int:
-    """The first place of *needle* in *text* from *start* on, or -1."""
+    """Return the first index of *needle* in *text* from *start* on, or -1; ignore case unless *needle* has capitals."""
     if needle != needle.lower():
         return text.find(needle, start)
     for at in range(start, len(text), LOWERCASE_CHUNK):
@@ -38,7 +37,7 @@ def find_text(text: str, needle: str, start: int = 0) -> int:
 
 
 def find_all_text(text: str, needle: str) -> Iterator[int]:
-    """Yield all places of *needle* in *text* that do not overlap."""
+    """Yield the indices of all occurrences of *needle* in *text* that do not overlap."""
     at = find_text(text, needle)
     while at >= 0:
         yield at
@@ -46,12 +45,12 @@ def find_all_text(text: str, needle: str) -> Iterator[int]:
 
 
 REPORT_INTERVAL_S = 0.2
-"""Seconds between two reports."""
+"""Seconds between two reports of a search."""
 
 
 @dataclass
 class SearchReport:
-    """Locations that were found since the last report of the search with this number."""
+    """Locations found since the last report of the search with this number."""
 
     number: int
     locations: list[Location]
@@ -61,9 +60,9 @@ class SearchReport:
 
 @dataclass
 class Search:
-    """Search and its results so far; its number distinguishes late answers of an earlier search.
+    """Current search and its matches so far; its number distinguishes it from reports of an earlier search.
 
-    ``pending_step`` is the step to a match that was asked for before there was any, 0 where none was.
+    ``pending_step`` is the step (+1, -1) to the next match that was requested before there was a match, or 0.
     """
 
     text: str = ""
@@ -75,18 +74,18 @@ class Search:
     searched_extent: tuple[Facts, int] | None = None
 
     def start(self, session: Session, text: str) -> None:
-        """Look for another text, or in another session."""
+        """Start to search for another text, or in another session."""
         self.text, self.number, self.locations, self.progress, self.is_finished = text, self.number + 1, [], 0.0, False
         self.pending_step, self.searched_extent = 0, (session.facts, session.length)
 
     def covers(self, session: Session) -> bool:
-        """Return whether the results cover all of a session; an empty search covers everything."""
+        """Return whether the search is of this session in its present length, or there is nothing to search for."""
         if not self.text or self.searched_extent is None:
             return True
         return self.searched_extent[0] is session.facts and self.searched_extent[1] == session.length
 
     def update(self, report: SearchReport) -> bool:
-        """Take an answer; whether it was one to this search."""
+        """Add the matches of a report and return True; return False if it belongs to another search."""
         if report.number != self.number:
             return False
         self.locations += report.locations
@@ -94,7 +93,7 @@ class Search:
         return True
 
     def list_matches(self, rows: TimelineRows, listed_rows: Collection[int] | None = None) -> list[Location]:
-        """List the matches in some rows; None for all of them."""
+        """Return the matches in *listed_rows*; None for all rows."""
         if listed_rows is None:
             return self.locations
         return [location for location in self.locations if rows.find_row(*location) in listed_rows]
@@ -102,7 +101,7 @@ class Search:
     def find_next_match(
         self, rows: TimelineRows, cursor: Location, step: int, listed_rows: Collection[int] | None = None
     ) -> Location | None:
-        """The next (+1) or previous (-1) match from *here* in some rows, around the ends; None when there is none."""
+        """Find the next (+1) or previous (-1) match from *cursor* in *listed_rows*, wrapping around; None if there is none."""
         locations = self.list_matches(rows, listed_rows)
         if not locations:
             return None
@@ -112,7 +111,7 @@ class Search:
         return locations[at % len(places)]
 
     def format_count(self, cursor: Location | None = None, shown: Sequence[Location] | None = None) -> str:
-        """Format the number of matches, and the rank of the one shown; of hidden ones only that there are some."""
+        """Format the number of matches, the position of the cursor among them, and the number of matches not listed."""
         listed = self.locations if shown is None else shown
         count = pluralize(len(listed), "row")
         if cursor is not None and cursor in listed:
@@ -123,7 +122,7 @@ class Search:
 
 
 def get_searchable_text(block: dict[str, Any]) -> str:
-    """Return the text of a block that a search covers."""
+    """Return the text of a block that is searched."""
     kind = block.get("type")
     if kind == "text":
         return str(block.get("text") or "")
@@ -138,13 +137,13 @@ def get_searchable_text(block: dict[str, Any]) -> str:
 
 
 def find_matches(session: Session, text: str) -> Iterator[Location | None]:
-    """Yield each location that holds *text*, and None after every message; capitals count when *text* has any."""
+    """Yield each location that contains *text*, and None after every message; ignore case unless *text* has capitals."""
     facts = session.facts
     for message in range(session.length):
         whole = False
         try:
             blocks = session.content.blocks(message)
-        except Exception:  # what cannot be read holds nothing
+        except Exception:  # a message that cannot be read has no matches
             blocks = []
         for row, block in zip(facts.blocks_of(message), blocks, strict=False):
             of_result = facts.kind[row] == Kind.TOOL_RESULT
@@ -166,7 +165,7 @@ def search_session(
     post: Callable[[SearchReport], object],
     checkpoint: Callable[[], object] = lambda: None,
 ) -> None:
-    """Report every match, now and then; *checkpoint* is called after every message, and may raise to stop."""
+    """Post the matches at intervals; *checkpoint* is called after every message and may raise to stop."""
     locations: list[Location] = []
     done, told = 0, time.monotonic()
     for location in find_matches(session, text):

@@ -1,4 +1,4 @@
-"""Threads that give the screen its turn, stop soon when cancelled, and hold up no exit."""
+"""Threads that yield to the screen, stop soon when cancelled, and do not delay the exit."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ from textual.dom import DOMNode
 from textual.worker import Worker, WorkerState
 
 WORK_SLICE_S, MAX_YIELD_S = 0.008, 0.05
-"""Seconds of work, and at most of waiting for the screen to have its turn."""
+"""Seconds of work between two yields to the screen, and the longest wait for it."""
 
 Result = TypeVar("Result")
 
 
 class Cancelled(Exception):
-    """The work is not wanted any more."""
+    """Raised at a checkpoint of work that was cancelled."""
 
 
 class ThreadJob:
-    """Job in a thread: it knows whether it is still wanted, and lets the screen take its turn."""
+    """Handle passed to work in a thread, for cancellation and for yielding to the screen."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, pause: Callable[[], object]) -> None:
         self._loop, self._pause = loop, pause
         self.stop_event = Event()
-        """Set when the work is not wanted any more."""
+        """Set when the work is cancelled."""
         self._slice_end = time.monotonic() + WORK_SLICE_S
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the job is no longer wanted."""
+        """Whether the work has been cancelled."""
         return self.stop_event.is_set()
 
     def cancel(self) -> None:
-        """Have the work stop at its next checkpoint."""
+        """Stop the work at its next checkpoint."""
         self.stop_event.set()
 
     def checkpoint(self) -> None:
-        """Let the screen take its turn where that is due. Call it often: it checks the clock, not a count.
+        """Yield to the screen if that is due. Call it often: it checks the clock.
 
         Raises:
-            Cancelled: the work is to stop.
+            Cancelled: The work was cancelled.
         """
         if time.monotonic() >= self._slice_end:
             if self.is_cancelled:
@@ -54,7 +54,7 @@ class ThreadJob:
             self._slice_end = time.monotonic() + WORK_SLICE_S
 
     def yield_to_screen(self) -> None:
-        """Wait until the event loop has gone round: two threads at once would make it take twice as long."""
+        """Wait for one turn of the event loop, which would take twice as long with two busy threads."""
         self._pause()
         turned = Event()
         with suppress(RuntimeError):  # the loop may be gone by now
@@ -66,17 +66,17 @@ _threads: WeakSet[Thread] = WeakSet()
 
 
 def _skip_pause() -> None:
-    """Skip the pause, for work that somebody waits for."""
+    """Do not pause: for work whose result is awaited."""
 
 
 async def run_in_thread(work: Callable[[ThreadJob], Result], pause: Callable[[], object] = _skip_pause) -> Result:
-    """Do *work* in a thread that ends with the program: it would wait for those of an executor.
+    """Run *work* in a daemon thread and return its result; the program would wait for the threads of an executor.
 
     Args:
-        pause: called between two turns of the work; it may wait for something better to do it in.
+        pause: called between two slices of the work; it may block until the program is idle.
 
     Raises:
-        Exception: whatever the work raised.
+        Exception: Raised by the work.
     """
     loop = asyncio.get_running_loop()
     job = ThreadJob(loop, pause)
@@ -109,14 +109,14 @@ async def run_in_thread(work: Callable[[ThreadJob], Result], pause: Callable[[],
 
 
 def join_threads(seconds: float) -> None:
-    """Wait for cancelled work to stop, at most so long: the interpreter ends more quietly without threads."""
+    """Wait at most *seconds* for cancelled work to stop, as the interpreter may print errors of running threads at exit."""
     deadline = time.monotonic() + seconds
     for thread in list(_threads):
         thread.join(max(deadline - time.monotonic(), 0.0))
 
 
 def format_worker_error(event: Worker.StateChanged) -> str:
-    """Format an unforeseen error of a worker; empty for any other event of it."""
+    """Format the unexpected error that ended a worker; empty for any other change of its state."""
     if event.state is not WorkerState.ERROR:
         return ""
     return f"Could not {event.worker.description}: {type(event.worker.error).__name__}; please report it"
@@ -129,7 +129,7 @@ def start_work(
     work: Callable[[ThreadJob], None],
     pause: Callable[[], object] = _skip_pause,
 ) -> None:
-    """Have *work* done in a thread, in place of what was started in this group of the node before."""
+    """Run *work* in a thread, in place of work started earlier in the same group of the node."""
 
     async def run() -> None:
         await run_in_thread(work, pause)

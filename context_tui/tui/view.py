@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from context_tui.app.state import InspectorState
 from context_tui.compaction.apply import iterate_result_entries
@@ -28,21 +28,12 @@ from context_tui.tokens.context_index import index_context
 from context_tui.tokens.measures import TokenMeasure
 from context_tui.tui.rendering.formatting import format_estimate_sign, pluralize
 from context_tui.tui.timeline.filters import NO_FILTER, NO_FOLDS, RowFilter, TurnFolds
-
-
-class Location(NamedTuple):
-    """A place in the timeline: a message, or (with a block row) one of its tool results, or (-2) the head above it."""
-
-    message: int
-    block: int = -1
-
-
-FIRST_LOCATION = Location(0)
+from context_tui.tui.timeline.rows import FIRST_LOCATION, Location
 
 
 @dataclass(frozen=True)
 class AppliedPlan:
-    """Applied plan: its policy, a summary, and its effect on the rows of the copy's blocks."""
+    """Result of an applied plan: its policy, a summary, and the verdict by row of the copy's changed blocks."""
 
     policy: str
     summary: str
@@ -51,11 +42,11 @@ class AppliedPlan:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Immutable state of the screen: a session, the point of planning, a policy with its settings, and what is listed.
+    """State of the screen: a session, the point to plan for, a policy with its settings, and the listing.
 
     ``at`` None is the end. ``params`` holds, per policy, the values that differ from the defaults. ``undo_stack`` and
-    ``redo_stack`` hold whole views, as undoing an applied plan is going back to the one before. ``applied`` is what is shown
-    in place of a plan until a policy is chosen anew. ``measure`` is what sizes are wanted by.
+    ``redo_stack`` hold whole views, as to undo an applied plan is to return to the view before. ``applied`` is shown in
+    place of a plan until a policy is chosen again. ``measure`` is the token measure of the sizes.
     """
 
     session: Session
@@ -74,45 +65,42 @@ class View:
 
     @property
     def point(self) -> int:
-        """Message before which to plan; the number of messages at the end."""
+        """Message index before which the policy plans; the number of messages at the end."""
         return len(self.session) if self.at is None else min(self.at, len(self.session))
 
     @property
     def context(self) -> Context:
-        """The context at the point."""
+        """Context at the point."""
         return self.session.context_at(self.point)
 
     @property
     def window(self) -> Window:
-        """The context window at the point, which is that of the model in use there."""
+        """Context window at the point, which is that of the model in use there."""
         return self.session.window_at(self.point)
 
     @property
     def plan(self) -> Plan | None:
-        """Plan of the chosen policy; None where its settings allow none (``plan_error`` says why).
-
-        None also where it is told what was applied instead.
-        """
+        """Plan of the chosen policy; None if its settings allow no plan (see ``plan_error``) or a plan was just applied."""
         return None if self.applied else self.get_plan(self.policy)
 
     @property
     def plan_error(self) -> str:
-        """Why there is no plan, in words; empty when there is one."""
+        """Reason why there is no plan; empty if there is one."""
         return "" if self.applied else self.get_plan_error(self.policy)
 
     def get_plan(self, policy: str) -> Plan | None:
-        """Return the plan of *policy* at its settings."""
+        """Return the plan of *policy* with its settings, or None."""
         found = _compute_plan_cached(self.session, self.point, policy, _serialize_settings(self.get_settings(policy)))
         return None if isinstance(found, PlanError) else found
 
     def get_plan_error(self, policy: str) -> str:
-        """Why *policy* has no plan here, in words; empty when it has one."""
+        """Return the reason why *policy* has no plan; empty if it has one."""
         found = _compute_plan_cached(self.session, self.point, policy, _serialize_settings(self.get_settings(policy)))
         return str(found) if isinstance(found, PlanError) else ""
 
     @property
     def policy_params(self) -> Params:
-        """The chosen policy's parameters as they are set."""
+        """Parameters of the chosen policy."""
         plan = self.plan
         if plan is not None:
             return plan.params  # type: ignore[return-value]
@@ -123,13 +111,11 @@ class View:
 
     @property
     def runtime_state(self) -> RuntimeState:
-        """State of a runtime at the point."""
+        """State that a runtime would have at the point."""
         return _compute_runtime_state(self.session, self.point)
 
     def compute_curve(self, name: str, values: Sequence[Any]) -> list[int]:
-        """Return the tokens after for each value of a setting of the chosen policy, 0 where it allows no plan; nothing
-        is cached.
-        """
+        """Compute the tokens after the plan for each value of a setting; 0 for a value that allows no plan."""
         try:
             return POLICIES[self.policy].curve(self.context, self.policy_params, self.runtime_state, name, values)
         except PlanError:
@@ -137,9 +123,7 @@ class View:
             return [after for each in alone for after in each]
 
     def get_settings(self, policy: str) -> dict[str, Any]:
-        """Return the values of a policy that differ from its defaults; one that runs others runs each as it is set
-        here.
-        """
+        """Return the values of a policy that differ from its defaults, for a chain with those of its nested policies."""
         values = dict(self.params.get(policy, {}))
         chosen = POLICIES[policy]
         if nested := find_nested_field(chosen):
@@ -151,11 +135,11 @@ class View:
 
     @property
     def is_unexported(self) -> bool:
-        """Whether quitting would lose an applied result."""
+        """Whether an applied result would be lost on quitting."""
         return bool(self.session.origin) and not self.is_exported
 
     def find_counterpart(self, location: Location) -> Location | None:
-        """The result of a call, or the call of a result; None for what is neither."""
+        """Find the result of a call, or the call of a result; None for other locations."""
         facts = self.session.facts
         if location.block >= 0:
             use = facts.tool_use_of(location.block)
@@ -165,14 +149,14 @@ class View:
                 return Location(facts.block_message[result], result)
         return None
 
-    # Commands: each gives a new view.
+    # Commands: each returns a new view.
 
     def with_policy(self, policy: str) -> View:
-        """The same with another policy chosen."""
+        """Choose another policy."""
         return replace(self, policy=policy, applied=None)
 
     def with_param(self, policy: str, name: str, value: Any) -> View:
-        """The same with one setting changed; a value equal to the default is forgotten. ``A.b`` sets one of A's."""
+        """Change one setting; a value equal to the default is removed. ``A.b`` is setting *b* of nested policy *A*."""
         owner, dot, inner = name.rpartition(".")
         if dot and owner in POLICIES:
             policy, name = owner, inner
@@ -182,22 +166,22 @@ class View:
         return replace(self, params={**self.params, policy: values}, applied=None)
 
     def with_point(self, at: int | None) -> View:
-        """Return the view planned as of another message; None or past the last message is the end."""
+        """Plan before another message; None or an index past the last message is the end."""
         at = None if at is None or at >= len(self.session) else max(at, 0)
         return replace(self, at=at)
 
     def with_session(self, session: Session) -> View:
-        """The same of what has been read of the session by now; a window that the user gave stays."""
-        given = self.session.window_override
-        return replace(self, session=session if session.window_override == given else session.with_window(given))
+        """Replace the session by a longer snapshot of it; a window set by the user stays."""
+        window = self.session.window_override
+        return replace(self, session=session if session.window_override == window else session.with_window(window))
 
     def with_window(self, tokens: int | None) -> View:
-        """The same with the context window given by the user."""
+        """Set the context window."""
         return replace(self, session=self.session.with_window(tokens))
 
     def with_copy(self, session: Session, applied: AppliedPlan, cursor: Location) -> View:
-        """Return the view of the copy that applying a plan made, with a way back."""
-        params = {name: values for name, values in self.params.items() if not is_session_bound(POLICIES[name])}
+        """Return the view of the copy made by applying a plan; this view goes onto its undo stack."""
+        params = {name: values for name, values in self.params.items() if not POLICIES[name].is_session_bound}
         folds = self.folds if len(session) == len(self.session) else replace(self.folds, turns=frozenset())
         undo = (*self.undo_stack, self)
         return View(
@@ -212,15 +196,15 @@ class View:
         )
 
     def with_measure(self, measure: TokenMeasure) -> View:
-        """Return the view with sizes by another measure."""
+        """Choose another token measure."""
         return replace(self, measure=measure)
 
     def with_export(self) -> View:
-        """The same, exported."""
+        """Mark the view as exported."""
         return replace(self, is_exported=True)
 
     def undo_plan(self) -> View | None:
-        """The view before the last applied plan, or None."""
+        """Return the view before the last applied plan, or None."""
         if not self.undo_stack:
             return None
         return replace(self.undo_stack[-1], redo_stack=(*self.redo_stack, self), measure=self.measure)
@@ -232,7 +216,7 @@ class View:
         return replace(self.redo_stack[-1], redo_stack=self.redo_stack[:-1], measure=self.measure)
 
     def toggle_mark(self, location: Location) -> View:
-        """The same under the manual policy, with a tool result marked to be cleared, or no longer."""
+        """Choose the manual policy and mark a tool result to be cleared, or remove its mark."""
         facts = self.session.facts
         mark = (location.message, list(facts.blocks_of(location.message)).index(location.block))
         marks = tuple(self.params.get(MANUAL_POLICY, {}).get("clear", ()))
@@ -240,7 +224,7 @@ class View:
         return self.with_param(MANUAL_POLICY, "clear", marks).with_policy(MANUAL_POLICY)
 
     def toggle_cut(self, message: int) -> View:
-        """The same under the manual policy, with everything before *message* to be summarised, or no longer."""
+        """Choose the manual policy and set the cut before *message*, or remove it."""
         now = self.params.get(MANUAL_POLICY, {}).get("cut")
         return self.with_param(MANUAL_POLICY, "cut", None if now == message else message).with_policy(MANUAL_POLICY)
 
@@ -251,9 +235,7 @@ def _serialize_settings(values: Mapping[str, Any]) -> str:
 
 @lru_cache(maxsize=4)
 def _compute_runtime_state(session: Session, point: int) -> RuntimeState:
-    """Compute the state of a runtime; a plan is made whether or not it fires, a chain's of the policies that fire, if
-    any.
-    """
+    """Build the state of a runtime for a forced plan; a chain runs only the policies that fire, if any does."""
     return build_runtime_state(
         session.context_at(point), session.window_at(point), len(session), forced=True, firing_only=True
     )
@@ -261,7 +243,7 @@ def _compute_runtime_state(session: Session, point: int) -> RuntimeState:
 
 @lru_cache(maxsize=24)
 def _compute_plan_cached(session: Session, point: int, policy: str, key: str) -> Plan | PlanError:
-    """Return the plan for these settings, or the error that prevents it; cached while it is on screen."""
+    """Compute the plan for some settings, or the error that prevents it."""
     return _compute_plan(session, point, policy, json.loads(key))
 
 
@@ -276,7 +258,7 @@ def _compute_plan(session: Session, point: int, policy: str, values: Mapping[str
 
 
 def clear_plan_cache() -> None:
-    """Drop the cached plans; they hold their sessions."""
+    """Clear the caches, which hold references to sessions."""
     _compute_plan_cached.cache_clear()
     _compute_runtime_state.cache_clear()
 
@@ -285,7 +267,7 @@ PolicySettings = Mapping[str, Mapping[str, Any]]
 
 
 def restore_settings(state: InspectorState) -> tuple[str, PolicySettings]:
-    """The policy and the settings by policy; without what is not known or not valid any more."""
+    """Return the saved policy and the settings by policy, without unknown policies and invalid settings."""
     found: dict[str, Mapping[str, Any]] = {}
     for name, texts in state.settings.items():
         if name in POLICIES:
@@ -297,7 +279,7 @@ def restore_settings(state: InspectorState) -> tuple[str, PolicySettings]:
 
 
 def build_inspector_state(view: View, *, breakdown: bool) -> InspectorState:
-    """Build the saved state of a view, without what concerns one session only, such as marks made by hand."""
+    """Build the state to save; settings bound to one session, such as manual marks, are left out."""
     settings = {
         name: tuple(format_assignments(values))
         for name, values in view.params.items()
@@ -307,14 +289,13 @@ def build_inspector_state(view: View, *, breakdown: bool) -> InspectorState:
 
 
 def format_settings(settings: PolicySettings) -> str:
-    """The settings in a line; empty where all are the defaults."""
-    return ", ".join(
-        format_assignments({"": settings})
-    )  # as a chain has them: those of several policies, with their names
+    """Format settings on one line; empty if all are defaults."""
+    # In the form of a chain's settings, with the names of the policies.
+    return ", ".join(format_assignments({"": settings}))
 
 
 def describe_applied_plan(plan: Plan, copy: Session, cursor: Location) -> tuple[AppliedPlan, Location]:
-    """Describe an applied plan on its *copy*, and where the cursor is there."""
+    """Describe *plan*, which made *copy*, and find the location in the copy that corresponds to *cursor*."""
     left = list(iterate_result_entries(plan))
     order = [each if isinstance(each, int) else -1 for each in left]
     place = {message: index for index, message in enumerate(order) if message >= 0}
@@ -338,7 +319,7 @@ def describe_applied_plan(plan: Plan, copy: Session, cursor: Location) -> tuple[
 
 
 def _map_rows(plan: Plan, copy: Session, message: int, index: int) -> dict[int, int]:
-    """The rows of a message's blocks, as far as they are still there, and their rows in the copy."""
+    """Map the rows of a message's blocks that remain to their rows in the copy."""
     left, new = [], copy.facts.blocks_of(index)
     for row in plan.context.facts.blocks_of(message):
         change = plan.changes.get(row)
@@ -349,7 +330,7 @@ def _map_rows(plan: Plan, copy: Session, message: int, index: int) -> dict[int, 
 
 
 def _format_summary(plan: Plan, marks: Mapping[int, str], copy: Session) -> str:
-    """Format one line: ``next request ~58,592 → ~35,094 tokens, 23 blocks cleared``."""
+    """Summarize an applied plan: ``next request ~58,592 → ~35,094 tokens, 23 blocks cleared``."""
     did = [f"{pluralize(count, 'block')} {word}" for word, count in Counter(marks.values()).items()]
     if plan.messages_dropped:
         did.append(f"{pluralize(plan.messages_dropped, 'message')} {'summarised' if plan.needs_summary else 'dropped'}")
@@ -358,14 +339,14 @@ def _format_summary(plan: Plan, marks: Mapping[int, str], copy: Session) -> str:
 
 
 MAX_POLICY_DIGIT = 9
-"""How many policies a digit chooses; those beyond are chosen by arrows, clicks or in the command palette."""
+"""Number of policies that a digit chooses; others are chosen by arrows, clicks or in the command palette."""
 
 
 def format_policy_digits(count: int) -> str:
-    """Format the digits that choose a policy where there are *count* of them."""
+    """Format the digits that choose one of *count* policies."""
     return f"1–{min(count, MAX_POLICY_DIGIT)}"
 
 
 def format_policy_tooltip(name: str, policy: Policy) -> str:
-    """Describe what choosing a policy does, for help and the command palette."""
+    """Describe the choice of a policy, for help and the command palette."""
     return f"Plan with {name}: {policy.about.partition(': ')[2] or policy.about}"

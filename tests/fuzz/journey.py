@@ -38,9 +38,8 @@ from context_tui.tui.reader.document import DocumentSource, build_document, desc
 from context_tui.tui.rendering.formatting import MessageReader
 from context_tui.tui.search import find_matches
 from context_tui.tui.timeline.marks import RowMarker
-from context_tui.tui.timeline.rows import TimelineRows
+from context_tui.tui.timeline.rows import Location, TimelineRows
 from context_tui.tui.timeline.turns import TurnSummaries
-from context_tui.tui.view import Location
 from tests.formats.histories import columns
 from tests.fuzz.validity import invalid
 

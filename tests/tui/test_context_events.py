@@ -28,8 +28,8 @@ from context_tui.tui.timeline.context_events import (
     format_event_labels,
 )
 from context_tui.tui.timeline.marks import RowMarker
-from context_tui.tui.timeline.rows import TimelineRows
-from context_tui.tui.view import Location, View
+from context_tui.tui.timeline.rows import Location, TimelineRows
+from context_tui.tui.view import View
 from tests.tui.inspecting import CLEAR, DROP, app, eventful, opened, session, settled
 
 FALLS = "recorded context fell by 25,760: cleared results (inferred, 11 results)"

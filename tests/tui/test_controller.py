@@ -12,8 +12,7 @@ from context_tui.session.values import Kind
 from context_tui.tui.controller import CommandRefused, Controller
 from context_tui.tui.loading import ReadFailure, SessionLoader, SessionSnapshot
 from context_tui.tui.options import InspectorOptions
-from context_tui.tui.timeline.rows import TURN_HEAD, TimelineRows
-from context_tui.tui.view import Location
+from context_tui.tui.timeline.rows import TURN_HEAD, Location, TimelineRows
 from tests.tui.inspecting import file_of, session
 
 

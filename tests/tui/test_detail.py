@@ -28,7 +28,8 @@ from context_tui.tui.reader.document import (
 from context_tui.tui.rendering.formatting import describe_image, read_image_size
 from context_tui.tui.search import find_all_text, find_text
 from context_tui.tui.timeline.marks import RowMark, RowMarker
-from context_tui.tui.view import Location, View
+from context_tui.tui.timeline.rows import Location
+from context_tui.tui.view import View
 from tests.tui.fakes import drawn
 from tests.tui.inspecting import session
 
@@ -206,7 +207,7 @@ def test_what_each_runtime_believed_is_said_where_a_model_was_called() -> None:
     added = believed - made.facts.requests[0].context
     assert 0 < added < 2_000
     assert runtime_sizes.format_sizes(3) == (
-        f"what each runtime takes the context's size to be here: defect {believed:,} (last recorded + estimate), "
+        f"context size that each runtime assumes here: defect {believed:,} (last recorded + estimate), "
         "agent-sdk 10 (uncached input tokens of the last reply)"
     )
     assert not runtime_sizes.covers(session(), 3)

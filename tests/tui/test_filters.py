@@ -39,8 +39,8 @@ from context_tui.tui.timeline.filters import (
     list_rows,
 )
 from context_tui.tui.timeline.marks import CHANGED_VERDICTS, VERDICT_GLYPHS, RowMarker
-from context_tui.tui.timeline.rows import WHOLE_MESSAGE, TimelineRows
-from context_tui.tui.view import AppliedPlan, Location, View
+from context_tui.tui.timeline.rows import WHOLE_MESSAGE, Location, TimelineRows
+from context_tui.tui.view import AppliedPlan, View
 from context_tui.tui.widgets.styled_text import count_cells
 from tests.tui.fakes import drawn, footer_fits, until
 from tests.tui.inspecting import app, conversation, inspector, session, settled
@@ -346,7 +346,7 @@ async def test_a_search_goes_through_what_is_listed_and_says_what_is_not() -> No
         await pilot.press("enter")
         await pilot.pause()
         assert screen.view.filter and screen.location == Location(15)
-        assert told(running) == "No matches in what is listed; 6 matching rows elsewhere, esc shows all"
+        assert told(running) == "No matches in the listed rows; 6 matching rows elsewhere, esc shows all"
 
 
 async def test_going_to_a_row_that_is_not_listed_shows_all_and_says_so() -> None:

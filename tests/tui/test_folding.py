@@ -17,9 +17,8 @@ from context_tui.tui.inspector.screen import InspectorScreen
 from context_tui.tui.inspector.timeline import Timeline
 from context_tui.tui.inspector.timeline_frame import Legend
 from context_tui.tui.reader.detail import Detail
-from context_tui.tui.timeline.rows import TURN_HEAD
+from context_tui.tui.timeline.rows import TURN_HEAD, Location
 from context_tui.tui.timeline.turns import TurnSummaries
-from context_tui.tui.view import Location
 from tests.tui.fakes import drawn, until
 from tests.tui.inspecting import app, conversation, file_of, inspector, opened, session, settled
 from tests.tui.test_inspector_loading import INFO, Slow, slow

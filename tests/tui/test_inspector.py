@@ -30,8 +30,7 @@ from context_tui.tui.inspector.timeline import Timeline
 from context_tui.tui.inspector.timeline_frame import ColumnHeads
 from context_tui.tui.reader.detail import Detail
 from context_tui.tui.reader.document import MAX_SHOWN_CHARS
-from context_tui.tui.timeline.rows import TURN_HEAD
-from context_tui.tui.view import Location
+from context_tui.tui.timeline.rows import TURN_HEAD, Location
 from context_tui.tui.widgets.dialogs import ChoicePrompt, InputPrompt
 from context_tui.tui.widgets.help import HelpScreen
 from tests.tui.fakes import drawn, footer_fits, until

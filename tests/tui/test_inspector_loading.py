@@ -21,7 +21,7 @@ from context_tui.tui.inspector.notices import format_notice
 from context_tui.tui.inspector.timeline import Timeline
 from context_tui.tui.inspector.timeline_frame import ColumnHeads
 from context_tui.tui.loading import ReadFailure, SessionLoader, SessionSnapshot
-from context_tui.tui.view import Location
+from context_tui.tui.timeline.rows import Location
 from tests.tui.fakes import drawn, until
 from tests.tui.inspecting import app, conversation, file_of, opened, session, settled
 

@@ -14,7 +14,7 @@ from textual.widgets import Input
 from context_tui.session.session import Session, SessionInfo
 from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.inspector.timeline import Timeline
-from context_tui.tui.view import Location
+from context_tui.tui.timeline.rows import Location
 from tests.formats.providers import Provider
 from tests.formats.recordings import text
 from tests.tui.fakes import until

@@ -27,7 +27,8 @@ from context_tui.tui.jump_points import JumpPoint, find_jump_points, find_next_j
 from context_tui.tui.threads import Cancelled
 from context_tui.tui.timeline.filters import NO_FILTER, RowFilter
 from context_tui.tui.timeline.marks import RowMarker
-from context_tui.tui.view import FIRST_LOCATION, AppliedPlan, Location, View, describe_applied_plan
+from context_tui.tui.timeline.rows import FIRST_LOCATION, Location
+from context_tui.tui.view import AppliedPlan, View, describe_applied_plan
 from context_tui.tui.widgets.dialogs import parse_window_tokens
 from tests.formats.recordings import Recording, call, result
 from tests.tui.inspecting import conversation, file_of, session

@@ -32,6 +32,7 @@ from context_tui.tui.inspector.outcome import (
     format_trigger_variants,
 )
 from context_tui.tui.inspector.parameters import fit_paragraphs
+from context_tui.tui.terminal.cells import shorten, shorten_at_word, shorten_path
 from context_tui.tui.view import View
 from context_tui.tui.widgets.setting_lines import (
     build_setting_details,
@@ -49,9 +50,6 @@ from context_tui.tui.widgets.styled_text import (
     format_bar,
     justify_runs,
     pad_runs,
-    shorten,
-    shorten_at_word,
-    shorten_path,
     wrap_parts,
 )
 from tests.tui.inspecting import session

@@ -20,7 +20,8 @@ from context_tui.session.session import SessionInfo
 from context_tui.text.numbers import format_age, format_bytes
 from context_tui.tui.picker.listing import SessionItem, SessionListing
 from context_tui.tui.picker.screen import PickerExit, PickerScreen
-from context_tui.tui.picker.session_list import PickerColumns, PickerList, shorten_middle
+from context_tui.tui.picker.session_list import PickerColumns, PickerList
+from context_tui.tui.terminal.cells import shorten_middle
 from tests.tui.fakes import NASTY, Shell, drawn, footer_fits, until
 
 NOW = 1_800_000_000.0

@@ -52,7 +52,8 @@ from context_tui.tui.rendering.layout import (
     sanitize_part,
 )
 from context_tui.tui.timeline.marks import RowMarker
-from context_tui.tui.view import Location, View
+from context_tui.tui.timeline.rows import Location
+from context_tui.tui.view import View
 from tests.tui.fakes import drawn, until
 from tests.tui.inspecting import app, file_of, inspector, session, settled
 from tests.tui.test_detail import Shows, call, of

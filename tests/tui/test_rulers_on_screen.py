@@ -21,9 +21,9 @@ from context_tui.tui.inspector.timeline import Timeline
 from context_tui.tui.inspector.timeline_frame import ColumnHeads
 from context_tui.tui.options import InspectorOptions
 from context_tui.tui.rendering.formatting import format_token_column, format_token_unit
-from context_tui.tui.timeline.rows import TURN_HEAD, WHOLE_MESSAGE, TimelineRows
+from context_tui.tui.timeline.rows import TURN_HEAD, WHOLE_MESSAGE, Location, TimelineRows
 from context_tui.tui.timeline.turns import TurnSummaries
-from context_tui.tui.view import Location, View
+from context_tui.tui.view import View
 from context_tui.tui.widgets.reading_pane import ReadingPane
 from tests.formats.providers import RATES, Provider
 from tests.tui.inspecting import app, eventful, inspector, session, settled
@@ -48,7 +48,7 @@ def ruled(what: Session) -> tuple[Controller, TokenTable]:
     controller.analysis.store_measured_rows(
         controller.view, MeasuredRows(sizes, controller.estimated_rows.with_table(sizes))
     )
-    assert controller.finish_measuring() == f"Ruler: {sizes.description}"
+    assert controller.finish_measuring() == f"Token measure: {sizes.description}"
     assert controller.token_table is sizes
     return controller, sizes
 

@@ -17,8 +17,8 @@ from context_tui.tui.inspector.timeline_strips import TimelineColumns, paint_col
 from context_tui.tui.rendering.formatting import MessageReader
 from context_tui.tui.timeline.filters import ALL_FOLDED, NO_FOLDS, TurnFolds, fold_rows
 from context_tui.tui.timeline.marks import RowMarker
-from context_tui.tui.timeline.rows import TURN_HEAD, TimelineRows
-from context_tui.tui.view import Location, View
+from context_tui.tui.timeline.rows import TURN_HEAD, Location, TimelineRows
+from context_tui.tui.view import View
 from tests.tui.fakes import drawn
 from tests.tui.inspecting import app, inspector, session, settled
 

@@ -21,8 +21,8 @@ from context_tui.tui.search import Search, SearchReport, find_matches
 from context_tui.tui.terminal.cells import clip_to_width, fit_to_width
 from context_tui.tui.timeline.filters import NO_FILTER, RowFilter, list_rows
 from context_tui.tui.timeline.marks import RowMarker
-from context_tui.tui.timeline.rows import TURN_HEAD, TimelineRows
-from context_tui.tui.view import Location, View
+from context_tui.tui.timeline.rows import TURN_HEAD, Location, TimelineRows
+from context_tui.tui.view import View
 from tests.test_plans import Tidy, recording
 from tests.tui.inspecting import conversation, session
 

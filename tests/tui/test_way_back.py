@@ -18,7 +18,8 @@ from context_tui.tui.app import ContextTuiApp
 from context_tui.tui.inspector.screen import InspectorScreen
 from context_tui.tui.picker.screen import PickerScreen
 from context_tui.tui.threads import _threads
-from context_tui.tui.view import AppliedPlan, Location, View
+from context_tui.tui.timeline.rows import Location
+from context_tui.tui.view import AppliedPlan, View
 from context_tui.tui.widgets.dialogs import ChoicePrompt
 from tests.tui.fakes import drawn, until
 from tests.tui.inspecting import conversation, file_of, settled

@@ -14,6 +14,7 @@ from context_tui.session.facts import Compaction, Facts
 from context_tui.session.values import Kind, MessageFlag
 from context_tui.tokens.estimators import bytes4
 from context_tui.tui.rendering.formatting import format_line, format_row_kind, has_unknown_size, pluralize
+from context_tui.tui.terminal.cells import shorten
 from context_tui.tui.widgets.styled_text import (
     BAD,
     BOLD,
@@ -25,7 +26,6 @@ from context_tui.tui.widgets.styled_text import (
     justify_runs,
     pad_runs,
     set_background,
-    shorten,
     wrap_parts,
 )
 

@@ -27,7 +27,7 @@ from context_tui.tui.controller import Controller
 from context_tui.tui.rendering.formatting import MessageReader, format_block, pluralize
 from context_tui.tui.rendering.layout import TextPart, pair_columns
 from context_tui.tui.threads import ThreadJob, format_worker_error, start_work
-from context_tui.tui.view import Location
+from context_tui.tui.timeline.rows import Location
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.help import HelpScreen
 from context_tui.tui.widgets.reading_pane import ReadingPane

@@ -30,8 +30,10 @@ from context_tui.tokens.estimate_check import Cause, EstimateCheck
 from context_tui.tokens.estimators import bytes4
 from context_tui.tokens.measures import TokenTable
 from context_tui.tui.analysis import ContextSizes, format_estimate_error
+from context_tui.tui.rendering.columns import ColumnFitter
 from context_tui.tui.rendering.formatting import MessageReader, format_token_column, format_token_unit
 from context_tui.tui.rendering.layout import wrap_text
+from context_tui.tui.terminal.cells import choose_form, shorten_path
 from context_tui.tui.timeline import filters
 from context_tui.tui.timeline.filters import NO_FILTER, build_part_filter
 from context_tui.tui.widgets.gauge import CATEGORY_STYLES
@@ -46,7 +48,6 @@ from context_tui.tui.widgets.styled_text import (
     format_safe_line,
     pad_runs,
     set_background,
-    shorten_path,
 )
 
 MAX_LARGEST_BLOCKS, MAX_LISTED_FILES = 12, 20
@@ -301,11 +302,11 @@ class _BreakdownColumns:
     def fit(cls, row: BreakdownRow, width: int) -> _BreakdownColumns:
         """The columns of a row, or of the heading above it, at a width."""
         recorded = (RECORDED_WIDTH if width >= WIDE_RECORDED_FROM else SHORT_RECORDED_WIDTH) if row.recorded else 0
-        room = width - 2 - NUMBERS_WIDTH - recorded
-        count = COUNT_WIDTH if row.count and room > 2 * COUNT_WIDTH else 0
-        name = max(MIN_NAME_WIDTH, (room - count) * 2 // 3)
-        size = room - count - name - 2
-        return cls(name, count, recorded, size) if size >= MIN_BAR_WIDTH else cls(room - count, count, recorded, 0)
+        fitter = ColumnFitter(width, 2 + NUMBERS_WIDTH + recorded)
+        fitter.give("count", COUNT_WIDTH if row.count else 0, spare=COUNT_WIDTH + 1)
+        gap = 2
+        has_bar = fitter.give("bar", gap + MIN_BAR_WIDTH, fitter.room - max(MIN_NAME_WIDTH, fitter.room * 2 // 3))
+        return cls(fitter.room, fitter["count"], recorded, fitter["bar"] - gap if has_bar else 0)
 
 
 def _format_heading(row: BreakdownRow, width: int) -> list[Run]:
@@ -411,7 +412,7 @@ class BreakdownView(ScrollView, can_focus=True):
         total = sum(self._context_and_sizes[1].breakdown.by_category.values())
         title = f"where the context went: {format_token_unit(self._context_and_sizes[1].token_table)} {total:,} tokens"
         ways = (f"{title}, {order}", f"{title}, s sorts", title)
-        self.border_title = Content(next((way for way in ways if len(way) + 4 <= self._width), title))
+        self.border_title = Content(choose_form(ways, self._width - 4))
         self.virtual_size = Size(0, len(self.rows))
         same = (number for number, row in enumerate(self.rows) if row.kind and row.subject == chosen)
         self.cursor = next(same, self._find_choosable_row(min(self.cursor, len(self.rows) - 1), 1))

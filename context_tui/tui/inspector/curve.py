@@ -9,6 +9,7 @@ from textual.content import Content
 from textual.widget import Widget
 
 from context_tui.policies.scales import format_number
+from context_tui.tui.terminal.cells import choose_form
 from context_tui.tui.widgets.canvas import Canvas, count_eighths
 from context_tui.tui.widgets.styled_text import BOLD, MUTED, PRIMARY, Run, build_content
 
@@ -43,7 +44,7 @@ def draw_curve(
     high, low = max(tokens), min(tokens)
     if low == high:
         forms = (f"{name} does not change the next request", f"no effect of {name}", "no effect")
-        return [[(_choose_fitting(forms if len(tokens) > 1 else ("only one value",), width), MUTED)]]
+        return [[(choose_form(forms if len(tokens) > 1 else ("only one value",), width), MUTED)]]
     numbers = [float(value) for value in values]
     here = find_nearest(numbers, float(current)) if current is not None else -1
     top, bottom, label = int(height >= MIN_TITLED_HEIGHT), height - 2, len(f"{high:,}") + 1
@@ -55,7 +56,7 @@ def draw_curve(
     canvas = Canvas(width, height)
     if top:
         titles = (f"next request by {name}: ~{low:,} to ~{high:,} tokens", f"next request by {name}, tokens")
-        canvas.write(0, 0, _choose_fitting((*titles, f"next request by {name}", f"by {name}", ""), width), BOLD)
+        canvas.write(0, 0, choose_form((*titles, f"next request by {name}", f"by {name}", ""), width), BOLD)
     canvas.write(0, bottom, "0".rjust(label - 1), MUTED)
     canvas.write(0, top, f"{high:,}", MUTED)
     for column, tall in enumerate(compute_bar_heights([tokens[index] for index in shown], bottom - top + 1)):
@@ -63,11 +64,6 @@ def draw_curve(
         canvas.draw_column(label + column * step, bottom, tall, style, step)
     _draw_axis(canvas, values, current, label, step * len(shown), here * step + step // 2, unit)
     return canvas.get_lines()
-
-
-def _choose_fitting(variants: Sequence[str], width: int) -> str:
-    """The first form that fits, else the last one."""
-    return next((form for form in variants if len(form) <= width), variants[-1])
 
 
 def _format_setting_value(value: Any) -> str:
@@ -83,7 +79,7 @@ def _draw_axis(
     first, last, y = _format_setting_value(values[0]), _format_setting_value(values[-1]), canvas.height - 1
     mark = f"▲ {_format_setting_value(current)}" if current_cell >= 0 else ""
     at = max(0, min(current_cell, width - len(mark)))
-    right = _choose_fitting((f"{last} {unit}", last, ""), width - at - len(mark) - 1)
+    right = choose_form((f"{last} {unit}", last, ""), width - at - len(mark) - 1)
     if unit and mark and unit not in right and label + at + len(mark) + 1 + len(unit) <= canvas.width:
         mark, right = f"{mark} {unit}", ""
     if len(first) < at:

@@ -18,7 +18,6 @@ from context_tui.tui.timeline.filters import (
     count_shown_tokens,
     find_row_traits,
     find_tool_number,
-    get_kind_bit,
 )
 from context_tui.tui.timeline.marks import VERDICT_LABELS, RowMarker
 from context_tui.tui.timeline.rows import WHOLE_MESSAGE, TimelineRows
@@ -28,26 +27,21 @@ SLICE_ROWS = 512
 
 
 class RowTraits(NamedTuple):
-    """What filters tell rows by: what it is and which tools it is of (as ``traits_of`` gives them), the word of its
-    mark, which of ``SIZES`` it reaches, whether it reads the path that is asked for.
+    """Traits by which filters distinguish rows, the same for many of them: see :class:`filters.Traits`.
+
+    ``tokens`` is the largest of ``SIZE_STEPS`` that the row reaches, 0 if it reaches none.
     """
 
     kinds: int
     tools: tuple[int, ...]
     verdict: str
-    size_step: int
+    tokens: int
     reads_path: bool
 
-    def matches(self, row_filter: RowFilter, tool_number: int) -> bool:
-        """Whether such rows are listed by a filter, whose tool has the number *tool*."""
-        return (
-            (not row_filter.category or bool(self.kinds & get_kind_bit(row_filter.category)))
-            and (not row_filter.tool or tool_number in self.tools)
-            and (not row_filter.verdict or self.verdict == row_filter.verdict)
-            and (not row_filter.in_context or self.verdict not in ("before", "after"))
-            and (not row_filter.path or self.reads_path)
-            and self.size_step >= row_filter.min_tokens
-        )
+    @property
+    def in_context(self) -> bool:
+        """Whether the rows are in the context."""
+        return self.verdict not in ("before", "after")
 
 
 class FilterCounts:
@@ -71,7 +65,7 @@ class FilterCounts:
     def count_matching(self, row_filter: RowFilter) -> int:
         """How many of the rows that were counted a filter lists."""
         tool = find_tool_number(self._marker.context.facts, row_filter.tool) if row_filter.tool else -1
-        return sum(count for each, count in self._counts_by_traits.items() if each.matches(row_filter, tool))
+        return sum(count for each, count in self._counts_by_traits.items() if row_filter.matches(each, tool))
 
     def _count_rows(self, span: range) -> None:
         rows, marker, path, alike = self._rows, self._marker, self._path, self._counts_by_traits

@@ -18,9 +18,10 @@ from textual.widgets.option_list import Option
 from context_tui.session.facts import Facts
 from context_tui.tui.inspector.filter_counts import FilterCounts
 from context_tui.tui.rendering.formatting import format_line, pluralize
+from context_tui.tui.terminal.cells import shorten, shorten_path
 from context_tui.tui.timeline.filters import NO_FILTER, ROW_KINDS, SIZE_STEPS, RowFilter, get_kind_label
 from context_tui.tui.timeline.marks import VERDICT_GLYPHS
-from context_tui.tui.widgets.styled_text import MUTED, Run, build_content, pad_runs, shorten, shorten_path
+from context_tui.tui.widgets.styled_text import MUTED, Run, build_content, pad_runs
 
 INITIAL_COUNT_S, COUNT_SLICE_S, COUNT_PAUSE_S = 0.02, 0.008, 0.01
 """Seconds that are counted before the list is shown, then in one go, and between two of these: keys come first."""

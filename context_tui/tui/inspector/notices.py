@@ -15,6 +15,7 @@ from context_tui.tokens.estimate_check import EstimateCheck
 from context_tui.tui.analysis import format_estimate_check
 from context_tui.tui.jump_points import JumpPoint
 from context_tui.tui.rendering.formatting import pluralize
+from context_tui.tui.terminal.cells import choose_form
 from context_tui.tui.view import View
 
 MAX_WRAP_LOSS = 12
@@ -39,7 +40,7 @@ def format_key_hint(digits: str, *, demo: bool, settings: str = "", width: int =
             f"Sample session: {digits} policy, ←→ value, > changes, l along the run, ? keys",
         ]
     shortest = f"{digits} policy, ←→ value, > changes, a apply, ? all keys"
-    return next((each for each in words if len(each) <= width), shortest)
+    return choose_form((*words, shortest), width)
 
 
 def fit_notice(text: str, width: int) -> str:
@@ -75,8 +76,8 @@ def format_branches(session: Session, width: int) -> str:
     where = "a rewound branch" if len(left) == 1 else f"{len(left):,} rewound branches"
     named = f"{make_visible(PurePath(session.info.path).name)}#{left[0].id}"
     opens = f"open {'it' if len(left) == 1 else 'the first'}: context-tui {named}"
-    words = (f"{what} on {where}   {opens}", f"{what} on {where}: {named}")
-    return next((each for each in words if len(each) <= width), f"{what} on {where}: #{left[0].id}")
+    forms = (f"{what} on {where}   {opens}", f"{what} on {where}: {named}", f"{what} on {where}: #{left[0].id}")
+    return choose_form(forms, width)
 
 
 def format_notice(

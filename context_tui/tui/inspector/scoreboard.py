@@ -25,7 +25,9 @@ from context_tui.tui.inspector.outcome import (
     format_planned_effect,
     format_saved_share,
 )
+from context_tui.tui.rendering.columns import ColumnFitter
 from context_tui.tui.rendering.formatting import format_estimate_sign
+from context_tui.tui.terminal.cells import choose_form, shorten, shorten_at_word
 from context_tui.tui.view import MAX_POLICY_DIGIT
 from context_tui.tui.widgets.styled_text import (
     BAD,
@@ -40,14 +42,14 @@ from context_tui.tui.widgets.styled_text import (
     format_bar,
     pad_runs,
     set_background,
-    shorten,
-    shorten_at_word,
 )
 
 SHARE_WIDTH = 7
 """Cells of the share that would be gone, with the gap before it."""
 MAX_NAME_WIDTH = 24
 """Cells that a name has at most."""
+MAX_BAR_WIDTH = 30
+"""Cells of the bar of what is left, with the gap before it."""
 MIN_EFFECT_WIDTH = 27
 """Cells from which on there is room to say what a policy would do."""
 
@@ -137,35 +139,27 @@ SUMMARY_SUFFIX, SHORT_SUMMARY_SUFFIX = " + summary", "+"
 
 
 def fit_score_columns(rows: Sequence[ScoreRow], width: int) -> ScoreColumns:
-    """Columns for *width* cells; where it is narrow, first the bars go, then what a policy would do, then how large the
-    request is without it. Name, whether it would run and what the next request would be stay longest.
+    """Return the columns for *width* cells.
+
+    On a narrow screen the bar is dropped first, then the effect of the policy, then the size of the request without it.
+    The name, whether the runtime would run it, and the size of the next request stay longest.
     """
     name = min(max(len("policy"), *(len(row.policy) for row in rows)), MAX_NAME_WIDTH) if rows else 0
-    room = width - 3 - name - SHARE_WIDTH
-    allocated: dict[str, int] = {}
-
-    def allocate(column: str, cells: int) -> None:
-        """Give a column so many cells, where there is that much more room."""
-        nonlocal room
-        if cells and room >= cells - allocated.get(column, 0):
-            room -= cells - allocated.get(column, 0)
-            allocated[column] = cells
-
+    fitter = ColumnFitter(width, 3 + name + SHARE_WIDTH)
     waits = any(row.request and row.request.summary_pending for row in rows)
-    allocate("runs", 5)
-    allocate("after", max([6, *(len(_format_size_after(row)) for row in rows)]) + len(SIZE_ARROW))
-    allocate("waits", len(SHORT_SUMMARY_SUFFIX) if waits else 0)
-    allocate("before", max([6, *(len(_format_size_before(row.request)) for row in rows)]) + 2)
-    allocate("runs", max([len(RUNS_HEADING), *(len(row.run_label) for row in rows)]) + 2)
+    fitter.give("runs", 5)
+    fitter.give("after", max([6, *(len(_format_size_after(row)) for row in rows)]) + len(SIZE_ARROW))
+    fitter.give("waits", len(SHORT_SUMMARY_SUFFIX) if waits else 0)
+    fitter.give("before", max([6, *(len(_format_size_before(row.request)) for row in rows)]) + 2)
+    fitter.give("runs", max([len(RUNS_HEADING), *(len(row.run_label) for row in rows)]) + 2)
     longest = max([len(EFFECT_HEADING), *(len(row.effect) for row in rows)]) + 2
-    words = room >= min(longest, MIN_EFFECT_WIDTH)
-    if not words or room >= min(longest, MIN_EFFECT_WIDTH) + len(SUMMARY_SUFFIX) - 1:
-        allocate("waits", len(SUMMARY_SUFFIX) if waits else 0)
-    allocate("would", min(longest, room) if words else 0)
-    allocate("bar", min(room, 30) if words and room >= len(REMAINING_HEADING) + 2 else 0)
-    return ScoreColumns(
-        name, **{each: allocated.get(each, 0) for each in ("runs", "would", "before", "after", "waits", "bar")}
-    )
+    least = min(longest, MIN_EFFECT_WIDTH)
+    has_effect = fitter.give("would", least)
+    fitter.give("waits", len(SUMMARY_SUFFIX) if waits else 0)
+    if has_effect:
+        fitter.give("would", least, longest)
+        fitter.give("bar", len(REMAINING_HEADING) + 2, MAX_BAR_WIDTH)
+    return ScoreColumns(name, **{each: fitter[each] for each in ("runs", "would", "before", "after", "waits", "bar")})
 
 
 def format_score_heading(columns: ScoreColumns, width: int, measure_label: str = "") -> list[Run]:
@@ -181,7 +175,7 @@ def format_score_heading(columns: ScoreColumns, width: int, measure_label: str =
         if measure_label
         else (REQUEST_HEADING,)
     )
-    head = next((each for each in named if room >= len(each) + 2), "next")
+    head = choose_form((*named, "next"), room - 2)
     words += f"  {head}"
     return pad_runs(
         [
@@ -247,7 +241,7 @@ def format_policy_title(name: str, width: int) -> str:
         rule = name.removeprefix(f"{policy.runtime}-")
         whole = f'{digit}{name}   {rule} as in the runtime "{policy.runtime}": {what}'
         forms = [whole, f"{digit}{policy.runtime}'s {rule}: {what}"]
-    return next((form for form in forms if len(form) <= width), shorten_at_word(forms[-1], width))
+    return shorten_at_word(choose_form(forms, width), width)
 
 
 class Scoreboard(Widget, can_focus=True):

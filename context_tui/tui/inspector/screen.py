@@ -68,11 +68,10 @@ from context_tui.tui.rendering.formatting import (
 from context_tui.tui.threads import format_worker_error
 from context_tui.tui.timeline.context_events import format_event_details
 from context_tui.tui.timeline.marks import NO_MARK
-from context_tui.tui.timeline.rows import TURN_HEAD, WHOLE_MESSAGE
+from context_tui.tui.timeline.rows import TURN_HEAD, WHOLE_MESSAGE, Location
 from context_tui.tui.timeline.turns import TurnSummaries
 from context_tui.tui.view import (
     MAX_POLICY_DIGIT,
-    Location,
     View,
     build_inspector_state,
     format_policy_digits,

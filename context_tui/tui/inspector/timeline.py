@@ -25,9 +25,8 @@ from context_tui.tui.terminal.cells import clip_to_width
 from context_tui.tui.timeline.context_events import format_event_labels
 from context_tui.tui.timeline.filters import find_line
 from context_tui.tui.timeline.marks import NO_MARK, RowMark, RowMarker
-from context_tui.tui.timeline.rows import TURN_HEAD, WHOLE_MESSAGE, TimelineRows
+from context_tui.tui.timeline.rows import TURN_HEAD, WHOLE_MESSAGE, Location, TimelineRows
 from context_tui.tui.timeline.turns import TurnSummaries
-from context_tui.tui.view import Location
 
 _STYLE_NAMES = (
     *("text", "quiet", "turn", "head", "about", "outside", "bar", "cursor", "shadow", "match", "rule"),

@@ -12,8 +12,9 @@ from rich.style import Style
 from textual.strip import Strip
 
 from context_tui.text.numbers import format_percent
+from context_tui.tui.rendering.columns import ColumnFitter
 from context_tui.tui.rendering.formatting import pluralize
-from context_tui.tui.terminal.cells import clip_to_width, fit_to_width
+from context_tui.tui.terminal.cells import choose_form, clip_to_width, fit_to_width
 from context_tui.tui.timeline.marks import VERDICT_GLYPHS, RowMark
 from context_tui.tui.timeline.turns import TurnSummary
 
@@ -33,8 +34,11 @@ class TimelineColumns:
 
     @classmethod
     def fit(cls, width: int, last_index: int) -> TimelineColumns:
-        """The columns that fit."""
-        return cls(width, max(len(str(last_index)), 3), MAX_BAR_WIDTH if width >= 64 else 4 if width >= 48 else 0)
+        """Return the columns that fit."""
+        fitter = ColumnFitter(width)
+        fitter.give("bar", MAX_BAR_WIDTH // 2, from_width=48)
+        fitter.give("bar", MAX_BAR_WIDTH, from_width=64)
+        return cls(width, max(len(str(last_index)), 3), fitter["bar"])
 
     @property
     def kind_start(self) -> int:
@@ -113,7 +117,7 @@ def paint_head(
     if preview is None:
         count = f" · {pluralize(len(turn.messages), 'message')}"
         ways = (f"{count} · {share} of the context ", f"{count} · {share} ") if share else (f"{count} ", " ")
-        about = next((each for each in ways if len(each) <= room), "")
+        about = choose_form((*ways, ""), room)
         rule = about + RULE_GLYPH * (room - len(about))
         parts = [
             (f" {VERDICT_GLYPHS[turn.outside or 'kept']}", fate),
@@ -189,5 +193,5 @@ def paint_column_heads(
 def paint_rule(labels: Sequence[str], width: int, style: Style) -> Strip:
     """A labelled rule across the timeline, with the first of *labels* that fits; the last is cut off."""
     texts = [f" {RULE_GLYPH * 2} {label} " for label in labels]
-    text = next((each for each in texts if cell_len(each) <= width), texts[-1])
+    text = choose_form(texts, width)
     return Strip([Segment(clip_to_width(text + RULE_GLYPH * max(width - cell_len(text), 0), width), style)])

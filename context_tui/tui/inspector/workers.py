@@ -33,8 +33,8 @@ from context_tui.tui.loading import ReadFailure, SessionLoader, SessionSnapshot
 from context_tui.tui.rendering.formatting import MessageReader
 from context_tui.tui.search import SearchReport, search_session
 from context_tui.tui.threads import WORK_SLICE_S, ThreadJob, start_work
-from context_tui.tui.timeline.rows import TimelineRows
-from context_tui.tui.view import Location, View
+from context_tui.tui.timeline.rows import Location, TimelineRows
+from context_tui.tui.view import View
 
 INPUT_QUIET_S = 0.15
 """Seconds after something was pressed for which work that nobody waits for gives way to the screen."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding, BindingType
@@ -27,7 +27,8 @@ from context_tui.library.overview import SessionOverview
 from context_tui.text.numbers import format_age, format_bytes, format_percent, format_tokens
 from context_tui.text.sanitize import make_visible, sanitize_line
 from context_tui.tui.picker.listing import SessionItem, SessionListing, SessionOrder
-from context_tui.tui.terminal.cells import ELLIPSIS, clip_to_width
+from context_tui.tui.rendering.columns import ColumnFitter
+from context_tui.tui.terminal.cells import clip_to_width, shorten_middle
 
 _UUID_PATTERN = re.compile(r"(?:rollout-[\dT-]{19}-)?([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 FOLDED_GLYPH, OPEN_GLYPH, CHILD_GLYPH = "▸", "▾", "└"
@@ -57,16 +58,28 @@ class PickerColumns:
     @lru_cache(maxsize=16)
     def fit(cls, width: int, longest: int) -> PickerColumns:
         """The columns in *width* cells where the longest name has so many."""
-        wide, full = width >= 98, width >= 138
-        name = min(max(longest + COUNT_WIDTH, len("session")), 40 if full else 28 if wide else 20)
-        agent = 17 if width >= 158 else 13 if wide else 0
-        place = 20 if full else 15 if wide else 13 if width >= 76 else 0
-        size = 9 if width >= 50 else 0
-        context = 13 if wide else 6
-        age = 7
-        model, compactions = (20, 13) if width >= 158 else (0, 0)
-        left = width - (3 + name + 2 + agent + model + place + age + size + context + compactions + 1)
-        return cls(name, max(left, 0), agent, place, age, size, context, model, compactions)
+        wanted = max(longest + COUNT_WIDTH, len("session"))
+        fitter = ColumnFitter(width, 3 + 2 + 1)
+        for column, cells, from_width in (
+            ("age", 7, 0),
+            ("context", 6, 0),
+            ("name", min(wanted, 20), 0),
+            ("size", 9, 50),
+            ("place", 13, 76),
+            ("context", 13, 98),
+            ("name", min(wanted, 28), 98),
+            ("agent", 13, 98),
+            ("place", 15, 98),
+            ("name", min(wanted, 40), 138),
+            ("place", 20, 138),
+            ("agent", 17, 158),
+            ("model", 20, 158),
+            ("compactions", 13, 158),
+        ):
+            fitter.give(column, cells, from_width=from_width)
+        others = ("agent", "place", "age", "size", "context", "model", "compactions")
+        name = fitter["name"] or min(wanted, 20)
+        return cls(name, max(fitter.room, 0), **{each: fitter[each] for each in others})
 
     def format_heads(self) -> str:
         """The line above the columns."""
@@ -347,19 +360,6 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
             self.scroll_to(y=first, animate=False, immediate=True)
         elif cursor >= top + height:
             self.scroll_to(y=cursor - height + 1, animate=False, immediate=True)
-
-
-def shorten_middle(text: str, width: int) -> str:
-    """*text* in at most *width* cells: where it is longer, both ends of it."""
-    if cell_len(text) <= width or width < 3:
-        return set_cell_size(text, max(width, 0)) if cell_len(text) > width else text
-    tail = ""
-    for character in reversed(text):
-        if cell_len(character + tail) > (width - 1) // 2:
-            break
-        tail = character + tail
-    head = set_cell_size(text, width - 1 - cell_len(tail)).rstrip()
-    return head + ELLIPSIS + tail
 
 
 def format_short_name(entry: SessionEntry) -> str:

@@ -28,8 +28,7 @@ from context_tui.tui.rendering.highlight_cache import HighlightCache, Highlighte
 from context_tui.tui.rendering.layout import LayoutLine, TextPart
 from context_tui.tui.search import find_all_text, find_text, get_searchable_text
 from context_tui.tui.threads import ThreadJob, start_work
-from context_tui.tui.timeline.rows import WHOLE_MESSAGE
-from context_tui.tui.view import Location
+from context_tui.tui.timeline.rows import WHOLE_MESSAGE, Location
 from context_tui.tui.widgets.reading_pane import ReadingPane
 
 _STYLE_NAMES = (

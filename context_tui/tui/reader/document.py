@@ -33,7 +33,7 @@ from context_tui.tui.rendering.languages import detect_language, find_path_langu
 from context_tui.tui.rendering.layout import Highlighter, StyleSpan, StyleSpans, TextPart, pair_columns
 from context_tui.tui.search import find_text
 from context_tui.tui.timeline.marks import BLOCK_LABELS, CHANGED_VERDICTS, VERDICT_PHRASES, RowMark
-from context_tui.tui.view import Location
+from context_tui.tui.timeline.rows import Location
 
 MAX_DIFF_LINES = 2_000
 """Lines up to which two texts are compared; beyond, all old ones are removed and all new ones added."""

@@ -31,6 +31,7 @@ from context_tui.tui.replay.sawtooth import (
     SHADE,
     TRACE,
 )
+from context_tui.tui.terminal.cells import choose_form, shorten, shorten_at_word
 from context_tui.tui.timeline.context_events import format_event_labels, is_compaction
 from context_tui.tui.widgets.styled_text import (
     BAD,
@@ -44,8 +45,6 @@ from context_tui.tui.widgets.styled_text import (
     justify_runs,
     pad_runs,
     set_background,
-    shorten,
-    shorten_at_word,
 )
 
 MAX_REGRET_LINES = 3
@@ -220,7 +219,7 @@ def format_event_lines(comparison: Comparison, width: int) -> Iterator[list[Run]
     for event in comparison.context_events.get(comparison.call, ()):
         sign = COMPACTION_SIGN if event.begins_context else CLEARING_SIGN
         forms = format_event_labels(facts, event)
-        text = next((form for form in forms if len(form) + 12 <= width), forms[-1])
+        text = choose_form(forms, width - 12)
         yield [(f"{sign} ", BOLD), (shorten(f"{text}{' (undone)' if undone else ''}", width - 2), MUTED)]
         if isinstance(event.fact, Compaction):
             here = event.fact.message, event.fact.kind

@@ -17,7 +17,8 @@ from context_tui.text.numbers import format_percent
 from context_tui.tokens.estimators import bytes4
 from context_tui.tui.rendering.formatting import format_line, pluralize
 from context_tui.tui.search import find_text, get_searchable_text
-from context_tui.tui.view import Location
+from context_tui.tui.terminal.cells import choose_form, shorten, shorten_at_word
+from context_tui.tui.timeline.rows import Location
 from context_tui.tui.widgets.styled_text import (
     BOLD,
     MUTED,
@@ -28,8 +29,6 @@ from context_tui.tui.widgets.styled_text import (
     format_safe_line,
     pad_runs,
     set_background,
-    shorten,
-    shorten_at_word,
 )
 
 TIER_TEXTS = {
@@ -142,8 +141,7 @@ def format_summary(selection: CaseSelection, width: int) -> list[Run]:
     blocks = f"{told.used_later:,} of {pluralize(told.dropped, 'dropped block')} used later"
     tokens = f"{told.tokens_used_later:,} of {told.tokens_dropped:,} tokens{share}"
     forms = (f"{blocks}   {tokens}, by bytes/4", f"{blocks}, {tokens}")
-    text = next((form for form in forms if len(form) <= width), forms[-1])
-    return [(shorten_at_word(text, width), BOLD)]
+    return [(shorten_at_word(choose_form(forms, width), width), BOLD)]
 
 
 def format_regret_bound(selection: CaseSelection, call: int, width: int) -> list[Run]:
@@ -166,7 +164,7 @@ def format_regret_bound(selection: CaseSelection, call: int, width: int) -> list
         f"at most {most:,} could go with no regret; dropped {dropped:,}, {regretted:,} used later",
         f"at most {most:,} with no regret; dropped {dropped:,}, {regretted:,} used",
     )
-    return [(next((form for form in forms if len(form) <= width), forms[-1]), MUTED)]
+    return [(choose_form(forms, width), MUTED)]
 
 
 def format_case_table(selection: CaseSelection, selected: int, width: int, height: int) -> list[list[Run]]:
@@ -218,7 +216,7 @@ def format_evidence(selection: CaseSelection, index: int, width: int) -> list[li
     told = f"{case.tier}: {case.tokens:,} tokens by bytes/4, used {when}"
     forms = (f"{told}; {TIER_TEXTS[case.tier]}", f"{told}; {TIER_TEXTS[case.tier].partition(',')[0]}", told)
     return [
-        [(next((form for form in forms if len(form) <= width), shorten_at_word(told, width)), WARN)],
+        [(shorten_at_word(choose_form(forms, width), width), WARN)],
         [("evidence ", MUTED), (shorten(format_safe_line(format_line(case.evidence)), max(width - 9, 4)), BOLD)],
     ]
 

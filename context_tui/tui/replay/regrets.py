@@ -26,10 +26,11 @@ from context_tui.tui.reader.document import DocumentSource
 from context_tui.tui.rendering.formatting import format_row_kind
 from context_tui.tui.replay import regret_cases
 from context_tui.tui.replay.regret_cases import CaseSelection, CaseSide
+from context_tui.tui.terminal.cells import shorten_at_word
 from context_tui.tui.threads import ThreadJob, format_worker_error, start_work
 from context_tui.tui.timeline.marks import NO_MARK
 from context_tui.tui.widgets.footer import KeyFooter
-from context_tui.tui.widgets.styled_text import BOLD, MUTED, PRIMARY, LinesPane, Run, justify_runs, shorten_at_word
+from context_tui.tui.widgets.styled_text import BOLD, MUTED, PRIMARY, LinesPane, Run, justify_runs
 
 InspectorCommand = Callable[[], str]
 """What the inspector is to do when the screen was closed: it returns what to say."""

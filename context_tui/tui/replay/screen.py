@@ -48,13 +48,14 @@ from context_tui.tui.replay.panes import ChartsView, TableView
 from context_tui.tui.replay.regrets import RegretsScreen
 from context_tui.tui.replay.setting_controls import ThresholdDrag, ThresholdHandle
 from context_tui.tui.saving import save_new_file
+from context_tui.tui.terminal.cells import shorten_at_word
 from context_tui.tui.threads import ThreadJob, format_worker_error, start_work
 from context_tui.tui.view import format_policy_tooltip
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.help import HelpScreen
 from context_tui.tui.widgets.setting_lines import list_setting_lines
 from context_tui.tui.widgets.setting_rows import SettingRows
-from context_tui.tui.widgets.styled_text import MUTED, LinesPane, Run, build_content, shorten_at_word
+from context_tui.tui.widgets.styled_text import MUTED, LinesPane, Run, build_content
 
 OUTDATED_GRACE_S = 0.25
 """Seconds after which a replay that nobody waits for any more is given up; one that is faster is shown on the way."""

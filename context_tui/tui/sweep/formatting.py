@@ -23,6 +23,7 @@ from context_tui.tui.sweep.table import (
     format_setting_values,
     format_share,
 )
+from context_tui.tui.terminal.cells import choose_form, shorten, shorten_at_word
 from context_tui.tui.widgets.styled_text import (
     BAD,
     BOLD,
@@ -35,8 +36,6 @@ from context_tui.tui.widgets.styled_text import (
     count_cells,
     format_safe_line,
     justify_runs,
-    shorten,
-    shorten_at_word,
 )
 
 WIDE_CELLS = 100
@@ -101,7 +100,7 @@ def format_status(board: SweepBoard, grid_error: str, is_measuring: bool, width:
             f"{format_setting_values(board, better)}: {format_saving(board, more, full=False)} more at no more regret",
             f"{format_setting_values(board, better)}: +{format_saving(board, more, full=False)}, no more regret",
         ]
-        found = next((each for each in forms if len(head) + 2 + len(each) <= width), forms[-1])
+        found = choose_form(forms, width - len(head) - 2)
         return justify_runs([(9, (head, "")), (8, (found, GOOD))], [], width)
     told = "none saves more than the current one at no more regret" if len(board.settings) > 1 else ""
     return justify_runs([(9, (head, "")), (7, (told, MUTED))], [], width)
@@ -232,7 +231,7 @@ def _format_changes(board: SweepBoard, setting: SweepSetting, width: int) -> lis
         ",  ".join(f"{name} {format_value(before)} → {format_value(after)}" for name, before, after in changed),
         ", ".join(f"{name} → {format_value(after)}" for name, _, after in changed),
     ]
-    found = next((form for form in forms if len(form) + 2 <= width), forms[-1])
+    found = choose_form(forms, width - 2)
     return [("  ", ""), (shorten_at_word(format_safe_line(found), width - 2), PRIMARY)]
 
 

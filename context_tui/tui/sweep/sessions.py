@@ -16,10 +16,12 @@ from context_tui.lab.sweep.results import Totals, compute_totals
 from context_tui.lab.sweep.rows import SweepRow
 from context_tui.lab.sweep.settings import SweepSetting
 from context_tui.tui.comparison import format_limits
+from context_tui.tui.rendering.columns import drop_columns
 from context_tui.tui.rendering.formatting import pluralize
 from context_tui.tui.sweep.board import SORT_ORDERS, SweepBoard
 from context_tui.tui.sweep.panes import ListView
 from context_tui.tui.sweep.table import SweepColumn, list_columns
+from context_tui.tui.terminal.cells import shorten_path
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.styled_text import (
     BOLD,
@@ -30,7 +32,6 @@ from context_tui.tui.widgets.styled_text import (
     format_safe_line,
     justify_runs,
     pad_runs,
-    shorten_path,
 )
 from context_tui.tui.widgets.styled_text import set_background as on_ground
 
@@ -52,10 +53,14 @@ def format_session_lines(
     columns = list_columns(board)
     full = width - sum(_measure_columns(columns, session_rows, True)) >= FULL_NAME_CELLS
     cells = _measure_columns(columns, session_rows, full)
-    while sum(cells) > width - FULL_NAME_CELLS // 2 and len(cells) > 2:
-        cells.pop()
-    name = width - sum(cells)
-    shown = list(zip(columns, cells, strict=False))
+    shown = drop_columns(
+        zip(columns, cells, strict=True),
+        width - FULL_NAME_CELLS // 2,
+        lambda each: each[1],
+        lambda each: -columns.index(each[0]),
+        at_least=2,
+    )
+    name = width - sum(cells for _, cells in shown)
     head: list[Run] = [("  session".ljust(name), MUTED)]
     head += [
         (f"{'▼' if each.order == order else ''}{each.head}".rjust(cell), PRIMARY if each.order == order else MUTED)

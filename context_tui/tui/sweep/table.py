@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 from context_tui.lab.sweep.results import Totals
 from context_tui.text.numbers import format_tokens
+from context_tui.tui.rendering.columns import drop_columns
 from context_tui.tui.sweep.board import SweepBoard, compute_extra_cost, format_value, get_regret_tokens
+from context_tui.tui.terminal.cells import shorten
 from context_tui.tui.widgets.styled_text import (
     BOLD,
     GOOD,
@@ -18,7 +20,6 @@ from context_tui.tui.widgets.styled_text import (
     format_safe_line,
     pad_runs,
     set_background,
-    shorten,
 )
 
 BEST_SIGN, CURRENT_SIGN, BEATEN_SIGN, CURSOR_SIGN = "*", ">", "·", "◆"
@@ -142,8 +143,7 @@ def compute_layout(board: SweepBoard, width: int) -> TableLayout:
     numbers, full = _measure_numbers(columns, wholes, True), True
     if room - _sum_widths(numbers) < min(wanted, max(least, FULL_NAME_CELLS)):
         numbers, full = _measure_numbers(columns, wholes, False), False
-    while len(numbers) > 2 and room - _sum_widths(numbers) < least:
-        numbers.remove(min(numbers, key=lambda each: each[0].rank))
+    numbers = drop_columns(numbers, room - least, lambda each: each[1], lambda each: each[0].rank, at_least=2)
     left = max(room - _sum_widths(numbers), least)
     name = min(left, max(wanted, MIN_NAME_CELLS))
     beaten = left - name - 2

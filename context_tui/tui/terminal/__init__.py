@@ -1,1 +1,1 @@
-"""Terminal features: cells, colours, keys, clipboard and the filter of its output."""
+"""Terminal capabilities: cells, colours, keys, clipboard and output filter."""

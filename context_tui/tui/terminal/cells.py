@@ -1,9 +1,12 @@
-"""Glyphs, their ASCII replacements, and text fitted to a number of terminal cells."""
+"""Glyphs, their ASCII replacements, and text cut or padded to a width in terminal cells."""
 
 from __future__ import annotations
 
-from rich.cells import set_cell_size
+from collections.abc import Sequence
 
+from rich.cells import cell_len, set_cell_size
+
+from context_tui.text.sanitize import sanitize_line
 from context_tui.tui.terminal.contrast import DRAWING_CHARACTERS
 
 VERTICAL_BLOCKS, HORIZONTAL_BLOCKS = " ▁▂▃▄▅▆▇█", " ▏▎▍▌▋▊▉█"
@@ -25,18 +28,26 @@ ASCII_GLYPHS = str.maketrans(
         "🔎": "/ ",
     }
 )
-"""A cell for a cell, so that lines keep their widths."""
+"""Replacement of each glyph by one ASCII character, so that lines keep their widths."""
 
 ASCII_KEY_NAMES = str.maketrans({"⏎": "enter", "⌫": "backspace"})
-"""What keys are called there that have signs."""
-
+"""Names of the keys that have a sign."""
 
 ELLIPSIS = "…"
-"""Stands where something is cut off."""
+"""Sign in the place of text that is cut off."""
+
+
+MAX_LINE_SOURCE = 2_000
+"""Characters of a text that are read for one line; no terminal shows more."""
+
+
+def choose_form(forms: Sequence[str], width: int) -> str:
+    """Return the first of *forms*, the longest first, that fits in *width* cells; the last one if none fits."""
+    return next((form for form in forms if cell_len(form) <= width), forms[-1])
 
 
 def fit_to_width(text: str, width: int) -> str:
-    """*text* in exactly *width* cells."""
+    """Cut or pad *text* to exactly *width* cells."""
     if width <= 0:
         return ""
     if text.isascii():
@@ -45,7 +56,7 @@ def fit_to_width(text: str, width: int) -> str:
 
 
 def clip_to_width(text: str, width: int) -> str:
-    """*text* in exactly *width* cells, with a sign where some of it is cut off."""
+    """Cut or pad *text* to exactly *width* cells, with an ellipsis where it is cut."""
     if width <= 0:
         return ""
     if text.isascii() and len(text) <= width:
@@ -54,3 +65,51 @@ def clip_to_width(text: str, width: int) -> str:
     if cut.rstrip() == text.rstrip() or width < 2:
         return cut
     return fit_to_width(text, width - 1) + ELLIPSIS
+
+
+def shorten(text: str, width: int) -> str:
+    """Cut *text* to at most *width* cells, with an ellipsis at its end."""
+    if cell_len(text) <= width:
+        return text
+    return set_cell_size(text, width - 1).rstrip() + ELLIPSIS if width > 0 else ""
+
+
+def shorten_at_word(text: str, width: int) -> str:
+    """Cut *text* to at most *width* cells between two words; a single long word is cut anywhere."""
+    if cell_len(text) <= width:
+        return text
+    clean = text.rstrip()
+    return shorten(clean[: find_word_end(clean, width)] + ELLIPSIS, width)
+
+
+def find_word_end(text: str, width: int) -> int:
+    """Return the end of the last word that leaves a cell for an ellipsis in *width* cells; of the first if none does."""
+    end = len(text)
+    while cell_len(text[:end]) >= width and (space := text.rfind(" ", 0, end)) > 0:
+        end = len(text[:space].rstrip())
+    return end
+
+
+def shorten_middle(text: str, width: int) -> str:
+    """Cut *text* to at most *width* cells, with an ellipsis between its two ends."""
+    if cell_len(text) <= width or width < 3:
+        return set_cell_size(text, max(width, 0)) if cell_len(text) > width else text
+    tail = ""
+    for character in reversed(text):
+        if cell_len(character + tail) > (width - 1) // 2:
+            break
+        tail = character + tail
+    head = set_cell_size(text, width - 1 - cell_len(tail)).rstrip()
+    return head + ELLIPSIS + tail
+
+
+def shorten_path(path: str, width: int) -> str:
+    """Cut a path to at most *width* cells at its start, if possible between two folders; make it safe to draw."""
+    clean = sanitize_line(path[:MAX_LINE_SOURCE])
+    if cell_len(clean) <= width:
+        return clean
+    while clean and cell_len(clean) > width - 1:
+        clean = clean[max(1, (cell_len(clean) - width + 1) // 2) :]
+    folder = clean.find("/")
+    clean = clean[folder:] if 0 <= folder < len(clean) - 1 else clean
+    return ELLIPSIS + clean if width > 0 else ""

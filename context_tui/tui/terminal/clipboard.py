@@ -1,6 +1,6 @@
-"""Copying to the system clipboard by an external program.
+"""System clipboard, written by an external program.
 
-Only where the screen is the one that this machine draws on: over ssh the clipboard that is meant is the terminal's.
+It is not used over ssh, where the user's clipboard is that of the terminal.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from subprocess import DEVNULL, Popen
 from tempfile import TemporaryFile
 
 COPY_TIMEOUT_S = 1.0
-"""How long a program may take before it is given up."""
+"""Seconds after which the program is killed."""
 
 _WAYLAND_COMMANDS = [["wl-copy"]]
 _X11_COMMANDS = [["xclip", "-selection", "clipboard"], ["xsel", "--clipboard", "--input"]]
 
 
 def find_clipboard_command(environment: Mapping[str, str], platform: str = sys.platform) -> list[str] | None:
-    """Return the program that copies its standard input to the clipboard, with its arguments; None without one."""
+    """Find the program, with its arguments, that copies its standard input; None if there is none."""
     if any(environment.get(name) for name in ("SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT")):
         return None
     known = [["pbcopy"]] if platform == "darwin" else []
@@ -36,21 +36,21 @@ def find_clipboard_command(environment: Mapping[str, str], platform: str = sys.p
 
 
 def start_copy(text: str, environment: Mapping[str, str]) -> Popen[bytes] | None:
-    """Start copying; the program goes on whatever becomes of this one. None where there is none."""
+    """Start a program that copies *text*, and outlives this one; None if there is no such program."""
     program = find_clipboard_command(environment)
     if program is None:
         return None
     encoding = "utf-16" if program[0].endswith("clip.exe") else "utf-8"
-    with suppress(OSError), TemporaryFile() as file:  # not a pipe, which would have to be filled
+    with suppress(OSError), TemporaryFile() as file:  # a pipe could block
         file.write(text.encode(encoding, "replace"))
         file.seek(0)
-        # A session of its own: some stay to hand out what was copied, for longer than the terminal may live.
+        # In a new session, as some programs keep running to serve the text, even after the terminal is closed.
         return Popen(program, stdin=file, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True)
     return None
 
 
 async def wait_for_copy(program: Popen[bytes], timeout_s: float = COPY_TIMEOUT_S) -> bool:
-    """Wait until the program has copied, and return whether it has; one that takes too long is ended."""
+    """Return whether the program has succeeded; kill it after *timeout_s* seconds."""
     deadline = time.monotonic() + timeout_s
     while program.poll() is None:
         if time.monotonic() > deadline:
@@ -61,7 +61,7 @@ async def wait_for_copy(program: Popen[bytes], timeout_s: float = COPY_TIMEOUT_S
 
 
 def cancel_copy(program: Popen[bytes]) -> None:
-    """End a program that is still copying."""
+    """Kill a program that is still copying."""
     if program.poll() is None:
         program.kill()
         program.wait()

@@ -1,11 +1,11 @@
 """Minimum contrast of text in the colours that the terminal supports.
 
-A style is judged here, behind every theme, mixed shade and widget: only here is it known what a terminal of 256 or 16
-colours makes of it. Where text is too close to its ground, its own colour is moved away from that, as far as is needed.
-Bars, borders and shades are drawing, not text, and stay as they are.
+Styles are checked after all themes, blends and widgets, as only then is it known how a terminal of 256 or 16 colours
+shows them. The colour of text that is too close to its background is moved away from it as far as needed. Bars, borders
+and shades are drawing, not text, and stay unchanged.
 
-A terminal of 16 colours gets a ground of its own palette, as nobody knows which its default is. With no colours at all,
-what remains is bold, dim, underlined and reversed.
+A terminal of 16 colours gets a background of its own palette, as its default is unknown. Without colours, only bold, dim,
+underline and reverse remain.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from rich.style import Style
 from textual.color import Color
 
 MIN_TEXT_CONTRAST, MIN_DIM_CONTRAST = 4.5, 3.0
-"""The least contrast of text with its ground, by WCAG; of text that the terminal dims itself."""
+"""Least contrast by WCAG of text with its background; of text that the terminal itself dims."""
 
 DRAWING_CHARACTERS = "".join(map(chr, range(0x2500, 0x25A0)))
-"""Box drawing and block elements: what bars, borders, rules and shades are made of."""
+"""Box drawing and block elements, used for bars, borders, rules and shades."""
 
 _BLACK, _WHITE = ColorTriplet(0, 0, 0), ColorTriplet(255, 255, 255)
 _DEFAULT_COLOUR, _MAX_CACHED_STYLES = RichColor.default(), 4096
@@ -34,39 +34,39 @@ _XTERM_PALETTE = Palette(
         *((255, 0, 255), (0, 255, 255), (255, 255, 255)),
     ]
 )
-"""The sixteen colours, as xterm shows them."""
+"""The sixteen colours of xterm."""
 _ANSI_COLOURS = [RichColor.parse(f"color({number})") for number in range(16)]
 
 
 @lru_cache(maxsize=1024)
 def compute_luminance(colour: ColorTriplet) -> float:
-    """Relative luminance by WCAG, 0 to 1."""
+    """Compute the relative luminance by WCAG, 0 to 1."""
     red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour.normalized)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 def compute_contrast(one: ColorTriplet, other: ColorTriplet) -> float:
-    """Contrast of two colours by WCAG, 1 to 21."""
+    """Compute the contrast of two colours by WCAG, 1 to 21."""
     dark, light = sorted((compute_luminance(one), compute_luminance(other)))
     return (light + 0.05) / (dark + 0.05)
 
 
 class ContrastAdjuster:
-    """Makes styles readable on one terminal, and remembers what became of each.
+    """Adjuster of styles to one terminal, with a cache.
 
     Args:
-        system: the colours that the terminal has; None where none are wanted.
-        dark: whether the terminal's default ground is to be taken for a dark one.
+        colour_system: colours of the terminal; None for no colours.
+        dark: whether to assume that the terminal's default background is dark.
     """
 
     def __init__(self, colour_system: ColorSystem | None, *, dark: bool) -> None:
         self.colour_system, self.dark = colour_system, dark
-        # What "default" stands for: by its number where the palette is all there is, else as it is assumed to look.
+        # Numbers in the palette that the default colours are assumed to be.
         self._default_foreground, self._default_background = (7, 0) if dark else (0, 15)
         self._adjusted_styles: dict[object, tuple[Style, Style]] = {}
 
     def __call__(self, style: Style, text: str, background: Color) -> Style:
-        """Return the style for *text* on *background*, where the style sets none itself."""
+        """Return the style for *text*; *background* applies if the style has none."""
         key: object = style if style.bgcolor is not None else (style, background)
         found = self._adjusted_styles.get(key)
         if found is None:
@@ -81,7 +81,7 @@ class ContrastAdjuster:
         return readable if readable is shown or text.strip(DRAWING_CHARACTERS + " ") else shown
 
     def _adapt_to_terminal(self, style: Style, ground: Color) -> Style:
-        """Convert a style to colours that the terminal has."""
+        """Return the style in the colours of the terminal."""
         if self.colour_system is None:
             return self._remove_colours(style)
         if style.bgcolor is None:
@@ -95,7 +95,7 @@ class ContrastAdjuster:
         return style
 
     def _remove_colours(self, style: Style) -> Style:
-        """The style without colours: what had a ground of its own, as a cursor has, is reversed."""
+        """Return the style without colours; one with a background, such as that of a cursor, is reversed."""
         ground = style.bgcolor
         bar = not (ground is None or ground.is_default or ground.number == self._default_background)
         plain = style.without_color + Style(reverse=True) if bar else style.without_color
@@ -121,7 +121,7 @@ class ContrastAdjuster:
         )
 
     def _find_readable_colour(self, ink: RichColor, over: ColorTriplet, under: ColorTriplet) -> RichColor:
-        """The nearest colour to *ink* that can be read: of its own hue, or one of the sixteen where it is of those."""
+        """Find the readable colour nearest to *ink*: of the same hue, or one of the sixteen if *ink* is one."""
         if ink.type is not ColorType.TRUECOLOR or self.colour_system is ColorSystem.STANDARD:
             fit = [
                 number for number in range(16) if compute_contrast(_XTERM_PALETTE[number], under) >= MIN_TEXT_CONTRAST
@@ -137,7 +137,7 @@ class ContrastAdjuster:
         return next(fits, RichColor.from_triplet(pole))
 
     def _resolve_colour(self, colour: RichColor, default: int) -> ColorTriplet:
-        """A colour as the terminal shows it."""
+        """Return a colour as the terminal shows it."""
         if self.colour_system is not None:
             colour = colour.downgrade(self.colour_system)
         if colour.is_default:

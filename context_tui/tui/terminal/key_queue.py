@@ -1,9 +1,9 @@
 """Queue that handles keys, pastes and mouse events strictly one after the other.
 
-What is pasted is taken as one more key, and so is what the mouse does. Textual hands a key to the widget that has the
-focus at that moment, and it comes back to the application by way of all widgets around that one before bindings are
-looked up. Of several keys in one burst, the second would be handed to what had the focus before the first one moved it,
-or opened a dialog; a click would be handed to what stood in its place before the key.
+Textual passes a key to the focused widget, and it bubbles through all parents back to the application before bindings
+are looked up. In a burst of keys, the second would be passed to the widget that had the focus before the first one moved
+it or opened a dialog, and a click to the widget that was at its place before the key. Pastes and mouse events are queued
+like keys.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 UserInput = Key | Paste | MouseEvent
-"""What a person does."""
+"""Input of the user."""
 KEY_TIMEOUT_S = 1.0
-"""Seconds after which the next key is handled although the one before did not come back, as its widget may be gone, or
-although a screen that was opened has not got a focus.
+"""Seconds after which the next key is handled even if the one before did not return, as its widget may have been removed,
+or if a new screen has no focus.
 """
 POLL_INTERVAL_S = 0.005
-"""Seconds between two looks at a screen that is being opened."""
+"""Seconds between two checks of a screen that is being opened."""
 BARRIER_ROUNDS = 3
-"""How often a message follows a key around: behind the key, what was posted because of it, and what that put off."""
+"""Rounds of the barrier: after the key, after the messages it posted, and after the calls that these deferred."""
 
 
 class KeyBarrier(Message):
-    """Comes back to the application on the way of a key, behind it: that key has been handled."""
+    """Message that follows a key through the widgets; when it returns to the application, the key has been handled."""
 
     def __init__(self, target: MessagePump, rounds: int) -> None:
         super().__init__()
@@ -46,22 +46,22 @@ class KeyQueue:
     """Queue of the keys of an application, which passes every ``UserInput`` and ``KeyBarrier`` to it."""
 
     def __init__(self, app: App[None], handle: Callable[[UserInput], Awaitable[None]]) -> None:
-        """A queue whose keys are handled by *handle*, which hands each to a widget or to a binding."""
+        """Create a queue; *handle* passes a key to a widget or a binding."""
         self._app, self._handle = app, handle
         self._waiting: deque[UserInput] = deque()
-        self._timer: Timer | None = None  # runs while a key is being handled, or a screen is waited for
-        self._ready_screen: Screen[Any] | None = None  # the screen that keys went to, which was ready for them
+        self._timer: Timer | None = None  # runs while a key is being handled or a screen is being opened
+        self._ready_screen: Screen[Any] | None = None  # screen that last received keys
         self._ready_deadline = 0.0
-        self._last_press: MouseDown | None = None  # what the keys before it did has been drawn
+        self._last_press: MouseDown | None = None  # the screen has been drawn since the keys before it
 
     async def enqueue(self, key: UserInput) -> None:
-        """Handle a key now, or when those before it have been."""
+        """Handle a key now, or after those before it."""
         if self._is_busy:
             self._waiting.append(key)
         elif not self._is_screen_ready():
             self._waiting.appendleft(key)
             self._timer = self._app.set_timer(POLL_INTERVAL_S, self._handle_waiting)
-        elif isinstance(key, MouseMove):  # nothing waits for what it does, and there are many
+        elif isinstance(key, MouseMove):  # frequent, and nothing depends on its result
             await self._handle(key)
         elif isinstance(key, MouseDown) and key is not self._last_press:
             self._last_press = key
@@ -79,14 +79,14 @@ class KeyQueue:
         return self._timer is not None
 
     def _widget_at(self, mouse: MouseEvent) -> Widget | None:
-        """Return the widget under the mouse."""
+        """Find the widget that receives a mouse event."""
         try:
             return self._app.mouse_captured or self._app.get_widget_at(*mouse.screen_offset)[0]
         except NoWidget:
             return None
 
     def _is_screen_ready(self) -> bool:
-        """Return whether the screen on top is ready for keys: it is mounted, and has its focus."""
+        """Return whether the top screen is ready for keys: it is mounted, and has a focus if it can have one."""
         screen = self._app.screen
         if screen is self._ready_screen:
             return True
@@ -99,7 +99,7 @@ class KeyQueue:
         return False
 
     async def handle_barrier(self, message: KeyBarrier) -> None:
-        """A key has come back."""
+        """Handle a barrier that has returned: send it again, or handle the next key."""
         message.stop()
         if self._is_busy:
             await self._post_barrier(message.target, message.rounds - 1)

@@ -1,8 +1,7 @@
 """Line filter for safe and readable output, in ASCII on request.
 
-All text is made safe where it enters a widget; should some ever be forgotten, no control character leaves here. This is
-also where text becomes readable, whichever theme and widget its colours are from, and where with ``--ascii`` the drawn
-characters become plain ones.
+Text is sanitized where it enters a widget; this filter makes sure that no control character is output even if that was
+forgotten. It also adjusts the contrast of text, whatever its theme and widget, and replaces glyphs for ``--ascii``.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ _CONTROL_REPLACEMENTS = {
 _NO_STYLE = Style.null()
 _CONTROL_REPLACEMENTS |= {code: "·" for code in (0x200E, 0x200F, 0x061C, 0x2028, 0x2029)}
 _MAX_CACHED_SEGMENTS = 8192
-"""Segments that are remembered: several screens of them."""
+"""Segments in the cache, enough for several screens."""
 
 
 class OutputFilter(LineFilter):
-    """Takes control characters out of every line, makes its text readable, and with *ascii* takes our drawn characters.
+    """Line filter that replaces control characters, adjusts contrast and, with *ascii*, replaces glyphs.
 
-    It runs Textual's own filters first, as one filter in their place: each filter costs a copy of every line. Most of
-    what is drawn again was drawn before: what became of a segment is remembered.
+    It runs Textual's own filters first and takes their place, as each filter copies every line. Results are cached by
+    segment, since most segments have been drawn before.
     """
 
     def __init__(
@@ -42,7 +41,7 @@ class OutputFilter(LineFilter):
         self._make_safe_cached = lru_cache(_MAX_CACHED_SEGMENTS)(self._make_safe)
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """The segments with safe and readable text in the same number of cells."""
+        """Return the segments with safe and readable text in the same number of cells."""
         for each in self.inner_filters:
             segments = each.apply(segments, background)
         safe = self._make_safe_cached

@@ -13,7 +13,7 @@ from context_tui.errors import Error
 
 
 def _build_scrollbar_colours(track: str, bar: str, hover: str, active: str) -> dict[str, str]:
-    """Quiet scroll bars: the track is the background."""
+    """Return the colours of the scroll bars, whose track looks like the background."""
     tracks = ("scrollbar-background", "scrollbar-background-hover", "scrollbar-background-active")
     colours = {"scrollbar": bar, "scrollbar-hover": hover, "scrollbar-active": active}
     return {**dict.fromkeys((*tracks, "scrollbar-corner-color"), track), **colours}
@@ -124,25 +124,25 @@ ANSI_LIGHT = Theme(
 
 
 def has_few_colours(environment: Mapping[str, str]) -> bool:
-    """Return whether the terminal has sixteen colours at most, or none are wanted."""
+    """Return whether the terminal has at most sixteen colours, or ``NO_COLOR`` is set."""
     if has_no_colours(environment):
         return True
-    system: Any = constants.COLOR_SYSTEM  # what Textual asks its own console for
+    system: Any = constants.COLOR_SYSTEM  # as Textual does for its console
     return Console(color_system=system, force_terminal=True).color_system == "standard"
 
 
 def has_no_colours(environment: Mapping[str, str]) -> bool:
-    """Return whether NO_COLOR is set; an empty one is not."""
+    """Return whether ``NO_COLOR`` is set and not empty."""
     return bool(environment.get("NO_COLOR"))
 
 
 def choose_theme(
     requested: str | None, environment: Mapping[str, str], names: Collection[str], saved: str | None = None
 ) -> str:
-    """Choose the requested theme (``dark`` and ``light`` are ours), else the *saved* one, else our dark one.
+    """Return the name of the *requested* theme (or ``dark``, ``light``), else of the *saved* one, else of the dark one.
 
     Raises:
-        Error: there is no theme of that name.
+        Error: There is no theme of that name.
     """
     if requested is None:
         requested = environment.get("TEXTUAL_THEME") or saved or DARK.name

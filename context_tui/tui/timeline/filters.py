@@ -6,6 +6,8 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Protocol
 
 from context_tui.compaction.plan import ACTION_PAST_TENSE
 from context_tui.session.facts import Facts
@@ -31,6 +33,27 @@ SIZE_STEPS = (500, 1_000, 5_000, 20_000)
 _KIND_BITS = {kind: 1 << number for number, kind in enumerate(ROW_KINDS)}
 
 
+class Traits(Protocol):
+    """Properties of a row that filters test.
+
+    ``kinds`` has a bit for each kind, ``tools`` are the numbers of the tools that read the filter's path; ``verdict`` is
+    the verdict of the row's mark.
+    """
+
+    @property
+    def tokens(self) -> int: ...
+    @property
+    def in_context(self) -> bool: ...
+    @property
+    def kinds(self) -> int: ...
+    @property
+    def tools(self) -> tuple[int, ...]: ...
+    @property
+    def reads_path(self) -> bool: ...
+    @property
+    def verdict(self) -> str: ...
+
+
 @dataclass(frozen=True)
 class RowFilter:
     """Conditions that a row must meet all of; an empty one is no condition.
@@ -48,6 +71,17 @@ class RowFilter:
 
     def __bool__(self) -> bool:
         return self != NO_FILTER
+
+    def matches(self, row: Traits, tool_number: int) -> bool:
+        """Return whether a row meets all conditions, given the number of the filter's tool."""
+        return (
+            row.tokens >= self.min_tokens
+            and (not self.in_context or row.in_context)
+            and (not self.category or bool(row.kinds & get_kind_bit(self.category)))
+            and (not self.path or row.reads_path)
+            and (not self.tool or tool_number in row.tools)
+            and (not self.verdict or row.verdict == self.verdict)
+        )
 
     def toggle_condition(self, kind: str, value: str | int) -> RowFilter:
         """The same with one condition set; setting it to what it is takes it away again."""
@@ -164,7 +198,8 @@ def list_rows(
     found = [
         row
         for row in _find_candidates(rows, marker, row_filter)
-        if _matches_filter(rows, marker, row_filter, tool, row)
+        if rows.block[row] >= WHOLE_MESSAGE
+        and row_filter.matches(_RowProperties(rows, marker, row_filter.path, row), tool)
     ]
     if by_size:
         found = [
@@ -217,22 +252,40 @@ def _find_candidates(rows: TimelineRows, marker: RowMarker, row_filter: RowFilte
     return range(len(rows))
 
 
-def _matches_filter(rows: TimelineRows, marker: RowMarker, row_filter: RowFilter, tool_number: int, row: int) -> bool:
-    """Return whether a row matches a filter, whose tool has this number."""
-    message, block, facts = rows.message[row], rows.block[row], marker.context.facts
-    if block < WHOLE_MESSAGE or (
-        row_filter.min_tokens and count_shown_tokens(rows, marker, row) < row_filter.min_tokens
-    ):
-        return False
-    if row_filter.in_context and marker.find_position(message) < 0:
-        return False
-    if row_filter.category or row_filter.tool or row_filter.path:
-        kinds, tools = find_row_traits(facts, message, block, row_filter.path)
-        if row_filter.category and not kinds & get_kind_bit(row_filter.category):
-            return False
-        if (row_filter.path and not tools) or (row_filter.tool and tool_number not in tools):
-            return False
-    return not row_filter.verdict or marker.find_mark(message, block).verdict == row_filter.verdict
+class _RowProperties:
+    """Traits of one row, each computed only when a condition of the filter tests it."""
+
+    def __init__(self, rows: TimelineRows, marker: RowMarker, path: str, row: int) -> None:
+        self._rows, self._marker, self._path, self._row = rows, marker, path, row
+
+    @property
+    def tokens(self) -> int:
+        return count_shown_tokens(self._rows, self._marker, self._row)
+
+    @property
+    def in_context(self) -> bool:
+        return self._marker.find_position(self._rows.message[self._row]) >= 0
+
+    @cached_property
+    def _kinds_and_tools(self) -> tuple[int, tuple[int, ...]]:
+        facts, row = self._marker.context.facts, self._row
+        return find_row_traits(facts, self._rows.message[row], self._rows.block[row], self._path)
+
+    @property
+    def kinds(self) -> int:
+        return self._kinds_and_tools[0]
+
+    @property
+    def tools(self) -> tuple[int, ...]:
+        return self._kinds_and_tools[1]
+
+    @property
+    def reads_path(self) -> bool:
+        return bool(self.tools)
+
+    @property
+    def verdict(self) -> str:
+        return self._marker.find_mark(self._rows.message[self._row], self._rows.block[self._row]).verdict
 
 
 def count_shown_tokens(rows: TimelineRows, marker: RowMarker, row: int) -> int:

@@ -7,6 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from itertools import accumulate, islice, zip_longest
 from operator import sub
+from typing import NamedTuple
 
 from context_tui.session.blocks import BYTES_PER_TOKEN
 from context_tui.session.session import Session
@@ -17,6 +18,17 @@ from context_tui.tui.timeline.context_events import ContextEvent, find_context_e
 
 WHOLE_MESSAGE, TURN_HEAD = -1, -2
 """In ``block``: the message itself, without its tool results; the head of the turn that begins with the message."""
+
+
+class Location(NamedTuple):
+    """Place in the timeline: a message (``WHOLE_MESSAGE``), one of its tool results (a row of facts), or ``TURN_HEAD``."""
+
+    message: int
+    block: int = WHOLE_MESSAGE
+
+
+FIRST_LOCATION = Location(0)
+"""First message of a session."""
 
 
 class TimelineRows:

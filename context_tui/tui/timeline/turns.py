@@ -21,6 +21,7 @@ from context_tui.tokens.context_index import index_context
 from context_tui.tokens.estimators import bytes4
 from context_tui.tokens.measures import TokenTable
 from context_tui.tui.rendering.formatting import format_token_unit, pluralize
+from context_tui.tui.terminal.cells import choose_form
 from context_tui.tui.timeline.marks import RowMarker
 from context_tui.tui.timeline.rows import TimelineRows
 
@@ -272,7 +273,7 @@ def format_context_counts(counts: ContextCounts, messages: int, turns: int, widt
         forms.insert(
             0, f"{forms[0]} + part of {f'turn {counts.partial_turns[0]:,}' if parts == 1 else f'{parts:,} more'}"
         )
-    return next((form for form in forms if len(form) <= width), forms[-1])
+    return choose_form(forms, width)
 
 
 def format_fraction(count: int, total: int, noun: str) -> str:

@@ -10,6 +10,8 @@ from rich.cells import cell_len
 
 from context_tui.policies.parameters import ListEntry, Parameter
 from context_tui.policies.scales import Number, Scale, format_number
+from context_tui.tui.rendering.columns import ColumnFitter
+from context_tui.tui.terminal.cells import choose_form, shorten
 from context_tui.tui.widgets.styled_text import (
     BOLD,
     MUTED,
@@ -19,7 +21,6 @@ from context_tui.tui.widgets.styled_text import (
     count_cells,
     format_safe_line,
     pad_runs,
-    shorten,
     wrap_parts,
 )
 
@@ -102,7 +103,7 @@ def format_list_keys(parameter: Parameter, width: int) -> str:
     forms = ["space on or off", "space ticks"]
     if parameter.ordered:
         forms = ["←→ choose, space adds or removes, shift+←→ moves it", "space on/off, shift+←→ moves it"]
-    return next((form for form in forms if len(form) <= width), "")
+    return choose_form((*forms, ""), width)
 
 
 def format_entries(
@@ -155,7 +156,7 @@ def _format_move_arrows(parameter: Parameter, entry: ListEntry, chosen: Sequence
     return [(MOVE_EARLIER_GLYPH if at else " ", PRIMARY), (MOVE_LATER_GLYPH if at < len(chosen) - 1 else " ", PRIMARY)]
 
 
-MARK_WIDTH, MIN_TRACK_WIDTH, MAX_TRACK_WIDTH = 2, 5, 34
+MARK_WIDTH, MIN_LABEL_WIDTH, MIN_TRACK_WIDTH, MAX_TRACK_WIDTH = 2, 6, 5, 34
 
 
 @dataclass(frozen=True)
@@ -174,8 +175,9 @@ class SettingColumns:
 
 
 def fit_setting_columns(parameters: Sequence[Parameter], values: dict[str, Any], width: int) -> SettingColumns:
-    """The columns for these settings in *width* cells; where it is narrow the unit goes first, then the slider, and
-    names are cut last.
+    """Return the columns for these settings in *width* cells.
+
+    On a narrow screen the unit is dropped first, then the slider; names are cut last.
     """
     label = max((cell_len(control.label) for control in parameters), default=0)
     value = max(
@@ -183,13 +185,13 @@ def fit_setting_columns(parameters: Sequence[Parameter], values: dict[str, Any],
         default=4,
     )
     unit = max((cell_len(_get_unit(control)) for control in parameters if control.scale), default=0)
-    room = width - MARK_WIDTH - 1 - label - 1 - value
-    if room - unit - 1 < 2 * MIN_TRACK_WIDTH + 1:
-        unit = 0
-    room -= unit + 1 if unit else 0
-    if room < MIN_TRACK_WIDTH:
-        label, room = max(6, label + min(room, 0)), 0
-    return SettingColumns(label, min(room, MAX_TRACK_WIDTH), value, unit)
+    fitter = ColumnFitter(width, MARK_WIDTH + 2 + value)
+    least = min(label, MIN_LABEL_WIDTH)
+    if not fitter.give("label", least, label):
+        return SettingColumns(least, 0, value, 0)
+    has_unit = fitter.give("unit", unit + 1 if unit else 0, spare=2 * MIN_TRACK_WIDTH + 1)
+    fitter.give("track", MIN_TRACK_WIDTH, MAX_TRACK_WIDTH)
+    return SettingColumns(fitter["label"], fitter["track"], value, unit if has_unit else 0)
 
 
 def _get_unit(parameter: Parameter) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from textual.content import Content
 from textual.widget import Widget
 
 from context_tui.text.sanitize import sanitize_line
-from context_tui.tui.terminal.cells import ASCII_GLYPHS
+from context_tui.tui.rendering.columns import drop_columns
+from context_tui.tui.terminal.cells import ASCII_GLYPHS, MAX_LINE_SOURCE, find_word_end, shorten
 
 Run = tuple[str, str]
 """Text, and its style."""
@@ -55,34 +56,8 @@ def count_cells(runs: Iterable[Run]) -> int:
 
 def format_safe_line(text: str, width: int = 0) -> str:
     """Session text as one line that is safe to draw, cut to *width* cells where that is given."""
-    clean = sanitize_line(text[:2_000])
+    clean = sanitize_line(text[:MAX_LINE_SOURCE])
     return shorten(clean, width) if width else clean
-
-
-def shorten(text: str, width: int) -> str:
-    """The text in at most *width* cells, with an ellipsis where something is missing."""
-    if cell_len(text) <= width:
-        return text
-    return set_cell_size(text, width - 1).rstrip() + "…" if width > 0 else ""
-
-
-def shorten_at_word(text: str, width: int) -> str:
-    """The text in at most *width* cells; the last words go, with an ellipsis in their place."""
-    if cell_len(text) <= width:
-        return text
-    return "".join(part for part, _ in _shorten_line([(text, "")], width)) if width > 0 else ""
-
-
-def shorten_path(path: str, width: int) -> str:
-    """A path in at most *width* cells: what is missing is missing from its start."""
-    clean = format_safe_line(path)
-    if cell_len(clean) <= width:
-        return clean
-    while clean and cell_len(clean) > width - 1:
-        clean = clean[max(1, (cell_len(clean) - width + 1) // 2) :]
-    whole = clean.find("/")  # not the end of a folder's name
-    clean = clean[whole:] if 0 <= whole < len(clean) - 1 else clean
-    return "…" + clean if width > 0 else ""
 
 
 def clip_runs(runs: Sequence[Run], width: int) -> list[Run]:
@@ -108,10 +83,7 @@ def clip_lines(lines: Sequence[Sequence[Run]], height: int, width: int) -> list[
 
 def _shorten_line(line: Sequence[Run], width: int) -> list[Run]:
     """A line with an ellipsis at its end, where there is room for it: the last words go, a single one is cut."""
-    text = "".join(text for text, _ in line).rstrip()
-    end = len(text)
-    while cell_len(text[:end]) >= width and (space := text.rfind(" ", 0, end)) > 0:
-        end = len(text[:space].rstrip())
+    end = find_word_end("".join(text for text, _ in line).rstrip(), width)
     found: list[Run] = []
     for part, style in line:
         found.append((part[:end], style))
@@ -132,14 +104,13 @@ def set_background(runs: Iterable[Run], background: str = CURSOR_BACKGROUND) -> 
 
 
 def justify_runs(left: Sequence[tuple[int, Run]], right: Sequence[Run], width: int, gap: int = 2) -> list[Run]:
-    """Parts from the left edge and *right* at the right one; the parts of the lowest rank go first when it is narrow.
+    """Return a line with the ranked parts of *left* at its left edge and *right* at its right edge.
 
-    The last part to stay is cut short where even that is too long.
+    On a narrow line the parts of the lowest rank are dropped; the last one is cut if even that is too long.
     """
-    parts, end = list(left), list(right)
+    end = list(right)
     room = width - count_cells(end) - (gap if end else 0)
-    while len(parts) > 1 and sum(cell_len(run[0]) for _, run in parts) + gap * (len(parts) - 1) > room:
-        parts.remove(min(parts, key=lambda part: part[0]))
+    parts = drop_columns(left, room + gap, lambda part: cell_len(part[1][0]) + gap, lambda part: part[0])
     runs: list[Run] = []
     for number, (_, run) in enumerate(parts):
         runs += [(" " * gap, "")] if number else []

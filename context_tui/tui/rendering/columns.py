@@ -1,0 +1,57 @@
+"""Columns fitted to the cells of a line: the least important are dropped or shrunk first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+ColumnT = TypeVar("ColumnT")
+
+
+class ColumnFitter:
+    """Cells of a line, given to its columns one by one, the most important first.
+
+    A column that gets a second offer is widened by it. ``fitter[column]`` is the width of a column, 0 if it was dropped;
+    ``room`` are the cells that no column has.
+    """
+
+    def __init__(self, width: int, taken: int = 0) -> None:
+        self.width, self.room = width, width - taken
+        self._cells: dict[str, int] = {}
+
+    def __getitem__(self, column: str) -> int:
+        return self._cells.get(column, 0)
+
+    def give(self, column: str, least: int, most: int | None = None, *, spare: int = 0, from_width: int = 0) -> bool:
+        """Give a column *least* to *most* cells if there is room for them, and return whether it got any.
+
+        Args:
+            most: the same as *least* by default.
+            spare: cells to leave to the columns that follow.
+            from_width: width of the line below which the column is not offered these cells.
+        """
+        before = self[column]
+        cells = min(least if most is None else most, before + self.room - spare)
+        if cells < max(least, before + 1) or self.width < from_width:
+            return False
+        self.room -= cells - before
+        self._cells[column] = cells
+        return True
+
+
+def drop_columns(
+    columns: Iterable[ColumnT],
+    room: int,
+    get_cells: Callable[[ColumnT], int],
+    get_rank: Callable[[ColumnT], int],
+    *,
+    at_least: int = 1,
+) -> list[ColumnT]:
+    """Return *columns* without those of the lowest rank that do not fit in *room* cells; *at_least* so many stay."""
+    fitting = list(columns)
+    cells = sum(map(get_cells, fitting))
+    while len(fitting) > at_least and cells > room:
+        dropped = min(fitting, key=get_rank)
+        fitting.remove(dropped)
+        cells -= get_cells(dropped)
+    return fitting

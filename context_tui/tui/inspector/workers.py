@@ -105,6 +105,10 @@ class BlocksRead(Message):
     location: Location
 
 
+ComputedMessage = FiringsComputed | ContextSizesComputed | CurveComputed | RuntimeSizesComputed | BlocksRead
+"""Result of background work that only needs to be drawn."""
+
+
 def _measure_calibrated(session: Session, checkpoint: Callable[[], object]) -> TokenTable:
     return build_calibrated_table(session.facts, checkpoint)
 

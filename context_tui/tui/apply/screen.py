@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -37,6 +38,7 @@ from context_tui.tui.apply.summarizer import SummarizerChoice, SummaryAttempt
 from context_tui.tui.drafts import Draft, Drafts, compute_plan_key, find_initial_draft
 from context_tui.tui.rendering.layout import TextPart
 from context_tui.tui.threads import format_worker_error, run_in_thread
+from context_tui.tui.widgets.bindings import build_binding
 from context_tui.tui.widgets.dialogs import Answer, ChoicePrompt, InputPrompt
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.reading_pane import ReadingPane
@@ -46,8 +48,7 @@ if TYPE_CHECKING:
     from textual.worker import Worker
 
 
-def _build_binding(key: str, action: str, description: str, name: str, tooltip: str, *, footer: bool = True) -> Binding:
-    return Binding(key, action, description, show=footer, id=f"apply-{name}", tooltip=tooltip)
+_build_binding = partial(build_binding, prefix="apply-", show=True)
 
 
 _AGAIN_TOOLTIP = "Send the messages once more; drafts stay"
@@ -55,22 +56,22 @@ _AGAIN_TOOLTIP = "Send the messages once more; drafts stay"
 APPLY_BINDINGS = [
     _build_binding("enter", "begin", "send", "begin", "Send the messages; the model writes the summary"),
     _build_binding("enter", "again", "send again", "again", _AGAIN_TOOLTIP),
-    _build_binding("enter", "why", "why not", "why", "Say why nothing can be sent", footer=False),
+    _build_binding("enter", "why", "why not", "why", "Say why nothing can be sent", show=False),
     _build_binding("a", "accept", "accept", "accept", "Apply the plan with this summary"),
     _build_binding("e", "edit", "edit", "edit", "Edit the summary"),
     _build_binding("r", "retry", "write again", "retry", "Have another summary written; drafts stay"),
-    _build_binding("r", "again", "send again", "again", _AGAIN_TOOLTIP, footer=False),
+    _build_binding("r", "again", "send again", "again", _AGAIN_TOOLTIP, show=False),
     _build_binding("d", "next_draft(1)", "draft", "older", "Show the draft before this one"),
-    _build_binding("D", "next_draft(-1)", "newer draft", "newer", "Show the draft after this one", footer=False),
+    _build_binding("D", "next_draft(-1)", "newer draft", "newer", "Show the draft after this one", show=False),
     *(
-        _build_binding(str(number), f"choose('{kind}')", kind, kind, f"Summarise by {kind}", footer=False)
+        _build_binding(str(number), f"choose('{kind}')", kind, kind, f"Summarise by {kind}", show=False)
         for number, kind in enumerate(SUMMARIZER_KINDS, 1)
     ),
     # Not in the footer: the lines say these where they do something.
-    _build_binding("s", "next_summarizer", "summarizer", "summarizer", "Choose the next summarizer", footer=False),
-    _build_binding("n", "model", "model", "model", "Set the model", footer=False),
-    _build_binding("u", "url", "server", "url", "Set the server (base URL)", footer=False),
-    _build_binding("m", "mask", "mask", "mask", "Mask suspected secrets, or send them unmasked", footer=False),
+    _build_binding("s", "next_summarizer", "summarizer", "summarizer", "Choose the next summarizer", show=False),
+    _build_binding("n", "model", "model", "model", "Set the model", show=False),
+    _build_binding("u", "url", "server", "url", "Set the server (base URL)", show=False),
+    _build_binding("m", "mask", "mask", "mask", "Mask suspected secrets, or send them unmasked", show=False),
     _build_binding("escape", "cancel", "stop", "cancel", "Stop; what was written stays as a draft"),
     _build_binding("escape", "finish", "finish editing", "finish", "Keep the edited summary"),
     _build_binding("escape", "close", "close", "close", "Close; drafts are kept until the program ends"),

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.screen import Screen
@@ -28,6 +28,7 @@ from context_tui.tui.rendering.formatting import MessageReader, format_block, pl
 from context_tui.tui.rendering.layout import TextPart, pair_columns
 from context_tui.tui.threads import ThreadJob, format_worker_error, start_work
 from context_tui.tui.view import Location
+from context_tui.tui.widgets.bindings import build_binding
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.help import HelpScreen
 from context_tui.tui.widgets.reading_pane import ReadingPane
@@ -88,11 +89,7 @@ class RowsView(LinesPane, can_focus=True):
         step: int
 
 
-def _build_binding(
-    keys: str, action: str, description: str, name: str, tooltip: str, display: str | None = None
-) -> Binding:
-    shown = display is not None
-    return Binding(keys, action, description, show=shown, key_display=display, id=f"cuts-{name}", tooltip=tooltip)
+_build_binding = partial(build_binding, prefix="cuts-")
 
 
 class CompactionsScreen(Screen[Command | None]):

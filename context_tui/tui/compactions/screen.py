@@ -32,7 +32,7 @@ from context_tui.tui.widgets.bindings import build_binding
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.help import HelpScreen
 from context_tui.tui.widgets.reading_pane import ReadingPane
-from context_tui.tui.widgets.styled_text import MUTED, LinesPane, Run
+from context_tui.tui.widgets.styled_text import MUTED, LinesPane, Run, shorten_at_word
 
 Command = Callable[[], str]
 MAX_SHOWN_CHARS = 20_000
@@ -40,7 +40,7 @@ MAX_SHOWN_CHARS = 20_000
 HELP_NOTES = (
     "Before is the context of the last request before the compaction, after that of the first one behind it; both are "
     "in one list, in the order of the session.",
-    "Used later: the first message that fetches again, edits or names what was lost; where the context still told it "
+    "Used later: the first message that fetches again, edits or names what was lost; where the context still held it "
     "(the summary, say), it is muted. Sizes are estimates (bytes / 4) unless called recorded.",
 )
 
@@ -233,7 +233,7 @@ class CompactionsScreen(Screen[Command | None]):
         """The message under the cursor, and beside it the summary that stands for it."""
         sides, summary = self.comparison, self.comparison.compaction.summary_message
         if sides.message < 0:
-            return iter([TextPart("The context before it is not in the file.", "muted")])
+            return iter([TextPart("The context before this compaction is not in the file.", "muted")])
         own = self._build_message_parts(sides.message)
         if summary is None or summary == sides.message:
             return own
@@ -245,12 +245,14 @@ class CompactionsScreen(Screen[Command | None]):
         facts, sides = self.session.facts, self.comparison
         lost = set(sides.compaction.removed_blocks)
         yield TextPart(
-            f"#{message:,} " + " ".join(told.describe_message(facts, message, self.reader.format_preview))[:200],
+            shorten_at_word(
+                f"#{message:,} " + " ".join(told.describe_message(facts, message, self.reader.format_preview)), 200
+            ),
             "heading",
         )
         for back in sides.reused_by_message.get(message, ()):
             had = ", ".join(f"#{facts.block_message[row]:,}" for row in back.row_copies)
-            where = f", which the context still told in {had}" if had else ""
+            where = f", still in the context in {had}" if had else ""
             yield TextPart(f"used at #{back.use.message:,} ({back.use.tier}){where}: {back.use.evidence}", "muted")
         if self.reader.is_huge(message):
             yield TextPart("(a large message; press enter to read it in the inspector)", "muted")
@@ -306,7 +308,7 @@ class CompactionsScreen(Screen[Command | None]):
         if not self.comparison.is_reuse_known:
             self.show_notification("Still looking for what was used later")
         elif not self.comparison.move_to_reused(step):
-            self.show_notification("Nothing of what this compaction took was used later, as far as the recording shows")
+            self.show_notification("Nothing that this compaction removed was used later, as far as the recording shows")
 
     @on(RowsView.Clicked)
     def _handle_click(self, event: RowsView.Clicked) -> None:

@@ -22,7 +22,7 @@ from context_tui.tui.widgets.setting_rows import SettingRows
 
 @dataclass(frozen=True)
 class FullScreen:
-    """One of them: the name of its module, and of its key in the configuration file; its keys, title and content.
+    """Full-screen view: name of its module and of its key in the configuration file, its keys, title and content.
 
     ``is_in_footer`` says whether the footer has its key. What the screen closes with is carried out on the inspector.
     """
@@ -35,18 +35,16 @@ class FullScreen:
 
     @property
     def binding(self) -> Binding:
-        """The inspector's key that opens it."""
+        """Key of the inspector that opens the view."""
         action = f"full_screen('{self.name}')"
         return Binding(self.keys, action, self.title, show=self.is_in_footer, id=self.name, tooltip=self.about)
 
 
 FULL_SCREENS = [
-    FullScreen("replay", "l", "along the run", "Replay the policy along the run, beside others", is_in_footer=True),
-    FullScreen("compactions", "B", "Before and after", "Show what each recorded compaction left, and what was lost"),
+    FullScreen("replay", "l", "replay", "Replay the session under the policy and compare policies", is_in_footer=True),
+    FullScreen("compactions", "B", "Before and after", "Show what each recorded compaction kept and lost"),
     FullScreen("problems", "p", "Problems", "List the records that could not be read"),
-    FullScreen(
-        "calibration", "C", "Calibration", "Show what a token is to each model by recorded sizes, and the error"
-    ),
+    FullScreen("calibration", "C", "Calibration", "Show how each model counts tokens, by recorded sizes"),
 ]
 
 
@@ -64,34 +62,34 @@ class _ScreenModule(Protocol):
 
 
 def build_full_screen(name: str, controller: Controller) -> Screen[Any]:
-    """The view of that name on what is on screen; its module is imported now.
+    """Build the view of that name for the current session; its module is imported on first use.
 
     Raises:
-        Refused: it has nothing to show.
+        CommandRefused: the view has nothing to show.
     """
     module = cast("_ScreenModule", import_module(f"context_tui.tui.{_SCREEN_MODULES[name]}"))
     return module.build_screen(controller)
 
 
 HELP_NOTES = (
-    "Marks: - cleared, ~ truncated, S summarised, D dropped, = kept as recent, . cleared before, "
-    "< before this context, > after the point that is planned for.",
-    "Turns: ▾ above the messages of one, ▸ where one is folded; its mark and words tell what becomes of its results "
-    "and messages, its share is of the next request.",
-    "Line of recorded sizes: │ a new context begins, ▾ the recorded context fell, ◆ the point that is planned for.",
-    "Parts of the context: system+tools is what the first request had that is not in the file, unknown what was "
-    "recorded beyond all estimates, overestimated what these have too much.",
-    "Sizes are estimates (bytes / 4) unless called recorded; R takes another ruler: by what was recorded (cal.), or by "
-    "a tokenizer (o200k).",
-    "Drag over a message to select text, ctrl+c copies it; with shift, the terminal selects.",
+    "Marks: - cleared, ~ truncated, S summarised, D dropped, = kept as recent, . cleared earlier, "
+    "< before this context, > after the planned point.",
+    "Turns: ▾ an open turn, ▸ a folded one; its line shows what the plan does to its results and messages, and its "
+    "share of the next request.",
+    "Line of recorded sizes: │ a new context begins, ▾ the recorded context shrank, ◆ the planned point.",
+    "Parts of the context: system+tools is the part of the first request that is not in the file, unknown is what was "
+    "recorded beyond all estimates, overestimated is the excess of the estimates.",
+    "Sizes are estimates (bytes / 4) unless marked as recorded. R changes the token measure: calibrated by recorded "
+    "sizes (cal.), or counted by a tokenizer (o200k).",
+    "Drag over a message to select text, ctrl+c copies it; with shift held, the terminal selects.",
 )
-"""What help says above the keys."""
+"""Notes above the keys in the help."""
 
 _JUMP_POINTS_LABEL = "peak, first fire, compaction, clear or drop"
 
 
 def build_bindings(policies: Mapping[str, Policy]) -> list[Binding]:
-    """All bindings, of which the digits choose the first nine of *policies*."""
+    """Build all bindings; the digits choose the first nine of *policies*."""
     shown = build_binding(
         "P", "next_policy", "policy", "next-policy", "Plan with the next policy", format_policy_digits(len(policies))
     )
@@ -99,7 +97,7 @@ def build_bindings(policies: Mapping[str, Policy]) -> list[Binding]:
 
 
 def format_unknown_keys(names: Iterable[str]) -> str:
-    """What to say about names of keys in the configuration file that there are not; empty where all are known."""
+    """Format a warning about unknown names of keys in the configuration file; empty if all are known."""
     bindings = (*build_bindings(LISTED_POLICIES), *Timeline.BINDINGS, *SettingRows.BINDINGS)
     known = {each.id for each in bindings if isinstance(each, Binding)}
     unknown = ", ".join(name for name in names if name not in known)
@@ -141,11 +139,17 @@ _OTHER_BINDINGS = [
         "shift+right", "value(10)", "Raise value by ten", "value-ten-more", "Raise the selected parameter by ten steps"
     ),
     build_binding("equals_sign", "type", "Type a value", "type", "Type a value for the selected parameter"),
-    build_binding("full_stop", "as_of", "Here", "as-of", "Plan before the selected message; again: at the end"),
+    build_binding("full_stop", "as_of", "Here", "as-of", "Plan before the selected message, or at the end again"),
     build_binding(
         "greater_than_sign", "changed(1)", "Next change", "change-next", "Go to the next row that the plan changes"
     ),
-    build_binding("less_than_sign", "changed(-1)", "Previous change", "change-previous", "Go to the previous such row"),
+    build_binding(
+        "less_than_sign",
+        "changed(-1)",
+        "Previous change",
+        "change-previous",
+        "Go to the previous row that the plan changes",
+    ),
     build_binding("right_curly_bracket", "jump(1)", "Jump", "jump-next", f"Go to the next {_JUMP_POINTS_LABEL}"),
     build_binding(
         "left_curly_bracket", "jump(-1)", "Jump back", "jump-previous", f"Go to the previous {_JUMP_POINTS_LABEL}"
@@ -154,7 +158,11 @@ _OTHER_BINDINGS = [
         "right_parenthesis", "compaction(1)", "Compaction", "compaction-next", "Go to the next recorded compaction"
     ),
     build_binding(
-        "left_parenthesis", "compaction(-1)", "Compaction back", "compaction-previous", "Go to the previous one"
+        "left_parenthesis",
+        "compaction(-1)",
+        "Compaction back",
+        "compaction-previous",
+        "Go to the previous recorded compaction",
     ),
     build_binding("a", "apply", "apply", "apply", "Apply the plan; the file stays unchanged", "a"),
     *(each.binding for each in FULL_SCREENS if each.is_in_footer),
@@ -166,21 +174,25 @@ _OTHER_BINDINGS = [
     build_binding("n", "match(1)", "Next match", "match-next", "Go to the next match"),
     build_binding("N", "match(-1)", "Previous match", "match-previous", "Go to the previous match"),
     build_binding(
-        "v", "raw", "As written", "raw", "Show the message as it was written, or with its markdown and code rendered"
+        "v", "raw", "As written", "raw", "Show the message as written, or with its markdown and code rendered"
     ),
     build_binding("u", "undo", "Undo", "undo", "Undo the last applied plan"),
     build_binding("U,ctrl+r", "redo", "Redo", "redo", "Redo what was undone"),
-    build_binding("f", "filter", "Filter", "filter", "Show only some rows: by category, tool, verdict or size"),
-    build_binding("o", "sort", "Sort", "sort", "Sort by size, or by place in the file"),
+    build_binding("f", "filter", "Filter", "filter", "List only some rows: by category, tool, verdict or size"),
+    build_binding("o", "sort", "Sort", "sort", "Sort by size, or in the order of the file"),
     build_binding("m", "mark", "Mark result", "mark", "Clear the selected result by hand (policy manual)"),
-    build_binding("c", "cut", "Cut here", "cut", "Summarise all before the selected message by hand (policy manual)"),
+    build_binding(
+        "c", "cut", "Cut here", "cut", "Summarise everything before the selected message by hand (policy manual)"
+    ),
     *(each.binding for each in FULL_SCREENS if not each.is_in_footer),
-    build_binding("r", "read_on", "Read on", "read-on", "Read on where reading was stopped"),
-    build_binding("F", "follow", "Follow", "follow", "Follow the session as it is written, or do so no longer"),
+    build_binding("r", "read_on", "Read on", "read-on", "Continue to read the session"),
+    build_binding("F", "follow", "Follow", "follow", "Follow the session as it is written, or stop following"),
     build_binding(
         "S", "save_settings", "Save settings", "save-settings", "Save the settings of the policy under a name"
     ),
-    build_binding("R", "ruler", "Ruler", "ruler", "Measure by the next ruler: the policies' own, calibrated, exact"),
+    build_binding(
+        "R", "ruler", "Token measure", "ruler", "Change the token measure: the policies' own, calibrated, exact"
+    ),
     build_binding("w", "window", "Window", "window", "Set the size of the context window"),
     build_binding("t", "go_to", "Go to message", "go-to", "Go to a message by its number"),
     build_binding(
@@ -191,8 +203,8 @@ _OTHER_BINDINGS = [
         "back",
         "Back",
         "back",
-        "Stop reading, close what is open, show all rows, or plan at the end again",
+        "Stop reading, close a pane, list all rows, or plan at the end again",
     ),
-    build_binding("ctrl+o", "sessions", "Sessions", "sessions", "Choose another session, a sub-agent's or a branch"),
-    build_binding("q", "leave", "quit", "leave", "Quit; asks first if a result is not exported", "q"),
+    build_binding("ctrl+o", "sessions", "Sessions", "sessions", "Choose another session, a subagent or a branch"),
+    build_binding("q", "leave", "quit", "leave", "Quit; ask first if a result is not exported", "q"),
 ]

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from context_tui.tui.options import InspectorOptions
 
 REST_DELAY_S, DETAIL_DELAY_S = 0.04, 0.08
-"""Seconds without a change, and without a move, until the slower panes are drawn: a held key draws the timeline only."""
+"""Seconds without a change, and without a move, until the other panes are drawn: a held key draws the timeline only."""
 
 
 class InspectorPanes:

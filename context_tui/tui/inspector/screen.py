@@ -1,4 +1,4 @@
-"""The inspector: one session and one plan as an immutable view, drawn by every widget and replaced by every key."""
+"""Inspector screen: shows one session and one plan as an immutable view, which every key replaces."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 NEWS_TIMEOUT_S = 12
-"""Seconds for which it is said what happened in a followed session."""
+"""Seconds for which news of a followed session are shown."""
 
 
 class InspectorScreen(Screen[None]):
-    """Shows a session; the keys change the view, and the view is shown."""
+    """Inspector of a session: keys change the view, and the panes draw it."""
 
     AUTO_FOCUS = "Timeline"
     BINDING_GROUP_TITLE = "Session"
@@ -78,13 +78,13 @@ class InspectorScreen(Screen[None]):
 
     @dataclass
     class SubagentsRequested(Message):
-        """The sub-agents that a message called are to be shown."""
+        """The subagents that a message called are to be opened."""
 
         infos: list[SessionInfo]
         screen: InspectorScreen
 
     class BackRequested(Message):
-        """There is nothing left to close here."""
+        """Nothing is left to close on this screen."""
 
     def __init__(self, target: Session | SessionInfo, options: InspectorOptions, drafts: Drafts | None = None) -> None:
         super().__init__()
@@ -99,18 +99,18 @@ class InspectorScreen(Screen[None]):
 
     @property
     def view(self) -> View:
-        """What is shown."""
+        """Current view."""
         return self.controller.view
 
     @property
     def saved_state(self) -> InspectorState:
-        """What is kept for the next time, also while the screen is being opened."""
+        """State saved for the next run; available while the screen is still being opened."""
         side = self.query(ContentSwitcher)
         breakdown = side.first().current == "breakdown" if side else self.options.last_state.breakdown
         return build_inspector_state(self.view, breakdown=breakdown)
 
     def compose(self) -> ComposeResult:
-        """Header, status, timeline with its map, detail, tuning, footer."""
+        """Yield header, status, timeline with its map, detail, settings and footer."""
         plain = self.options.ascii
         yield HeaderBar(ascii=plain, id="header")
         yield StatusLine(id="status")
@@ -148,7 +148,7 @@ class InspectorScreen(Screen[None]):
             self.call_after_refresh(self.jobs.read_session, loading)  # the first paint comes first
 
     def on_resize(self, event: events.Resize) -> None:
-        """Say so where there is too little room; what had the focus gets it back."""
+        """Show a notice where the terminal is too small, and restore the focus when it is not."""
         tiny = event.size.width < 60 or event.size.height < 20
         if tiny and not self.has_class("-tiny"):
             self._focus_before = self.focused  # what is hidden loses it
@@ -161,12 +161,12 @@ class InspectorScreen(Screen[None]):
             self.call_after_refresh(self.panes.draw_sizes)  # its texts depend on the width
 
     def on_screen_suspend(self) -> None:
-        """A dialog is not covered by what was said before."""
+        """Dismiss the notification, which would cover a dialog."""
         if self.app.screen.is_modal:
             self.dismiss_notification()
 
     def _restore_focus(self) -> None:
-        """What had the focus before has it; the timeline where there is no room for that."""
+        """Restore the focus; give it to the timeline where the pane is not visible."""
         wanted, self._focus_before = self._focus_before or self.focused, None
         self.set_focus(wanted if wanted in self.focus_chain else self.query_one(Timeline))
 
@@ -176,7 +176,7 @@ class InspectorScreen(Screen[None]):
         return self.panes.location
 
     def run_command(self, command: Callable[..., Result], *arguments: Any) -> Result | None:
-        """Carry out a command on what is on screen, and show what came of it; one that is refused says why.
+        """Run a command of the controller and draw its result; show why it is refused.
 
         Returns:
             What the command returns; None where it was refused.
@@ -198,7 +198,7 @@ class InspectorScreen(Screen[None]):
 
     @on(SessionRead)
     def _show_read(self, event: SessionRead) -> None:
-        """Show what has been read so far, or say why there is nothing to show."""
+        """Show the part of the session that is read, or why it cannot be read."""
         read, controller, timeline = event.report, self.controller, self.query_one(Timeline)
         if isinstance(read, ReadFailure):
             controller.fail_reading()
@@ -225,12 +225,12 @@ class InspectorScreen(Screen[None]):
 
     @on(Worker.StateChanged)
     def _handle_worker_state(self, event: Worker.StateChanged) -> None:
-        """A defect in a thread is told; the rest goes on."""
+        """Report a defect in a worker; everything else goes on."""
         if words := format_worker_error(event):
             self.show_notification(words, warn=True)
 
     def _show_news(self, has_fired: bool) -> None:
-        """Say what happened in the followed session, and that the trigger of the policy fires where it did not."""
+        """Show what happened in the followed session, and whether the policy's trigger has begun to fire."""
         view, happened = self.view, self.controller.collect_news()
         if view.plan and view.plan.trigger.fires and not has_fired and not view.applied:
             happened.append(f"{view.policy} fires now: {view.plan.trigger.reason}")
@@ -238,7 +238,7 @@ class InspectorScreen(Screen[None]):
             self.notify(make_visible(text), markup=False, timeout=NEWS_TIMEOUT_S)
 
     def action_follow(self) -> None:
-        """Follow the session as it is written, or do so no longer."""
+        """Follow the session as it is written, or stop following."""
         loading = self.run_command(self.controller.toggle_following)
         if loading is not None:
             self.jobs.follow(loading)
@@ -248,7 +248,7 @@ class InspectorScreen(Screen[None]):
         self.panes.draw_sizes(force=True)
 
     def action_read_on(self) -> None:
-        """Go on with reading where it was stopped."""
+        """Continue to read the session."""
         if loading := self.run_command(self.controller.resume_reading):
             self.panes.set_status(notices.format_reading(self.view.session, self.controller.progress))
             self.panes.draw_timeline()  # without the marks of the last plan
@@ -257,7 +257,7 @@ class InspectorScreen(Screen[None]):
     # Showing the view
 
     def draw(self) -> None:
-        """Draw the view; a search that it started begins."""
+        """Draw the view, and start a search that it began."""
         self.dismiss_notification()
         self.query_one(SearchBar).start_if_changed()
         self.panes.draw()
@@ -267,13 +267,13 @@ class InspectorScreen(Screen[None]):
         self.panes.draw_visible_range()
 
     def show_notification(self, text: str, *, warn: bool = False) -> None:
-        """Notify in passing, in place of what was there before; nothing in it is taken for markup."""
+        """Show a notification in place of the last one; its text is never markup."""
         self.dismiss_notification()
         self._has_notification = True
         self.notify(make_visible(text), severity="warning" if warn else "information", markup=False, timeout=4)
 
     def dismiss_notification(self) -> None:
-        """Take back the notification: it was about a view that is not on screen any more."""
+        """Dismiss the notification: it concerns a view that is no longer shown."""
         if self._has_notification:
             self._has_notification = False
             self.app.clear_notifications()
@@ -308,7 +308,7 @@ class InspectorScreen(Screen[None]):
     @on(Timeline.Entered)
     @on(Detail.Entered)
     def _handle_entered(self, event: Timeline.Entered | Detail.Entered) -> None:
-        """From a call to its sub-agent, or to its result and back; heads of turns fold or open; other rows are read."""
+        """Go from a call to its subagent, or to its result and back; fold or open a turn; read other rows."""
         if event.location.block == TURN_HEAD:
             self.action_fold()
             return
@@ -330,7 +330,7 @@ class InspectorScreen(Screen[None]):
 
     @on(Detail.Closed)
     def close_detail(self) -> None:
-        """Back to the timeline."""
+        """Return to the timeline."""
         self.remove_class("-reading")
         self.query_one(Timeline).focus()
 
@@ -343,12 +343,12 @@ class InspectorScreen(Screen[None]):
         self.run_command(self.controller.plan_before, event.message)
 
     def go_to(self, location: Location) -> None:
-        """Select a location, and say so where rows are listed for it that were not."""
+        """Select a location; show a notice if rows had to be listed for it."""
         if said := self.run_command(self.controller.select_location, location):
             self.show_notification(said)
 
     def action_turn(self, step: int) -> None:
-        """Go to the head of another turn."""
+        """Go to the head of the next or previous turn."""
         self.run_command(self.controller.move_to_turn, step)
 
     def action_fold(self) -> None:
@@ -356,7 +356,7 @@ class InspectorScreen(Screen[None]):
         self._show_turn(self.run_command(self.controller.toggle_fold))
 
     def action_fold_all(self) -> None:
-        """Fold all turns to their heads; open all where all are."""
+        """Fold all turns to their heads, or open them all."""
         self._show_turn(self.run_command(self.controller.toggle_all_folds))
 
     def _show_turn(self, rows: range | None) -> None:
@@ -369,7 +369,7 @@ class InspectorScreen(Screen[None]):
         await dialogs.go_to_message(self)
 
     def action_pane(self, step: int) -> None:
-        """Go to another pane."""
+        """Go to the next or previous pane."""
         if step > 0:
             self.focus_next()
         else:
@@ -390,7 +390,7 @@ class InspectorScreen(Screen[None]):
         self.run_command(self.controller.move_to_compaction, step)
 
     def action_changed(self, step: int) -> None:
-        """Go to the next or previous row that the plan changes, or that was changed when it was applied."""
+        """Go to the next or previous row that the plan changes or changed."""
         self.run_command(self.controller.move_to_changed, step)
 
     # Policies and their settings
@@ -400,7 +400,7 @@ class InspectorScreen(Screen[None]):
         self.run_command(self.controller.choose_policy, name)
 
     def action_next_policy(self) -> None:
-        """Choose the policy after the chosen one, around the end."""
+        """Choose the next policy, wrapping around."""
         names = LISTED_POLICIES.list_names_with(self.view.policy)
         self.run_command(self.controller.choose_policy, names[(names.index(self.view.policy) + 1) % len(names)])
 
@@ -409,7 +409,7 @@ class InspectorScreen(Screen[None]):
         return dialogs.list_commands(self)
 
     def change_setting(self, policy: str, name: str, value: Any) -> None:
-        """Give a setting of a policy another value."""
+        """Change a setting of a policy."""
         self.run_command(self.controller.set_param, policy, name, value)
 
     @on(ParameterPanel.Selected)
@@ -429,7 +429,7 @@ class InspectorScreen(Screen[None]):
             rows.action_type()
 
     def _require_visible_settings(self) -> bool:
-        """Whether the settings are on screen; says so where they are not."""
+        """Return whether the settings are visible; notify if they are not."""
         shown = self.query_one("#tuning").display
         if not shown:
             self.show_notification("The settings are not in sight; press esc first")
@@ -441,7 +441,7 @@ class InspectorScreen(Screen[None]):
         await dialogs.save_policy_settings(self)
 
     def action_ruler(self) -> None:
-        """Measure sizes by the next ruler."""
+        """Change the token measure."""
         self.run_command(self.controller.cycle_measure)
 
     @work
@@ -450,11 +450,11 @@ class InspectorScreen(Screen[None]):
         await dialogs.set_window(self)
 
     def action_mark(self) -> None:
-        """Mark the selected result to be cleared by hand, or no longer."""
+        """Mark the selected result to be cleared by hand, or remove the mark."""
         self.run_command(self.controller.toggle_mark)
 
     def action_cut(self) -> None:
-        """Mark a cut before the selected message, or take it away."""
+        """Mark a cut before the selected message, or remove it."""
         self.run_command(self.controller.toggle_cut)
 
     # What is listed, and where it went
@@ -464,15 +464,15 @@ class InspectorScreen(Screen[None]):
         dialogs.choose_filter(self)
 
     def action_sort(self) -> None:
-        """Largest first, or in the order of the file."""
+        """Sort largest first, or in the order of the file."""
         self.run_command(self.controller.toggle_sort)
 
     def action_unfilter(self) -> None:
-        """List everything again."""
+        """List all rows."""
         self.run_command(self.controller.clear_filter)
 
     def action_breakdown(self) -> None:
-        """Show where the context went, or the message again."""
+        """Show the breakdown of the context, or the message again."""
         behind = self.has_class("-narrow") and not self.has_class("-reading")
         if self.query_one(ContentSwitcher).current == "breakdown" and not behind:
             self._show_side("detail")
@@ -483,7 +483,7 @@ class InspectorScreen(Screen[None]):
             self.query_one(BreakdownView).focus()
 
     def _show_side(self, name: str) -> None:
-        """Show the detail or the breakdown, whose bars take more room."""
+        """Show the detail or the breakdown, which gets more room for its bars."""
         self.query_one(ContentSwitcher).current = name
         self.set_class(name == "breakdown", "-parts")
 
@@ -498,7 +498,7 @@ class InspectorScreen(Screen[None]):
         self._close_covering_breakdown()
 
     def _close_covering_breakdown(self) -> None:
-        """Close the breakdown where the timeline is hidden behind it."""
+        """Close the breakdown where it covers the timeline."""
         if self.has_class("-narrow"):
             self._show_side("detail")
             self.close_detail()
@@ -510,7 +510,7 @@ class InspectorScreen(Screen[None]):
     # Searching
 
     def action_search(self) -> None:
-        """Ask for a text."""
+        """Open the search."""
         self.query_one(SearchBar).open()
 
     @on(SearchReported)
@@ -530,12 +530,12 @@ class InspectorScreen(Screen[None]):
         await dialogs.apply_plan(self)
 
     def action_undo(self) -> None:
-        """Go back to before the last applied plan."""
+        """Undo the last applied plan."""
         if said := self.run_command(self.controller.undo):
             self.show_notification(said)
 
     def action_redo(self) -> None:
-        """Do again what was undone."""
+        """Redo the plan that was undone."""
         self.run_command(self.controller.redo)
 
     @work
@@ -545,14 +545,14 @@ class InspectorScreen(Screen[None]):
             await dialogs.export_session(self)
 
     def action_raw(self) -> None:
-        """Show the message as it was written, or rendered."""
+        """Show the message as written, or rendered."""
         if not self.query_one("#side").display:
             self.show_notification("No message is open; press space to read the selected one")
         else:
             self.query_one(Detail).toggle_raw()
 
     def action_copy(self) -> None:
-        """Copy the selected message, or on the settings the command."""
+        """Copy the selected message, or from the settings the command."""
         on_settings = self.query_one(ParameterPanel).has_focus_within
         text = self.run_command(self.controller.format_command if on_settings else self.controller.format_selected_text)
         if text is not None:
@@ -567,18 +567,18 @@ class InspectorScreen(Screen[None]):
         self.app.push_screen(HelpScreen(panes, notes=HELP_NOTES))
 
     def action_full_screen(self, name: str) -> None:
-        """Open a view that takes the whole screen."""
+        """Open a full-screen view."""
         screen = self.run_command(build_full_screen, name, self.controller)
         if screen is not None:
             self.app.push_screen(screen, self._handle_full_screen_closed)
 
     def _handle_full_screen_closed(self, command: Callable[[], str] | None) -> None:
-        """Carry out what a view that took the whole screen closed with, and say what came of it."""
+        """Run the command that a full-screen view returned."""
         if command is not None and (said := self.run_command(command)):
             self.show_notification(said)
 
     def action_back(self) -> None:
-        """Stop what is going on, or close what is open: one thing for each press."""
+        """Stop reading, or close one thing: each press closes another."""
         bar = self.query_one(SearchBar)
         if self.controller.is_reading:
             self.jobs.cancel("read")

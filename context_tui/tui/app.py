@@ -358,12 +358,13 @@ class ContextTuiApp(App[None]):
 
         A result that would be lost is asked about first.
         """
+        from context_tui.tui.inspector.dialogs import confirm_close
         from context_tui.tui.inspector.screen import InspectorScreen
         from context_tui.tui.view import clear_plan_cache
         from context_tui.tui.widgets.dialogs import build_replace_prompt
 
         inspector = next(screen for screen in reversed(self.screen_stack) if isinstance(screen, InspectorScreen))
-        if inspector.view.is_unexported and not await inspector.confirm_close(build_replace_prompt()):
+        if inspector.view.is_unexported and not await confirm_close(inspector, build_replace_prompt()):
             return
         if self.screen is not inspector:
             return

@@ -181,7 +181,7 @@ class View:
 
     def with_copy(self, session: Session, applied: AppliedPlan, cursor: Location) -> View:
         """Return the view of the copy made by applying a plan; this view goes onto its undo stack."""
-        params = {name: values for name, values in self.params.items() if not POLICIES[name].is_session_bound}
+        params = {name: values for name, values in self.params.items() if not is_session_bound(POLICIES[name])}
         folds = self.folds if len(session) == len(self.session) else replace(self.folds, turns=frozenset())
         undo = (*self.undo_stack, self)
         return View(

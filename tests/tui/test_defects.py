@@ -99,7 +99,7 @@ async def test_a_defect_in_reading_what_is_summarised_is_told(monkeypatch: pytes
     ("name", "words", "key"),
     [
         ("export", "Could not write the file", "enter"),
-        ("try_export", "Could not find what it cannot hold", "down"),
+        ("try_export", "Could not find what the format cannot hold", "down"),
         ("find_leftovers", "Could not look for folders", ""),
     ],
 )

@@ -140,7 +140,7 @@ async def test_a_server_that_dies_in_the_middle_leaves_a_draft_and_enter_sends_a
         await failed(pilot, app)
         assert summary(app).startswith("## Goal\n- about src/auth.py")
         assert "the connection to localhost:9 broke before the reply was complete" in status(app)
-        assert "What came is kept as draft 1." in status(app)
+        assert "The text so far is kept as draft 1." in status(app)
         assert "cut off after est. 20 tokens: the server closed the connection" in listed(app)
         assert footer(app)[0] == "send again"
         await pilot.press("enter")
@@ -233,7 +233,7 @@ async def test_a_draft_that_is_not_whole_is_accepted_only_after_a_question() -> 
         assert not app.answers
         await pilot.press("a")
         assert isinstance(app.screen, ChoicePrompt)
-        assert "Accept a summary that is not whole?" in drawn(app)
+        assert "Accept a summary that is incomplete?" in drawn(app)
         assert "Draft 1 by asked was cut off after est. 20 tokens" in drawn(app)
         await pilot.press("n")
         assert not app.answers

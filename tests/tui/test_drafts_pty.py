@@ -89,7 +89,7 @@ def test_stopping_failing_and_sending_again_keep_every_draft(server: HangingUp) 
         terminal.send("2\r")
         terminal.wait_for("part 1")
         terminal.send(f"{ESCAPE}\r")
-        terminal.wait_for("What came is kept as draft 3.")
+        terminal.wait_for("The text so far is kept as draft 3.")
         assert server.calls == 2
         for said in ("stopped by you after est. ", "the server closed the connection"):
             terminal.wait_for(said)

@@ -159,7 +159,7 @@ async def test_what_is_going_to_be_written_is_said(session: Session, size: tuple
     app = Shell(ExportScreen(after))
     async with app.run_test(size=size):
         shown = " ".join(drawn(app).replace("│", " ").split())
-        assert "Export the copy with defect-compact applied" in shown and "what is in the context now" in shown
+        assert "Export the copy with defect-compact applied" in shown and "the current context" in shown
         assert app.screen.query_one(Input).value.endswith(".compacted.jsonl")
 
 

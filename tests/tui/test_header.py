@@ -257,6 +257,8 @@ def test_counts_say_what_is_in_the_context_of_what_the_file_holds() -> None:
     assert format_context_counts(here, 36_500, 2_075, 80) == "in context: 44 of 36,500 messages, 1 of 2,075 turns"
     some = ContextCounts(44, 1, (7,))
     assert format_context_counts(some, 90, 9, 80) == "in context: 44 of 90 messages, 1 of 9 turns + part of turn 7"
+    end = ContextCounts(4, 0, (20,))
+    assert format_context_counts(end, 90, 20, 80) == "in context: 4 of 90 messages, end of turn 20 only"
     assert format_context_counts(some, 90, 9, 50) == "in context: 44 of 90 messages, 1 of 9 turns"
     assert format_context_counts(ContextCounts(44, 1, (2, 7)), 90, 9, 80).endswith(" + part of 2 more")
 

@@ -90,7 +90,7 @@ async def test_every_widget_draws_hostile_text_as_text(monkeypatch: pytest.Monke
         safe(running)
         screen.action_unfilter()
         screen.show_notification(HOSTILE)
-        screen.set_status(HOSTILE)
+        screen.panes.set_status(HOSTILE)
         await settled(pilot)
         safe(running)
 

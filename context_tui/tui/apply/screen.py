@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -37,6 +38,7 @@ from context_tui.tui.apply.summarizer import SummarizerChoice, SummaryAttempt
 from context_tui.tui.drafts import Draft, Drafts, compute_plan_key, find_initial_draft
 from context_tui.tui.rendering.layout import TextPart
 from context_tui.tui.threads import format_worker_error, run_in_thread
+from context_tui.tui.widgets.bindings import build_binding
 from context_tui.tui.widgets.dialogs import Answer, ChoicePrompt, InputPrompt
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.reading_pane import ReadingPane
@@ -46,32 +48,31 @@ if TYPE_CHECKING:
     from textual.worker import Worker
 
 
-def _build_binding(key: str, action: str, description: str, name: str, tooltip: str, *, footer: bool = True) -> Binding:
-    return Binding(key, action, description, show=footer, id=f"apply-{name}", tooltip=tooltip)
+_build_binding = partial(build_binding, prefix="apply-", show=True)
 
 
-_AGAIN_TOOLTIP = "Send the messages once more; drafts stay"
+_AGAIN_TOOLTIP = "Send the messages again; drafts are kept"
 
 APPLY_BINDINGS = [
     _build_binding("enter", "begin", "send", "begin", "Send the messages; the model writes the summary"),
     _build_binding("enter", "again", "send again", "again", _AGAIN_TOOLTIP),
-    _build_binding("enter", "why", "why not", "why", "Say why nothing can be sent", footer=False),
+    _build_binding("enter", "why", "why not", "why", "Show why nothing can be sent", show=False),
     _build_binding("a", "accept", "accept", "accept", "Apply the plan with this summary"),
     _build_binding("e", "edit", "edit", "edit", "Edit the summary"),
-    _build_binding("r", "retry", "write again", "retry", "Have another summary written; drafts stay"),
-    _build_binding("r", "again", "send again", "again", _AGAIN_TOOLTIP, footer=False),
+    _build_binding("r", "retry", "write again", "retry", "Write another summary; drafts are kept"),
+    _build_binding("r", "again", "send again", "again", _AGAIN_TOOLTIP, show=False),
     _build_binding("d", "next_draft(1)", "draft", "older", "Show the draft before this one"),
-    _build_binding("D", "next_draft(-1)", "newer draft", "newer", "Show the draft after this one", footer=False),
+    _build_binding("D", "next_draft(-1)", "newer draft", "newer", "Show the draft after this one", show=False),
     *(
-        _build_binding(str(number), f"choose('{kind}')", kind, kind, f"Summarise by {kind}", footer=False)
+        _build_binding(str(number), f"choose('{kind}')", kind, kind, f"Summarise by {kind}", show=False)
         for number, kind in enumerate(SUMMARIZER_KINDS, 1)
     ),
     # Not in the footer: the lines say these where they do something.
-    _build_binding("s", "next_summarizer", "summarizer", "summarizer", "Choose the next summarizer", footer=False),
-    _build_binding("n", "model", "model", "model", "Set the model", footer=False),
-    _build_binding("u", "url", "server", "url", "Set the server (base URL)", footer=False),
-    _build_binding("m", "mask", "mask", "mask", "Mask suspected secrets, or send them unmasked", footer=False),
-    _build_binding("escape", "cancel", "stop", "cancel", "Stop; what was written stays as a draft"),
+    _build_binding("s", "next_summarizer", "summarizer", "summarizer", "Choose the next summarizer", show=False),
+    _build_binding("n", "model", "model", "model", "Set the model", show=False),
+    _build_binding("u", "url", "server", "url", "Set the server (base URL)", show=False),
+    _build_binding("m", "mask", "mask", "mask", "Mask suspected secrets, or send them unmasked", show=False),
+    _build_binding("escape", "cancel", "stop", "cancel", "Stop; the text so far is kept as a draft"),
     _build_binding("escape", "finish", "finish editing", "finish", "Keep the edited summary"),
     _build_binding("escape", "close", "close", "close", "Close; drafts are kept until the program ends"),
     _build_binding("tab", "app.focus_next", "pane", "pane", "Go to the next pane"),
@@ -92,8 +93,8 @@ LISTED_DRAFTS_BY_HEIGHT = {0: 2, 24: 3, 30: 6}
 class Phase(Enum):
     """What the screen is doing."""
 
-    READING = "reading the head"
-    READY = "waiting for the word to begin"
+    READING = "reading the messages"
+    READY = "waiting for the user to begin"
     WRITING = "a summary is being written"
     DONE = "a draft is shown"
     EDITING = "the draft is being edited"
@@ -366,7 +367,7 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
 
     def action_model(self) -> None:
         """Ask for the name of a model."""
-        hint = "The name that the server knows; empty for the default"
+        hint = "Name of the model on the server; empty for the default"
         self.app.push_screen(InputPrompt("Model", hint, self._choice.model), self._handle_model_name)
 
     def _handle_model_name(self, name: str | None) -> None:
@@ -376,7 +377,7 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
 
     def action_url(self) -> None:
         """Ask for the address of a server."""
-        hint = "As in http://localhost:8080; empty for the default"
+        hint = "For example http://localhost:8080; empty for the default"
         self.app.push_screen(InputPrompt("Server", hint, self._choice.base_url), self._handle_server_url)
 
     def _handle_server_url(self, url: str | None) -> None:
@@ -534,7 +535,7 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
             self._accept(draft)
             return
         answers = [Answer("n", "no", "no, go back"), Answer("y", "yes", "yes, accept it")]
-        what = "fails a check" if draft.is_complete else "is not whole"
+        what = "fails a check" if draft.is_complete else "is incomplete"
         asked = ChoicePrompt(f"Accept a summary that {what}?", texts.format_accept_question(draft, wrong), answers)
         self.app.push_screen(asked, lambda answer: self._accept(draft) if answer == "yes" else None)
 

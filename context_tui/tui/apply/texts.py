@@ -106,7 +106,7 @@ def format_draft_title(draft: Draft) -> str:
     """Who wrote the summary that is shown, and how large it is."""
     took = "" if draft.kind == EXTRACT else f" · {draft.summary.seconds:.0f} s"
     changed = " · edited" if draft.is_edited else ""
-    whole = "" if draft.is_complete else ", not whole"
+    whole = "" if draft.is_complete else ", incomplete"
     return f"draft {draft.number}{whole} · {draft.author} · {_format_text_tokens(draft.text)}{took}{changed}"
 
 
@@ -202,7 +202,7 @@ def format_failure(summarizer: Summarizer | SummarizerError) -> str:
 
 def format_partial_draft_notice(draft: Draft | None) -> str:
     """What became of the text that came before a call was stopped or failed."""
-    return f". What came is kept as draft {draft.number}." if draft else ""
+    return f". The text so far is kept as draft {draft.number}." if draft else ""
 
 
 def format_accept_question(draft: Draft, failed_checks: Sequence[SummaryCheck]) -> str:

@@ -36,7 +36,7 @@ SIGN_LABELS = (
     (CLEARED_SIGN, "content cleared"),
     (LOST_SIGN, "lost"),
     (SUMMARY_SIGN, "summary"),
-    (INSERTED_SIGN, "put in"),
+    (INSERTED_SIGN, "inserted"),
 )
 KIND_WIDTH, TOKENS_WIDTH, USE_WIDTH = 8, 8, 16
 """Cells of the columns."""
@@ -154,7 +154,7 @@ def format_summary(comparison: CompactionComparison, width: int) -> list[list[Ru
     """What it came to: sizes, what is there on both sides, what was lost, what came back."""
     found = comparison.compaction
     before = "unknown" if found.believed_tokens_before is None else f"{found.believed_tokens_before:,}"
-    how = "recorded and estimated before" if found.believed_is_recorded else "estimated before"
+    how = "recorded plus estimate before" if found.believed_is_recorded else "estimated before"
     after = "not recorded" if found.recorded_tokens_after is None else f"{found.recorded_tokens_after:,} recorded"
     if not len(found.context_before):
         return wrap_parts(_format_without_before(found, after), width)
@@ -186,21 +186,21 @@ def _format_without_before(compaction: RecordedCompaction, after: str) -> list[l
     return [
         [("context ", MUTED), (f"{before} → {after}", BOLD)],
         [("messages ", MUTED), (f"{len(compaction.context_after):,} after", BOLD)],
-        [("the context before it is not in the file, so what was lost is unknown", WARN)],
+        [("the context before it is not in the file: what was lost is unknown", WARN)],
     ]
 
 
 def _format_reuse(comparison: CompactionComparison) -> list[Run]:
     if not comparison.is_reuse_known:
-        return [("looking for what later messages came back to…", MUTED)]
+        return [("looking for later uses…", MUTED)]
     if not comparison.compaction.removed_blocks:
-        return [("nothing that is in the file was lost by it", MUTED)]
+        return [("nothing that is in the file was lost", MUTED)]
     if not comparison.reused_blocks:
-        return [("nothing of that was used later, as far as the recording shows", GOOD)]
+        return [("none of it was used later, as far as the recording shows", GOOD)]
     gone = sum(not each.row_copies for each in comparison.reused_blocks)
     told = len(comparison.reused_blocks) - gone
-    still = f"; of {told:,} the context still told" if told else ""
-    return [(f"{pluralize(len(comparison.reused_blocks), 'block')} of that used later", WARN), (still, MUTED)]
+    still = f"; {told:,} still in the context" if told else ""
+    return [(f"{pluralize(len(comparison.reused_blocks), 'block')} of it used later", WARN), (still, MUTED)]
 
 
 def format_categories(comparison: CompactionComparison, width: int) -> list[list[Run]]:

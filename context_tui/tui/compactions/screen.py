@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.screen import Screen
@@ -26,8 +26,10 @@ from context_tui.tui.compactions.comparison import CompactionComparison
 from context_tui.tui.controller import Controller
 from context_tui.tui.rendering.formatting import MessageReader, format_block, pluralize
 from context_tui.tui.rendering.layout import TextPart, pair_columns
+from context_tui.tui.terminal.cells import shorten_at_word
 from context_tui.tui.threads import ThreadJob, format_worker_error, start_work
 from context_tui.tui.timeline.rows import Location
+from context_tui.tui.widgets.bindings import build_binding
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.help import HelpScreen
 from context_tui.tui.widgets.reading_pane import ReadingPane
@@ -39,7 +41,7 @@ MAX_SHOWN_CHARS = 20_000
 HELP_NOTES = (
     "Before is the context of the last request before the compaction, after that of the first one behind it; both are "
     "in one list, in the order of the session.",
-    "Used later: the first message that fetches again, edits or names what was lost; where the context still told it "
+    "Used later: the first message that fetches again, edits or names what was lost; where the context still held it "
     "(the summary, say), it is muted. Sizes are estimates (bytes / 4) unless called recorded.",
 )
 
@@ -88,11 +90,7 @@ class RowsView(LinesPane, can_focus=True):
         step: int
 
 
-def _build_binding(
-    keys: str, action: str, description: str, name: str, tooltip: str, display: str | None = None
-) -> Binding:
-    shown = display is not None
-    return Binding(keys, action, description, show=shown, key_display=display, id=f"cuts-{name}", tooltip=tooltip)
+_build_binding = partial(build_binding, prefix="cuts-")
 
 
 class CompactionsScreen(Screen[Command | None]):
@@ -236,7 +234,7 @@ class CompactionsScreen(Screen[Command | None]):
         """The message under the cursor, and beside it the summary that stands for it."""
         sides, summary = self.comparison, self.comparison.compaction.summary_message
         if sides.message < 0:
-            return iter([TextPart("The context before it is not in the file.", "muted")])
+            return iter([TextPart("The context before this compaction is not in the file.", "muted")])
         own = self._build_message_parts(sides.message)
         if summary is None or summary == sides.message:
             return own
@@ -248,12 +246,14 @@ class CompactionsScreen(Screen[Command | None]):
         facts, sides = self.session.facts, self.comparison
         lost = set(sides.compaction.removed_blocks)
         yield TextPart(
-            f"#{message:,} " + " ".join(told.describe_message(facts, message, self.reader.format_preview))[:200],
+            shorten_at_word(
+                f"#{message:,} " + " ".join(told.describe_message(facts, message, self.reader.format_preview)), 200
+            ),
             "heading",
         )
         for back in sides.reused_by_message.get(message, ()):
             had = ", ".join(f"#{facts.block_message[row]:,}" for row in back.row_copies)
-            where = f", which the context still told in {had}" if had else ""
+            where = f", still in the context in {had}" if had else ""
             yield TextPart(f"used at #{back.use.message:,} ({back.use.tier}){where}: {back.use.evidence}", "muted")
         if self.reader.is_huge(message):
             yield TextPart("(a large message; press enter to read it in the inspector)", "muted")
@@ -309,7 +309,7 @@ class CompactionsScreen(Screen[Command | None]):
         if not self.comparison.is_reuse_known:
             self.show_notification("Still looking for what was used later")
         elif not self.comparison.move_to_reused(step):
-            self.show_notification("Nothing of what this compaction took was used later, as far as the recording shows")
+            self.show_notification("Nothing that this compaction removed was used later, as far as the recording shows")
 
     @on(RowsView.Clicked)
     def _handle_click(self, event: RowsView.Clicked) -> None:

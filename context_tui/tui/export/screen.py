@@ -65,7 +65,7 @@ class ExportScreen(ModalScreen[ExportResult | None]):
             "remove leftovers",
             priority=True,
             id="export-leftovers",
-            tooltip="Remove the folders that killed runs left, each with a copy of a session",
+            tooltip="Remove the folders of killed runs, each with a copy of a session",
         ),
         Binding("escape", "close", "cancel", id="export-close", tooltip="Close"),
     ]
@@ -132,16 +132,16 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         if is_copied(self.session, self.format):
             return "The session's own format: every record stays as it was recorded."
         count = pluralize(len(self.session.context_at()), "message")
-        kept = f"{count}, what is in the context now" if self.session.origin else f"{count}, the context at the end"
-        return f"{kept}. {self._loss_texts.get(self.format, f'Looking for what {self.format} cannot hold…')}"
+        kept = f"{count}, the current context" if self.session.origin else f"{count}, the context at the end"
+        return f"{kept}. {self._loss_texts.get(self.format, f'Checking what {self.format} cannot hold…')}"
 
-    @work(group="losses", description="find what it cannot hold", exclusive=True, exit_on_error=False)
+    @work(group="losses", description="find what the format cannot hold", exclusive=True, exit_on_error=False)
     async def _find_losses(self, name: str) -> None:
         """Say what a format cannot hold, before it is written; all of that is listed behind it."""
         try:
             found = (await run_in_thread(lambda job: try_export(self.session, name))).losses
         except (Error, OSError, ValueError) as error:
-            self._loss_texts[name] = f"It cannot be written: {error}"
+            self._loss_texts[name] = f"This session cannot be written: {error}"
         else:
             more = f"; {len(found) - MAX_NAMED_LOSSES:,} more" if len(found) > MAX_NAMED_LOSSES else ""
             listed = "; ".join(sanitize_line(each) for each in found[:MAX_NAMED_LOSSES])
@@ -241,7 +241,7 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         self._status.set_class(is_error, "wrong")
         self.call_after_refresh(self._status.scroll_visible, animate=False)
 
-    @work(group="leftovers", description="look for folders that were left", exclusive=True, exit_on_error=False)
+    @work(group="leftovers", description="look for leftover folders", exclusive=True, exit_on_error=False)
     async def _find_leftovers(self, folder: Path) -> None:
         """Say what killed runs left in a folder."""
         self._leftovers = await run_in_thread(lambda job: find_leftovers(folder))

@@ -51,9 +51,9 @@ from context_tui.tui.widgets.styled_text import (
 )
 
 MAX_LARGEST_BLOCKS, MAX_LISTED_FILES = 12, 20
-"""How many of the largest blocks are told, and of the files that took most."""
+"""Number of largest blocks and of files that are listed."""
 SHORT_CATEGORY_LABELS = {"not_in_file": "not in the file"}
-"""Categories that are called otherwise than in the bar, where there is no room for the name."""
+"""Names of categories that differ from those in the bar, which has less room."""
 NOT_IN_FILE_NOTE = (
     "not in the file: system prompt and tool definitions as far as the model got them and the session file does not"
     " hold them; "
@@ -87,12 +87,12 @@ class BreakdownRow:
 
     @property
     def subject(self) -> tuple[str, str, int, int]:
-        """What it is about, wherever it stands."""
+        """Identity of the row, independent of its position."""
         return self.kind, self.value, self.message, self.block
 
 
 def build_breakdown_rows(context: Context, sizes: ContextSizes, by_size: bool = True) -> list[BreakdownRow]:
-    """All sections with their headings, each largest first or in the order of the file."""
+    """Build all sections with their headings, each largest first or in the order of the file."""
     facts, parts, column = context.facts, sizes.breakdown, format_token_column(sizes.token_table)
     total = sum(parts.by_category.values())
     real = sizes.suggested_sizes.by_category if sizes.suggested_sizes else None
@@ -107,7 +107,7 @@ def build_breakdown_rows(context: Context, sizes: ContextSizes, by_size: bool = 
             )
         )
     if sizes.token_table:
-        rows.append(BreakdownRow(f"sizes by {sizes.token_table.description}; R takes another ruler"))
+        rows.append(BreakdownRow(f"sizes by {sizes.token_table.description}; R changes the token measure"))
     if real:
         rows.append(BreakdownRow(RECORDED_SIZES_NOTE))
     if total and sizes.suggested_sizes and sizes.suggested_sizes.reason:
@@ -133,7 +133,7 @@ def build_breakdown_rows(context: Context, sizes: ContextSizes, by_size: bool = 
 
 
 def _sort_rows(rows: Iterable[tuple[int, BreakdownRow]], by_size: bool) -> list[BreakdownRow]:
-    """Rows by size, or by the place that comes with each."""
+    """Sort rows by size, or by the position that comes with each."""
     found = sorted(rows, key=lambda each: each[0])
     if by_size:
         found.sort(key=lambda each: -(each[1].tokens or 0))
@@ -160,7 +160,7 @@ def _build_category_rows(
 
 
 def _build_cause_rows(estimate_check: EstimateCheck) -> list[BreakdownRow]:
-    """What the difference between the estimate and the recorded size comes from, where that is large."""
+    """Explain a large difference between the estimate and the recorded size."""
     off = format_estimate_error(estimate_check)
     if not off:
         return []
@@ -193,14 +193,14 @@ def _build_file_rows(facts: Facts, parts: Breakdown, total: int) -> Iterable[tup
 def build_largest_block_rows(
     context: Context, total: int, count: int = MAX_LARGEST_BLOCKS, token_table: TokenTable | None = None
 ) -> Iterable[tuple[int, BreakdownRow]]:
-    """The largest blocks of a context, by a ruler or by ``bytes/4``."""
+    """Build the rows of the largest blocks, by a token measure or by ``bytes/4``."""
     facts, replaced, totals = context.facts, context.replacements, index_context(context).tokens
     if token_table:
         totals = [*map(sub, islice(token_table.prefix_sums_in(context), 1, None), token_table.prefix_sums_in(context))]
     largest: list[tuple[int, int, int, int]] = []
     for place in sorted(range(len(totals)), key=totals.__getitem__, reverse=True):
         if len(largest) == count and totals[place] <= largest[0][0]:
-            break  # no block of the other messages is larger than those that were found
+            break  # no other message has a larger block
         message = context.order[place]
         for row in facts.blocks_of(message):
             estimated = replaced[row].tokens if row in replaced else bytes4(facts, row)
@@ -220,7 +220,7 @@ def build_largest_block_rows(
 
 
 def _describe_block(facts: Facts, row: int, category: str) -> tuple[str, str]:
-    """What a block is: its tool or its category; and the path that it read."""
+    """Describe a block by its tool or category and the path that it read."""
     if facts.kind[row] == Kind.TOOL_RESULT:
         use = facts.tool_use_of(row)
         path = facts.path[use] if use >= 0 else -1
@@ -239,15 +239,15 @@ def _build_repeated_read_rows(facts: Facts, parts: Breakdown, total: int) -> Ite
 COUNT_WIDTH = 8
 """Cells of the column of counts."""
 RECORDED_WIDTH, SHORT_RECORDED_WIDTH, WIDE_RECORDED_FROM = 19, 12, 70
-"""Cells of the column of recorded sizes: from a width of WIDE on, and in less."""
+"""Cells of the column of recorded sizes: at least WIDE cells, and below that width."""
 NUMBERS_WIDTH = 17
 """Cells of tokens and share."""
 MIN_NAME_WIDTH, MIN_BAR_WIDTH = 16, 3
-"""Cells that the name gets before there is a bar, and the shortest bar."""
+"""Cells reserved for the name before a bar is drawn, and length of the shortest bar."""
 
 
 def _format_row_text(row: BreakdownRow, width: int, call: str) -> str:
-    """What a row is about; of a path its end, of a result without one the call that it answers."""
+    """Format the subject of a row: a path from its end, a result without a path by its call."""
     if row.kind == "path":
         return shorten_path(row.value, width)
     if row.kind == "message" and row.value:
@@ -261,11 +261,11 @@ def _format_row_text(row: BreakdownRow, width: int, call: str) -> str:
 def format_row_line(
     row: BreakdownRow, width: int, is_current: bool, call: str = "", *, chosen: bool = False
 ) -> list[Run]:
-    """A row in *width* cells: what it is, how often, tokens, share and a bar; the bar goes first where it is narrow.
+    """Format a row in *width* cells: subject, count, tokens, share and a bar, which is dropped first.
 
     Args:
-        call: what a result answers, in a line, where that is known.
-        chosen: whether the timeline lists this row's part and nothing else.
+        call: the call of a result in one line, if known.
+        chosen: whether the timeline is filtered by this row.
     """
     if row.tokens is None:
         return (
@@ -291,7 +291,7 @@ def format_row_line(
 
 @dataclass(frozen=True)
 class _BreakdownColumns:
-    """Cells of the columns: the name behind two cells for marks, the count, recorded sizes, and the bar behind two."""
+    """Widths of the columns in cells: name, count, recorded sizes and bar."""
 
     name: int
     count: int
@@ -300,7 +300,7 @@ class _BreakdownColumns:
 
     @classmethod
     def fit(cls, row: BreakdownRow, width: int) -> _BreakdownColumns:
-        """The columns of a row, or of the heading above it, at a width."""
+        """Fit the columns of a row or heading to a width."""
         recorded = (RECORDED_WIDTH if width >= WIDE_RECORDED_FROM else SHORT_RECORDED_WIDTH) if row.recorded else 0
         fitter = ColumnFitter(width, 2 + NUMBERS_WIDTH + recorded)
         fitter.give("count", COUNT_WIDTH if row.count else 0, spare=COUNT_WIDTH + 1)
@@ -310,7 +310,7 @@ class _BreakdownColumns:
 
 
 def _format_heading(row: BreakdownRow, width: int) -> list[Run]:
-    """A heading with a rule, on which the columns have their names."""
+    """Format a heading with a rule that names the columns."""
     widths = _BreakdownColumns.fit(row, width)
     recorded = row.recorded if len(row.recorded) < widths.recorded else row.recorded.rpartition(" ")[0]
     tokens = 2 + widths.name + widths.count + 10
@@ -331,7 +331,7 @@ def _format_heading(row: BreakdownRow, width: int) -> list[Run]:
 
 
 class BreakdownView(ScrollView, can_focus=True):
-    """Rows with shares; choosing one filters the timeline or goes to the message."""
+    """Breakdown of the context with shares; a chosen row filters the timeline or goes to its message."""
 
     BINDING_GROUP_TITLE = "Where the context went"
     DEFAULT_CSS = "BreakdownView { overflow-x: hidden; text-wrap: nowrap; text-overflow: clip; }"
@@ -355,14 +355,14 @@ class BreakdownView(ScrollView, can_focus=True):
     cursor = reactive(0, repaint=False)
 
     class FilterRequested(Message):
-        """A row was chosen: ``kind`` is category, tool or path, as ``filters.Filter`` names its conditions."""
+        """Request to filter by a row: ``kind`` is category, tool or path, as in ``filters.Filter``."""
 
         def __init__(self, kind: str, value: str) -> None:
             super().__init__()
             self.kind, self.value = kind, value
 
     class MessageRequested(Message):
-        """One of the largest blocks was chosen: its message, and its block row."""
+        """Request to go to one of the largest blocks, by message and block row."""
 
         def __init__(self, message: int, block: int) -> None:
             super().__init__()
@@ -385,10 +385,10 @@ class BreakdownView(ScrollView, can_focus=True):
         listed: filters.RowFilter = NO_FILTER,
         reader: MessageReader | None = None,
     ) -> None:
-        """Show the parts of a context, and which of them is *listed* in the timeline.
+        """Show the parts of a context; *listed* is the one that the timeline is filtered by.
 
         Args:
-            reader: of the context's session; it names the calls that the largest results answer.
+            reader: reader of the context's session, for the calls of the largest results.
         """
         self._reader = reader
         if (
@@ -403,7 +403,7 @@ class BreakdownView(ScrollView, can_focus=True):
             self.refresh()
 
     def _update_rows(self) -> None:
-        """Make the rows of what is shown, in the order that is chosen."""
+        """Build the rows in the chosen order."""
         if self._context_and_sizes is None:
             return
         chosen = self.rows[self.cursor].subject if self.rows else None
@@ -419,7 +419,7 @@ class BreakdownView(ScrollView, can_focus=True):
         self.refresh()
 
     def _wrap_rows(self, rows: list[BreakdownRow]) -> Iterator[BreakdownRow]:
-        """The rows, with a row for each line that words take."""
+        """Wrap rows of prose to one row for each line."""
         for row in rows:
             if row.tokens is None and not row.note:
                 yield from (
@@ -429,20 +429,20 @@ class BreakdownView(ScrollView, can_focus=True):
                 yield row
 
     def _find_choosable_row(self, number: int, step: int) -> int:
-        """The nearest row that can be chosen, looking in one direction and then in the other."""
+        """Find the nearest row that can be chosen, in the direction of the step first."""
         ahead = range(number, len(self.rows)) if step > 0 else range(number, -1, -1)
         back = range(number, -1, -1) if step > 0 else range(number, len(self.rows))
         found = (each for each in (*ahead, *back) if 0 <= each < len(self.rows) and self.rows[each].kind)
         return next(found, 0)
 
     def on_resize(self) -> None:
-        """Rows are as wide as the widget."""
+        """Lay the rows out for the new width."""
         if self._width != self.scrollable_content_region.width:
             self._width = self.scrollable_content_region.width
             self._update_rows()
 
     def render_line(self, y: int) -> Strip:
-        """One row."""
+        """Draw one row."""
         number, width = y + self.scroll_offset.y, self.scrollable_content_region.width
         style = self.visual_style
         if number >= len(self.rows) or not width:
@@ -456,7 +456,7 @@ class BreakdownView(ScrollView, can_focus=True):
         return strips[0].adjust_cell_length(width, style.rich_style)
 
     def _format_call(self, row: BreakdownRow) -> str:
-        """The call that one of the largest results answers, as the timeline shows it."""
+        """Format the call of one of the largest results, as the timeline shows it."""
         context, reader = self._context_and_sizes[0] if self._context_and_sizes else None, self._reader
         if row.kind != "message" or row.value or context is None or reader is None:
             return ""
@@ -465,7 +465,7 @@ class BreakdownView(ScrollView, can_focus=True):
         return reader.format_preview(row.message, row.block)
 
     def watch_cursor(self, old: int, new: int) -> None:
-        """Repaint two rows, and keep the cursor in sight."""
+        """Redraw two rows, and keep the cursor visible."""
         self.refresh_line(old)
         self.refresh_line(new)
         self.scroll_to_region(Region(0, new, 1, 1), animate=False)
@@ -487,12 +487,12 @@ class BreakdownView(ScrollView, can_focus=True):
             self.post_message(self.FilterRequested(row.kind, row.value))
 
     def action_order(self) -> None:
-        """Largest first, or in the order of the file."""
+        """Sort largest first, or in the order of the file."""
         self.by_size = not self.by_size
         self._update_rows()
 
     def on_click(self, event: events.Click) -> None:
-        """Choose what was clicked."""
+        """Choose the clicked row."""
         number = event.y - self.gutter.top + self.scroll_offset.y
         if 0 <= number < len(self.rows) and self.rows[number].kind:
             self.cursor = number

@@ -30,14 +30,14 @@ NAME_WIDTH = 30
 """Cells of the names of numbers."""
 UNKNOWN_NOTE = "unknown: less was recorded than the file measures"
 ABOUT_NOTE = (
-    "Factors are recorded tokens per estimated token (bytes / 4), fitted on how much the recorded size grew from one "
-    "request to the next, never across a compaction, a rewind or a change of model. The error is that of sizes "
-    "predicted for the second half of a model's requests by factors from the first half. R measures every view by them."
+    "Factors are recorded tokens per estimated token (bytes / 4), fitted to the growth of the recorded size from one "
+    "request to the next, never across a compaction, a rewind or a change of model. The error is measured on the "
+    "second half of a model's requests, with factors from the first half. R shows every size by these factors."
 )
 
 
 def build_calibration_parts(token_table: TokenTable) -> Iterator[TextPart]:
-    """Each model with its factors and errors, as text."""
+    """Format the factors and errors of each model."""
     for each in token_table.calibrations:
         yield TextPart(
             f"{make_visible(each.model) or 'model unknown'}: {pluralize(each.requests, 'request')} with a size",
@@ -71,9 +71,7 @@ def _build_error_parts(calibration: Calibration) -> Iterator[TextPart]:
 
 
 def _format_error_stats(errors: ErrorStats) -> str:
-    return (
-        f"{_format_error_share(errors.median)} in the median, {_format_error_share(errors.p95)} at the 95th percentile"
-    )
+    return f"{_format_error_share(errors.median)} median, {_format_error_share(errors.p95)} at the 95th percentile"
 
 
 def _format_error_share(share: float) -> str:
@@ -89,19 +87,21 @@ def _build_factor_parts(factors: Factors) -> Iterator[TextPart]:
         ("results", factors.result),
     ):
         yield _build_row_part(name, f"× {value:.2f}")
-    yield _build_row_part("frame of a request", f"{factors.request_overhead:,.0f} tokens")
+    yield _build_row_part("per-request overhead", f"{factors.request_overhead:,.0f} tokens")
     image = (
-        f"none seen; {TYPICAL_IMAGE_TOKENS:,} are taken" if factors.image is None else f"{factors.image:,.0f} tokens"
+        f"none seen; {TYPICAL_IMAGE_TOKENS:,} tokens assumed"
+        if factors.image is None
+        else f"{factors.image:,.0f} tokens"
     )
     yield _build_row_part("an image", image)
     if factors.unrecorded >= 1:
         yield _build_row_part(
-            "put in without a record", f"{factors.unrecorded:,.0f} tokens for each request, on average"
+            "inserted without a record", f"{factors.unrecorded:,.0f} tokens for each request, on average"
         )
 
 
 class CalibrationScreen(ModalScreen[None]):
-    """The calibrations of a session, computed in a thread where they are not known."""
+    """Calibrations of a session, computed in a thread unless they are known."""
 
     CSS_PATH = "calibration.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -110,7 +110,7 @@ class CalibrationScreen(ModalScreen[None]):
 
     @dataclass
     class CalibrationsComputed(Message):
-        """They are known."""
+        """The calibrations are computed."""
 
         token_table: TokenTable
 
@@ -119,14 +119,14 @@ class CalibrationScreen(ModalScreen[None]):
         self.session, self.token_table = session, token_table
 
     def compose(self) -> ComposeResult:
-        """A heading, and the text."""
+        """Yield a heading and the text."""
         name = make_visible(self.session.info.path.rpartition("/")[2] or "this session")
         yield Label(f"Calibration: tokens by recorded sizes in {name}", id="calibration-title", markup=False)
         yield ReadingPane([TextPart("measuring…", "muted")], id="calibration-text")
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        """Show them, or find them first."""
+        """Show the calibrations, or compute them first."""
         if self.token_table is not None:
             self.query_one(ReadingPane).show(build_calibration_parts(self.token_table))
             return
@@ -147,10 +147,10 @@ class CalibrationScreen(ModalScreen[None]):
 
 
 def build_screen(controller: Controller) -> CalibrationScreen:
-    """The calibrations of the session on screen, as far as it was read.
+    """Build the screen for the open session, as far as it is read.
 
     Raises:
-        Refused: it has no messages.
+        CommandRefused: the session has no messages.
     """
     session = controller.recorded_session
     if not len(session):

@@ -14,18 +14,18 @@ from context_tui.tui.widgets.canvas import Canvas, count_eighths
 from context_tui.tui.widgets.styled_text import BOLD, MUTED, PRIMARY, Run, build_content
 
 MIN_TITLED_HEIGHT = 3
-"""Lines from which on a curve has a title."""
+"""Minimum number of lines for a curve with a title."""
 FLAT_SHARE = 0.02
-"""The part of the largest value up to which differences are not drawn."""
+"""Share of the largest value below which differences are not drawn."""
 
 
 def find_nearest(values: Sequence[float], current: float) -> int:
-    """Index of the value that is nearest to the current one."""
+    """Return the index of the value nearest to the current one."""
     return min(range(len(values)), key=lambda index: abs(values[index] - current))
 
 
 def compute_bar_heights(tokens: Sequence[int], rows: int) -> list[int]:
-    """Eighths of *rows* for each point, on a scale from nothing to the largest; what differs by little is flat."""
+    """Return the height of each bar in eighths of a row, on a scale from zero; small differences are drawn flat."""
     low, high = min(tokens), max(tokens)
     if high - low < high * FLAT_SHARE:
         return [rows * 8] * len(tokens)
@@ -35,9 +35,7 @@ def compute_bar_heights(tokens: Sequence[int], rows: int) -> list[int]:
 def draw_curve(
     name: str, values: Sequence[Any], tokens: Sequence[int], current: Any, width: int, height: int, unit: str = ""
 ) -> list[list[Run]]:
-    """The curve in *height* lines: a title from three lines on, bars with the ends of their scale beside them, and the
-    values below.
-    """
+    """Draw the curve in *height* lines: a title from three lines on, bars with the ends of their scale, and the values."""
     if not values or len(values) != len(tokens) or height < 2 or width < 24:
         return []
     name = name.rpartition(".")[2]
@@ -73,8 +71,8 @@ def _format_setting_value(value: Any) -> str:
 def _draw_axis(
     canvas: Canvas, values: Sequence[Any], current: Any, label: int, width: int, current_cell: int, unit: str
 ) -> None:
-    """The ends of the range with their unit, and the current value under its bar; where there is no title, beside them
-    what the bars are.
+    """Draw the ends of the range with their unit, and the current value under its bar; without a title, the meaning of
+    the bars too.
     """
     first, last, y = _format_setting_value(values[0]), _format_setting_value(values[-1]), canvas.height - 1
     mark = f"▲ {_format_setting_value(current)}" if current_cell >= 0 else ""
@@ -92,7 +90,7 @@ def _draw_axis(
 
 
 class CurveView(Widget):
-    """The curve, as high as there is room for."""
+    """Curve of a setting, as high as there is room for."""
 
     DEFAULT_CSS = "CurveView { height: 1fr; text-wrap: nowrap; text-overflow: clip; }"
 
@@ -118,12 +116,12 @@ class CurveView(Widget):
             self.refresh()
 
     def clear(self) -> None:
-        """Draw nothing until there is a curve."""
+        """Clear the curve until there is another one."""
         if self._values:
             self.show("", (), (), None)
 
     def render(self) -> Content:
-        """The curve for this size."""
+        """Draw the curve for this size."""
         width, height = self.content_size.width, min(self.content_size.height, 5)
         lines = draw_curve(self.setting_name, self._values, self._tokens, self._current, width, height, self._unit)
         return Content("\n").join(build_content(line, self.ascii) for line in lines)

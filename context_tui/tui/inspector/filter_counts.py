@@ -1,4 +1,4 @@
-"""Counts of the rows that filters would list, computed in slices.
+"""Counts of the rows that each filter would list, computed in slices so that long sessions do not block the screen.
 
 Counted in slices, so that nobody waits for the end of a long session.
 """
@@ -45,7 +45,7 @@ class RowTraits(NamedTuple):
 
 
 class FilterCounts:
-    """Counts of one view's rows, of which some may be asked to read one path. ``counted_rows`` are how many there are."""
+    """Counts of one view's rows by their traits. ``counted_rows`` is the number of rows counted so far."""
 
     def __init__(self, rows: TimelineRows, marker: RowMarker, path: str = "") -> None:
         self.counted_rows = 0
@@ -54,7 +54,7 @@ class FilterCounts:
         self._counts_by_traits = Counter[RowTraits]()
 
     def advance(self, seconds: float = inf) -> bool:
-        """Count on for about so long; whether all is counted."""
+        """Count for about this many seconds; return whether all rows are counted."""
         until = time.perf_counter() + seconds
         while self._next_row < self._row_count:
             self._count_rows(range(self._next_row, min(self._next_row + SLICE_ROWS, self._row_count)))
@@ -63,7 +63,7 @@ class FilterCounts:
         return self._next_row >= self._row_count
 
     def count_matching(self, row_filter: RowFilter) -> int:
-        """How many of the rows that were counted a filter lists."""
+        """Return how many of the counted rows a filter lists."""
         tool = find_tool_number(self._marker.context.facts, row_filter.tool) if row_filter.tool else -1
         return sum(count for each, count in self._counts_by_traits.items() if row_filter.matches(each, tool))
 
@@ -84,8 +84,8 @@ class FilterCounts:
 
 
 def find_possible_verdicts(marker: RowMarker, messages: int) -> list[str]:
-    """The words of the marks that rows can have in a session of so many messages, in the order in which they are
-    explained; found without looking at the rows, so that some may turn out to be of none.
+    """Return the verdicts that rows of the session can have, in the order of the legend. Rows are not examined: some
+    verdicts may have none.
     """
     plan, context = marker.plan, marker.context
     found = {"kept"} | set(marker.applied_marks.values())
@@ -100,7 +100,7 @@ def find_possible_verdicts(marker: RowMarker, messages: int) -> list[str]:
 
 
 def _find_block_actions(marker: RowMarker, plan: Plan) -> set[str]:
-    """What is done to blocks of messages that stay."""
+    """Return the actions on blocks of messages that stay."""
     if not plan.dropped_ranges:
         return {change.action for change in plan.changes.values()}
     owner = marker.context.facts.block_message

@@ -24,17 +24,17 @@ from context_tui.tui.timeline.marks import VERDICT_GLYPHS
 from context_tui.tui.widgets.styled_text import MUTED, Run, build_content, pad_runs
 
 INITIAL_COUNT_S, COUNT_SLICE_S, COUNT_PAUSE_S = 0.02, 0.008, 0.01
-"""Seconds that are counted before the list is shown, then in one go, and between two of these: keys come first."""
+"""Seconds of counting before the list is shown, then in one slice, and between two slices: keys come first."""
 LINE_WIDTH, COUNT_WIDTH = 48, 9
 """Cells of a choice, and of the number at its end."""
 SURROUNDING_LINES = 8
-"""Lines of the dialog that are not the list, and of the screen that are left free."""
+"""Lines of the dialog besides the list, and lines of the screen that stay free."""
 
 FilterChoice = tuple[str, str | int]
 
 
 class FilterLine(NamedTuple):
-    """A line of the list: a condition with its name, or without a choice the head of those below."""
+    """Line of the list: a condition with its name, or a heading without a condition."""
 
     text: str
     choice: FilterChoice | None = None
@@ -44,12 +44,12 @@ class FilterLine(NamedTuple):
 def build_filter_lines(
     facts: Facts, current_filter: RowFilter, verdicts: list[str], policy: str, *, applied: bool = False
 ) -> Iterator[FilterLine]:
-    """What can be chosen.
+    """Build the lines of all filters that can be chosen.
 
     Args:
-        verdicts: those that rows can have.
-        policy: whose they are.
-        applied: whether that is what was done.
+        verdicts: verdicts that rows can have.
+        policy: the policy of the verdicts.
+        applied: whether the plan was applied.
     """
     yield FilterLine("everything", ("", ""))
     yield FilterLine("kind")
@@ -73,7 +73,7 @@ def build_filter_lines(
 
 
 def draw_filter_line(line: FilterLine, is_active: bool, count: int | None) -> list[Run]:
-    """A line in ``LINE_WIDTH`` cells; without a *count* it is still being counted, and what lists nothing is dim."""
+    """Draw a line in ``LINE_WIDTH`` cells; without a *count* it is still being counted, and a count of 0 is dim."""
     if line.choice is None:
         return [(f"{line.text} {'─' * (LINE_WIDTH - len(line.text) - 6)} rows", MUTED)]
     room = LINE_WIDTH - COUNT_WIDTH - 2
@@ -88,7 +88,7 @@ def draw_filter_line(line: FilterLine, is_active: bool, count: int | None) -> li
 
 
 class FilterScreen(ModalScreen[FilterChoice | None]):
-    """A list of conditions: (kind, value) of the chosen one, ("", "") for none at all, None when closed."""
+    """List of conditions; returns (kind, value) of the chosen one, ("", "") for no filter, None when closed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,f,q", "dismiss", "close", key_display="esc", id="filter-close", tooltip="Back"),
@@ -104,7 +104,7 @@ class FilterScreen(ModalScreen[FilterChoice | None]):
         self._is_counted = counts.advance(INITIAL_COUNT_S)
 
     def compose(self) -> ComposeResult:
-        """The list with a title, and below it how much of it is out of sight."""
+        """Yield the list with a title, and below it the number of hidden lines."""
         with Vertical(id="filters"):
             yield Label(self._build_title(), id="filters-title", markup=False)
             yield OptionList(*self._build_options(), id="filters-list", markup=False)
@@ -112,12 +112,12 @@ class FilterScreen(ModalScreen[FilterChoice | None]):
             yield Label("enter adds or takes away   esc closes", id="filters-keys", markup=False)
 
     def on_mount(self) -> None:
-        """Count on while nothing is pressed, and follow the list."""
+        """Start counting and follow the list."""
         self.watch(self.query_one(OptionList), "scroll_y", self._show_hidden_count, init=False)
         self._continue_counting()
 
     def on_resize(self, event: events.Resize) -> None:
-        """The list has the lines that there are."""
+        """Fit the list to the screen."""
         self.query_one(OptionList).styles.max_height = max(event.size.height - SURROUNDING_LINES, 3)
         self.call_after_refresh(self._show_hidden_count)
 
@@ -160,7 +160,7 @@ class FilterScreen(ModalScreen[FilterChoice | None]):
         return getattr(self._current_filter, kind) == value if kind else not self._current_filter
 
     def _count_rows(self, choice: FilterChoice | None) -> int | None:
-        """How many rows are listed with a condition on; None before all are counted."""
+        """Return how many rows are listed with a condition; None before all are counted."""
         if not self._is_counted or choice is None:
             return None
         if not choice[0]:
@@ -170,7 +170,7 @@ class FilterScreen(ModalScreen[FilterChoice | None]):
         )
 
     def _show_hidden_count(self) -> None:
-        """Say how many choices are above and below what is in sight."""
+        """Show how many choices are above and below the visible ones."""
         listing = self.query_one(OptionList)
         top, height = round(listing.scroll_offset.y), listing.scrollable_content_region.height
         above = sum(each.choice is not None for each in self._lines[:top])
@@ -185,7 +185,7 @@ class FilterScreen(ModalScreen[FilterChoice | None]):
 
     @on(OptionList.OptionSelected)
     def handle_selected(self, event: OptionList.OptionSelected) -> None:
-        """Close with the choice; one that would list nothing is told of instead."""
+        """Close with the choice, unless it would list nothing."""
         choice = self._lines[event.option_index].choice
         if choice and choice[0] and not self._is_active(choice) and self._count_rows(choice) == 0:
             besides = " besides what is chosen" if self._current_filter else ""

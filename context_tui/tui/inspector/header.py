@@ -53,7 +53,7 @@ MIN_GAUGE_WIDTH = 24
 
 
 def format_window_source(window: Window, width: int) -> str:
-    """Where the window's size is from, where that is a guess."""
+    """Format where the window's size comes from, if it is a guess."""
     if window.source not in ("assumed", "inferred"):
         return ""
     if width < 72:
@@ -62,7 +62,7 @@ def format_window_source(window: Window, width: int) -> str:
 
 
 def format_window_alternatives(window: Window) -> str:
-    """The other sizes that the window of this model could have."""
+    """Format the other sizes that the window of this model may have."""
     others = " or ".join(f"{tokens:,}" for tokens in window.alternatives)
     return f"the window may be {others}: w sets it" if others and not format_window_source(window, 100) else ""
 
@@ -80,9 +80,9 @@ def format_title_line(
     measure_label: str = "",
     following: bool = False,
 ) -> list[Run]:
-    """What is open, with counts of what is in the context at the point; the point at the right edge, or how much was
-    read of what is not read to its end. While it is being read, *read* messages so far, nobody knows what is in it.
-    *ruler* is what sizes are by, where it is not the policies' own; *following* says that it is read as it grows.
+    """Format the name of the session, the counts of the context at the point, and at the right edge the point or the
+    share that is read. *read_messages* is set while the session is being read; *measure_label* names a token measure
+    other than the policies' own; *following* marks a session that is followed.
     """
     info, facts = session.info, session.facts
     name = make_visible(PurePath(info.path).name) or info.title or "session"
@@ -114,7 +114,7 @@ def format_title_line(
 
 
 def _format_measure(token_table: TokenTable | None, width: int = 200) -> str:
-    """A ruler with how good it is, in few words, fewer where it is narrow; empty for the policies' own."""
+    """Format a token measure with its accuracy, shorter where it is narrow; empty for the policies' own."""
     if token_table is None:
         return ""
     brief = token_table.note.partition(":")[0]
@@ -124,7 +124,7 @@ def _format_measure(token_table: TokenTable | None, width: int = 200) -> str:
 
 
 def _format_parts_labels(token_table: TokenTable | None) -> tuple[str, ...]:
-    """What stands before the parts, by which ruler they are: from more words to fewer."""
+    """Return labels of the parts that name their token measure, longest first."""
     if token_table is None:
         return "estimated parts:", "est."
     return (
@@ -136,7 +136,7 @@ def _format_parts_labels(token_table: TokenTable | None) -> tuple[str, ...]:
 
 
 class HeaderBar(Widget):
-    """File and counts, the recorded context over the session, the gauge of the window, and what it is full of.
+    """Session with its counts, recorded context of each request, gauge of the window, and parts of the context.
 
     Where it is less than four lines high, first the recorded context is left out, then the parts.
     """
@@ -144,7 +144,7 @@ class HeaderBar(Widget):
     DEFAULT_CSS = "HeaderBar { height: 4; padding: 0 1; text-wrap: nowrap; text-overflow: clip; }"
 
     class RequestClicked(Message):
-        """The recorded line was clicked at the request that ended at ``message``."""
+        """The request that ended at ``message`` was clicked."""
 
         def __init__(self, message: int) -> None:
             super().__init__()
@@ -179,13 +179,13 @@ class HeaderBar(Widget):
         """Show a session at the point of *context*.
 
         Args:
-            parts: ``Breakdown.by_category``, None while it is not known.
-            sizes: the ruler that these are by; ``bytes/4`` without one.
-            progress: the share of the file that has been read.
-            following: whether it is read as it grows.
+            parts: ``Breakdown.by_category``, or None until it is computed.
+            token_table: token measure of the parts; ``bytes/4`` without one.
+            progress: share of the file that is read.
+            following: whether the session is followed.
         """
         if session is not self.session:
-            # Each of these looks at the whole session.
+            # Each of these scans the whole session.
             self.session, self._request_history, self._starts = (
                 session,
                 build_request_history(session),
@@ -202,7 +202,7 @@ class HeaderBar(Widget):
         self._redraw()
 
     def show_progress(self, progress: float, messages: int) -> None:
-        """Say how much of the file has been read; the rest stays, as a look at the whole session takes its time."""
+        """Show how much of the file is read; the other lines stay, as they take a scan of the session."""
         self._progress = progress
         if self._read_messages is not None:
             self._read_messages = messages
@@ -213,7 +213,7 @@ class HeaderBar(Widget):
         self.refresh()
 
     def render(self) -> Content:
-        """The lines; they are made once for what is shown in a size."""
+        """Draw the lines, cached for the view and size."""
         if self._line_cache is None or self._line_cache[0] != self.content_size:
             lines = self._build_lines(*self.content_size)
             drawn = Content("\n").join(

@@ -16,12 +16,13 @@ from context_tui.policies.registry import LISTED_POLICIES
 from context_tui.tui.controller import Controller
 from context_tui.tui.inspector.timeline import Timeline
 from context_tui.tui.view import MAX_POLICY_DIGIT, format_policy_digits, format_policy_tooltip
+from context_tui.tui.widgets.bindings import build_binding
 from context_tui.tui.widgets.setting_rows import SettingRows
 
 
 @dataclass(frozen=True)
 class FullScreen:
-    """One of them: the name of its module, and of its key in the configuration file; its keys, title and content.
+    """Full-screen view: name of its module and of its key in the configuration file, its keys, title and content.
 
     ``is_in_footer`` says whether the footer has its key. What the screen closes with is carried out on the inspector.
     """
@@ -34,18 +35,16 @@ class FullScreen:
 
     @property
     def binding(self) -> Binding:
-        """The inspector's key that opens it."""
+        """Key of the inspector that opens the view."""
         action = f"full_screen('{self.name}')"
         return Binding(self.keys, action, self.title, show=self.is_in_footer, id=self.name, tooltip=self.about)
 
 
 FULL_SCREENS = [
-    FullScreen("replay", "l", "along the run", "Replay the policy along the run, beside others", is_in_footer=True),
-    FullScreen("compactions", "B", "Before and after", "Show what each recorded compaction left, and what was lost"),
+    FullScreen("replay", "l", "replay", "Replay the session under the policy and compare policies", is_in_footer=True),
+    FullScreen("compactions", "B", "Before and after", "Show what each recorded compaction kept and lost"),
     FullScreen("problems", "p", "Problems", "List the records that could not be read"),
-    FullScreen(
-        "calibration", "C", "Calibration", "Show what a token is to each model by recorded sizes, and the error"
-    ),
+    FullScreen("calibration", "C", "Calibration", "Show how each model counts tokens, by recorded sizes"),
 ]
 
 
@@ -63,49 +62,42 @@ class _ScreenModule(Protocol):
 
 
 def build_full_screen(name: str, controller: Controller) -> Screen[Any]:
-    """The view of that name on what is on screen; its module is imported now.
+    """Build the view of that name for the current session; its module is imported on first use.
 
     Raises:
-        Refused: it has nothing to show.
+        CommandRefused: the view has nothing to show.
     """
     module = cast("_ScreenModule", import_module(f"context_tui.tui.{_SCREEN_MODULES[name]}"))
     return module.build_screen(controller)
 
 
 HELP_NOTES = (
-    "Marks: - cleared, ~ truncated, S summarised, D dropped, = kept as recent, . cleared before, "
-    "< before this context, > after the point that is planned for.",
-    "Turns: ▾ above the messages of one, ▸ where one is folded; its mark and words tell what becomes of its results "
-    "and messages, its share is of the next request.",
-    "Line of recorded sizes: │ a new context begins, ▾ the recorded context fell, ◆ the point that is planned for.",
-    "Parts of the context: system+tools is what the first request had that is not in the file, unknown what was "
-    "recorded beyond all estimates, overestimated what these have too much.",
-    "Sizes are estimates (bytes / 4) unless called recorded; R takes another ruler: by what was recorded (cal.), or by "
-    "a tokenizer (o200k).",
-    "Drag over a message to select text, ctrl+c copies it; with shift, the terminal selects.",
+    "Marks: - cleared, ~ truncated, S summarised, D dropped, = kept as recent, . cleared earlier, "
+    "< before this context, > after the planned point.",
+    "Turns: ▾ an open turn, ▸ a folded one; its line shows what the plan does to its results and messages, and its "
+    "share of the next request.",
+    "Line of recorded sizes: │ a new context begins, ▾ the recorded context shrank, ◆ the planned point.",
+    "Parts of the context: system+tools is the part of the first request that is not in the file, unknown is what was "
+    "recorded beyond all estimates, overestimated is the excess of the estimates.",
+    "Sizes are estimates (bytes / 4) unless marked as recorded. R changes the token measure: calibrated by recorded "
+    "sizes (cal.), or counted by a tokenizer (o200k).",
+    "Drag over a message to select text, ctrl+c copies it; with shift held, the terminal selects.",
 )
-"""What help says above the keys."""
-
-
-def _build_binding(
-    keys: str, action: str, description: str, name: str, tooltip: str, display: str | None = None
-) -> Binding:
-    return Binding(keys, action, description, show=display is not None, key_display=display, id=name, tooltip=tooltip)
-
+"""Notes above the keys in the help."""
 
 _JUMP_POINTS_LABEL = "peak, first fire, compaction, clear or drop"
 
 
 def build_bindings(policies: Mapping[str, Policy]) -> list[Binding]:
-    """All bindings, of which the digits choose the first nine of *policies*."""
-    shown = _build_binding(
+    """Build all bindings; the digits choose the first nine of *policies*."""
+    shown = build_binding(
         "P", "next_policy", "policy", "next-policy", "Plan with the next policy", format_policy_digits(len(policies))
     )
     return [*_FIRST_BINDINGS, shown, *_build_policy_bindings(policies), *_OTHER_BINDINGS]
 
 
 def format_unknown_keys(names: Iterable[str]) -> str:
-    """What to say about names of keys in the configuration file that there are not; empty where all are known."""
+    """Format a warning about unknown names of keys in the configuration file; empty if all are known."""
     bindings = (*build_bindings(LISTED_POLICIES), *Timeline.BINDINGS, *SettingRows.BINDINGS)
     known = {each.id for each in bindings if isinstance(each, Binding)}
     unknown = ", ".join(name for name in names if name not in known)
@@ -114,7 +106,7 @@ def format_unknown_keys(names: Iterable[str]) -> str:
 
 def _build_policy_bindings(policies: Mapping[str, Policy]) -> list[Binding]:
     return [
-        _build_binding(
+        build_binding(
             str(number),
             f"policy('{name}')",
             f"Policy: {name}",
@@ -127,82 +119,92 @@ def _build_policy_bindings(policies: Mapping[str, Policy]) -> list[Binding]:
 
 _FIRST_BINDINGS = [
     # First, so that it stays in sight in a narrow footer.
-    _build_binding("question_mark,f1", "help", "help", "help", "List all keys", "?"),
-    _build_binding("tab", "pane(1)", "pane", "pane-next", "Go to the next pane", "tab"),
-    _build_binding("shift+tab", "pane(-1)", "Previous pane", "pane-previous", "Go to the previous pane"),
-    _build_binding(
+    build_binding("question_mark,f1", "help", "help", "help", "List all keys", "?"),
+    build_binding("tab", "pane(1)", "pane", "pane-next", "Go to the next pane", "tab"),
+    build_binding("shift+tab", "pane(-1)", "Previous pane", "pane-previous", "Go to the previous pane"),
+    build_binding(
         "left_square_bracket", "turn(-1)", "Turn", "turn-previous", "Go to the start of this or the previous turn"
     ),
-    _build_binding("right_square_bracket", "turn(1)", "Next turn", "turn-next", "Go to the start of the next turn"),
-    _build_binding("z", "fold", "Fold turn", "fold", "Fold the turn of the selected row to its head, or open it"),
-    _build_binding(
-        "Z", "fold_all", "Fold all turns", "fold-all", "Fold all turns to a table of contents, or open them"
-    ),
+    build_binding("right_square_bracket", "turn(1)", "Next turn", "turn-next", "Go to the start of the next turn"),
+    build_binding("z", "fold", "Fold turn", "fold", "Fold the turn of the selected row to its head, or open it"),
+    build_binding("Z", "fold_all", "Fold all turns", "fold-all", "Fold all turns to a table of contents, or open them"),
 ]
 _OTHER_BINDINGS = [
-    _build_binding("left", "value(-1)", "value", "value-less", "Lower the selected parameter by a step", "←→"),
-    _build_binding("right", "value(1)", "Raise value", "value-more", "Raise the selected parameter by a step"),
-    _build_binding(
+    build_binding("left", "value(-1)", "value", "value-less", "Lower the selected parameter by a step", "←→"),
+    build_binding("right", "value(1)", "Raise value", "value-more", "Raise the selected parameter by a step"),
+    build_binding(
         "shift+left", "value(-10)", "Lower value by ten", "value-ten-less", "Lower the selected parameter by ten steps"
     ),
-    _build_binding(
+    build_binding(
         "shift+right", "value(10)", "Raise value by ten", "value-ten-more", "Raise the selected parameter by ten steps"
     ),
-    _build_binding("equals_sign", "type", "Type a value", "type", "Type a value for the selected parameter"),
-    _build_binding("full_stop", "as_of", "Here", "as-of", "Plan before the selected message; again: at the end"),
-    _build_binding(
+    build_binding("equals_sign", "type", "Type a value", "type", "Type a value for the selected parameter"),
+    build_binding("full_stop", "as_of", "Here", "as-of", "Plan before the selected message, or at the end again"),
+    build_binding(
         "greater_than_sign", "changed(1)", "Next change", "change-next", "Go to the next row that the plan changes"
     ),
-    _build_binding(
-        "less_than_sign", "changed(-1)", "Previous change", "change-previous", "Go to the previous such row"
+    build_binding(
+        "less_than_sign",
+        "changed(-1)",
+        "Previous change",
+        "change-previous",
+        "Go to the previous row that the plan changes",
     ),
-    _build_binding("right_curly_bracket", "jump(1)", "Jump", "jump-next", f"Go to the next {_JUMP_POINTS_LABEL}"),
-    _build_binding(
+    build_binding("right_curly_bracket", "jump(1)", "Jump", "jump-next", f"Go to the next {_JUMP_POINTS_LABEL}"),
+    build_binding(
         "left_curly_bracket", "jump(-1)", "Jump back", "jump-previous", f"Go to the previous {_JUMP_POINTS_LABEL}"
     ),
-    _build_binding(
+    build_binding(
         "right_parenthesis", "compaction(1)", "Compaction", "compaction-next", "Go to the next recorded compaction"
     ),
-    _build_binding(
-        "left_parenthesis", "compaction(-1)", "Compaction back", "compaction-previous", "Go to the previous one"
+    build_binding(
+        "left_parenthesis",
+        "compaction(-1)",
+        "Compaction back",
+        "compaction-previous",
+        "Go to the previous recorded compaction",
     ),
-    _build_binding("a", "apply", "apply", "apply", "Apply the plan; the file stays unchanged", "a"),
+    build_binding("a", "apply", "apply", "apply", "Apply the plan; the file stays unchanged", "a"),
     *(each.binding for each in FULL_SCREENS if each.is_in_footer),
-    _build_binding(
+    build_binding(
         "b", "breakdown", "where", "breakdown", "Show where the tokens are: by category, tool, block and file", "b"
     ),
-    _build_binding("e", "export", "export", "export", "Export to a new file", "e"),
-    _build_binding("slash", "search", "find", "search", "Search the whole session", "/"),
-    _build_binding("n", "match(1)", "Next match", "match-next", "Go to the next match"),
-    _build_binding("N", "match(-1)", "Previous match", "match-previous", "Go to the previous match"),
-    _build_binding(
-        "v", "raw", "As written", "raw", "Show the message as it was written, or with its markdown and code rendered"
+    build_binding("e", "export", "export", "export", "Export to a new file", "e"),
+    build_binding("slash", "search", "find", "search", "Search the whole session", "/"),
+    build_binding("n", "match(1)", "Next match", "match-next", "Go to the next match"),
+    build_binding("N", "match(-1)", "Previous match", "match-previous", "Go to the previous match"),
+    build_binding(
+        "v", "raw", "As written", "raw", "Show the message as written, or with its markdown and code rendered"
     ),
-    _build_binding("u", "undo", "Undo", "undo", "Undo the last applied plan"),
-    _build_binding("U,ctrl+r", "redo", "Redo", "redo", "Redo what was undone"),
-    _build_binding("f", "filter", "Filter", "filter", "Show only some rows: by category, tool, verdict or size"),
-    _build_binding("o", "sort", "Sort", "sort", "Sort by size, or by place in the file"),
-    _build_binding("m", "mark", "Mark result", "mark", "Clear the selected result by hand (policy manual)"),
-    _build_binding("c", "cut", "Cut here", "cut", "Summarise all before the selected message by hand (policy manual)"),
+    build_binding("u", "undo", "Undo", "undo", "Undo the last applied plan"),
+    build_binding("U,ctrl+r", "redo", "Redo", "redo", "Redo what was undone"),
+    build_binding("f", "filter", "Filter", "filter", "List only some rows: by category, tool, verdict or size"),
+    build_binding("o", "sort", "Sort", "sort", "Sort by size, or in the order of the file"),
+    build_binding("m", "mark", "Mark result", "mark", "Clear the selected result by hand (policy manual)"),
+    build_binding(
+        "c", "cut", "Cut here", "cut", "Summarise everything before the selected message by hand (policy manual)"
+    ),
     *(each.binding for each in FULL_SCREENS if not each.is_in_footer),
-    _build_binding("r", "read_on", "Read on", "read-on", "Read on where reading was stopped"),
-    _build_binding("F", "follow", "Follow", "follow", "Follow the session as it is written, or do so no longer"),
-    _build_binding(
+    build_binding("r", "read_on", "Read on", "read-on", "Continue to read the session"),
+    build_binding("F", "follow", "Follow", "follow", "Follow the session as it is written, or stop following"),
+    build_binding(
         "S", "save_settings", "Save settings", "save-settings", "Save the settings of the policy under a name"
     ),
-    _build_binding("R", "ruler", "Ruler", "ruler", "Measure by the next ruler: the policies' own, calibrated, exact"),
-    _build_binding("w", "window", "Window", "window", "Set the size of the context window"),
-    _build_binding("t", "go_to", "Go to message", "go-to", "Go to a message by its number"),
-    _build_binding(
+    build_binding(
+        "R", "ruler", "Token measure", "ruler", "Change the token measure: the policies' own, calibrated, exact"
+    ),
+    build_binding("w", "window", "Window", "window", "Set the size of the context window"),
+    build_binding("t", "go_to", "Go to message", "go-to", "Go to a message by its number"),
+    build_binding(
         "y", "copy", "Copy", "copy", "Copy the selected message; from the parameters, the command for this plan"
     ),
-    _build_binding(
+    build_binding(
         "escape",
         "back",
         "Back",
         "back",
-        "Stop reading, close what is open, show all rows, or plan at the end again",
+        "Stop reading, close a pane, list all rows, or plan at the end again",
     ),
-    _build_binding("ctrl+o", "sessions", "Sessions", "sessions", "Choose another session, a sub-agent's or a branch"),
-    _build_binding("q", "leave", "quit", "leave", "Quit; asks first if a result is not exported", "q"),
+    build_binding("ctrl+o", "sessions", "Sessions", "sessions", "Choose another session, a subagent or a branch"),
+    build_binding("q", "leave", "quit", "leave", "Quit; ask first if a result is not exported", "q"),
 ]

@@ -1,4 +1,4 @@
-"""Totals of each mark over the whole context, with their places."""
+"""Totals of each mark over the whole context, with their message numbers."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from context_tui.tui.timeline.rows import WHOLE_MESSAGE, TimelineRows
 from context_tui.tui.timeline.turns import ACTION_VERBS, find_overlaps, subtract_ranges
 
 MAX_MARKED_ROWS = 2_000
-"""Rows up to which each is asked whether it is kept as recent: what policies keep, they have no sums of."""
+"""Maximum number of rows that are each tested for being kept as recent; policies have no totals of these."""
 JUMP_KEYS = "< > go there"
 OUTSIDE_LABELS = {"before": "outside", "after": "later"}
-"""What is not in the context, in a word."""
+"""Word for messages that are not in the context."""
 VERDICT_BY_VERB = {verb: ACTION_PAST_TENSE[action] for action, verb in ACTION_VERBS.items()}
 
 
 @dataclass
 class MarkTally:
-    """So many of something, between two messages."""
+    """Number of marked things, and the first and last message that has one."""
 
     noun: str
     count: int = 0
@@ -32,19 +32,19 @@ class MarkTally:
     last: int = -1
 
     def add(self, count: int, first: int, last: int) -> None:
-        """Count more of it."""
+        """Count another thing."""
         self.count += count
         self.first, self.last = min(first, self.first if self.first >= 0 else first), max(last, self.last)
 
     def format_variants(self, name: str, short_name: str, keys: str = "") -> tuple[str, ...]:
-        """It behind a name, in fewer and fewer words."""
+        """Format the count after a name, longest variant first."""
         where = f"#{self.first:,} to #{self.last:,}" if self.first != self.last else f"#{self.first:,}"
         long, short = f"{name}: {pluralize(self.count, self.noun)}, {where}", f"{short_name} {self.count:,}"
         return (*([f"{long} ({keys})"] if keys else []), long, f"{short}, {where}", short)
 
 
 def format_mark_totals(rows: TimelineRows, marker: RowMarker) -> dict[str, tuple[str, ...]]:
-    """What is told of each mark that occurs, by its word, from more words to fewer."""
+    """Format the total of each mark that occurs, by verdict, longest variant first."""
     context, found = marker.context, dict[str, tuple[str, ...]]()
     for word, tally in _tally_changes(marker).items():
         name = VERDICT_PHRASES[word] if marker.plan else VERDICT_LABELS[word]
@@ -73,7 +73,7 @@ def format_mark_totals(rows: TimelineRows, marker: RowMarker) -> dict[str, tuple
 
 
 def _tally_changes(marker: RowMarker) -> dict[str, MarkTally]:
-    """What the plan changes, or what was done, by mark: messages that go, blocks of those that stay."""
+    """Count the changes of the plan, or those that were made, by mark: removed messages and changed blocks."""
     plan, found = marker.plan, dict[str, MarkTally]()
     if plan is None:
         facts = marker.context.facts
@@ -94,7 +94,7 @@ def _tally_changes(marker: RowMarker) -> dict[str, MarkTally]:
 
 
 def _find_removed_positions(plan: Plan) -> Iterator[tuple[str, range]]:
-    """The positions of the messages that go, and what becomes of them."""
+    """Return the positions of removed messages, and their verdict."""
     for each in plan.dropped_ranges:
         summarised = list(find_overlaps(plan.summarised_ranges or (), each))
         yield from ((ACTION_PAST_TENSE["summarise"], part) for part in summarised)
@@ -102,7 +102,7 @@ def _find_removed_positions(plan: Plan) -> Iterator[tuple[str, range]]:
 
 
 def _group_changed_blocks(marker: RowMarker, plan: Plan) -> dict[str, list[int]]:
-    """The changed blocks of messages that stay."""
+    """Group the changed blocks of messages that stay."""
     changes, message = plan.changes, plan.context.facts.block_message
     stay: Iterable[int] = changes
     if plan.dropped_ranges:

@@ -1,4 +1,4 @@
-"""Map of the whole session in place of a scroll bar: tokens, changes by the plan, and the visible part."""
+"""Map of the whole session beside the timeline: tokens, changes by the plan, and the visible part."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from context_tui.tui.widgets.canvas import Canvas, count_eighths
 from context_tui.tui.widgets.styled_text import Run
 
 MAX_SAMPLED_CHANGES = 4_000
-"""Changes that are looked at: enough for a picture."""
+"""Maximum number of changes that are examined: enough for the picture."""
 MAP_WIDTH = 2
-"""Cells of a line; the widget is as wide."""
+"""Cells of a line, and of the widget."""
 _STYLE_NAMES = ("kept", "cleared", "truncated", "summarised", "dropped", "outside", "view")
 
 
 @dataclass(frozen=True)
 class MapSegment:
-    """Some rows in one line: their tokens, and the fate of most of what changes there."""
+    """Rows of one line of the map: their tokens, and the most frequent change."""
 
     tokens: int
     verdict: str
 
 
 def build_map_segments(rows: TimelineRows, plan: Plan | None, first: int, point: int, lines: int) -> list[MapSegment]:
-    """The rows in *lines* stretches of equal length; the context begins at message *first* and ends before *point*."""
+    """Divide the rows into *lines* segments of equal length; the context spans from message *first* to *point*."""
     total = len(rows)
     lines = min(lines, total)
     if lines <= 0:
@@ -69,7 +69,7 @@ def build_map_segments(rows: TimelineRows, plan: Plan | None, first: int, point:
 
 
 def draw_map(segments: Sequence[MapSegment]) -> list[list[Run]]:
-    """Each stretch in two cells: the mark of what changes there, and how much stands there; styles are fates."""
+    """Draw each segment in two cells: the mark of its changes and a bar of its tokens."""
     most = max((stretch.tokens for stretch in segments), default=0)
     canvas = Canvas(MAP_WIDTH, len(segments))
     for y, stretch in enumerate(segments):
@@ -80,14 +80,14 @@ def draw_map(segments: Sequence[MapSegment]) -> list[list[Run]]:
 
 
 class Minimap(Widget):
-    """Two cells a line: the mark of what changes there, and how much stands there. Clicks and drags go there."""
+    """Map of two cells a line: mark and size of each segment. A click or drag goes to that place."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES = {f"minimap--{part}" for part in _STYLE_NAMES}
 
     @dataclass
     class Clicked(Message):
-        """A place was clicked: its share of the whole."""
+        """A place was clicked, as a share of the whole."""
 
         share: float
 
@@ -100,7 +100,7 @@ class Minimap(Widget):
         self._styles: dict[str, Style] = {}
 
     def show(self, build_segments: Callable[[int], list[MapSegment]]) -> None:
-        """Draw what *make* gives for a number of lines."""
+        """Draw the segments that *make* returns for a number of lines."""
         self._build_segments = build_segments
         found = build_segments(self.size.height)
         if found != self._segments:
@@ -108,7 +108,7 @@ class Minimap(Widget):
             self.refresh()
 
     def show_window(self, start: float, end: float) -> None:
-        """Mark the part that is in sight, as shares of the whole; only lines that change are drawn again."""
+        """Mark the visible part, as shares of the whole; only changed lines are drawn again."""
         lines = len(self._lines)
         first = min(int(start * lines), max(lines - 1, 0))
         window = range(first, max(round(end * lines), first + 1))
@@ -117,16 +117,16 @@ class Minimap(Widget):
         self._window = window
 
     def on_resize(self) -> None:
-        """Draw for another height."""
+        """Draw the map for another height."""
         self.show(self._build_segments)
 
     def notify_style_update(self) -> None:
-        """Forget the old colours."""
+        """Discard the old colours."""
         self._styles.clear()
         super().notify_style_update()
 
     def render_line(self, y: int) -> Strip:
-        """One line."""
+        """Draw one line."""
         width = self.size.width
         if y >= len(self._lines):
             return Strip.blank(width, self.rich_style)
@@ -137,7 +137,7 @@ class Minimap(Widget):
         return Strip([Segment(text, self._styles[part] + over) for text, part in self._lines[y]], MAP_WIDTH)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Go there, and follow the mouse while it is held."""
+        """Go to the clicked place, and follow the mouse while the button is held."""
         self.capture_mouse()
         self._post_click(event.y)
 
@@ -147,7 +147,7 @@ class Minimap(Widget):
             self._post_click(event.y)
 
     def on_mouse_up(self) -> None:
-        """Follow it no more."""
+        """Stop following the mouse."""
         self.release_mouse()
 
     def _post_click(self, y: int) -> None:

@@ -19,11 +19,12 @@ from context_tui.tui.terminal.cells import choose_form
 from context_tui.tui.view import View
 
 MAX_WRAP_LOSS = 12
-"""Cells at the end of a line that are lost, at most, where a word is too long for what is left of it."""
+"""Maximum number of cells lost at the end of a wrapped line."""
 
 
 def format_key_hint(digits: str, *, demo: bool, settings: str = "", width: int = 200) -> str:
-    """What to press first, in *width* cells; *digits* choose a policy.
+    """Format the first keys to press in *width* cells; *digits* choose a policy. *settings* are those saved from the
+    last run; naming them may take two lines.
 
     *kept* are the settings that are as they were left; telling them may take two lines.
     """
@@ -36,30 +37,30 @@ def format_key_hint(digits: str, *, demo: bool, settings: str = "", width: int =
         width = 2 * width - MAX_WRAP_LOSS
     elif demo:
         words = [
-            f"Sample session: {digits} choose a policy, ←→ its value, > what it changes, l along the run, ? all keys",
-            f"Sample session: {digits} policy, ←→ value, > changes, l along the run, ? keys",
+            f"Sample session: {digits} choose a policy, ←→ its value, > what it changes, l replay, ? all keys",
+            f"Sample session: {digits} policy, ←→ value, > changes, l replay, ? keys",
         ]
     shortest = f"{digits} policy, ←→ value, > changes, a apply, ? all keys"
     return choose_form((*words, shortest), width)
 
 
 def fit_notice(text: str, width: int) -> str:
-    """A notice in *room* cells: without its reason where that is too little, and cut before the keys if need be."""
+    """Fit a notice to *width* cells: drop its reason, then cut it before the keys."""
     if len(text) <= width:
         return text
-    told, gap, keys = text.partition("   ")
-    what = told.partition(": ")[0]
+    notice, gap, keys = text.partition("   ")
+    what = notice.partition(": ")[0]
     left = width - len(gap + keys)
     return f"{what if len(what) <= left else what[: max(left - 1, 0)] + '…'}{gap}{keys}"
 
 
 def format_reading(session: Session, progress: float) -> str:
-    """While a session is read."""
+    """Format the progress of reading a session."""
     return f"Reading: {format_percent(progress)}, {pluralize(len(session), 'message')}   esc stops"
 
 
 def format_problems(session: Session) -> str:
-    """How many records could not be read; where a problem is no record of its own, how many problems there are."""
+    """Format how many records, or else how many parts of the file, could not be read."""
     facts, count = session.facts, len(session.facts.problems)
     if facts.record_kind.count(RecordKind.PROBLEM) == count:
         return f"{count:,} of {pluralize(len(facts.record_kind), 'record')} could not be read"
@@ -67,7 +68,7 @@ def format_problems(session: Session) -> str:
 
 
 def format_branches(session: Session, width: int) -> str:
-    """What lies on branches that were left by a rewind, and how one is opened, in *width* cells; empty without any."""
+    """Format what lies on rewound branches and how to open one, in *width* cells; empty without branches."""
     left = session.facts.branches
     if not left:
         return ""
@@ -88,12 +89,12 @@ def format_notice(
     progress: float = 1.0,
     lines: int = 1,
 ) -> str:
-    """What to know about a view, in so many *lines* of *width* cells.
+    """Format the most important notice about a view, in *lines* lines of *width* cells.
 
     Args:
-        points: those worth planning before.
-        fit: of the view's context, once it is known.
-        progress: the share of the file that has been read; less than 1 where reading was stopped.
+        points: the jump points of the session.
+        check: estimate check of the view's context, once computed.
+        progress: share of the file that is read; less than 1 if reading was stopped.
     """
     return fit_notice(_choose_notice(view, points, check, width, progress), lines * width - (lines - 1) * MAX_WRAP_LOSS)
 
@@ -134,7 +135,7 @@ def _choose_notice(
 
 
 def _format_next_keys(progress: float) -> str:
-    """What to do with a copy: of a session that was not read to its end there is no export."""
+    """Format the keys for a copy; a session that is not fully read cannot be exported."""
     return (
         "u undoes it   e exports it" if progress >= 1 else f"u undoes it   of {format_percent(progress)} of the session"
     )

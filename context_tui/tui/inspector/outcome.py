@@ -24,13 +24,13 @@ from context_tui.tui.rendering.formatting import format_difference, format_estim
 from context_tui.tui.widgets.styled_text import BAD, BOLD, GOOD, MUTED, WARN, Run, format_safe_line
 
 Paragraph = list[list[Run]]
-"""Parts that stay together where the width allows."""
+"""Parts that are kept on one line where the width allows."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanOutcome:
-    """The totals of a plan: results that it changes by what it does to them, other blocks, messages that go, and the
-    next request. ``tokens_before`` and ``tokens_after`` are the tokens of the context without and with it (``bytes/4``).
+    """Totals of a plan: changed results by action, other blocks, removed messages, and the next request.
+    ``tokens_before`` and ``tokens_after`` are the tokens of the context without and with the plan (``bytes/4``).
     """
 
     changed_results: dict[str, int]
@@ -47,7 +47,7 @@ class PlanOutcome:
     tokens_after: int = 0
 
     def compute_request_sizes(self, tokens_after: Sequence[int]) -> list[int]:
-        """The next requests for other sizes of what is left, as a curve has them; none stays none, which is 0."""
+        """Return the next request for each size of the remaining context; an empty context stays 0."""
         gone, request = self.tokens_before - self.tokens_after, self.request
         factor = (
             (request.removed_tokens - request.inserted_tokens) / gone if gone else 1.0
@@ -64,7 +64,9 @@ _measured_outcome_cache: WeakKeyDictionary[Plan, tuple[TokenTable, PlanOutcome]]
 
 
 def compute_outcome(plan: Plan, token_table: TokenTable | None = None) -> PlanOutcome:
-    """The totals of a plan, the next request by the policy's estimator or by another ruler; counted once for each."""
+    """Compute the totals of a plan, with the next request by the policy's estimator or a token measure; cached for
+    each.
+    """
     if token_table is None:
         return _compute_outcome(plan)
     known = _measured_outcome_cache.get(plan)
@@ -102,7 +104,7 @@ def _compute_outcome(plan: Plan) -> PlanOutcome:
 
 
 def format_effect(outcome: PlanOutcome) -> str:
-    """What it does, shortly: ``clears 14 of 61 results``."""
+    """Format the effect in short: ``clears 14 of 61 results``."""
     parts = []
     if outcome.changed_results:
         each = " and ".join(f"{verb} {number:,}" for verb, number in outcome.changed_results.items())
@@ -118,7 +120,7 @@ def format_effect(outcome: PlanOutcome) -> str:
 
 
 def format_result_variants(outcome: PlanOutcome, *, by_hand: bool = False) -> list[Paragraph]:
-    """The result, shorter and shorter: what it does, the next request without and with it, what is saved."""
+    """Format the result, longest variant first: effect, next request before and after, saved share."""
     request = outcome.request
     before, after = f"{format_estimate_sign(request)}{request.tokens_before:,}", f"~{request.tokens_after:,}"
     if not format_effect(outcome):
@@ -154,7 +156,7 @@ def format_result_variants(outcome: PlanOutcome, *, by_hand: bool = False) -> li
 
 
 def format_saved_share(request: NextRequest) -> str:
-    """By what share the request shrinks, or grows: ``−40 %``."""
+    """Format the share by which the request shrinks or grows: ``−40 %``."""
     more = request.tokens_after - request.tokens_before
     if more > 0 and request.tokens_before:
         return f"+{format_percent(more / request.tokens_before)}"
@@ -162,22 +164,22 @@ def format_saved_share(request: NextRequest) -> str:
 
 
 def format_limit(trigger: Trigger) -> str:
-    """The limit that a trigger goes by: ``at 112k``, ``at 300 s``; nothing where it has none."""
+    """Format the limit of a trigger: ``at 112k``, ``at 300 s``; empty without one."""
     if trigger.threshold is None:
         return ""
     return f"at {_format_quantity(trigger.threshold, trigger.unit)}"
 
 
 def _format_quantity(number: int, unit: str) -> str:
-    """A number with its unit, in short; tokens go without."""
+    """Format a number with its unit; tokens have none."""
     if unit == "tokens":
         return format_tokens(number)
     return f"{number:,} {'s' if unit == 'seconds' else unit}"
 
 
 def format_planned_effect(plan: Plan) -> str:
-    """What a plan would do here, empty for nothing: what is done only if forced is called so, and of several policies
-    those that run are named where not all do.
+    """Format what a plan would do; empty for nothing. An effect that needs force is marked, and the firing steps of a
+    chain are named if some do not fire.
     """
     steps = plan.steps or (plan,)
     whole = format_effect(compute_outcome(plan))
@@ -199,9 +201,7 @@ def format_planned_effect(plan: Plan) -> str:
 
 
 def format_trigger_variants(plan: Plan, first: int | None) -> list[Paragraph]:
-    """Whether it would run here and where it would have, shorter and shorter: why and on which number, why, the
-    numbers alone, nothing more, where alone.
-    """
+    """Format whether the policy would run now and where it first would have, longest variant first."""
     trigger = plan.trigger
     verdict, style = ("would run now", f"bold {GOOD}") if trigger.fires else ("would not run now", f"bold {WARN}")
     runs: list[Run] = [(verdict, style)]
@@ -225,7 +225,7 @@ def format_trigger_variants(plan: Plan, first: int | None) -> list[Paragraph]:
 
 
 def _format_trigger_numbers(trigger: Trigger) -> str:
-    """What a trigger goes by, in numbers."""
+    """Format the value and the limit of a trigger."""
     if trigger.value is None or trigger.threshold is None:
         return ""
     value, limit = _format_quantity(trigger.value, trigger.unit), _format_quantity(trigger.threshold, trigger.unit)
@@ -233,7 +233,7 @@ def _format_trigger_numbers(trigger: Trigger) -> str:
 
 
 def format_value(value: Any) -> str:
-    """A value in words."""
+    """Format a value of a setting."""
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, tuple):
@@ -244,8 +244,8 @@ def format_value(value: Any) -> str:
 def format_difference_variants(
     changes: list[tuple[str, Any, Any]], old: PlanOutcome, new: PlanOutcome
 ) -> list[Paragraph]:
-    """What changed between two settings of a policy on one context: names with old and new values, and the effect;
-    shorter without the names.
+    """Format the changes between two settings of a policy on one context: old and new values and the effect; the
+    shorter variant omits the names.
     """
     effects = []
     results = sum(old.changed_results.values()), sum(new.changed_results.values())
@@ -273,7 +273,7 @@ def format_difference_variants(
 
 
 def _format_change(name: str, old: Any, new: Any) -> str:
-    """The values before and after; of lists what went and came, or the order that is new."""
+    """Format the old and new value; for lists the removed and added items, or the new order."""
     return f"{name} {_format_change_values(old, new)}".strip()
 
 

@@ -35,7 +35,7 @@ from context_tui.tui.widgets.styled_text import BAD, BOLD, GOOD, MUTED, Run, bui
 
 MAX_CURVE_POINTS = 60
 CURVE_HEIGHT, MIN_CURVE_HEIGHT = 3, 2
-"""Lines that stay free for a curve: its title, its bars and its values; the title goes before what is said is cut."""
+"""Lines reserved for a curve (title, bars, values), and the minimum when the texts need room."""
 MANUAL_KEYS_HELP: list[Paragraph] = [
     [
         [("m", BOLD), (" clears the selected result", "")],
@@ -45,18 +45,18 @@ MANUAL_KEYS_HELP: list[Paragraph] = [
     [[("m", BOLD), (" clears a result, ", ""), ("c", BOLD), (" cuts here", "")], [("again: takes it back", MUTED)]],
     [[("m", BOLD), (" clears, ", ""), ("c", BOLD), (" cuts, again undoes", "")]],
 ]
-"""The keys of a policy whose plan is marked by hand."""
+"""Keys of the manual policy."""
 _KINDS_WITHOUT_CURVE = ("list", "marks")
 NARROW_WIDTH = 72
-"""Cells under which the outcome stands below the settings instead of beside them."""
+"""Width in cells below which the outcome is shown under the settings."""
 
 
 def fit_paragraphs(paragraphs: Sequence[Sequence[Paragraph]], width: int, room: int, below: int = 0) -> list[list[Run]]:
-    """Paragraphs in *room* lines, each as long as it can be: they are shortened in turns, from the last one on, and the
-    last one is cut in the end.
+    """Fit paragraphs to *room* lines, each in its longest variant that fits: they are shortened in turn, starting from
+    the last, and finally the last one is cut.
 
     Args:
-        below: lines that are left free where the shortest forms leave them; ``MIN_CURVE_HEIGHT`` of them are in any case.
+        below: lines to leave free if the shortest variants do; ``MIN_CURVE_HEIGHT`` of them stay free in any case.
     """
     flown = [[wrap_parts(parts, width) for parts in forms] for forms in paragraphs]
     least = sum(min(map(len, forms)) for forms in flown)
@@ -76,12 +76,12 @@ def fit_paragraphs(paragraphs: Sequence[Sequence[Paragraph]], width: int, room: 
 
 
 def _find_shorter_variant(variants: list[list[list[Run]]], level: int) -> int | None:
-    """The next form that takes fewer lines than the one of this level."""
+    """Return the next variant with fewer lines than the one at this level."""
     return next((each for each in range(level + 1, len(variants)) if len(variants[each]) < len(variants[level])), None)
 
 
 class OutcomeText(Widget):
-    """What the settings would do: result, the difference from the settings before, and trigger."""
+    """Result of the settings, difference from the settings before, and trigger."""
 
     DEFAULT_CSS = "OutcomeText { height: auto; text-wrap: nowrap; text-overflow: clip; }"
 
@@ -93,13 +93,13 @@ class OutcomeText(Widget):
         self._room = 100
 
     def show(self, paragraphs: list[list[Paragraph]], below: int = 0) -> None:
-        """Show paragraphs, each in the longest of its forms that fits; *below* is what to leave free below them."""
+        """Show paragraphs, each in its longest variant that fits; *below* lines stay free."""
         before = self._count_lines(self.content_size.width)
         self.paragraphs, self.reserved_lines = paragraphs, below
         self.refresh(layout=self._count_lines(self.content_size.width) != before)
 
     def reserve_lines(self, below: int) -> None:
-        """Leave another number of lines free."""
+        """Change the number of free lines."""
         if below != self.reserved_lines:
             self.show(self.paragraphs, below)
 
@@ -107,18 +107,18 @@ class OutcomeText(Widget):
         return len(fit_paragraphs(self.paragraphs, width, self._room, self.reserved_lines))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """As many lines as the paragraphs take in the room there is."""
+        """Return the number of lines that the paragraphs take."""
         self._room = container.height
         return max(self._count_lines(width), 1)
 
     def render(self) -> Content:
-        """The paragraphs, each on lines of its own."""
+        """Draw the paragraphs, each on lines of its own."""
         lines = fit_paragraphs(self.paragraphs, self.content_size.width, self.content_size.height)
         return Content("\n").join(build_content(line, self.ascii) for line in lines)
 
 
 class ParameterPanel(Widget):
-    """One row a setting, the outcome, the difference from the setting before, and a curve."""
+    """Settings of the policy, outcome of the plan, difference from the settings before, and curve."""
 
     DEFAULT_CSS = """
     ParameterPanel { height: 7; layout: horizontal; }
@@ -130,7 +130,7 @@ class ParameterPanel(Widget):
     """
 
     class Selected(Message):
-        """Another setting's row was chosen: its curve is wanted."""
+        """Another setting is selected: its curve is needed."""
 
         def __init__(self, policy: str, name: str) -> None:
             super().__init__()
@@ -139,7 +139,7 @@ class ParameterPanel(Widget):
     def __init__(
         self, change: Callable[[str, str, Any], object], *, ascii: bool = False, id: str | None = None
     ) -> None:
-        """A panel that hands on each change as policy, name and value; a chain's names are ``POLICY.NAME``."""
+        """Create a panel that calls *change* with policy, name and value; names in a chain are ``POLICY.NAME``."""
         super().__init__(id=id)
         self._change = change
         self.ascii = ascii
@@ -153,7 +153,7 @@ class ParameterPanel(Widget):
         self.curve = CurveView(ascii=ascii)
 
     def compose(self) -> ComposeResult:
-        """Settings, and beside them what they do."""
+        """Yield the settings and the outcome."""
         yield self.rows
         with Vertical(classes="outcome"):
             yield self.outcome
@@ -161,7 +161,7 @@ class ParameterPanel(Widget):
 
     @property
     def selected(self) -> str:
-        """Name of the setting whose row is chosen; empty when the policy has none."""
+        """Name of the selected setting; empty if the policy has none."""
         return self.rows.current_parameter.name if self.rows.current_parameter else ""
 
     def show(
@@ -180,9 +180,9 @@ class ParameterPanel(Widget):
         """Show a policy at its settings.
 
         Args:
-            plan: what it would do; None where *trouble* says why there is no plan, or *applied* what was done.
-            first: the message at which it first fires in this session, -1 for nowhere, None while that is not known.
-            sizes: the ruler that the next request is by; the policy's own without one.
+            plan: None if there is none: *plan_error* or *applied* is the reason.
+            first: message at which the policy first fires in this session; -1 for never, None until computed.
+            token_table: token measure of the next request; the policy's own without one.
         """
         chosen = POLICIES[policy]
         controls = list_parameters_in_context(chosen, params, context, state)
@@ -212,7 +212,7 @@ class ParameterPanel(Widget):
     def _update_difference(
         self, policy: str, context: Context, values: dict[str, Any], outcome: PlanOutcome | None
     ) -> None:
-        """Name the difference from the last setting; it stands until there is another one."""
+        """Format the difference from the settings before; it is shown until the next change."""
         if policy != self.policy or context is not self._shown_at:
             self._difference = []
             self.curve.clear()
@@ -224,12 +224,12 @@ class ParameterPanel(Widget):
 
     @property
     def _needed_curve_height(self) -> int:
-        """The lines that the curve of the selected setting needs."""
+        """Lines that the curve of the selected setting needs."""
         control = self.rows.current_parameter
         return CURVE_HEIGHT if control and control.kind not in _KINDS_WITHOUT_CURVE and self._outcome else 0
 
     def curve_values(self, name: str) -> list[Any]:
-        """At most 60 values over the range of a setting, for which ``show_curve`` is to be given the tokens after."""
+        """Return at most 60 values over the range of a setting, whose tokens after are the input of ``show_curve``."""
         control = self._find_parameter(name)
         if control is None or control.kind in _KINDS_WITHOUT_CURVE:
             return []
@@ -243,14 +243,14 @@ class ParameterPanel(Widget):
         return next((control for control in self.rows.parameters if control.name == name), None)
 
     def show_curve(self, name: str, values: Sequence[Any], tokens_after: Sequence[int]) -> None:
-        """Draw the curve of a setting; one that is no longer selected is ignored."""
+        """Draw the curve of a setting, unless another one is selected by now."""
         control = self._find_parameter(name)
         if control and self._outcome and name == self.selected:
             requests = self._outcome.compute_request_sizes(tokens_after)
             self.curve.show(name, values, requests, control.get_effective_value(self._values[name]), control.unit)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Side by side where there is room for it."""
+        """Set the layout for the width."""
         self.set_class(event.size.width < NARROW_WIDTH, "-narrow")
 
     @on(SettingRows.Moved)

@@ -19,13 +19,13 @@ from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.reading_pane import ReadingPane
 
 RAW_LENGTH = 4_000
-"""Characters of a record that are shown; a broken line can be a whole file."""
+"""Maximum number of characters shown of a record; a broken line can be a whole file."""
 
 MISSING = "(the text of this record cannot be shown)"
 
 
 class ProblemsScreen(ModalScreen[None]):
-    """The list of a session's problems, one under the other."""
+    """List of the problems of a session."""
 
     CSS_PATH = "problems.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -39,7 +39,7 @@ class ProblemsScreen(ModalScreen[None]):
         self.session = session
 
     def compose(self) -> ComposeResult:
-        """A heading with the count, and the problems."""
+        """Yield a heading with the count, and the problems."""
         count = len(self.session.facts.problems)
         yield Label(self._heading(count), id="problems-title", markup=False)
         yield ReadingPane(self._parts(), id="problems-list")
@@ -67,15 +67,15 @@ class ProblemsScreen(ModalScreen[None]):
         return (text[:RAW_LENGTH] or "(empty)") + more
 
     def action_jump(self, step: int) -> None:
-        """Scroll to the next problem, or the one before."""
+        """Scroll to the next or previous problem."""
         self.query_one(ReadingPane).jump_to_style("heading", step)
 
 
 def build_screen(controller: Controller) -> ProblemsScreen:
-    """The problems of the session on screen.
+    """Build the screen with the problems of the current session.
 
     Raises:
-        Refused: there are none.
+        CommandRefused: the session has no problems.
     """
     if not controller.view.session.facts.problems:
         raise CommandRefused("No problems: every record could be read")

@@ -18,18 +18,18 @@ from context_tui.tui.widgets.canvas import Canvas, count_eighths
 from context_tui.tui.widgets.styled_text import BAD, MUTED, PRIMARY, WARN, Run, count_cells
 
 WINDOW_TICKS = (60, 70, 85)
-"""Per cent of the window at which runtimes act."""
+"""Percentages of the window at which runtimes act."""
 NEW_CONTEXT_GLYPH, DROP_GLYPH, POINT_GLYPH = "│", "▾", "◆"
 GLYPH_LABELS = {NEW_CONTEXT_GLYPH: "new context", DROP_GLYPH: "drop", POINT_GLYPH: "here"}
-"""What the signs between the columns are called."""
+"""Names of the signs between the columns."""
 HISTORY_GAP = 3
 
 
 @dataclass(frozen=True)
 class HistoryEvent:
-    """Something that happened to the context before request ``request``, or showed there; ``message`` is where.
+    """Event of the context before request ``request``, at message ``message``.
 
-    ``glyph`` is what is drawn between the columns: ``NEW_CONTEXT_GLYPH`` where a context begins anew, ``DROP_GLYPH`` for a drop.
+    ``glyph`` is drawn between the columns: ``NEW_CONTEXT_GLYPH`` at a new context, ``DROP_GLYPH`` at a drop.
     """
 
     request: int
@@ -39,7 +39,7 @@ class HistoryEvent:
 
 @dataclass(frozen=True, eq=False)
 class RequestHistory:
-    """Recorded tokens of each request, the message it ended at, and what happened between requests, in order."""
+    """Recorded tokens of each request, the message at which it ended, and the events between requests."""
 
     tokens: Sequence[int]
     messages: Sequence[int]
@@ -47,12 +47,12 @@ class RequestHistory:
 
     @cached_property
     def peak(self) -> int:
-        """The request with the largest context, or -1."""
+        """Request with the largest context, or -1."""
         return max(range(len(self.tokens)), key=self.tokens.__getitem__, default=-1)
 
 
 class WindowCrossing(NamedTuple):
-    """Where requests passed a part of the window: the message of the first, and whether all that followed did too."""
+    """Message of the first request over a share of the window, and whether all later requests were over it too."""
 
     message: int
     is_lasting: bool
@@ -60,7 +60,7 @@ class WindowCrossing(NamedTuple):
 
 @lru_cache(maxsize=4)
 def find_window_crossings(history: RequestHistory, window: int, at: int) -> dict[int, WindowCrossing]:
-    """For each tick that requests before message *at* reached, where: since when, or else where first."""
+    """Find for each tick that requests before message *at* reached since when, or else where first."""
     point, found = bisect_left(history.messages, at), {}
     for tick in WINDOW_TICKS:
         limit, since = window * tick / 100, point
@@ -73,7 +73,7 @@ def find_window_crossings(history: RequestHistory, window: int, at: int) -> dict
 
 
 def build_request_history(session: Session) -> RequestHistory:
-    """What a session's file recorded, up to the session's length."""
+    """Build the history that a session's file recorded, up to the session's length."""
     facts = session.facts
     end = bisect_left(facts.request_message, session.length)
     messages = facts.request_message[:end]
@@ -87,7 +87,7 @@ def build_request_history(session: Session) -> RequestHistory:
 
 @dataclass(frozen=True)
 class HistoryColumn:
-    """Requests ``first`` to ``end`` (not included), and the value that stands for them."""
+    """Requests ``first`` to ``end`` (exclusive), and the value drawn for them."""
 
     first: int
     end: int
@@ -96,7 +96,7 @@ class HistoryColumn:
 
 @lru_cache(maxsize=8)
 def build_history_columns(history: RequestHistory, width: int) -> list[HistoryColumn | HistoryEvent]:
-    """At most *width* columns in order, with the gaps between them as long as these leave most of the width."""
+    """Build at most *width* columns in order, with the gaps between them while these leave most of the width."""
     count = len(history.tokens)
     if not count or width < 1:
         return []
@@ -125,7 +125,7 @@ def build_history_columns(history: RequestHistory, width: int) -> list[HistoryCo
 
 
 def draw_history(history: RequestHistory, width: int, window: int, at: int) -> list[Run]:
-    """The line in at most *width* cells, as of message *at*; requests after the point are muted, behind a mark."""
+    """Draw the line in at most *width* cells, as of message *at*; requests after the point are muted, after a mark."""
     point, found = _build_columns_at(history, width, at)
     most = (history.tokens[history.peak] if history.tokens else 0) or 1
     canvas = Canvas(len(found))
@@ -143,7 +143,7 @@ def draw_history(history: RequestHistory, width: int, window: int, at: int) -> l
 
 
 def find_message_at_cell(history: RequestHistory, width: int, at: int, cell: int) -> int | None:
-    """The message of the largest request under a cell of the line, or of what happened there."""
+    """Return the message of the largest request, or of the event, under a cell."""
     _, found = _build_columns_at(history, width, at)
     column = found[cell] if 0 <= cell < len(found) else None
     if column is None or isinstance(column, HistoryEvent):
@@ -154,7 +154,7 @@ def find_message_at_cell(history: RequestHistory, width: int, at: int, cell: int
 def _build_columns_at(
     history: RequestHistory, width: int, at: int
 ) -> tuple[int, list[HistoryColumn | HistoryEvent | None]]:
-    """The first request after message *at*, and what stands in each cell: None is the mark of the point."""
+    """Return the first request after message *at*, and the content of each cell; None is the mark of the point."""
     point = bisect_left(history.messages, at)
     if point >= len(history.messages):
         return point, [*build_history_columns(history, width)]
@@ -164,12 +164,12 @@ def _build_columns_at(
 
 
 def _is_after(column: HistoryColumn | HistoryEvent, point: int, at: int) -> bool:
-    """Whether a column reaches beyond request *point*, the first after message *at*, or a gap comes after that."""
+    """Return whether a column reaches beyond request *point*, the first after message *at*, or a gap follows it."""
     return column.message >= at if isinstance(column, HistoryEvent) else column.end > point
 
 
 def format_window_crossings(history: RequestHistory, window: int, at: int, full: bool) -> str:
-    """Since when requests are over a part of the window, or where they first were; of all parts, or of the least."""
+    """Format since when requests are over a share of the window, or where first: for all shares, or for the lowest."""
     found = find_window_crossings(history, window, at)
     if not found:
         more = at <= max(history.messages, default=-1)  # what comes after the point may be larger
@@ -182,7 +182,7 @@ def format_window_crossings(history: RequestHistory, window: int, at: int, full:
 
 
 def format_legend_variants(history: RequestHistory, window: int, at: int) -> Iterator[tuple[str, list[Run]]]:
-    """What stands before the line and behind it, in fewer and fewer words."""
+    """Return the texts before and after the line, longest variant first."""
     if not history.tokens:
         for words in ("no usage recorded: sizes are estimates", "no usage recorded"):
             yield "", [(words, MUTED)]
@@ -205,7 +205,9 @@ def format_legend_variants(history: RequestHistory, window: int, at: int) -> Ite
 def format_history_line(
     history: RequestHistory, width: int, window: int, at: int, min_width: int
 ) -> tuple[list[Run], range]:
-    """The line with its words in *width* cells, and the cells for the line itself: at least *least* if that can be."""
+    """Format the line with its texts in *width* cells, and return its cells; it gets at least *least* cells if
+    possible.
+    """
     name, words, room = "", list[Run](), 0
     min_width = min(min_width, len(history.tokens) + len(history.events) + 1)
     for name, words in format_legend_variants(history, window, at):

@@ -45,18 +45,18 @@ from context_tui.tui.widgets.styled_text import (
 )
 
 SHARE_WIDTH = 7
-"""Cells of the share that would be gone, with the gap before it."""
+"""Cells of the saved share, with the gap before it."""
 MAX_NAME_WIDTH = 24
-"""Cells that a name has at most."""
+"""Maximum number of cells of a name."""
 MAX_BAR_WIDTH = 30
-"""Cells of the bar of what is left, with the gap before it."""
+"""Cells of the bar of the remaining size, with the gap before it."""
 MIN_EFFECT_WIDTH = 27
-"""Cells from which on there is room to say what a policy would do."""
+"""Width from which on the effect of a policy is shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreRow:
-    """A policy's line; ``plan_error`` says why there is no plan.
+    """Line of a policy; ``plan_error`` is why there is no plan.
 
     ``runs`` is None where that means nothing (by hand) or is not known yet; ``limit`` is, in words, at what a policy
     would run that does not, ``effect`` what it would do; ``changes`` says whether that is anything.
@@ -72,14 +72,14 @@ class ScoreRow:
 
     @property
     def run_label(self) -> str:
-        """Whether its runtime would run it here."""
+        """Whether the runtime would run the policy now."""
         if self.runs is None:
             return "by hand" if self.request else ""
         return "yes" if self.runs else f"no ({self.limit})" if self.limit else "no"
 
 
 def build_score_row(plan: Plan, token_table: TokenTable | None = None) -> ScoreRow:
-    """The line of a plan, the next request by a ruler or the policy's own; what it counts is kept with the plan."""
+    """Build the line of a plan, with the next request by a token measure or the policy's own; cached with the plan."""
     outcome, trigger = compute_outcome(plan, token_table), plan.trigger
     runs = None if trigger.by_hand else trigger.fires
     limit, changes = "" if runs else format_limit(trigger), bool(format_effect(outcome))
@@ -93,7 +93,7 @@ def build_score_rows(
     token_table: TokenTable | None = None,
     current: str = "",
 ) -> list[ScoreRow]:
-    """A line for every policy that is shown, and for the *chosen* one, from what *plan_of* has for its name.
+    """Build a line for every listed policy and the chosen one; *plan_of* returns the plan for a name.
 
     ``View.plan_of`` keeps the plans of policies that were not changed, so that a new setting costs one plan.
     """
@@ -114,7 +114,7 @@ def _format_size_after(row: ScoreRow) -> str:
 
 @dataclass(frozen=True)
 class ScoreColumns:
-    """Cells of the columns, each with the gap before it; those that are 0 are left out."""
+    """Widths of the columns in cells, with the gap before each; 0 for a column that is left out."""
 
     name: int
     runs: int
@@ -133,9 +133,9 @@ RUNS_HEADING, EFFECT_HEADING, REQUEST_HEADING, REMAINING_HEADING = (
 )
 SIZE_ARROW = " → "
 _NOUNS_PATTERN = re.compile(r" (?:results?|messages?)\b")
-"""What is left out where it is narrow: each verb has one of them."""
+"""Words that are left out where it is narrow: each effect has one of them."""
 SUMMARY_SUFFIX, SHORT_SUMMARY_SUFFIX = " + summary", "+"
-"""What follows a size to which a summary of unknown size comes."""
+"""Suffix of a size to which a summary of unknown size is added."""
 
 
 def fit_score_columns(rows: Sequence[ScoreRow], width: int) -> ScoreColumns:
@@ -163,7 +163,7 @@ def fit_score_columns(rows: Sequence[ScoreRow], width: int) -> ScoreColumns:
 
 
 def format_score_heading(columns: ScoreColumns, width: int, measure_label: str = "") -> list[Run]:
-    """What stands in the columns; *by* is the ruler of the next request, where it is not the policies' own."""
+    """Format the heading; *measure* is the token measure of the next request, if not the policies' own."""
     words = "   " + "policy".ljust(columns.name)
     if columns.runs:
         words += f"  {RUNS_HEADING if columns.runs >= len(RUNS_HEADING) + 2 else 'run'}".ljust(columns.runs)
@@ -191,7 +191,7 @@ def format_score_heading(columns: ScoreColumns, width: int, measure_label: str =
 
 
 def format_score_line(number: int, row: ScoreRow, is_current: bool, columns: ScoreColumns, width: int) -> list[Run]:
-    """The line of the *number*-th policy in *width* cells; a digit stands before those that one chooses."""
+    """Format the line of policy *number* in *width* cells; those chosen by a digit show it."""
     digit = str(number) if number <= MAX_POLICY_DIGIT else ""
     runs: list[Run] = [("▸" if is_current else " ", f"bold {PRIMARY}"), (f"{digit:<2}", BOLD if is_current else MUTED)]
     runs.append((shorten(row.policy, columns.name).ljust(columns.name), BOLD if is_current else ""))
@@ -232,7 +232,7 @@ def format_score_line(number: int, row: ScoreRow, is_current: bool, columns: Sco
 
 
 def format_policy_title(name: str, width: int) -> str:
-    """A policy in *width* cells: its number, its name, whose rule it is and what that does."""
+    """Format a policy in *width* cells: number, name, origin and effect."""
     policy, number = POLICIES[name], LISTED_POLICIES.list_names_with(name).index(name) + 1
     digit = f"{number} " if number <= MAX_POLICY_DIGIT else ""
     whose, _, what = policy.about.partition(": ")
@@ -245,7 +245,7 @@ def format_policy_title(name: str, width: int) -> str:
 
 
 class Scoreboard(Widget, can_focus=True):
-    """The policies to choose from, by digit, arrow or click."""
+    """Policies to choose from, by digit, arrow or click."""
 
     DEFAULT_CSS = "Scoreboard { height: auto; text-wrap: nowrap; text-overflow: clip; }"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -254,7 +254,7 @@ class Scoreboard(Widget, can_focus=True):
     ]
 
     def __init__(self, choose: Callable[[str], object], *, ascii: bool = False, id: str | None = None) -> None:
-        """A scoreboard that hands on the name of the policy that is chosen, before the key press ends."""
+        """Create a scoreboard that calls back with the name of the chosen policy, before the key press ends."""
         super().__init__(id=id)
         self._choose_policy = choose
         self.ascii = ascii
@@ -269,22 +269,22 @@ class Scoreboard(Widget, can_focus=True):
             self.refresh(layout=layout)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """The heading, and a line for each policy."""
+        """Return one line for the heading, and one for each policy."""
         return len(self.rows) + 1
 
     @property
     def _visible_row_count(self) -> int:
-        """How many lines there is room for below the heading."""
+        """Number of lines that fit below the heading."""
         return max(self.content_size.height - 1, 1)
 
     @property
     def _first_visible_row(self) -> int:
-        """The first line in sight, so that the current one is."""
+        """First visible line, such that the current one is visible."""
         current = next((number for number, row in enumerate(self.rows) if row.policy == self.current), 0)
         return max(current - self._visible_row_count + 1, 0)
 
     def render(self) -> Content:
-        """The lines, the current one on a ground of its own."""
+        """Draw the lines, the current one highlighted."""
         width = self.content_size.width
         columns = fit_score_columns(self.rows, width)
         lines = [build_content(format_score_heading(columns, width, self.measure_label), self.ascii)]
@@ -296,14 +296,14 @@ class Scoreboard(Widget, can_focus=True):
         return Content("\n").join(lines)
 
     def action_choose(self, rows: int) -> None:
-        """Choose a policy further up or down."""
+        """Choose the policy above or below."""
         names = [row.policy for row in self.rows]
         if names:
             at = names.index(self.current) if self.current in names else 0
             self._choose_number(min(max(at + rows, 0), len(names) - 1))
 
     def on_key(self, event: events.Key) -> None:
-        """Digits choose the first nine."""
+        """Choose one of the first nine policies by its digit."""
         if (event.character or "").isdecimal() and 1 <= int(event.character or "0") <= min(
             len(self.rows), MAX_POLICY_DIGIT
         ):
@@ -311,7 +311,7 @@ class Scoreboard(Widget, can_focus=True):
             self._choose_number(int(event.character or "0") - 1)
 
     def on_click(self, event: events.Click) -> None:
-        """Choose what was clicked."""
+        """Choose the clicked policy."""
         number = event.y - self.gutter.top - 1 + self._first_visible_row
         if self._first_visible_row <= number < len(self.rows):
             self._choose_number(number)

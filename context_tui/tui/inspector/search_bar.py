@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import Input, Static
+
+from context_tui.tui.inspector.timeline import Timeline
+from context_tui.tui.reader.detail import Detail
+
+if TYPE_CHECKING:
+    from context_tui.tui.controller import Controller
+    from context_tui.tui.inspector.workers import InspectorWorkers, SearchReported
 
 
 class SearchBar(Horizontal):
-    """Asks for a text; hidden until it is wanted."""
+    """Search of the inspector: its text, the count of matches, and their display. Hidden until it is opened."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close", "Close", show=False, id="search-close", tooltip="Stop the search and close"),
@@ -23,55 +29,76 @@ class SearchBar(Horizontal):
         Binding("up", "step(-1)", "Previous", show=False, id="search-previous", tooltip="Go to the previous match"),
     ]
 
-    @dataclass
-    class QueryChanged(Message):
-        """A text to find was typed; empty when it was taken back."""
-
-        text: str
-
-    @dataclass
-    class StepRequested(Message):
-        """Another match is wanted: 1 the next, -1 the previous."""
-
-        step: int
-
-    class QuerySubmitted(Message):
-        """The text was entered: the matches are to be gone through."""
-
-    class Closed(Message):
-        """Nothing is to be found any more."""
+    def __init__(
+        self, controller: Controller, jobs: InspectorWorkers, step: Callable[[int], object], *, id: str | None = None
+    ) -> None:
+        """Create a search bar that calls *step* with 1 for the next match and -1 for the previous one."""
+        super().__init__(id=id)
+        self._controller, self._jobs, self._step = controller, jobs, step
+        self._started_number = 0  # the search that was started last
 
     def compose(self) -> ComposeResult:
-        """The prompt, the text, the count."""
+        """Yield the prompt, the input and the count."""
         yield Static(Content("/"), id="search-prompt")
         yield Input(id="search-text", placeholder="search the whole session", compact=True)
         yield Static(Content(""), id="search-count")
 
     def open(self) -> None:
-        """Show it, and take what is typed."""
+        """Show the bar and focus its input."""
         self.display = True
         self.query_one(Input).focus()
 
-    def show_count(self, text: str) -> None:
-        """Say how many were found."""
+    def start_if_changed(self) -> None:
+        """Start the controller's search unless it is the one that was started last."""
+        if self._controller.search.number != self._started_number:
+            self._start()
+
+    def _start(self) -> None:
+        """Start the controller's search in place of the one before."""
+        search = self._controller.search
+        self._started_number = search.number
+        self.screen.query_one(Timeline).show_matches(frozenset())
+        self._show_count("")
+        self._jobs.cancel("search")
+        if search.text:
+            self._jobs.search(self._controller.view.session, search.text, search.number)
+
+    def show_report(self, event: SearchReported) -> None:
+        """Show the matches of a report, and take a step that was waiting for one."""
+        search = self._controller.search
+        if search.update(event.report):
+            self.screen.query_one(Timeline).show_matches(frozenset(search.locations))
+            self._show_count(self._controller.match_count_text)
+            if search.pending_step and (search.locations or search.is_finished):
+                self._step(search.pending_step)
+
+    def show_selected_match(self) -> None:
+        """Highlight the text in the message of the selected match, and update the count."""
+        self.screen.query_one(Detail).set_search_text(self._controller.search.text)
+        self._show_count(self._controller.match_count_text)
+
+    def _show_count(self, text: str) -> None:
         self.query_one("#search-count", Static).update(Content(text))
 
     @on(Input.Changed)
     def _handle_input_changed(self, event: Input.Changed) -> None:
         event.stop()
-        self.post_message(self.QueryChanged(event.value))
+        self.screen.query_one(Detail).set_search_text("")
+        self._controller.search.start(self._controller.view.session, event.value)
+        self._start()
 
     @on(Input.Submitted)
     def _handle_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self.post_message(self.QuerySubmitted())
+        self.screen.query_one(Timeline).focus()
+        self._step(1)
 
     def action_step(self, step: int) -> None:
-        """Ask for another match."""
-        self.post_message(self.StepRequested(step))
+        """Go to another match."""
+        self._step(step)
 
     def action_close(self) -> None:
-        """Forget the text and hide."""
+        """Clear the text and hide the bar."""
         self.query_one(Input).value = ""
         self.display = False
-        self.post_message(self.Closed())
+        self.screen.query_one(Timeline).focus()

@@ -34,13 +34,13 @@ _STYLE_NAMES = (
     *("cleared", "truncated", "summarised", "dropped", "protected", "gone", "before", "after"),
 )
 FOLD_SIGN_WIDTH = 5
-"""Cells at the left of a head in which a click folds or opens the turn."""
+"""Cells at the left of a turn's head in which a click folds or opens the turn."""
 UNSETTLED_ROWS = 64
-"""Rows at the end of a session that is still being read which may yet change: results come in one by one."""
+"""Rows at the end of a session being read that may still change: results arrive one by one."""
 
 
 class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
-    """Rows of a session with their marks. It knows no policy: marks, rows and text are handed in by ``show``."""
+    """Rows of a session with their marks. Independent of policies: ``show`` takes marks, rows and texts."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"timeline--{part}" for part in _STYLE_NAMES}
@@ -86,7 +86,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     @dataclass
     class Scrolled(Message):
-        """Other rows are in sight: the first and the number after the last."""
+        """The visible rows have changed."""
 
         first: int
         last: int
@@ -116,7 +116,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         cursor: Location | None = None,
         empty_text: str = "",
     ) -> None:
-        """Show these rows with these marks; *listed* are those that are shown, in order; *nothing* is said of none."""
+        """Show rows with their marks; *listed* are the rows to list, in order; *nothing* is the text for an empty list."""
         self._empty_text = empty_text
         same = rows is self._rows and listed is self._listed
         self._rows, self._reader, self._marker, self._listed = rows, reader, marker, listed
@@ -128,7 +128,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def update_rows(self, rows: TimelineRows, reader: MessageReader, listed: Sequence[int]) -> None:
-        """Show a session that is still being read: what is in sight is drawn again only where it may have changed."""
+        """Show a session that is being read; visible rows are drawn again only where they may have changed."""
         old = self._rows
         last = min(len(old) - UNSETTLED_ROWS, old.heads[-1] if old.heads else 0)
         same = (old.largest, old.largest_turn, self._build_columns(old)) == (
@@ -153,7 +153,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         return TimelineColumns.fit(self.scrollable_content_region.width, len(rows.first))
 
     def show_matches(self, matches: frozenset[Location]) -> None:
-        """Mark what was found, and the heads of folded turns with matches in them."""
+        """Mark the matches, and the heads of folded turns that contain some."""
         self._matches = matches
         self._matching_turns = frozenset(self._rows.find_turn_of_message(match.message) for match in matches)
         self._generation += 1
@@ -161,16 +161,16 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def listed_count(self) -> int:
-        """How many rows are listed."""
+        """Number of listed rows."""
         return len(self._listed)
 
     @property
     def location(self) -> Location:
-        """What is selected."""
+        """Selected location."""
         return self.get_location_at(self.cursor)
 
     def get_location_at(self, line: int) -> Location:
-        """What a line is about; events are about the message that follows."""
+        """Return the location of a line; events belong to the message that follows."""
         if not 0 <= line < self.listed_count:
             return Location(0)
         row = self._listed[line]
@@ -178,7 +178,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         return Location(self._rows.message[row], block if block >= TURN_HEAD else WHOLE_MESSAGE)
 
     def find_line(self, location: Location) -> int:
-        """The line of a location, or the nearest that is listed."""
+        """Return the line of a location, or the nearest listed one."""
         return self.find_row_line(self._rows.find_row(*location))
 
     # What is in sight
@@ -189,7 +189,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def visible_share(self) -> tuple[float, float]:
-        """From where to where, as shares: of the session, or of the rows that were filtered or sorted."""
+        """Visible range as shares of the session, or of the filtered or sorted rows."""
         lines, total = self._get_visible_lines(), max(len(self._rows), 1)
         if isinstance(self._listed, array):
             return lines.start / max(self.listed_count, 1), lines.stop / max(self.listed_count, 1)
@@ -197,13 +197,13 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         return first / total, (self._listed[lines.stop] if lines.stop < self.listed_count else total) / total
 
     def select_share(self, share: float) -> None:
-        """Select what stands at a share of the whole, as in ``visible_share``."""
+        """Select the row at a share of the whole, as in ``visible_share``."""
         whole = self.listed_count if isinstance(self._listed, array) else len(self._rows)
         at = int(share * whole)
         self.cursor = at if isinstance(self._listed, array) else find_line(self._listed, at)
 
     def find_visible_styles(self) -> set[str]:
-        """The marks and signs in sight, by their looks: verdicts, ``open`` and ``folded`` turns, ``bar``."""
+        """Return the styles of visible marks and signs: verdicts, ``open`` and ``folded`` turns, ``bar``."""
         found = {"bar"} if self._build_columns(self._rows).bar and self.listed_count else set()
         for line in self._get_visible_lines():
             row = self._listed[line]
@@ -216,12 +216,12 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         return found
 
     def _is_folded(self, row: int) -> bool:
-        """Whether only the head of a turn is listed, and what it has more than that."""
+        """Return whether only the head of a turn is listed and the turn has more rows."""
         below = find_line(self._listed, row) + 1
         return (self._listed[below] if below < self.listed_count else len(self._rows)) != row + 1
 
     def select_location(self, location: Location) -> None:
-        """Select a location, and bring it into sight."""
+        """Select a location, and scroll to it."""
         line = self.find_line(location)
         top, height = self.scroll_offset.y, self.scrollable_content_region.height
         if height > 0 and not top <= line < top + height:
@@ -229,14 +229,14 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self.cursor = line
 
     def scroll_to_rows(self, rows: range) -> None:
-        """Scroll on as far as brings these rows into sight without their first going out of it."""
+        """Scroll as far as shows these rows while the first one stays visible."""
         first, stop = self.find_row_line(rows.start), self.find_row_line(rows.stop - 1) + 1
         top, height = self.scroll_offset.y, self.scrollable_content_region.height
         if height > 0 and stop > top + height:
             self.scroll_to(y=min(first, stop - height), animate=False, immediate=True)
 
     def find_row_line(self, row: int) -> int:
-        """The line of a row, or the nearest that is listed."""
+        """Return the line of a row, or the nearest listed one."""
         return find_line(self._listed, row)
 
     def watch_virtual_size(self, size: Size) -> None:
@@ -246,13 +246,13 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     # Painting
 
     def notify_style_update(self) -> None:
-        """Forget what was drawn in other colours."""
+        """Discard lines in the old colours."""
         self._strips.clear()
         self._styles.clear()
         super().notify_style_update()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Rows are as wide as the widget."""
+        """Lay the rows out for the new width."""
         self._update_virtual_size()
         self._scroll_to_line(self.cursor)
 
@@ -308,14 +308,14 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         return paint_row(shown, columns, rows.largest, self._styles, over)
 
     def _is_match(self, row: int) -> bool:
-        """Whether a row was found, or hides what was."""
+        """Return whether a row is a match, or hides one."""
         rows = self._rows
         if rows.block[row] == TURN_HEAD:
             return rows.find_turn_of_row(row) in self._matching_turns and self._is_folded(row)
         return Location(rows.message[row], rows.block[row]) in self._matches
 
     def _get_row_tokens(self, row: int, block: int, mark: RowMark) -> int | None:
-        """Tokens as the row stands in the context; outside of it, as it was recorded; None where that is unknown."""
+        """Return the tokens of a row in the context; outside of it, as recorded; None if unknown."""
         inside = self._marker and block >= 0 and mark.verdict not in ("before", "after")
         body = self._marker.context.replacements.get(block) if inside and self._marker else None
         if body is None:
@@ -334,7 +334,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         return min(max(line, 0), max(self.listed_count - 1, 0))
 
     def watch_cursor(self, old: int, new: int) -> None:
-        """Redraw the two lines that changed, and tell."""
+        """Redraw the two changed lines, and post the move."""
         self.refresh_line(old)
         self.refresh_line(new)
         self._scroll_to_line(new)
@@ -342,12 +342,12 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             self.post_message(self.Moved(self.location))
 
     def watch_has_focus(self, focus: bool) -> None:
-        """The cursor looks different without focus."""
+        """Redraw the cursor, which looks different without focus."""
         super().watch_has_focus(focus)
         self.refresh_line(self.cursor)
 
     def watch_scroll_y(self, old: float, new: float) -> None:
-        """Tell what is in sight."""
+        """Post the change of visible rows."""
         super().watch_scroll_y(old, new)
         self.post_message(self.Scrolled(round(new), round(new) + self.scrollable_content_region.height))
 
@@ -361,11 +361,11 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             self.scroll_to(y=line - height + 1, animate=False, immediate=True)
 
     def action_move(self, step: int) -> None:
-        """Select a row *step* further."""
+        """Move the selection by *step* rows."""
         self.cursor += step
 
     def action_page(self, step: int) -> None:
-        """Select a row a screenful further."""
+        """Move the selection by a page."""
         self.cursor += step * max(self.scrollable_content_region.height - 1, 1)
 
     def action_go(self, line: int) -> None:
@@ -383,7 +383,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             self.post_message(self.Opened(self.location))
 
     def on_click(self, event: events.Click) -> None:
-        """Select the row under the mouse; a second click opens it, and one on the sign of a head its turn."""
+        """Select the clicked row; open it by a second click, fold its turn by a click on the sign."""
         offset = event.get_content_offset(self)
         if offset is None:
             return

@@ -37,44 +37,44 @@ from context_tui.tui.timeline.rows import Location, TimelineRows
 from context_tui.tui.view import View
 
 INPUT_QUIET_S = 0.15
-"""Seconds after something was pressed for which work that nobody waits for gives way to the screen."""
+"""Seconds after a key press during which low-priority work yields to the screen."""
 SHORT_PAUSE_S, LONG_PAUSE_S = 0.02, 0.3
-"""Seconds for which it pauses meanwhile, after each turn: reading, and what only adds to what is on screen."""
+"""Pause of such work after each slice, in seconds: for reading, and for details that are added later."""
 MAX_PLANNED_MESSAGES = 50_000
-"""Messages up to which plans are made to find where one changes something."""
+"""Maximum number of messages for which plans are computed to find the first effect."""
 
 
 @dataclass
 class SessionRead(Message):
-    """So much of the session has been read, or why it cannot be."""
+    """Another part of the session is read, or reading has failed."""
 
     report: SessionSnapshot | ReadFailure
 
 
 @dataclass
 class SearchReported(Message):
-    """The search found more, or has ended."""
+    """The search has found more, or has ended."""
 
     report: SearchReport
 
 
 @dataclass
 class FiringsComputed(Message):
-    """It is known where the trigger of a view's policy fires."""
+    """The firings of a view's policy are computed."""
 
     view: View
 
 
 @dataclass
 class ContextSizesComputed(Message):
-    """The sizes of a view's context are known."""
+    """The sizes of a view's context are computed."""
 
     view: View
 
 
 @dataclass
 class MeasureComputed(Message):
-    """What a view's session measures by its ruler is known, or ``error`` says why it cannot be."""
+    """A view's session is measured by its token measure, or ``error`` is why it cannot be."""
 
     view: View
     error: str = ""
@@ -82,14 +82,14 @@ class MeasureComputed(Message):
 
 @dataclass
 class RuntimeSizesComputed(Message):
-    """What each runtime believed in the messages of a session is known."""
+    """The sizes that each runtime assumed at the messages of a session are computed."""
 
     session: Session
 
 
 @dataclass
 class CurveComputed(Message):
-    """Tokens after for each value of a setting are known."""
+    """The tokens after are computed for each value of a setting."""
 
     view: View
     name: str
@@ -99,10 +99,14 @@ class CurveComputed(Message):
 
 @dataclass
 class BlocksRead(Message):
-    """The blocks of a message that took a while have been read."""
+    """The blocks of a large message are read."""
 
     reader: MessageReader
     location: Location
+
+
+ComputedMessage = FiringsComputed | ContextSizesComputed | CurveComputed | RuntimeSizesComputed | BlocksRead
+"""Result of background work that only needs to be drawn."""
 
 
 def _measure_calibrated(session: Session, checkpoint: Callable[[], object]) -> TokenTable:
@@ -110,7 +114,7 @@ def _measure_calibrated(session: Session, checkpoint: Callable[[], object]) -> T
 
 
 class InspectorWorkers:
-    """The inspector's threads: each is started where what it computes is not known yet."""
+    """Threads of the inspector; each starts work unless its result is known."""
 
     def __init__(self, screen: Screen[Any], analysis: AnalysisCache) -> None:
         self._screen, self._analysis = screen, analysis
@@ -119,7 +123,7 @@ class InspectorWorkers:
         self.last_input_at = 0.0
 
     def _start(self, group: str, description: str, work: Callable[[ThreadJob], None], pause_s: float = 0.0) -> None:
-        """Start work that pauses at most so many seconds after each turn while something is pressed."""
+        """Start work that pauses for at most so many seconds after each slice while keys are pressed."""
 
         def pause() -> None:
             until = time.monotonic() + pause_s
@@ -133,7 +137,7 @@ class InspectorWorkers:
         self._screen.workers.cancel_group(self._screen, group)
 
     def read_session(self, loading: SessionLoader) -> None:
-        """Read a session, or read on; posts ``SessionRead``."""
+        """Read a session, or continue to read it; posts ``SessionRead``."""
         post = self._screen.post_message
 
         def work(job: ThreadJob) -> None:
@@ -142,7 +146,7 @@ class InspectorWorkers:
         self._start("read", "read the session", work, SHORT_PAUSE_S)
 
     def follow(self, loading: SessionLoader) -> None:
-        """Read on whenever the file changes, until it is cancelled; posts ``SessionRead``."""
+        """Read the session whenever the file changes, until cancelled; posts ``SessionRead``."""
         post = self._screen.post_message
 
         def work(job: ThreadJob) -> None:
@@ -169,7 +173,7 @@ class InspectorWorkers:
         self._start("search", "search the session", work)
 
     def compute_context_sizes(self, view: View, rows: TimelineRows) -> None:
-        """Break the context of a view down by its ruler, unless that was done; posts ``ContextSizesComputed``.
+        """Break the context of a view down by its token measure, unless that is done; posts ``ContextSizesComputed``.
 
         Where the session was not measured by that ruler before, that comes first, and ``MeasureComputed`` is posted.
 
@@ -204,7 +208,7 @@ class InspectorWorkers:
         self._start("sizes", "compute the breakdown", work)
 
     def find_firings(self, view: View) -> None:
-        """Find where the trigger of a view's policy fires, unless that was done; posts ``FiringsComputed``, maybe twice."""
+        """Find the firings of a view's policy, unless that is done; posts ``FiringsComputed`` once or twice."""
         if self._analysis.get_firings(view) is not None:
             return
 
@@ -225,7 +229,7 @@ class InspectorWorkers:
         self._start("fires", "find where triggers fire", work, LONG_PAUSE_S)
 
     def compute_runtime_sizes(self, session: Session) -> None:
-        """Find what each runtime believed all along a session, unless that has begun; posts ``RuntimeSizesComputed``."""
+        """Compute the sizes that each runtime assumed, unless that has begun; posts ``RuntimeSizesComputed``."""
         if self._runtime_sizes_session is session:
             return
 
@@ -237,7 +241,7 @@ class InspectorWorkers:
         self._start("runtime-sizes", "compute the believed sizes", work, LONG_PAUSE_S)
 
     def compute_curve(self, view: View, name: str, values: Sequence[Any]) -> None:
-        """Plan for many values of a setting; posts ``CurveComputed``."""
+        """Compute plans for many values of a setting; posts ``CurveComputed``."""
 
         def work(job: ThreadJob) -> None:
             after: list[int] = []

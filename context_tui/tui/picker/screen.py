@@ -79,7 +79,7 @@ class PickerScreen(Screen[SessionInfo | PickerExit]):
     AUTO_FOCUS = "PickerList"
     CSS_PATH = "picker.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "back", show=False, id="picker-leave", tooltip="Clear the filter; again to leave"),
+        Binding("escape", "leave", "back", show=False, id="picker-leave", tooltip="Clear the filter, or leave"),
         Binding("ctrl+o", "return", "session", id="picker-return", tooltip="Back to the session as it was"),
         Binding("q", "quit", "quit", id="picker-quit", tooltip="Quit without opening a session"),
     ]

@@ -116,11 +116,18 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
             tooltip="Filter by name, title or project",
         ),
         Binding(
-            "right,l", "fold(True)", "unfold", key_display="→", id="picker-unfold", tooltip="Show sub-agents, branches"
+            "right,l",
+            "fold(True)",
+            "unfold",
+            key_display="→",
+            id="picker-unfold",
+            tooltip="Show subagents and branches",
         ),
-        Binding("left,h", "fold(False)", "fold", show=False, id="picker-fold", tooltip="Hide sub-agents and branches"),
+        Binding("left,h", "fold(False)", "fold", show=False, id="picker-fold", tooltip="Hide subagents and branches"),
         Binding("s", "sort", "sort", id="picker-sort", tooltip="Sort by time, size, fill, project"),
-        Binding("z", "fold", "fold", show=False, id="picker-fold-toggle", tooltip="Show or hide what belongs to it"),
+        Binding(
+            "z", "fold", "fold", show=False, id="picker-fold-toggle", tooltip="Show or hide subagents and branches"
+        ),
         Binding("down,j", "move(1)", "down", show=False, id="picker-down", tooltip="Next session"),
         Binding("up,k", "move(-1)", "up", show=False, id="picker-up", tooltip="Previous session"),
         Binding("pagedown", "page(1)", "page down", show=False, id="picker-page-down", tooltip="One page down"),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from itertools import islice
 
 from textual.binding import Binding
 
 from context_tui.policies.base import Policy
 from context_tui.tui.view import MAX_POLICY_DIGIT, format_policy_digits, format_policy_tooltip
+from context_tui.tui.widgets.bindings import build_binding
 
 HELP_NOTES = (
     "A replay shows what would have been dropped, and whether the recorded run used it later; it does not show what an "
@@ -28,11 +30,7 @@ HELP_NOTES = (
 """What help says above the keys."""
 
 
-def _build_binding(
-    keys: str, action: str, description: str, name: str, tooltip: str, display: str | None = None
-) -> Binding:
-    shown = display is not None
-    return Binding(keys, action, description, show=shown, key_display=display, id=f"replay-{name}", tooltip=tooltip)
+_build_binding = partial(build_binding, prefix="replay-")
 
 
 def build_bindings(policies: Mapping[str, Policy]) -> list[Binding]:

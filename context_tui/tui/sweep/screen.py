@@ -33,6 +33,7 @@ from context_tui.tui.sweep.panes import ListView, PlotView
 from context_tui.tui.sweep.report import TextScreen, build_project_parts, build_report_parts
 from context_tui.tui.sweep.sessions import SessionsScreen
 from context_tui.tui.threads import ThreadJob, format_worker_error, start_work
+from context_tui.tui.widgets.bindings import build_binding
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.help import HelpScreen
 from context_tui.tui.widgets.styled_text import MUTED, LinesPane, Run, build_content
@@ -476,11 +477,7 @@ HELP_NOTES = (
 """What help says above the keys."""
 
 
-def _build_binding(
-    keys: str, action: str, description: str, name: str, tooltip: str, display: str | None = None
-) -> Binding:
-    shown = display is not None
-    return Binding(keys, action, description, show=shown, key_display=display, id=f"sweep-{name}", tooltip=tooltip)
+_build_binding = partial(build_binding, prefix="sweep-")
 
 
 def build_bindings(*, live: bool) -> list[Binding]:

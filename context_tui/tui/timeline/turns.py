@@ -270,9 +270,11 @@ def format_context_counts(counts: ContextCounts, messages: int, turns: int, widt
     )
     forms = [f"in context: {some}, {all_turns}", f"in context: {some}", pluralize(counts.messages, "message")]
     if parts := len(counts.partial_turns):
-        forms.insert(
-            0, f"{forms[0]} + part of {f'turn {counts.partial_turns[0]:,}' if parts == 1 else f'{parts:,} more'}"
-        )
+        if not counts.turns and parts == 1:
+            forms[0] = f"in context: {some}, end of turn {counts.partial_turns[0]:,} only"
+        else:
+            part = f"turn {counts.partial_turns[0]:,}" if parts == 1 else f"{parts:,} more"
+            forms.insert(0, f"{forms[0]} + part of {part}")
     return choose_form(forms, width)
 
 

@@ -188,7 +188,7 @@ def parse_window_tokens(text: str) -> int | None:
 
 def build_name_prompt(policy: str, used_names: Sequence[str]) -> InputPrompt:
     """Asks for a name under which settings of a policy are saved, which is none of those that are *taken*."""
-    hint = "letters, digits, points and dashes; what was saved under the name before is replaced"
+    hint = "letters, digits, points and dashes; settings saved under this name are replaced"
     return InputPrompt(f"Save the settings of {policy} as", hint, check=lambda name: validate_name(name, used_names))
 
 

@@ -1,0 +1,157 @@
+"""Dialogs of the inspector, and the actions that their answers lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from textual.app import SystemCommand
+
+from context_tui.app.config import ConfigError, SavedSettings, save_settings
+from context_tui.errors import Error
+from context_tui.library.overview import find_subagent_sessions
+from context_tui.policies.parameters import format_assignments
+from context_tui.policies.registry import LISTED_POLICIES, POLICIES, PRESETS
+from context_tui.tui.inspector.filter_counts import FilterCounts, find_possible_verdicts
+from context_tui.tui.inspector.filter_screen import FilterChoice, FilterScreen, build_filter_lines
+from context_tui.tui.timeline.rows import Location
+from context_tui.tui.view import MAX_POLICY_DIGIT, format_policy_tooltip
+from context_tui.tui.widgets.dialogs import (
+    ChoicePrompt,
+    build_message_prompt,
+    build_name_prompt,
+    build_quit_prompt,
+    build_unchanged_prompt,
+    build_window_prompt,
+    parse_message_number,
+    parse_window_tokens,
+)
+
+if TYPE_CHECKING:
+    from context_tui.session.session import Session
+    from context_tui.tui.inspector.screen import InspectorScreen
+
+
+def list_commands(inspector: InspectorScreen) -> Iterator[SystemCommand]:
+    """Yield the sweep and the policies without a digit, for the command palette."""
+    sweep = "Sweep: Replay the policy at many settings and find the best ones"
+    yield SystemCommand(sweep, "No key", partial(inspector.action_full_screen, "sweep"))
+    for name in (*islice(LISTED_POLICIES, MAX_POLICY_DIGIT, None), *PRESETS):
+        choose = partial(inspector.action_policy, name)
+        yield SystemCommand(f"Policy: {name}: {format_policy_tooltip(name, POLICIES[name])}", "No key", choose)
+
+
+async def go_to_message(inspector: InspectorScreen) -> None:
+    """Ask for the number of a message and go to it."""
+    last = len(inspector.view.session) - 1
+    if last < 0:
+        inspector.show_notification("No messages in this session")
+        return
+    answer = await inspector.app.push_screen_wait(build_message_prompt(last))
+    if answer:
+        inspector.go_to(Location(parse_message_number(answer, last)))
+
+
+async def set_window(inspector: InspectorScreen) -> None:
+    """Ask for the size of the context window and set it."""
+    answer = await inspector.app.push_screen_wait(build_window_prompt(inspector.view.window))
+    if answer is not None:
+        inspector.run_command(inspector.controller.set_window, parse_window_tokens(answer))
+
+
+async def save_policy_settings(inspector: InspectorScreen) -> None:
+    """Ask for a name and save the settings of the policy under it, for ``-P``."""
+    policy = inspector.view.policy
+    saved = SavedSettings(policy, tuple(format_assignments(inspector.view.get_settings(policy))))
+    name = await inspector.app.push_screen_wait(build_name_prompt(policy, list(POLICIES)))
+    if name is None:
+        return
+    name = name.strip()
+    try:
+        path = save_settings(name, saved)
+    except ConfigError as error:
+        inspector.show_notification(str(error), warn=True)
+    else:
+        inspector.show_notification(f"Saved: -P {name} ({path})")
+
+
+def choose_filter(inspector: InspectorScreen) -> None:
+    """Open the filters, and list the rows of the one that is chosen."""
+    view, controller = inspector.view, inspector.controller
+    rows, marker = controller.rows, controller.build_filter_marker()
+    verdicts = find_possible_verdicts(marker, len(rows.first))
+    lines = list(build_filter_lines(view.session.facts, view.filter, verdicts, view.policy, applied=bool(view.applied)))
+
+    def apply_filter(choice: FilterChoice | None) -> None:
+        if choice is not None:
+            inspector.run_command(controller.toggle_filter, *choice)
+
+    counts = FilterCounts(rows, marker, view.filter.path)
+    inspector.app.push_screen(FilterScreen(lines, counts, view.filter, ascii=inspector.options.ascii), apply_filter)
+
+
+async def apply_plan(inspector: InspectorScreen) -> None:
+    """Open the plan to apply it, and show the copy that results."""
+    plan = inspector.run_command(inspector.controller.get_applicable_plan)
+    if plan is None:
+        return
+    from context_tui.tui.apply import ApplyScreen
+
+    screen = ApplyScreen(inspector.view.session, plan, drafts=inspector.drafts)
+    copy: Session | None = await inspector.app.push_screen_wait(screen)
+    if copy is not None and copy is not inspector.view.session:
+        inspector.run_command(inspector.controller.show_applied_copy, plan, copy)
+        if not inspector.query_one("#left").display:
+            inspector.close_detail()  # the result is shown above the timeline
+
+
+async def export_session(inspector: InspectorScreen) -> bool:
+    """Export the session, after an offer to apply the plan to a session that is as recorded; return whether it was."""
+    from context_tui.tui.export.screen import ExportScreen
+
+    if not inspector.view.session.origin:
+        plan = inspector.view.plan
+        answer = await inspector.app.push_screen_wait(build_unchanged_prompt(bool(plan and plan.has_changes)))
+        if answer == "apply":
+            await apply_plan(inspector)
+        if answer is None or (answer == "apply" and not inspector.view.session.origin):
+            return False
+    result = await inspector.app.push_screen_wait(ExportScreen(inspector.view.session))
+    if result is not None:
+        inspector.controller.mark_exported()
+    return result is not None
+
+
+async def confirm_close(inspector: InspectorScreen, prompt: ChoicePrompt) -> bool:
+    """Ask whether the session may be closed; export it first where that is the answer."""
+    answer = await inspector.app.push_screen_wait(prompt)
+    return await export_session(inspector) if answer == "export" else answer == "quit"
+
+
+async def leave(inspector: InspectorScreen) -> None:
+    """Exit; ask first if a result or a draft would be lost, also in the sessions below this one."""
+    drafts = inspector.drafts.unaccepted_count
+    for screen in reversed(inspector.app.screen_stack):
+        if isinstance(screen, type(inspector)):
+            unexported = screen.view.is_unexported
+            prompt = build_quit_prompt(unexported, drafts) if unexported or drafts else None
+            if prompt is not None and not await confirm_close(screen, prompt):
+                return
+            drafts = 0  # they belong to the application: one question is enough
+    inspector.app.exit()
+
+
+def request_subagents(inspector: InspectorScreen, message: int) -> bool:
+    """Request the sessions of the subagents that a message called; return whether any are found."""
+    if message >= len(inspector.view.session):
+        return False
+    try:
+        infos = find_subagent_sessions(inspector.view.session, message)
+    except Error as error:
+        inspector.show_notification(str(error), warn=True)
+        return False
+    if infos:
+        inspector.post_message(inspector.SubagentsRequested(infos, inspector))
+    return bool(infos)

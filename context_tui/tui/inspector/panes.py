@@ -1,0 +1,276 @@
+"""Drawing of the inspector's panes from its controller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from textual.content import Content
+from textual.screen import Screen
+from textual.timer import Timer
+
+from context_tui.policies.registry import LISTED_POLICIES
+from context_tui.tui.controller import Controller
+from context_tui.tui.inspector import notices
+from context_tui.tui.inspector.breakdown import BreakdownView
+from context_tui.tui.inspector.header import HeaderBar
+from context_tui.tui.inspector.mark_totals import format_mark_totals
+from context_tui.tui.inspector.minimap import Minimap, build_map_segments
+from context_tui.tui.inspector.parameters import ParameterPanel
+from context_tui.tui.inspector.scoreboard import Scoreboard, build_score_rows, format_policy_title
+from context_tui.tui.inspector.timeline import Timeline
+from context_tui.tui.inspector.timeline_frame import ColumnHeads, Legend, StatusLine
+from context_tui.tui.inspector.workers import (
+    BlocksRead,
+    ComputedMessage,
+    ContextSizesComputed,
+    CurveComputed,
+    FiringsComputed,
+    InspectorWorkers,
+    RuntimeSizesComputed,
+)
+from context_tui.tui.reader.detail import Detail
+from context_tui.tui.reader.document import DocumentSource, describe_request
+from context_tui.tui.rendering.formatting import (
+    format_line,
+    format_row_kind,
+    format_token_column,
+    format_token_unit,
+    pluralize,
+)
+from context_tui.tui.timeline.context_events import format_event_details
+from context_tui.tui.timeline.marks import NO_MARK
+from context_tui.tui.timeline.rows import TURN_HEAD, WHOLE_MESSAGE, Location
+from context_tui.tui.timeline.turns import TurnSummaries
+from context_tui.tui.view import format_policy_digits, format_settings
+
+if TYPE_CHECKING:
+    from context_tui.tui.options import InspectorOptions
+
+REST_DELAY_S, DETAIL_DELAY_S = 0.04, 0.08
+"""Seconds without a change, and without a move, until the other panes are drawn: a held key draws the timeline only."""
+
+
+class InspectorPanes:
+    """Drawing of the panes: each method shows the controller's view in the widgets of the screen."""
+
+    def __init__(
+        self, screen: Screen[Any], controller: Controller, jobs: InspectorWorkers, options: InspectorOptions
+    ) -> None:
+        self._screen, self._controller, self._jobs, self._options = screen, controller, jobs, options
+        self._header: object = None
+        self._title = ""
+        self._rest_timer: Timer | None = None
+        self._detail_timer: Timer | None = None
+
+    @property
+    def location(self) -> Location:
+        """Selected location; the last one where nothing is listed."""
+        timeline = self._screen.query_one(Timeline)
+        return timeline.location if timeline.listed_count else self._controller.view.cursor
+
+    def draw(self) -> None:
+        """Draw the timeline and the settings now, and the other panes when the keys pause."""
+        self.draw_timeline()
+        self.draw_panel()
+        self._rest_timer = self._restart_timer(self._rest_timer, REST_DELAY_S, self._draw_rest)
+
+    def draw_detail_soon(self) -> None:
+        """Draw the selected message when the cursor pauses."""
+        self._detail_timer = self._restart_timer(self._detail_timer, DETAIL_DELAY_S, self.draw_detail)
+
+    def _restart_timer(self, timer: Timer | None, seconds: float, draw: Callable[[], None]) -> Timer:
+        """Draw after so many seconds without another request to do so."""
+        if timer is not None:
+            timer.stop()
+        return self._screen.set_timer(seconds, draw)
+
+    def draw_timeline(self) -> None:
+        """Draw the rows and their heading."""
+        controller = self._controller
+        view = controller.view
+        marker = None if controller.is_reading else controller.marker
+        nothing = format_line(view.filter.format_no_match(view.policy)) if view.filter else ""
+        self._screen.query_one(Timeline).show(
+            controller.rows, controller.reader, marker, controller.listed_rows, view.cursor, nothing
+        )
+        self.draw_column_heads()
+
+    def draw_column_heads(self) -> None:
+        """Draw the heading of the timeline: its filter and sort order, and how many rows they list."""
+        view, rows, count = self._controller.view, self._controller.rows, len(self._controller.listed_rows)
+        title = format_line(", ".join(filter(None, ["largest first" if view.by_size else "", view.filter.describe()])))
+        heads = self._screen.query_one(ColumnHeads)
+        heads.show(
+            title or "timeline",
+            len(rows.first),
+            (count, rows.listable_count) if title else None,
+            format_token_column(rows.token_table),
+        )
+        heads.set_class(bool(title), "-filtered")
+
+    def draw_panel(self) -> None:
+        """Draw the settings and the outcome of the plan."""
+        view, fires = self._controller.view, self._controller.analysis.get_firings(self._controller.view)
+        first = None if fires is None else fires.points[0] if fires.points else -1
+        self._screen.query_one(ParameterPanel).show(
+            view.policy,
+            view.policy_params,
+            view.context,
+            view.runtime_state,
+            view.plan,
+            first=first,
+            plan_error=view.plan_error,
+            applied=view.applied.summary if view.applied else "",
+            token_table=self._controller.token_table,
+        )
+        self.draw_title()
+
+    def draw_title(self) -> None:
+        """Draw the name of the policy, in the width available."""
+        view, width = self._controller.view, self._screen.size.width - 4
+        title = f"applied: {view.policy}" if view.applied else format_policy_title(view.policy, width)
+        if title != self._title:
+            self._title = title
+            self._screen.query_one("#tuning").border_title = Content(title)
+
+    def _draw_rest(self) -> None:
+        controller = self._controller
+        view, rows = controller.view, controller.rows
+        plan = view.plan
+        self.draw_detail()
+        sizes = controller.token_table
+        scores = build_score_rows(view.get_plan, view.get_plan_error, sizes, view.policy)
+        self._screen.query_one(Scoreboard).show(
+            scores, "" if view.applied else view.policy, sizes.name if sizes else ""
+        )
+        first = min(view.context.order, default=0)
+        self._screen.query_one(Minimap).show(lambda lines: build_map_segments(rows, plan, first, view.point, lines))
+        self._screen.query_one(Legend).show_totals(format_mark_totals(rows, controller.marker))
+        self.draw_visible_range()
+        self._jobs.compute_context_sizes(view, controller.estimated_rows)
+        self._jobs.find_firings(view)
+        self.request_curve()
+        self.draw_sizes()
+
+    def draw_visible_range(self) -> None:
+        """Show the visible rows on the map, and explain their marks."""
+        timeline = self._screen.query_one(Timeline)
+        self._screen.query_one(Minimap).show_window(*timeline.visible_share)
+        self._screen.query_one(Legend).show(
+            timeline.find_visible_styles(), format_token_column(self._controller.token_table)
+        )
+
+    def request_curve(self) -> None:
+        """Compute the curve of the selected setting."""
+        panel, view = self._screen.query_one(ParameterPanel), self._controller.view
+        values = panel.curve_values(panel.selected) if panel.selected and not view.applied else []
+        if values:
+            self._jobs.compute_curve(view, panel.selected, values)
+
+    def draw_sizes(self, *, force: bool = False) -> None:
+        """Draw the sizes of the context in the header, the breakdown and the status line.
+
+        Args:
+            force: draw the header even if its sizes are the same.
+        """
+        controller, view, screen = self._controller, self._controller.view, self._screen
+        sizes, progress = controller.analysis.get_context_sizes(view), controller.progress
+        header = (view.context, sizes, view.session, progress, controller.token_table)
+        if force or header != self._header:
+            self._header = header
+            screen.query_one(HeaderBar).show(
+                view.session,
+                view.context,
+                sizes.breakdown.by_category if sizes else None,
+                progress=progress,
+                token_table=controller.token_table,
+                following=controller.is_following,
+            )
+        if sizes is not None:
+            screen.query_one(BreakdownView).show(view.context, sizes, view.filter, controller.reader)
+        width, is_low = screen.size.width - 2, screen.has_class("-low")
+        check = sizes.estimate_check if sizes else None
+        text = notices.format_notice(view, controller.jump_points, check, width, progress, 1 if is_low else 2)
+        hint = ""
+        if controller.is_fresh and not text and not is_low:
+            changed = "" if self._options.policy or self._options.settings else format_settings(view.params)
+            digits = format_policy_digits(len(LISTED_POLICIES))
+            hint = notices.format_key_hint(digits, demo=self._options.demo, settings=changed, width=width)
+        self.set_status(text or hint, hint=bool(hint))
+
+    def draw_detail(self) -> None:
+        """Draw the selected row in full."""
+        controller, here = self._controller, self.location
+        session, rows, reader = controller.view.session, controller.rows, controller.reader
+        detail = self._screen.query_one(Detail)
+        if not len(session):
+            detail.show_loading(Content("nothing selected"), "")
+            return
+        location = here._replace(block=max(here.block, WHOLE_MESSAGE))
+        word = format_row_kind(session.facts, location.message, location.block)
+        name = f"result of {reader.format_preview(*location)}" if location.block >= 0 else word
+        title = Content(f"{location.message}  {name}")
+        if reader.is_huge(location.message) and not reader.is_cached(location.message):
+            detail.show_loading(title, "reading the message…")
+            self._jobs.read_blocks(reader, location)
+            return
+        row = rows.find_row(*location)
+        tokens = rows.tokens[row] if row < len(rows) and rows.block[row] >= WHOLE_MESSAGE else 0
+        source = self._build_document_source(here, location)
+        detail.show_document(
+            source, title, Content(f"{format_token_unit(rows.token_table)} {pluralize(tokens, 'token')}")
+        )
+
+    def _build_document_source(self, here: Location, location: Location) -> DocumentSource:
+        controller, rows = self._controller, self._controller.rows
+        view, session = controller.view, controller.view.session
+        marker = None if controller.is_reading else controller.marker
+        events = tuple(
+            text for event in rows.find_events(location.message) for text in format_event_details(session.facts, event)
+        )
+        if here.block == TURN_HEAD:
+            turns = TurnSummaries(rows, marker)
+            events = (*events, turns.get_summary(rows.find_turn_of_message(here.message)).format_summary())
+        return DocumentSource(
+            session,
+            location,
+            controller.reader.read_blocks(location.message),
+            marker.find_mark(*location) if marker else NO_MARK,
+            view.plan,
+            describe_request(session, location),
+            self._format_runtime_sizes(location) if location.block < 0 else "",
+            events,
+            token_table=rows.token_table,
+        )
+
+    def _format_runtime_sizes(self, location: Location) -> str:
+        """Format the sizes that the runtimes assumed before a message; empty until they are computed."""
+        controller = self._controller
+        sizes = controller.analysis.get_runtime_sizes(controller.view.session, location.message)
+        if sizes is None and not controller.is_reading:
+            self._jobs.compute_runtime_sizes(controller.view.session)
+        return sizes.format_sizes(location.message) if sizes else ""
+
+    def show_computed(self, event: ComputedMessage) -> None:
+        """Draw the result of background work, unless the view has changed since it began."""
+        view = self._controller.view
+        match event:
+            case FiringsComputed():
+                self.draw_panel()
+            case ContextSizesComputed(view=other):
+                if other.session is view.session and (other.point, other.measure) == (view.point, view.measure):
+                    self.draw_sizes()
+            case CurveComputed(view=other):
+                if other.policy == view.policy and other.context is view.context:
+                    self._screen.query_one(ParameterPanel).show_curve(event.name, event.values, event.tokens_after)
+            case RuntimeSizesComputed(session=session):
+                if session is view.session:
+                    self.draw_detail()
+            case BlocksRead(reader=reader, location=location):
+                if reader is self._controller.reader and location.message == self.location.message:
+                    self.draw_detail()
+
+    def set_status(self, text: str, *, hint: bool = False) -> None:
+        """Show a text in the line above the timeline."""
+        self._screen.query_one(StatusLine).show(text, hint=hint)

@@ -1,4 +1,8 @@
-"""Claude Code session files: JSON lines, one content block of an API message on each."""
+"""Claude Code, Anthropic's coding agent for the terminal.
+
+Sessions are JSON Lines files, ``~/.claude/projects/PROJECT/SESSION.jsonl``, with one content block of an API message
+per line. Sub-agents are sidechains in the same file (older versions) or have files of their own.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ _OWN_TYPES = METADATA_TYPES - {"system", "summary", "mode", "tag"} | {"file-hist
 
 
 class ClaudeCodeFormat(Format):
-    """Claude Code JSONL."""
+    """Format of Claude Code's session files."""
 
     name: ClassVar[str] = "claude-code"
     about: ClassVar[str] = "Claude Code session files (JSONL), with sidechains, compactions and rewinds"

@@ -1,9 +1,8 @@
-"""The usual records of a Claude Code file, in as little time as Python takes.
+"""Fast path for the usual records of a Claude Code file.
 
-Nine of ten lines are a block or two of an assistant, results that answer it, or a record that stands beside the
-conversation. Here they are decoded once, into just the fields that facts are made of; what a line has besides, and any
-line with something unusual about it, is left to :mod:`~context_tui.formats.claude_code.reader`. Both give the same facts.
-The loop is ``parse_usual_lines``.
+Nine of ten lines hold one or two blocks of a reply, the results of its calls, or a record outside the conversation.
+``parse_usual_lines`` decodes them once, into only the fields that facts are made of, and stops at the first line with
+anything unusual, which is left to :mod:`~context_tui.formats.claude_code.reader`. Both produce the same facts.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from context_tui.formats.claude_code.reader import ClaudeCodeScanner
 
 NO_MESSAGE_TYPES = METADATA_TYPES - {"system"}
-"""Types of records that leave no more than a link between others."""
+"""Types of records that only link other records."""
 BOUNDARY_SUBTYPES = frozenset({"compact_boundary", "microcompact_boundary"})
 Buffer = bytes | mmap.mmap
 CONTAINERS = frozenset({dict, list})
@@ -46,7 +45,7 @@ _MESSAGE, _METADATA, _USER, _ASSISTANT = (
 
 
 class UsualBlock(msgspec.Struct, gc=False):
-    """A block of a message; the body of a tool_result stays JSON text."""
+    """Block of a message; the body of a tool_result stays JSON text."""
 
     type: Literal["text", "thinking", "tool_use", "tool_result"]
     text: str | None = None
@@ -61,7 +60,7 @@ class UsualBlock(msgspec.Struct, gc=False):
 
 
 class UsualMessage(msgspec.Struct, gc=False):
-    """The API message of a record."""
+    """API message of a record."""
 
     model: BoundedName = None
     id: str | None = None
@@ -72,7 +71,10 @@ class UsualMessage(msgspec.Struct, gc=False):
 
 
 class UsualLine(msgspec.Struct, gc=False):
-    """A line, in the order in which its fields are written. What may not be there is of type None, so that it fails."""
+    """Line, with its fields in the order in which they are written.
+
+    Fields that only unusual lines have are of type None, so that decoding fails.
+    """
 
     parentUuid: str | None = None
     isSidechain: bool = False
@@ -89,16 +91,15 @@ class UsualLine(msgspec.Struct, gc=False):
     origin: None = None
 
 
-# Made while this is imported, which one thread does: where two make the first decoder of a Struct at the same time,
-# msgspec 0.22 reads what the other has not filled in yet, and the process ends.
+# Created on import, by a single thread: when two threads create the first decoder of a Struct at the same time,
+# msgspec 0.22 reads a half-initialized structure and crashes the process.
 _decode = msgspec.json.Decoder(UsualLine).decode
 
 
 def make_fast_path(scanner: ClaudeCodeScanner) -> FastPath:
-    """Return a function that reads usual lines from a place on, up to an unusual one; it returns that place and their
-    number.
+    """Return a function that reads usual lines from an offset up to the first unusual one.
 
-    Everything that the loop touches is looked up here, once.
+    It returns the offset of that line and the number of lines read. All that the loop uses is looked up once, here.
     """
     facts, node, forks = scanner.facts, scanner._message_by_uuid, scanner._forks
     parents, forked = forks.parents, forks.forked
@@ -212,7 +213,7 @@ def make_fast_path(scanner: ClaudeCodeScanner) -> FastPath:
                         if usage is not None:
                             requests[message] = usage
                             add_request(message, usage, times[message])
-                    elif output > known.output or not known.output_trusted:  # most lines repeat that of the first
+                    elif output > known.output or not known.output_trusted:  # most lines repeat the first one's usage
                         scanner._update_usage(
                             message, normalize_usage(api.usage, api.stop_reason is not None, record.version)
                         )

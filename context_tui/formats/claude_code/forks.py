@@ -1,4 +1,4 @@
-"""Branches of a rewound session: several messages typed below the same one."""
+"""Branches of a rewound session: several typed messages with the same parent."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from context_tui.session.facts import Facts
 
 
 class Forks:
-    """Tree of the messages of *facts*, and its abandoned branches. Several messages typed below one are forked.
+    """Tree of the messages of *facts*, with its abandoned branches. A message with several typed children is a fork.
 
-    ``parents`` are the messages that each hangs below, -1 for none; ``leaf`` is the one that was said last, and
-    ``turns`` counts when others may be left.
+    ``parents`` holds the parent of each message (-1: none), ``leaf`` is the newest message, and ``turns`` counts the
+    moves by which a branch may have been abandoned.
     """
 
     replaced = None
@@ -33,7 +33,7 @@ class Forks:
         return self.parents[message]
 
     def add_prompt(self, message: int) -> None:
-        """Take a message that a person typed."""
+        """Add a message typed by a person."""
         below = self.parents[message]
         beside = self._prompts_below[below]
         beside.append(message)
@@ -42,7 +42,7 @@ class Forks:
             self.revision += 1
 
     def move_to(self, message: int) -> None:
-        """Move to the newest *message*. The path from the previous one may be abandoned now, or no longer."""
+        """Move to the newest *message*, which may abandon the previous path or resume an abandoned one."""
         one, other, parents = self.leaf, message, self.parents
         self.leaf = message
         while self.forked and one != other:
@@ -53,13 +53,13 @@ class Forks:
             one, other = (parents[one], other) if at == one else (one, parents[other])
 
     def end_epoch(self) -> None:
-        """Another context begins; what the one before it ended with was not left."""
+        """End an epoch because another context begins; the path that it ended with is not abandoned."""
         self._epoch_leaves.append(self.leaf)
 
     def find_abandoned_branches(self) -> list[set[int]]:
         """Return the messages of each abandoned branch, in the order of the file.
 
-        A fork is where a message has several typed ones below it.
+        A fork is a message with several typed children.
         """
         if not self.forked:
             return []
@@ -70,7 +70,7 @@ class Forks:
             while at >= 0 and at not in path:
                 path.add(at)
                 at = self.parents[at]
-        left: dict[int, set[int]] = {}  # message to the branch that it is on
+        left: dict[int, set[int]] = {}  # message to its branch
         for found in forks:
             for _, group in groupby(found, key=lambda message: bisect_right(begun, message)):
                 branches = list(group)

@@ -1,7 +1,7 @@
-"""Outlines of records of many megabytes, decoded in a process of their own so that no thread is held up.
+"""Outlines of records of many megabytes, decoded in a separate process so that no thread is blocked.
 
-``python -m context_tui.formats.claude_code.large_records DESCRIPTOR START LENGTH`` prints a line for each block of the record:
-the block with its long texts cut, beside what they measured whole; and before these one for the rest of the record.
+``python -m context_tui.formats.claude_code.large_records DESCRIPTOR START LENGTH`` prints a line for the record without
+its blocks, then a line for each block: the block with long texts truncated, and the size of the full texts.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from context_tui.session.jsontext import compact_json, loads
 from context_tui.session.values import Role
 
 MAX_TEXT_LENGTH = 4_000
-"""Characters that are left of a text: enough to tell markers and markup by."""
+"""Characters to which a text is truncated: enough to recognise markers and markup."""
 WHOLE_MEMBERS = ("id", "tool_use_id", "name")
-"""Members of a block that stay whole."""
+"""Members of a block that are never truncated."""
 POLL_INTERVAL_S = 0.005
-"""Time for which the other process is waited for before there is a chance to stop."""
+"""Seconds between two checks of the other process, at which reading may be stopped."""
 
 
 @dataclass
 class RecordOutline:
-    """A large record without its texts: its blocks as they begin, and what each measures whole."""
+    """Large record with truncated blocks, and the full size of each block."""
 
     record: Record
     blocks: list[dict[str, Any]] = field(default_factory=list)
@@ -45,20 +45,20 @@ class RecordOutline:
         self._block_sizes[id(block)] = size
 
     def get_block_size(self, block: dict[str, Any]) -> BlockSize:
-        """Return the size of one of the blocks."""
+        """Return the full size of a block."""
         return self._block_sizes[id(block)]
 
 
 def decode_outline(file: LineFile, start: int, length: int) -> Generator[bool, None, RecordOutline]:
-    """Decode a record in another process: True as long as it works.
+    """Decode a record in another process; yields True while that process runs.
 
     Returns:
         The outline.
 
     Raises:
-        ValueError: it cannot be decoded there, for whatever reason.
+        ValueError: the record cannot be decoded, for whatever reason.
     """
-    # -P: nothing is imported from the folder that the program happens to run in.
+    # -P: import nothing from the working directory.
     descriptor, nothing = file.descriptor, subprocess.DEVNULL
     argv = [sys.executable, "-P", "-m", __name__, str(descriptor), str(start), str(length)]
     try:
@@ -67,7 +67,7 @@ def decode_outline(file: LineFile, start: int, length: int) -> Generator[bool, N
         raise ValueError(str(error)) from None
     assert process.stdout is not None
     found: RecordOutline | None = None
-    rest = bytearray()  # of a line of which more is to come
+    rest = bytearray()  # start of an incomplete line
     try:
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
@@ -86,7 +86,7 @@ def decode_outline(file: LineFile, start: int, length: int) -> Generator[bool, N
                     rest = last
                 yield True
         ended = process.wait()
-    finally:  # also where it is not wanted any more
+    finally:  # also when the caller stops early
         process.kill()
         process.stdout.close()
         process.wait()
@@ -99,7 +99,7 @@ def format_outline_lines(line: bytes) -> Iterator[bytes]:
     """Format the output for a record.
 
     Raises:
-        ValueError: it is not one JSON object.
+        ValueError: the record is not one JSON object.
     """
     record = parsing.parse_line(line)
     found = parsing.extract_blocks(record)
@@ -118,7 +118,7 @@ def format_outline_lines(line: bytes) -> Iterator[bytes]:
 
 
 def _truncate_texts(value: Any) -> Any:
-    """The same with long texts cut, at any depth."""
+    """Return a value with long texts truncated, at any depth."""
     if isinstance(value, str):
         return value[:MAX_TEXT_LENGTH]
     if isinstance(value, list):
@@ -127,7 +127,7 @@ def _truncate_texts(value: Any) -> Any:
 
 
 def main() -> None:
-    """Print the outline of one record; the exit code is 1 where there is none."""
+    """Print the outline of one record; the exit code is 1 if it cannot be decoded."""
     descriptor, start, length = map(int, sys.argv[1:])
     line = os.pread(descriptor, length, start)
     try:

@@ -1,9 +1,9 @@
-"""Parsing one line of a Claude Code file: the record on it, what that is, and the blocks of it that the model sees.
+"""Parser of one line of a Claude Code file: its record, and the blocks that the model sees.
 
-The usual lines, nine of ten, are parsed by :mod:`~context_tui.formats.claude_code.make_fast_path`, in less time.
+The usual lines, nine of ten, take the faster way of :mod:`~context_tui.formats.claude_code.fast_path`.
 
-Facts of the format: research over 749 published snapshots, CLI 1.0.24 to 2.1.219. The vendor calls it unstable, so
-everything is optional here and unknown fields are ignored.
+The vendor calls the format unstable, so every field is optional and unknown fields are ignored. Measured over 749
+published snapshots, CLI 1.0.24 to 2.1.219.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from context_tui.session.jsontext import compact_json, is_nested_deeper, loads
 from context_tui.session.validation import MAX_DEPTH, MAX_NAME_LENGTH, MAX_TOKENS, truncate_name
 
 TokenSize = Annotated[int, msgspec.Meta(ge=0, le=MAX_TOKENS // 3)] | None
-"""A size that needs no second look: the sum of three is one too."""
+"""Size in tokens, so bounded that the sum of three is still in range."""
 BoundedName = Annotated[str, msgspec.Meta(max_length=MAX_NAME_LENGTH)] | None
 
 
@@ -33,7 +33,7 @@ class CacheCreation(msgspec.Struct):
 
 
 class ApiUsage(msgspec.Struct):
-    """Recorded usage of the API: ``input_tokens`` excludes cached ones."""
+    """Usage recorded from the API; ``input_tokens`` excludes cached tokens."""
 
     input_tokens: TokenSize = None
     cache_read_input_tokens: TokenSize = None
@@ -43,24 +43,24 @@ class ApiUsage(msgspec.Struct):
 
 
 class MissReason(msgspec.Struct):
-    """Why a request found less in the prompt cache than it could have."""
+    """Reason for a prompt cache miss."""
 
     type: BoundedName = None
 
 
 class Diagnostics(msgspec.Struct):
-    """Other statements of the API about a request."""
+    """Diagnostics of the API about a request."""
 
     cache_miss_reason: MissReason | None = None
 
     @property
     def cache_miss(self) -> str:
-        """The reason for a miss, or nothing."""
+        """Reason for a cache miss; empty if there was none."""
         return (self.cache_miss_reason and self.cache_miss_reason.type) or ""
 
 
 class ApiMessage(msgspec.Struct):
-    """The API message that a user or assistant record carries (a part of); usage and diagnostics may be anything."""
+    """API message, or a part of one, in a user or assistant record; usage and diagnostics are not validated."""
 
     id: str | None = None
     role: str | None = None
@@ -72,7 +72,7 @@ class ApiMessage(msgspec.Struct):
 
 
 class Record(msgspec.Struct):
-    """Fields of a line that matter here; ``toolUseResult`` is for the display and stays unread."""
+    """Relevant fields of a line; ``toolUseResult``, which is for the display, is not read."""
 
     type: str | None = None
     subtype: str | None = None
@@ -109,9 +109,9 @@ METADATA_TYPES = frozenset(
 UNSENT_ATTACHMENTS = frozenset(
     {"hook_success", "hook_system_message", "hook_non_blocking_error", "hook_cancelled", "command_permissions"}
 )
-"""Attachments that stay on the user's screen."""
+"""Types of attachments that are displayed to the user only."""
 CLEAR_HOOK = "SessionStart:clear"
-"""Name of the hook that runs when a context begins anew at ``/clear``."""
+"""Name of the hook that runs when ``/clear`` begins a new context."""
 
 MEASURED_MEMBERS = {
     "text": ("text",),
@@ -119,11 +119,11 @@ MEASURED_MEMBERS = {
     "tool_use": ("id", "name", "input"),
     "tool_result": ("tool_use_id", "content", "is_error"),
 }
-"""Per type of block, the members that facts are made of; a client may add others."""
+"""Members that facts are made of, by type of block; a client may add others."""
 READ_RANGE_TAIL_BYTES = 2_000
-"""Bytes at the end of a record among which the display of a read says which lines it shows."""
+"""Bytes at the end of a record in which the display of a read states its range of lines."""
 
-# What stands in a user record without having been typed: commands, their output, notices of the client.
+# Beginnings of user records that nobody typed: commands, their output, notices of the client.
 _MARKUP_STARTS = (
     *("<command-", "<local-command-", "<bash-", "<ide_", "<task-notification", "<system-reminder", "<user-memory"),
     *("<user-prompt-submit-hook", "Caveat: The messages below", "[Request interrupted"),
@@ -136,12 +136,12 @@ def parse_line(line: bytes | memoryview) -> Record:
     """Parse one record of any kind. Usual lines are parsed by :mod:`~context_tui.formats.claude_code.fast_path`.
 
     Raises:
-        ValueError: the line is not one JSON object, or what it says is nested too deeply.
+        ValueError: the line is not one JSON object, or its content is nested too deeply.
     """
     try:
         record = _decoder.decode(line)
         if record.message is not None:
-            str(memoryview(record.message.content), "utf-8")  # msgspec has not looked at the bytes of what is raw
+            str(memoryview(record.message.content), "utf-8")  # msgspec does not validate the bytes of Raw
     except (ValueError, RecursionError, UnicodeError):
         record = build_record(loads(line))
     if _is_nested_too_deeply(record):
@@ -150,7 +150,7 @@ def parse_line(line: bytes | memoryview) -> Record:
 
 
 def _is_nested_too_deeply(record: Record) -> bool:
-    """Return whether the model's part of a record is nested too deeply; other parts may be."""
+    """Return whether the part of a record that the model sees is nested too deeply."""
     if record.message is not None:
         raw = bytes(record.message.content)
         return raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and _is_content_nested_too_deeply(loads(raw))
@@ -158,7 +158,7 @@ def _is_nested_too_deeply(record: Record) -> bool:
 
 
 def _is_content_nested_too_deeply(content: Any) -> bool:
-    """Return whether the measured part of a message's content is nested too deeply; other members of blocks may be."""
+    """Return whether the measured members of a message's blocks are nested too deeply."""
     for item in content if isinstance(content, list) else [content]:
         kind = item.get("type") if isinstance(item, dict) else None
         if isinstance(kind, str) and kind in MEASURED_MEMBERS:
@@ -170,7 +170,7 @@ def _is_content_nested_too_deeply(content: Any) -> bool:
 
 
 def remove_deep_members(content: Any) -> Any:
-    """A message's content with the members of its blocks that can be worked with."""
+    """Return a message's content without members of blocks that are nested too deeply."""
     if not is_nested_deeper(content):
         return content
     return [
@@ -180,10 +180,10 @@ def remove_deep_members(content: Any) -> Any:
 
 
 def build_record(value: Any) -> Record:
-    """A record of a decoded object; fields of an unexpected type count as absent.
+    """Build a record from a decoded object; fields of an unexpected type count as absent.
 
     Raises:
-        ValueError: it is not an object, or its content is nested too deeply.
+        ValueError: the value is not an object, or its content is nested too deeply.
     """
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")
@@ -218,7 +218,7 @@ _MESSAGE_FIELD_TYPES: dict[str, type] = dict.fromkeys(("id", "role", "model", "s
 
 
 def extract_blocks(record: Record) -> list[Block]:
-    """The Anthropic-shaped blocks of a record that the model sees; an attachment becomes a text block, and images."""
+    """Return the Anthropic-shaped blocks of a record that the model sees; an attachment becomes text and images."""
     if record.attachment is not None and record.type == "attachment":
         text, images = extract_attachment_text(record.attachment), extract_attachment_images(record.attachment)
         return [*([{"type": "text", "text": text}] if text else []), *images]
@@ -226,7 +226,7 @@ def extract_blocks(record: Record) -> list[Block]:
 
 
 def extract_attachment_text(attachment: dict[str, Any]) -> str:
-    """Return the text of an attachment that the model sees; empty for those that stay on the user's screen."""
+    """Return the text of an attachment that the model sees; empty for attachments that are only displayed."""
     if _is_screen_only(attachment):
         return ""
     value = _find_attachment_content(attachment)
@@ -239,7 +239,7 @@ def _is_screen_only(attachment: dict[str, Any]) -> bool:
 
 
 def extract_attachment_images(attachment: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the images of an attachment as blocks, whether it holds blocks or a file."""
+    """Return the images of an attachment, which holds blocks or a file, as blocks."""
     value = None if _is_screen_only(attachment) else _find_attachment_content(attachment)
     found = []
     for item in value if isinstance(value, list) else [value]:
@@ -271,7 +271,7 @@ def _extract_text(value: Any) -> str:
 
 
 def is_clear(record: Record) -> bool:
-    """Return whether a record starts a new context as of ``/clear``: a root with the hook that says so."""
+    """Return whether a record begins a new context after ``/clear``: a root record with the hook of that command."""
     if record.parentUuid is not None:
         return False
     if record.type == "progress":
@@ -280,7 +280,7 @@ def is_clear(record: Record) -> bool:
 
 
 def is_typed_attachment(attachment: dict[str, Any]) -> bool:
-    """Return whether an attachment holds what a person typed while the model was at work."""
+    """Return whether an attachment holds a prompt that was typed while the model was working."""
     origin = attachment.get("origin")
     return attachment.get("type") == "queued_command" and isinstance(origin, dict) and origin.get("kind") == "human"
 
@@ -291,7 +291,7 @@ def is_markup(text: str) -> bool:
 
 
 def is_typed_by_person(record: Record) -> bool | None:
-    """Return whether a person typed a user record: True or False where the record says so, None where its text decides."""
+    """Return whether a person typed a user record, as stated by the record; None if only its text can decide."""
     if record.isMeta:
         return False
     kind = record.origin.get("kind") if record.origin else None
@@ -299,9 +299,7 @@ def is_typed_by_person(record: Record) -> bool | None:
 
 
 def find_read_range(data: bytes | mmap, start: int, end: int) -> tuple[int, int] | None:
-    """Return the lines of a file that the display of a read shows: the first one and their number; None where it shows
-    none.
-    """
+    """Return the range of lines that the display of a read shows: the first line and their number; None if none."""
     at = data.rfind(b'"numLines":', max(start, end - READ_RANGE_TAIL_BYTES), end)
     found = _READ_RANGE.match(data, at, end) if at >= 0 else None
     return (int(found[2]), int(found[1])) if found else None
@@ -319,15 +317,15 @@ def is_injected(record: Record, block: dict[str, Any]) -> bool:
 
 
 def select_blocks(blocks: list[dict[str, Any]], record: Record, *, typed: bool) -> list[dict[str, Any]]:
-    """Select the blocks of a record with results: what a person typed there, or the results and what was injected."""
+    """Select from a record with results the typed blocks, or else the results and the injected blocks."""
     return [block for block in blocks if typed != (is_result(block) or is_injected(record, block))]
 
 
 def parse_usage(value: Any, finished: bool, version: str | None) -> Usage | None:
-    """:func:`normalize_usage` for what may be anything.
+    """Parse and normalize recorded usage that was not validated.
 
     Raises:
-        ValueError: it is no usage; the message names the size that is none.
+        ValueError: the value is not valid usage; the message names the invalid size.
     """
     if not isinstance(value, dict):
         raise ValueError("usage is not an object; left out")
@@ -340,7 +338,7 @@ def parse_usage(value: Any, finished: bool, version: str | None) -> Usage | None
 
 
 def find_cache_miss_reason(diagnostics: Any) -> str:
-    """Why a request found less in the prompt cache than it could have, in what may be anything; else nothing."""
+    """Return the reason for a prompt cache miss in diagnostics that were not validated; empty if there is none."""
     reason = diagnostics.get("cache_miss_reason") if isinstance(diagnostics, dict) else None
     kind = reason.get("type") if isinstance(reason, dict) else None
     return truncate_name(kind) if isinstance(kind, str) else ""
@@ -348,12 +346,12 @@ def find_cache_miss_reason(diagnostics: Any) -> str:
 
 _ONE_HOUR_WRITES = "ephemeral_1h_input_tokens"
 _OUTPUT_ON_EVERY_LINE_SINCE = 2, 1, 62
-"""The version from which on a client records the output of a message at each of its lines."""
+"""First version of the client that records output tokens on every line of a message."""
 _USAGE_FIELDS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
 
 
 def normalize_usage(usage: ApiUsage, finished: bool, version: str | None) -> Usage | None:
-    """Recorded usage, normalised; None where nothing was sent. Output is trusted at the end of a message."""
+    """Normalize recorded usage; None if nothing was sent. Output is trusted at the end of a message."""
     fresh, read = usage.input_tokens or 0, usage.cache_read_input_tokens or 0
     written, split = usage.cache_creation_input_tokens or 0, usage.cache_creation
     hour = (split.ephemeral_1h_input_tokens or 0) if split is not None else 0
@@ -367,6 +365,6 @@ def normalize_usage(usage: ApiUsage, finished: bool, version: str | None) -> Usa
 
 @lru_cache(maxsize=64)
 def parse_version(version: str | None) -> tuple[int, ...]:
-    """A client's version as numbers; none for what is no such."""
+    """Parse a client's version into numbers; empty if it is not a version."""
     parts = (version or "").split(".")
     return tuple(map(int, parts)) if all(part.isdecimal() and len(part) < 10 for part in parts) else ()

@@ -18,12 +18,12 @@ from context_tui.session.markers import CLAUDE_CODE_SUMMARY
 from context_tui.session.session import Session
 
 MAX_SLUG_LENGTH = 200
-"""Longer names of projects Claude Code cuts, and adds what only it can tell."""
+"""Longest name of a project; Claude Code truncates longer ones and appends a suffix that cannot be derived."""
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def find_projects_folder(environ: Mapping[str, str]) -> Path:
-    """The folder of Claude Code's projects."""
+    """Return the folder of Claude Code's projects."""
     if configured := environ.get("CLAUDE_CONFIG_DIR"):
         return Path(configured) / "projects"
     home = environ.get("HOME")
@@ -31,15 +31,15 @@ def find_projects_folder(environ: Mapping[str, str]) -> Path:
 
 
 def format_project_slug(cwd: Path) -> str:
-    """Claude Code's name for a project: its absolute path with everything but letters and digits as ``-``."""
+    """Return Claude Code's name for a project: its absolute path with ``-`` for all but letters and digits."""
     return re.sub(r"[^A-Za-z0-9]", "-", str(cwd.absolute()))
 
 
 def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
-    """The sessions of every project; folders that are missing or cannot be read hold none."""
+    """Yield the sessions of every project; skips folders that are missing or cannot be read."""
     here = format_project_slug(cwd)
     for folder in _list_folder(find_projects_folder(environ)):
-        # The slug cannot be turned back into a path; its end is what tells projects apart.
+        # The slug cannot be turned back into a path; its end distinguishes projects.
         project = cwd.name if folder.name == here else folder.name.strip("-").rsplit("-", 2)[-1]
         for file in _list_folder(folder):
             if file.name.endswith(".jsonl") and not is_agent_file(file.name):
@@ -47,7 +47,7 @@ def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile
 
 
 def is_agent_file(path: str | Path) -> bool:
-    """Return whether the name of a file is that of a sub-agent's."""
+    """Return whether a file is a sub-agent's, by its name."""
     name = os.path.basename(path)
     return name.startswith("agent-") and name.endswith(".jsonl")
 
@@ -61,7 +61,7 @@ def _list_folder(folder: os.PathLike[str]) -> list[os.DirEntry[str]]:
 
 
 def find_title(path: Path) -> str:
-    """The first typed prompt in the head of a file; empty where there is none, or the file cannot be read."""
+    """Return the first typed prompt in the head of a file; empty if there is none or the file cannot be read."""
     try:
         with open_regular(path) as file:
             lines = file.read(HEAD_BYTES).split(b"\n")
@@ -79,7 +79,7 @@ def find_title(path: Path) -> str:
 
 
 def _find_typed_text(record: Any, *, subagent: bool = False) -> str:
-    """Return the text of a record if a person typed it, or for a sub-agent the model that called it."""
+    """Return the text of a record if a person typed it, or in a sub-agent's file the calling model."""
     if not isinstance(record, dict) or record.get("isMeta") or (record.get("isSidechain") and not subagent):
         return ""
     if "user" not in (record.get("type"), record.get("role")) or record.get("isCompactSummary"):
@@ -101,14 +101,14 @@ def _find_typed_text(record: Any, *, subagent: bool = False) -> str:
 
 
 def build_resume_command(session: Session, written: Path, out: Path) -> str:
-    """Build the shell command that resumes the *written* session once it is at *out*; empty where there is none.
+    """Build the shell command that resumes the *written* session once it is at *out*; empty if there is none.
 
     Claude Code finds a session by its file's name in the folder of its project, so a file elsewhere is copied there.
     """
     try:
         session_id, cwd = _read_session_id_and_cwd(written)
         return _format_resume_command(out, session_id, cwd or session.info.cwd) if session_id else ""
-    except (OSError, ValueError, RuntimeError):  # a path that no system takes, no home: what was written is good still
+    except (OSError, ValueError, RuntimeError):  # an invalid path, or no home: the written file is still good
         return ""
 
 

@@ -1,4 +1,4 @@
-"""The resumable scanner of a Claude Code file (records to facts), and full text of its messages read on demand."""
+"""Resumable scanner of a Claude Code file, and the full text of its messages, read on demand."""
 
 from __future__ import annotations
 
@@ -25,38 +25,38 @@ from context_tui.session.values import NO_MESSAGES, MessageFlag, RecordKind, Rol
 
 MAIN_CHAIN = ""
 UNNAMED_SIDECHAIN = "sidechain"
-"""Id of a sidechain whose records do not name their agent."""
+"""Id of a sidechain whose records name no agent."""
 
 
 class ClaudeCodeScanner:
-    """Reads the main chain of a file, the sidechain whose agent id is asked for, or a branch that was left."""
+    """Scanner of the main chain of a file, of the sidechain of an agent, or of an abandoned branch."""
 
     def __init__(self, path: Path, info: SessionInfo) -> None:
         self._file = LineFile(path)
         self._info = info
         self._requested_chain = MAIN_CHAIN if info.id.startswith(BRANCH_PREFIX) else info.id
         self._fast_path = make_fast_path
-        self._main_began = False  # after a sidechain was taken for the only one in the file
+        self._main_began = False  # after a sidechain that seemed the only chain of the file
         self._reset(self._requested_chain)
 
     def _reset(self, chain: str) -> None:
         self._chain = chain
-        self._outline: RecordOutline | None = None  # the record that was decoded elsewhere
+        self._outline: RecordOutline | None = None  # of the record that another process decoded
         self._first_sidechain: str | None = None
         self.facts = Facts()
         self._lines = LineReader(self._file, self.facts, parsing.parse_line)
         self._message_by_api_id: dict[str, int] = {}  # API message id to message
         self._usage_by_message: dict[int, Usage] = {}
-        self._message_by_uuid: dict[str, int] = {}  # record uuid to the message that it is part of or hangs below
+        self._message_by_uuid: dict[str, int] = {}  # record uuid to its message, or to the message above it
         self._results_by_reply: dict[int, int] = {}  # assistant message to the user message of its results
         self._forks = Forks(self.facts)
         self._parents = self._forks.parents
         self._live_branch = BranchFacts(self.facts, self._forks, self._info)
-        self._row_by_uuid: dict[str, int] = {}  # record uuid to its row, as far as copies had to be looked for
+        self._row_by_uuid: dict[str, int] = {}  # record uuid to its row, as far as copies were searched for
         self._rows_read = 0
-        self._epoch_start: Record | None = None  # the boundary or the clear at which the next message begins a context
-        self._notes: list[str] = []  # what could not be understood in the record that is read
-        self._separate_prompt = -1  # what was typed in a record of results, a message of its own
+        self._epoch_start: Record | None = None  # the boundary or clear after which the next message begins a context
+        self._notes: list[str] = []  # problems of the current record
+        self._separate_prompt = -1  # typed text in a record of results, a separate message
 
     @property
     def progress(self) -> float:
@@ -92,7 +92,7 @@ class ClaudeCodeScanner:
     # -- lines
 
     def _append_record(self, record: Record, place: int, length: int) -> Iterator[bool]:
-        """Take in a record; where it may be a copy, when it is known where all before it are."""
+        """Append a record; if it may be a copy, first locate all records before it."""
         if record.uuid is not None and record.uuid in self._message_by_uuid:
             content = ClaudeCodeContent(self._file, self.facts)
             for row in range(self._rows_read, len(self.facts.record_kind)):
@@ -104,10 +104,10 @@ class ClaudeCodeScanner:
         self._process_record(record, place, length)
 
     def _append_large_record(self, start: int, length: int) -> Iterator[bool]:
-        """Take in a record that takes long to decode, which is done elsewhere.
+        """Append a record that takes long to decode, in another process.
 
         Raises:
-            ValueError: it cannot be decoded there.
+            ValueError: the record cannot be decoded.
         """
         self._outline = yield from decode_outline(self._file, start, length)
         yield from self._append_record(self._outline.record, start, length)
@@ -128,7 +128,7 @@ class ClaudeCodeScanner:
         if not twice and parsing.is_clear(record):
             self._epoch_start = record
         if twice:
-            pass  # a copy of what is there already
+            pass  # a copy of a known record
         elif what == "assistant" and record.message is not None:
             message = self._append_assistant(record)
         elif what == "user" and record.message is not None:
@@ -272,26 +272,27 @@ class ClaudeCodeScanner:
         return message
 
     def _append_prompt(self, record: Record, found: list[dict[str, Any]], below: int = -1) -> int:
-        """Append typed text as a message of its own, below that of the record's results where it has some."""
+        """Append typed text as a separate message, below the message of the record's results if there is one."""
         message = self._add_message(Role.USER, record)
         for block in found:
             self._add_block(message, block, injected=parsing.is_injected(record, block))
-        if below >= 0:  # beside results nobody goes back to another beginning
+        if below >= 0:  # a record with results never begins another branch
             self._parents[message] = below
         else:
             self._forks.add_prompt(message)
         return message
 
     def find_answered_call(self, ids: list[str]) -> int:
-        """Return the call that places a record with results for these *ids*: the first that still waits for one.
+        """Return the call that places a record with results for these *ids*: the first without a result.
 
-        Ids may come again in a record, and what answers a call a second time says less. The first, where none waits.
+        Ids may repeat in a record, and a second result of a call says less about the place. If all calls have results,
+        the first call is returned.
         """
         calls = [self.facts.call_row(call_id) for call_id in ids]
         return next((call for call in calls if call >= 0 and self.facts.call_result[call] < 0), calls[0])
 
     def _find_results_message(self, record: Record, answers: list[object]) -> int:
-        """Return the user message of all results that answer one assistant message."""
+        """Return the user message with all results of one assistant message."""
         facts = self.facts
         call = self.find_answered_call([call_id if isinstance(call_id, str) else "" for call_id in answers])
         use = facts.call_use[call] if call >= 0 else -1
@@ -307,13 +308,13 @@ class ClaudeCodeScanner:
         return message
 
     def _append_attachment(self, record: Record) -> int:
-        """Append an attachment: injected, unless it was typed while the model was at work."""
+        """Append an attachment: injected, unless it was typed while the model was working."""
         if record.attachment is not None and parsing.is_typed_attachment(record.attachment):
             return self._append_prompt(record, self._extract_blocks(record))
         return self._append_injected(record)
 
     def _append_injected(self, record: Record) -> int:
-        """Append injected text to the user message before it, or as a message of its own after an assistant."""
+        """Append injected text to the previous user message, or as a separate message after an assistant."""
         last = len(self.facts) - 1
         if last < 0 or self.facts.role[last] != Role.USER or self._epoch_start is not None:
             last = self._add_message(Role.USER, record)
@@ -374,9 +375,7 @@ class ClaudeCodeScanner:
         )
 
     def _find_preserved(self, about: dict[str, object], end: int) -> tuple[Spans, int]:
-        """Return the messages before a boundary that it preserved, as far as the file has them; and the number of
-        missing records.
-        """
+        """Return the messages that a boundary preserved and that the file has, and the number of missing records."""
         kept, segment = about.get("preservedMessages"), about.get("preservedSegment")
         if isinstance(kept, dict) and isinstance(kept.get("uuids"), list):
             uuids = _parse_ids(kept["uuids"])
@@ -392,7 +391,7 @@ class ClaudeCodeScanner:
 
 
 def _parse_size(about: dict[str, object], name: str) -> tuple[int | None, str]:
-    """Parse a size of a boundary, None where it states none; and what is wrong with it."""
+    """Parse a size of a boundary (None: not stated), with its problems."""
     try:
         return parse_tokens(about[name], name) if about.get(name) is not None else None, ""
     except ValueError as error:
@@ -400,7 +399,7 @@ def _parse_size(about: dict[str, object], name: str) -> tuple[int | None, str]:
 
 
 def _parse_ids(value: object) -> list[str]:
-    """A list of ids; what is no text in it is the id of nothing."""
+    """Parse a list of ids; anything but text becomes an id that matches no record."""
     return [item if isinstance(item, str) else "" for item in value] if isinstance(value, list) else []
 
 
@@ -409,13 +408,13 @@ def _parse_text(value: object) -> str | None:
 
 
 class ClaudeCodeContent:
-    """Blocks of a message from the lines that it was put together of."""
+    """Blocks of messages, read from the lines that the messages are made of."""
 
     def __init__(self, file: LineFile, facts: Facts) -> None:
         self.file, self.facts = file, facts
 
     def read_line(self, record: int) -> bytes:
-        """The bytes of a record."""
+        """Read the bytes of a record."""
         return self.file.read_range(self.facts.record_place[record], self.facts.record_length[record])
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
@@ -430,9 +429,7 @@ class ClaudeCodeContent:
         return found
 
     def select_message_blocks(self, message: int, row: int, record: parsing.Record) -> list[dict[str, Any]] | None:
-        """Select the blocks of *message* in a record that belongs to two: its results, or the typed text; None for
-        others.
-        """
+        """Select the blocks of *message* in a record of two messages (results, typed text); None for other records."""
         if row not in self.facts.shared_records:
             return None
         return parsing.select_blocks(parsing.extract_blocks(record), record, typed=message in self.facts.shared_record)

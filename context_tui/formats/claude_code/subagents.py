@@ -21,15 +21,15 @@ from context_tui.session.validation import truncate_name
 
 FORMAT_NAME = "claude-code"
 HEAD_LINES = 20
-"""Lines at the start of an agent's file on which its first message is looked for."""
+"""Lines at the start of an agent's file that are searched for its first message."""
 SUBAGENT_TOOLS = frozenset({"Task", "Agent"})
-"""The tools that start sub-agents."""
+"""Names of the tools that start sub-agents."""
 _SIDECHAIN_MARK = re.compile(rb'"isSidechain":true')
-"""What is searched for only at the start of files: only old, small ones have sidechains inside."""
+"""Mark of a sidechain record; searched at the start of files only, since only old, small files have sidechains."""
 
 
 class AgentFiles:
-    """Agent files beside sessions (up to 2.0): each folder is listed, and each file read, once."""
+    """Cache of the agent files next to sessions (up to 2.0): lists each folder and reads each file once."""
 
     def __init__(self) -> None:
         self._by_folder: dict[Path, dict[str | None, list[tuple[Path, Record]]]] = {}
@@ -46,7 +46,7 @@ class AgentFiles:
 
 
 def list_sessions(path: Path, agent_files: AgentFiles) -> list[SessionInfo]:
-    """The main session first (its id is empty), then its agents (their id is the agent's, their parent the file)."""
+    """List the main session (its id is empty), then its agents (with the agent's id; their parent is the file)."""
     status = read_status(path)
     first = _read_first_message(path) if path.stem.startswith("agent-") else None
     if first is not None and first.isSidechain:
@@ -72,7 +72,7 @@ def _build_agent_info(path: Path, first: Record, parent: str) -> SessionInfo:
 
 
 def _read_first_message(path: Path) -> Record | None:
-    """The first message record of a file, looked for on its first lines; a very long one is none."""
+    """Return the first message record on the first lines of a file; very long lines are skipped."""
     try:
         with open_regular(path) as file:
             for line in islice(iter(lambda: file.readline(STEP_BYTES), b""), HEAD_LINES):
@@ -86,10 +86,10 @@ def _read_first_message(path: Path) -> Record | None:
 
 
 def find_subagent_session(session: Session, call: int) -> SessionInfo | None:
-    """The session of the sub-agent that the call in a block row started; None where no record says which.
+    """Return the session of the sub-agent that the call in a block row started; None if no record names it.
 
     Raises:
-        UnreadableSession: it is not here.
+        UnreadableSession: the session is missing.
     """
     facts, content = session.facts, session.content
     if not isinstance(content, ClaudeCodeContent) or facts.tools[facts.tool[call]] not in SUBAGENT_TOOLS:
@@ -111,7 +111,7 @@ def find_subagent_session(session: Session, call: int) -> SessionInfo | None:
 
 
 def _find_agent_in_result(content: ClaudeCodeContent, message: int, call_id: str) -> str:
-    """The sub-agent that the record of a call's result names."""
+    """Return the sub-agent that the record of a call's result names."""
     for row in content.facts.records_of(message):
         line = content.read_line(row)
         if b'"agentId"' not in line or call_id.encode() not in line:
@@ -127,7 +127,7 @@ def _find_agent_in_result(content: ClaudeCodeContent, message: int, call_id: str
 
 
 def _find_agent_by_call(path: Path, call_id: str) -> str:
-    """The sub-agent whose own notes name the call that started it."""
+    """Return the sub-agent whose metadata names the call that started it."""
     for file in sorted((path.with_suffix("") / "subagents").glob("agent-*.meta.json")):
         with suppress(OSError, ValueError, UnreadableSession), open_regular(file) as opened:
             notes = loads(opened.read(HEAD_BYTES))
@@ -137,7 +137,7 @@ def _find_agent_by_call(path: Path, call_id: str) -> str:
 
 
 def _find_inline_agents(path: Path) -> list[str]:
-    """Agents whose sidechains are inside the file, in file order. A file of one sidechain only is no parent."""
+    """List the agents with sidechains inside the file, in file order. A file of only one sidechain is no parent."""
     file = LineFile(path)
     found: dict[str, None] = {}
     main = 0

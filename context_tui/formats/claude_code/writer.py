@@ -1,4 +1,4 @@
-"""Write a session that Claude Code can resume, or copy its recorded lines."""
+"""Writer of sessions that Claude Code can resume, and of copies of recorded lines."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from context_tui.session.validation import MAX_DEPTH
 from context_tui.session.values import BlockFlag, Kind, MessageFlag, RecordKind, Role
 
 VERSION = "2.1.219"
-"""The version of the program whose records ours are like."""
+"""Version of Claude Code whose records are reproduced."""
 MAX_TIME_MS = 253_402_300_799_000
-"""The last second of the year 9999."""
+"""Last second of the year 9999, in epoch milliseconds."""
 MAX_RECORD_DEPTH = MAX_DEPTH + 8
-"""Levels of a record whose blocks have as many as they may."""
+"""Nesting limit of a record: that of its blocks, and the levels around them."""
 _SUMMARY_FLAGS = ("isCompactSummary", "isVisibleInTranscriptOnly")
-"""What makes a record a summary with which a context begins."""
+"""Members that mark a record as the summary with which a context begins."""
 _USAGE_FIELDS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 
 
 def write(session: Session, path: Path) -> Losses:
-    """Write the session's context to the new file *path*; returns the losses."""
+    """Write the session's context to the new file *path*; return the losses."""
     writer = _Writer(session)
     write_lines(writer.build_records(), path)
     if session.content.system():
@@ -79,7 +79,7 @@ class _Writer:
             before = role
 
     def _is_only_summary(self, message: int) -> bool:
-        """Return whether a message is only a summary: one with calls or results must stay what it is."""
+        """Return whether a message is only a summary, without calls or results, which must be kept."""
         facts = self.session.facts
         kinds = {facts.kind[row] for row in facts.blocks_of(message)}
         return bool(facts.flags[message] & MessageFlag.SUMMARY) and not kinds & {Kind.TOOL_USE, Kind.TOOL_RESULT}
@@ -100,7 +100,7 @@ class _Writer:
         return self.session.info.cwd
 
     def _chain_record(self, record: dict[str, Any]) -> dict[str, Any]:
-        """Chain a record to the one before; time does not run backwards, whatever order records came in."""
+        """Chain a record to the previous one; times never decrease, whatever the order of the records."""
         time = parse_time_ms(record["timestamp"]) if isinstance(record.get("timestamp"), str) else self._time
         if time < self._time:
             record["timestamp"] = _format_time(self._time)
@@ -138,7 +138,7 @@ class _Writer:
         return self._chain_record(record)
 
     def _find_tokens_before(self) -> int:
-        """The last recorded size of the recording, else 0: Claude Code wants a number here."""
+        """Return the last recorded context size, or 0: Claude Code expects a number."""
         session = self.session
         while not session.facts.requests and hasattr(session.content, "parent"):
             session = session.content.parent
@@ -171,8 +171,8 @@ class _Writer:
             bodies = {o - ordinal: origin.texts[o] for o in own if o in origin.texts} if origin.texts else {}
             first, ordinal = ordinal, ordinal + count
             if bodies and all(bodies.get(at, "") is None for at in range(count)):
-                continue  # nothing of the record is left
-            if bodies and not isinstance(message, dict):  # an attachment: what is left of it is said anew
+                continue  # all of the record was dropped
+            if bodies and not isinstance(message, dict):  # an attachment: written as a new user message
                 message = {"role": "user", "content": content.blocks(origin.message)[first:ordinal]}
                 record = self._build_envelope("user") | {"isMeta": True, "message": message}
             if isinstance(message, dict):
@@ -182,13 +182,13 @@ class _Writer:
                     message["content"] = _replace_bodies(message["content"], bodies)
                     if "toolUseResult" in record:
                         record["toolUseResult"] = next((text for text in bodies.values() if text is not None), "")
-            # A summary that does not come first would begin the context anew.
+            # A summary that is not the first message would begin a new context.
             for name in ("isSidechain", "agentId", *(() if summary else _SUMMARY_FLAGS)):
                 record.pop(name, None)
             yield self._chain_record(record | {"isSidechain": False})
 
     def _parse_recorded_line(self, line: bytes) -> dict[str, Any]:
-        """A recorded line without what is nested too deeply to be written again."""
+        """Parse a recorded line, without members that are nested too deeply to be written."""
         try:
             record: dict[str, Any] = loads(line)
         except ValueError as error:
@@ -222,7 +222,7 @@ class _Writer:
                 )
 
     def _build_api_message(self, message: int) -> dict[str, Any]:
-        """A reply without its content; usage is what was recorded, or 0 where the context is another one."""
+        """Build a reply without its content; usage is the recorded one, or 0 if the context has changed."""
         usage = self._usages.get(message)
         return {
             "id": f"msg_{uuid.uuid4().hex[:24]}",
@@ -236,7 +236,7 @@ class _Writer:
 
 
 def _format_time(milliseconds: int) -> str:
-    """An epoch time as records have it."""
+    """Format an epoch time as in records."""
     state = datetime.fromtimestamp(min(milliseconds, MAX_TIME_MS) / 1000, UTC)
     return state.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
@@ -250,7 +250,7 @@ def _format_usage(usage: Usage) -> dict[str, Any]:
 
 
 def _zero_usage(usage: dict[str, Any]) -> dict[str, Any]:
-    """Return usage with every number at 0, at any depth, without the iterations of a call."""
+    """Return usage with every number set to 0, at any depth, and without the iterations of a call."""
     found: dict[str, Any] = {}
     for name, value in usage.items():
         if isinstance(value, dict):
@@ -263,7 +263,7 @@ def _zero_usage(usage: dict[str, Any]) -> dict[str, Any]:
 
 
 def _replace_bodies(content: str | list[Any], bodies: dict[int, str | None]) -> list[dict[str, Any]]:
-    """Record content with other texts; ordinals count its blocks, as :func:`build_records.blocks` does."""
+    """Replace texts of a record's content; ordinals count its blocks."""
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     return replace_texts([block for block in blocks if isinstance(block, dict)], bodies)
 
@@ -272,7 +272,7 @@ def copy(session: Session, path: Path) -> list[str] | None:
     """Write the lines of *session* to the new file *path*.
 
     Returns:
-        What stays behind, in words; None for a session that was not read from lines.
+        Notes on what is not copied; None for a session that was not read from lines.
     """
     content, source = session.content, Path(session.info.path)
     if not isinstance(content, ClaudeCodeContent):
@@ -294,7 +294,7 @@ def copy(session: Session, path: Path) -> list[str] | None:
 
 
 def _find_own_records(session: Session, content: ClaudeCodeContent) -> Iterator[int]:
-    """The records of a sidechain or branch, and those that cannot be read, which may be anyone's."""
+    """Yield the records of a sidechain or branch, and unreadable records, which may belong to any session."""
     facts, chain = content.facts, session.info.id
     branch = chain.startswith(BRANCH_PREFIX)
     for row, kind in enumerate(facts.record_kind):

@@ -48,7 +48,7 @@ _SUBMODULES = {"replay": "lab.replay", "sweep": "lab.sweep", "tokens": "tokens"}
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used, so that importing the package costs nothing (PEP 562)."""
+    """Import a public name on first use (PEP 562), so that importing the package is cheap."""
     if name in _SUBMODULES:
         return import_module(f"context_tui.{_SUBMODULES[name]}")
     if name in _MODULE_OF_NAME:

@@ -16,22 +16,22 @@ class ExitCode(IntEnum):
 
 
 class Error(Exception):
-    """Base of every error this package raises on purpose; its text is one line: what, where, remedy."""
+    """Base of the errors that this package raises deliberately; the message is one line: what, where, remedy."""
 
     exit_code = ExitCode.FAILED
 
 
 class UnreadableSession(Error):
-    """A session that is missing, empty, binary, or of no format that can be read."""
+    """Session that is missing, empty, binary, or in an unknown format."""
 
     exit_code = ExitCode.USAGE
 
 
 class SeveralSessions(Error):
-    """A place that holds several sessions, where one was asked for.
+    """Path that holds several sessions where one is required.
 
     Attributes:
-        ids: each as ``PATH#ID`` (or ``PATH``), which names one of them, in the order of the file.
+        ids: the sessions, each as ``PATH#ID`` (or ``PATH``), in the order of the file.
     """
 
     exit_code = ExitCode.USAGE
@@ -42,18 +42,18 @@ class SeveralSessions(Error):
 
 
 class PlanError(Error):
-    """An unknown policy, a parameter that is out of range, or a point outside the session."""
+    """Unknown policy, parameter out of range, or point outside the session."""
 
     exit_code = ExitCode.USAGE
 
 
 class MeasureError(Error):
-    """A token measure that cannot be used here: the extra that it needs is not installed."""
+    """Token measure that is not available: its optional dependency is not installed."""
 
     exit_code = ExitCode.USAGE
 
 
 class SummarizerError(Error):
-    """The model endpoint failed, or its reply cannot be used as a summary."""
+    """Failure of a model endpoint, or a reply that is not a usable summary."""
 
     exit_code = ExitCode.ENDPOINT

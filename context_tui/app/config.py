@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from context_tui.errors import Error
-from context_tui.text.private_files import private_folder
+from context_tui.text.private_files import write_atomically
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
@@ -18,11 +18,11 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 
 
 class ConfigError(Error):
-    """The configuration file cannot be read or written, or says what is not understood."""
+    """Configuration file that cannot be read or written, or that holds an invalid setting."""
 
 
 class SavedSettings(NamedTuple):
-    """Settings that were saved under a name: of which policy, and its ``KEY=VALUE`` texts."""
+    """Settings saved under a name: the policy, and its parameters as ``KEY=VALUE``."""
 
     policy: str
     params: tuple[str, ...]
@@ -37,27 +37,27 @@ class Config(NamedTuple):
 
 
 def config_path(environ: Mapping[str, str] | None = None) -> Path:
-    """The file's place: the one that is named, else the one that this system has for the program."""
+    """Return the path of the configuration file: ``$CONTEXT_TUI_CONFIG``, or the default of the system."""
     if given := (os.environ if environ is None else environ).get("CONTEXT_TUI_CONFIG"):
         return Path(given)
-    from platformdirs import user_config_path  # not where a file is named
+    from platformdirs import user_config_path  # slow to import, and not needed with a named file
 
     return user_config_path("context-tui", appauthor=False) / "config.toml"
 
 
 def read_tables(path: Path) -> dict[str, Any]:
-    """Read the configuration file unchecked; empty where there is none.
+    """Read the configuration file without checking its settings; empty if it does not exist.
 
     Raises:
-        ConfigError: it cannot be read, or is not TOML.
+        ConfigError: the file cannot be read, or is not TOML.
     """
     try:
         text = path.read_bytes()
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
-    import tomllib  # most have no such file
+        raise ConfigError(f"{path} cannot be read: {error.strerror}; check the file") from None
+    import tomllib  # most users have no such file
 
     try:
         return tomllib.loads(text.decode())
@@ -66,10 +66,10 @@ def read_tables(path: Path) -> dict[str, Any]:
 
 
 def read_config(path: Path | None = None) -> Config:
-    """The theme, the keys and the saved settings of the file.
+    """Read the theme, the keys and the saved settings.
 
     Raises:
-        ConfigError: it cannot be read, or one of them is not what it has to be.
+        ConfigError: the file cannot be read, or a setting has a wrong type.
     """
     path = path or config_path()
     tables = read_tables(path)
@@ -79,7 +79,7 @@ def read_config(path: Path | None = None) -> Config:
     keys = require_table(path, "keys", tables.get("keys", {}))
     for name, value in keys.items():
         if not isinstance(value, str) or not value.strip():
-            raise ConfigError(f'{path}: keys.{name} must be keys with commas between them; write {name} = "ctrl+x"')
+            raise ConfigError(f'{path}: keys.{name} must be keys separated by commas; write {name} = "ctrl+x"')
     saved = require_table(path, "settings", tables.get("settings", {}))
     return Config(theme, keys, {name: _parse_settings(path, name, value) for name, value in saved.items()})
 
@@ -95,10 +95,10 @@ def _parse_settings(path: Path, name: str, value: object) -> SavedSettings:
 
 
 def require_table(path: Path, name: str, value: object) -> dict[str, Any]:
-    """A value of the file that has to be a table.
+    """Return *value* if it is a table.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: it is not.
     """
     if not isinstance(value, dict):
         raise ConfigError(f"{path}: {name} must be a table; write [{name}], and one setting per line below it")
@@ -106,24 +106,24 @@ def require_table(path: Path, name: str, value: object) -> dict[str, Any]:
 
 
 def validate_name(name: str, reserved: Sequence[str]) -> str:
-    """Validate a name for settings that ``-P`` can take, apart from the *reserved* ones.
+    """Validate a name for saved settings, which ``-P`` accepts like a policy.
 
     Raises:
-        ConfigError: it is one of them, or no such name.
+        ConfigError: the name is malformed, or one of the *reserved* names.
     """
     name = name.strip()
     if not _NAME.fullmatch(name):
-        raise ConfigError("a name has 1 to 40 letters, digits, points, dashes or underscores")
+        raise ConfigError("a name has 1 to 40 characters; use letters, digits, dots, dashes or underscores")
     if name in reserved:
-        raise ConfigError(f"{name} is a policy; give another name")
+        raise ConfigError(f"{name} is the name of a policy; choose another name")
     return name
 
 
 def save_settings(name: str, saved: SavedSettings, path: Path | None = None) -> Path:
-    """Keep settings under a name, in place of what had it; the rest of the file stays as it is written.
+    """Save settings under a name, replacing earlier ones; the rest of the file, comments included, is unchanged.
 
     Returns:
-        The file.
+        The path of the file.
 
     Raises:
         ConfigError: the file cannot be read or written.
@@ -142,10 +142,10 @@ def save_settings(name: str, saved: SavedSettings, path: Path | None = None) -> 
 
 
 def save_theme(theme: str, path: Path | None = None) -> Path:
-    """Keep a theme; the rest of the file stays as it is written.
+    """Save the theme; the rest of the file, comments included, is unchanged.
 
     Returns:
-        The file.
+        The path of the file.
 
     Raises:
         ConfigError: the file cannot be read or written.
@@ -160,10 +160,10 @@ def save_theme(theme: str, path: Path | None = None) -> Path:
 def _edit_file(path: Path, edit: Callable[[TOMLDocument], None]) -> Path:
     import tomllib
 
-    import tomlkit  # it keeps comments and order, which tomllib does not read
+    import tomlkit  # preserves comments and order
     from tomlkit.exceptions import TOMLKitError
 
-    read_config(path)  # what cannot be read is not written over
+    read_config(path)  # refuse to overwrite an invalid file
     try:
         path = path.resolve()
         text = path.read_text(encoding="utf-8") if path.exists() else ""
@@ -171,15 +171,9 @@ def _edit_file(path: Path, edit: Callable[[TOMLDocument], None]) -> Path:
         edit(document)
         text_after = tomlkit.dumps(document)
         tomllib.loads(text_after)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with private_folder(path.parent, path.name) as folder:
-            new = folder / path.name
-            new.write_text(text_after, encoding="utf-8")
-            if path.exists():
-                new.chmod(path.stat().st_mode & 0o777)
-            new.replace(path)
+        write_atomically(path, text_after)
     except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}") from None
+        raise ConfigError(f"{path} cannot be written: {error.strerror}; check its permissions") from None
     except (TOMLKitError, tomllib.TOMLDecodeError, TypeError, AttributeError) as error:
-        raise ConfigError(f"{path} cannot be changed: {error}") from None
+        raise ConfigError(f"{path} cannot be changed: {error}; edit it by hand") from None
     return path

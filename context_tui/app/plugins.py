@@ -1,4 +1,4 @@
-"""Registry of built-in objects and those that packages or files add, imported on first use."""
+"""Registry of built-in objects and plug-ins from packages and files, imported on first use."""
 
 from __future__ import annotations
 
@@ -20,14 +20,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _IMPORT_LOCK = RLock()
-"""Held by who imports: where one thread imports a package and another a part of it, Python has one of them fail."""
+"""Held during imports: Python fails when one thread imports a package while another imports a submodule of it."""
 
 
 @dataclass(frozen=True)
 class BrokenPlugin:
-    """An entry point or file that is not used: its name, the package that declares it (none for a file), and why, in
-    one line.
-    """
+    """Entry point or file that is not used: its name, its package (empty for a file), and the reason, in one line."""
 
     name: str
     package: str
@@ -39,14 +37,14 @@ class BrokenPlugin:
 
 
 FilePlugin = tuple[str, Callable[[], T]]
-"""Something that a file adds: where it is from, and what makes it."""
+"""Plug-in from a file: its origin, and a function that creates it."""
 
 
 class Plugins(Mapping[str, T], Generic[T]):
     """Plug-ins by name: the built-in ones in their order, then those of entry points by name, then files.
 
-    A built-in one is imported when it is asked for; the others are loaded together, when anything else is. None can
-    take the place of a built-in one, or of another's.
+    A built-in one is imported when it is looked up; the others are loaded together on the first other lookup. A name
+    that is taken cannot be replaced.
     """
 
     def __init__(
@@ -59,14 +57,16 @@ class Plugins(Mapping[str, T], Generic[T]):
         make: Callable[[Any], Any] = lambda loaded: loaded(),
         find_in_files: Callable[[], Iterable[FilePlugin[T]]] = lambda: (),
     ) -> None:
-        """Take the *group* of the entry points, and of what is built in ``module:Class``, or what makes it by its name.
+        """Create the registry.
 
         Args:
-            noun: what they are, in words.
-            wrong_with: what keeps what was loaded under a name from being used, in words; empty when nothing does.
-            guard: what is put around one of another package.
-            make: what makes one of what an entry point loads.
-            in_files: what files add.
+            noun: what the plug-ins are, for warnings.
+            group: group of the entry points.
+            built_in: by name, ``module:Class`` or a function that creates the object, given its name.
+            find_error: returns the reason why a loaded object cannot be used; empty if it can.
+            wrap: wraps an object of another package.
+            make: creates an object from the value that an entry point loads.
+            find_in_files: yields the plug-ins of files.
         """
         self.group, self.built_in = group, built_in
         self._noun, self._find_error, self._wrap, self._make, self._find_in_files = (
@@ -84,7 +84,7 @@ class Plugins(Mapping[str, T], Generic[T]):
             return self._extensions[0][name]
         if name not in self._instances:
             with _IMPORT_LOCK:
-                if name not in self._instances:  # by another thread meanwhile
+                if name not in self._instances:  # not created by another thread meanwhile
                     maker = self.built_in[name]
                     self._instances[name] = _import_instance(maker) if isinstance(maker, str) else maker(name)
         return self._instances[name]
@@ -104,10 +104,10 @@ class Plugins(Mapping[str, T], Generic[T]):
         return "built in" if name in self.built_in else self._origins.get(name, "")
 
     def add(self, instance: T, name: str, origin: str) -> str:
-        """Take one more for as long as the process lives.
+        """Register a plug-in until the process ends.
 
         Returns:
-            What keeps it from being used, in words; empty when nothing does.
+            The reason why it cannot be used; empty if it can.
         """
         if name in self.built_in:
             return f"{name} is built in; give it another name"
@@ -117,12 +117,12 @@ class Plugins(Mapping[str, T], Generic[T]):
 
     @property
     def broken(self) -> list[BrokenPlugin]:
-        """Plug-ins that packages declare and that cannot be used; reported on stderr once."""
+        """Plug-ins that cannot be used; each is reported on stderr once."""
         return self._extensions[1]
 
     @cached_property
     def _extensions(self) -> tuple[dict[str, T], list[BrokenPlugin]]:
-        from importlib.metadata import entry_points  # 30 ms, which is for who asks
+        from importlib.metadata import entry_points  # 30 ms
 
         found: dict[str, T] = {}
         broken: list[BrokenPlugin] = []
@@ -133,23 +133,23 @@ class Plugins(Mapping[str, T], Generic[T]):
                 why = "another package has the same name"
             else:
                 try:
-                    with _IMPORT_LOCK, redirect_stdout(sys.stderr):  # what it prints is no data of ours
+                    with _IMPORT_LOCK, redirect_stdout(sys.stderr):  # keep its output out of our data
                         instance = self._make(each.load())
                         why = self._find_error(each.name, instance)
                     if not why:
                         found[each.name] = self._wrap(instance)
                         self._origins[each.name] = f"package {_package_name(each)}"
-                except (Exception, SystemExit) as error:  # whatever a stranger's module does when it is imported
+                except (Exception, SystemExit) as error:  # importing foreign code can raise anything
                     why = _format_error(error)
             if why:
                 broken.append(BrokenPlugin(each.name, _package_name(each), why))
         self._add_files(found, broken)
         for one in broken:
-            getLogger(__name__).warning("%s %s", self._noun, one)  # on stderr, where nobody has said otherwise
+            getLogger(__name__).warning("%s %s", self._noun, one)  # on stderr by default
         return found, broken
 
     def _add_files(self, found: dict[str, T], broken: list[BrokenPlugin]) -> None:
-        """Take what files add, but for names that are taken."""
+        """Add the plug-ins of files, unless their name is taken."""
         for origin, make in self._find_in_files():
             try:
                 instance = make()
@@ -170,7 +170,7 @@ def _import_instance(path: str) -> Any:
 
 
 def _format_error(error: BaseException) -> str:
-    """Why something is not used, in words."""
+    """Format the reason why a plug-in is not used."""
     return str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}"
 
 

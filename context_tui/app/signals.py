@@ -10,11 +10,11 @@ from contextlib import contextmanager, suppress
 TERMINATION_SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 GRACE_S = 2.0
-"""Signals that follow the first within this time do not interrupt the cleaning up; several often come together."""
+"""Seconds after a signal during which further ones, which often follow, do not interrupt the cleanup."""
 
 
 class Terminated(KeyboardInterrupt):
-    """Raised when a signal ends the process. It is handled wherever an interrupt is."""
+    """A signal that ends the process; handled wherever ``KeyboardInterrupt`` is."""
 
     def __init__(self, signum: int) -> None:
         super().__init__(signal.Signals(signum).name)
@@ -22,14 +22,14 @@ class Terminated(KeyboardInterrupt):
 
 
 def find_termination(error: BaseException | None) -> Terminated | None:
-    """The signal behind an error: where it comes in the middle of things, others may wrap it up."""
+    """Return the :class:`Terminated` in the chain of causes of an error, if any."""
     while error is not None and not isinstance(error, Terminated):
         error = error.__cause__ or error.__context__
     return error
 
 
 def exit_code_of(signum: int) -> int:
-    """Return the exit code of a process that *signum* ended, as shells have it."""
+    """Return the exit code of a process ended by *signum*, by the convention of shells."""
     return 128 + signum
 
 
@@ -45,9 +45,9 @@ def _raise_terminated(signum: int, _frame: object) -> None:
 
 @contextmanager
 def handle_termination(on_signal: Callable[[int, object], None] = _raise_terminated) -> Iterator[None]:
-    """Let the signals that end a process call *by*, or raise :class:`Ended`; one that is ignored (nohup) stays so."""
+    """Handle termination signals, by default by raising :class:`Terminated`; ignored ones (nohup) stay ignored."""
     replaced_handlers = {}
-    with suppress(ValueError):  # only the main thread can ask for signals
+    with suppress(ValueError):  # only the main thread can set handlers
         for each in TERMINATION_SIGNALS:
             if (handler := signal.getsignal(each)) not in (signal.SIG_IGN, None):
                 signal.signal(each, on_signal)

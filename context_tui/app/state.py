@@ -9,11 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from context_tui.text.private_files import private_folder
+from context_tui.text.private_files import write_atomically
 
 
 class InspectorState(NamedTuple):
-    """The policy; by policy the ``KEY=VALUE`` texts of its settings; whether the breakdown was open."""
+    """Saved state: the policy, the ``KEY=VALUE`` settings by policy, and whether the breakdown was open."""
 
     policy: str = ""
     settings: Mapping[str, tuple[str, ...]] = {}
@@ -24,17 +24,17 @@ EMPTY_STATE = InspectorState()
 
 
 def state_path(environ: Mapping[str, str] | None = None) -> Path | None:
-    """Return the path of the state file; None where nothing is to be saved."""
+    """Return the path of the state file; None if state is not to be saved."""
     given = (os.environ if environ is None else environ).get("CONTEXT_TUI_STATE")
     if given is not None:
         return Path(given) if given else None
-    from platformdirs import user_state_path  # not where a file is named
+    from platformdirs import user_state_path  # slow to import, and not needed with a named file
 
     return user_state_path("context-tui", appauthor=False) / "state.json"
 
 
 def read_state(path: Path | None) -> InspectorState:
-    """Read the saved state; empty for anything that :func:`write_state` did not write."""
+    """Read the saved state; empty if it is missing or invalid."""
     try:
         document = json.loads(path.read_bytes()) if path else {}
     except (OSError, ValueError, RecursionError):
@@ -51,12 +51,9 @@ def read_state(path: Path | None) -> InspectorState:
 
 
 def write_state(state: InspectorState, path: Path | None) -> None:
-    """Save the state for the next run; of two programs, the one that ends last wins."""
+    """Save the state for the next run; of two running programs, the one that exits last wins."""
     if path is None:
         return
     text = json.dumps(state._asdict(), indent=1)
     with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with private_folder(path.parent, path.name) as folder:
-            (folder / path.name).write_text(text + "\n", encoding="utf-8")
-            (folder / path.name).replace(path)
+        write_atomically(path, text + "\n")

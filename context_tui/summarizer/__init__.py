@@ -1,6 +1,6 @@
-"""Summaries from live models over httpx, and the digest that needs none.
+"""Summaries from live models over httpx, and extracts that need no model.
 
-``request`` builds the request, and ``payload`` its bytes, with secrets masked. ``settings`` finds an ``endpoint``, which
-``client`` calls (import it late: it loads httpx). ``decoder`` turns the bytes of the answer into events, ``reply``
-checks that they are complete, and ``checks`` examines the summary. ``extract`` needs no model.
+``request`` builds the request, and ``payload`` encodes it with secrets masked. ``settings`` resolves an ``endpoint``,
+which ``client`` calls (import it late: it loads httpx). ``decoder`` turns the response into events, ``reply`` checks
+that they are complete, and ``checks`` examines the summary. ``extract`` needs no model.
 """

@@ -1,4 +1,4 @@
-"""Anthropic Messages: the request body, and the decoder of its stream."""
+"""Anthropic Messages: request body and stream decoder."""
 
 from __future__ import annotations
 
@@ -13,18 +13,16 @@ API_VERSION = "2023-06-01"
 """Value of the ``anthropic-version`` header."""
 
 LIMIT_FIELDS = ("max_tokens",)
-"""The name of the output limit."""
+"""Name of the output limit."""
 
 
 def build_body(request: SummaryRequest, limit_field: str = LIMIT_FIELDS[0]) -> dict[str, Any]:
-    """Build the request as a JSON object, without its model: streaming, tools declared but not to be called, thinking
-    off.
-    """
+    """Build the request body without its model: streaming, tools declared but not callable, thinking disabled."""
     tools, _ = declare_tools(request)
     return {
         limit_field: request.max_tokens,
         "stream": True,
-        "thinking": {"type": "disabled"},  # said outright: some compatible servers think by default
+        "thinking": {"type": "disabled"},  # explicit, since some compatible servers think by default
         **({"system": request.system} if request.system else {}),
         **({"tools": tools, "tool_choice": {"type": "none"}} if tools else {}),
         "messages": clean_messages(request.messages),
@@ -32,10 +30,10 @@ def build_body(request: SummaryRequest, limit_field: str = LIMIT_FIELDS[0]) -> d
 
 
 class AnthropicDecoder(Decoder):
-    """The reply's events. Only ``message_stop`` completes it.
+    """Decoder of a Messages stream, which only ``message_stop`` completes.
 
-    Blocks may be open at the same time, events may be missing at the start and unknown ones come at any time, so a
-    delta is taken for what it says of itself, and its index says where it belongs.
+    Blocks may overlap, events may be missing at the start, and unknown events may occur at any time. A delta is
+    therefore interpreted by its own type, and assigned to a block by its index.
     """
 
     api = "anthropic"
@@ -77,7 +75,7 @@ class AnthropicDecoder(Decoder):
         self.complete = True
 
     def _decode_block(self, piece: dict[str, Any], index: int) -> Iterator[ReplyEvent]:
-        """A block, its start, or a delta: text is passed on, thinking counted, tool input and signatures ignored."""
+        """Decode a block, its start, or a delta: text is yielded, thinking counted, the rest ignored."""
         match piece.get("type"):
             case "text" | "text_delta":
                 yield from self._build_text(piece.get("text"), index)

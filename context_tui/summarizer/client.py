@@ -1,4 +1,4 @@
-"""Calls of a model endpoint over HTTP. This loads httpx: import it where a call is made, not before."""
+"""HTTP calls of a model endpoint. Loads httpx: import it only where a call is made."""
 
 from __future__ import annotations
 
@@ -28,15 +28,14 @@ from context_tui.summarizer.reply import Reply, ReplyEvent, ReplyFailure, ReplyN
 from context_tui.summarizer.request import SummaryRequest, declare_tools
 
 CONNECT_TIMEOUT = 10.0
-"""Seconds until a server that does not take the connection counts as unreachable."""
-
+"""Seconds until a server that does not accept the connection counts as unreachable."""
 
 _DNS_ERRORS = ("Name or service", "name resolution", "nodename", "getaddrinfo", "No address")
 _TLS_ERRORS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "record layer failure", "PACKET_LENGTH_TOO_LONG")
 
 MAX_ERROR_BYTES = 64 * 1024
 MAX_REPLY_BYTES = 64 * 1024 * 1024
-"""More than any summary takes, keep-alives and envelopes included: an endless reply must not fill the memory."""
+"""Limit on an endless reply: more than any summary needs, keep-alives and envelopes included."""
 
 EventListener = Callable[[ReplyEvent], None]
 
@@ -44,22 +43,22 @@ EventListener = Callable[[ReplyEvent], None]
 async def stream_events(
     endpoint: Endpoint, request: SummaryRequest, *, transport: httpx.AsyncBaseTransport | None = None
 ) -> AsyncGenerator[ReplyEvent, None]:
-    """Send the request and yield the reply's events as they come; the last is a ``Failure`` if the reply is not whole.
+    """Send the request and yield the events of the reply; the last is a ``ReplyFailure`` if the reply is incomplete.
 
-    Closing the iterator or cancelling the task closes the connection at once; nothing waits for the server.
+    Closing the iterator or cancelling the task closes the connection immediately, without waiting for the server.
 
     Raises:
-        CallFailed: there was no reply, or the connection broke inside it.
+        CallFailed: there was no reply, or the connection broke during it.
     """
     for note in declare_tools(request)[1]:
         yield ReplyNote(note)
-    # The limit's name is the one thing that compatible servers disagree on: asked wrongly, they say which they want.
+    # Compatible servers disagree on the name of the output limit; an error names the one that they expect.
     limits = list(endpoint.api.limit_fields)
     while limits:
         limit = limits.pop(0)
         answered = False
         decoder = endpoint.api.decoder(endpoint.redact)
-        sent = await asyncio.to_thread(build_payload, endpoint, request, limit)  # masking a long history takes a while
+        sent = await asyncio.to_thread(build_payload, endpoint, request, limit)  # masking a long history is slow
         try:
             async with (
                 open_client(endpoint, transport) as client,
@@ -75,7 +74,7 @@ async def stream_events(
                 if not (limits and limits[0] in parse_error_body(text).message):
                     raise _build_refusal(response, endpoint, text)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            if decoder.complete:  # all was said before the connection broke
+            if decoder.complete:  # the reply was complete before the connection broke
                 for event in decoder.finish():
                     yield event
                 return
@@ -89,16 +88,16 @@ async def summarize(
     *,
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> Summary:
-    """Call one endpoint once.
+    """Request a summary from one endpoint.
 
     Args:
-        endpoint: who is asked.
-        request: what is asked.
-        on_event: told each event as it comes, for progress and a live draft.
-        transport: another way to carry requests, for tests.
+        endpoint: the model to call.
+        request: the request.
+        on_event: called with each event as it arrives, for progress and a live draft.
+        transport: replacement for the network, for tests.
 
     Raises:
-        CallFailed: there is no whole summary; ``kind`` says why, ``partial`` holds the text that came.
+        CallFailed: the summary is missing or incomplete; ``partial`` holds the text received so far.
     """
     started = time.monotonic()
     reply = Reply()
@@ -126,12 +125,12 @@ async def summarize_with_fallback(
     *,
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> Summary:
-    """Ask the first endpoint and, when that fails, the next: agent-sdk asks a small model, then the session's own.
+    """Call the first endpoint and, if that fails, the next: agent-sdk tries a small model, then the session's own.
 
-    A ``Note`` with ``failed`` tells of each change of endpoint.
+    A ``ReplyNote`` with ``failed`` announces each change of endpoint.
 
     Raises:
-        CallFailed: all of them failed; the last one's failure, with the earlier ones in its text.
+        CallFailed: every endpoint failed; the last failure, with the earlier ones in its message.
     """
     failures: list[CallFailed] = []
     for endpoint in endpoints:
@@ -151,7 +150,7 @@ async def summarize_with_fallback(
 
 
 async def _decode_events(response: httpx.Response, decoder: Decoder) -> AsyncGenerator[ReplyEvent, None]:
-    """The decoded body; reading stops at the reply's own end."""
+    """Decode the body until the reply ends, even if the stream does not."""
     size = 0
     page = "text/html" in response.headers.get("content-type", "")
     async for chunk in response.aiter_bytes():
@@ -171,7 +170,7 @@ async def _decode_events(response: httpx.Response, decoder: Decoder) -> AsyncGen
 
 
 async def _read_error_body(response: httpx.Response) -> bytes:
-    """The body of an error, decompressed, as far as it matters."""
+    """Read the decompressed body of an error, up to a limit."""
     body = b""
     async for chunk in response.aiter_bytes():
         body += chunk
@@ -189,7 +188,7 @@ def _build_refusal(response: httpx.Response, endpoint: Endpoint, text: str) -> C
 
 
 class _KeyAuth(httpx.Auth):
-    """Puts the key into the headers inside httpx, so that no variable of ours ever holds it."""
+    """Authentication that adds the key inside httpx, so that no variable of ours holds it."""
 
     def __init__(self, key: ApiKey, header: str) -> None:
         self._key = key
@@ -202,7 +201,7 @@ class _KeyAuth(httpx.Auth):
 
 
 def open_client(endpoint: Endpoint, transport: httpx.AsyncBaseTransport | None) -> httpx.AsyncClient:
-    """A client for one call. Redirects are never followed: they could lead to a host that nobody named."""
+    """Create a client for one call. Redirects are not followed: they could lead to a host that nobody named."""
     headers = {"content-type": "application/json", "user-agent": "context-tui", **endpoint.api.headers}
     try:
         return httpx.AsyncClient(
@@ -210,8 +209,8 @@ def open_client(endpoint: Endpoint, transport: httpx.AsyncBaseTransport | None) 
             headers=headers,
             timeout=httpx.Timeout(endpoint.read_timeout, connect=CONNECT_TIMEOUT),
             follow_redirects=False,
-            trust_env=False,  # the proxy is the one that the user was told, and no other variable adds anything
-            verify=transport is not None or httpx.create_ssl_context(trust_env=True),  # but whom to trust
+            trust_env=False,  # only the proxy that was displayed to the user
+            verify=transport is not None or httpx.create_ssl_context(trust_env=True),  # honours SSL_CERT_FILE
             proxy=endpoint.proxy.url if endpoint.proxy and transport is None else None,
             transport=transport,
         )
@@ -222,7 +221,7 @@ def open_client(endpoint: Endpoint, transport: httpx.AsyncBaseTransport | None) 
 
 
 def build_transport_failure(error: Exception, endpoint: Endpoint, answered: bool) -> CallFailed:
-    """Convert an exception of httpx to a failure; *answered*: a response had begun."""
+    """Convert an exception of httpx to a failure; *answered* means that a response had begun."""
     host, said = endpoint.host, endpoint.redact(str(error))
     if isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout):
         what = f"{endpoint.destination} did not accept a connection within {CONNECT_TIMEOUT:.0f} s"
@@ -251,12 +250,12 @@ def build_transport_failure(error: Exception, endpoint: Endpoint, answered: bool
         return CallFailed("refused", f"{host} refused the connection; start the server, or check the base URL")
     if isinstance(error, httpx.NetworkError | httpx.RemoteProtocolError):
         plain = endpoint.url.startswith("http://") and not answered
-        if plain and said == "illegal request line":  # the first byte is no text: an alert, as TLS begins with
+        if plain and said == "illegal request line":  # the response begins with a TLS alert
             return build_speaks_tls_failure(endpoint)
         hint = ", or use https:// in the base URL if this port speaks TLS" if plain else ""
         what = f"the connection to {host} broke before the reply was complete"
         return CallFailed("disconnected", f"{what}; try again{hint}")
     if isinstance(error, httpx.DecodingError):
         return CallFailed("malformed", f"the reply of {host} cannot be decompressed; try again")
-    # What is left quotes what was sent (URLs, headers): the class alone must do.
+    # Other messages may quote URLs and headers: report the class only.
     return CallFailed("unreachable", f"the request to {host} failed ({type(error).__name__}); check the base URL")

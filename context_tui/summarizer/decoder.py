@@ -1,4 +1,4 @@
-"""Reply decoding from bytes to events: server-sent events, and what the wire formats share."""
+"""Reply decoding from bytes to events: server-sent events, and the parts common to all wire formats."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
 class ServerSentEvent(NamedTuple):
-    """Server-sent event: its type (``message`` when unnamed) and its data lines joined by LF."""
+    """Server-sent event: its type (``message`` if unnamed) and its data lines joined by LF."""
 
     event: str
     data: str
 
 
 class SSEParser:
-    """Incremental: ``feed`` bytes as they come, ``finish`` at the end of the stream."""
+    """Incremental parser: ``feed`` it bytes as they arrive, and ``finish`` at the end of the stream."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
-        self._searched = 0  # no line ends before this, so that a long line is looked at once
+        self._searched = 0  # no line ends before this: a long line is searched only once
         self._first = True
         self._event = ""
         self._data: list[str] = []
@@ -37,7 +37,7 @@ class SSEParser:
         events, start = [], 0
         while (end := _LINE_END.search(self._buffer, max(start, self._searched))) is not None:
             if end.group() == b"\r" and end.end() == len(self._buffer):
-                break  # perhaps the first half of a CRLF
+                break  # may be the first half of a CRLF
             events += self._parse_line(bytes(self._buffer[start : end.start()]))
             start = end.end()
         del self._buffer[:start]
@@ -51,7 +51,7 @@ class SSEParser:
         return (self._parse_line(rest) if rest else []) + self._parse_line(b"")
 
     def _parse_line(self, line: bytes) -> list[ServerSentEvent]:
-        """Take in one line; a blank one dispatches the event, if it has data."""
+        """Parse a line; a blank one completes the event, if it has data."""
         if self._first:
             line, self._first = line.removeprefix(b"\xef\xbb\xbf"), False
         if not line:
@@ -65,7 +65,7 @@ class SSEParser:
             self._data.append(value)
         elif name == "event":
             self._event = value
-        return []  # comments (no name) keep the connection alive; ids and retry times mean nothing here
+        return []  # comments (no name), ids and retry times are ignored
 
 
 _ANTHROPIC_TYPES = ("message_start", "content_block_start", "content_block_delta", "message_delta", "message")
@@ -77,12 +77,12 @@ class Decoder(ABC):
     """Incremental decoder of one reply: ``feed`` bytes, then ``finish``.
 
     Args:
-        redact: takes what must not be shown out of the server's words; some servers repeat the key in their errors.
+        redact: removes secrets from the server's messages; some servers repeat the key in their errors.
 
     Attributes:
-        complete: the reply's own end was seen.
-        ended: nothing that follows can matter, reading may stop.
-        api: the API that replies so.
+        complete: the end of the reply was seen.
+        ended: reading may stop; the rest of the stream is irrelevant.
+        api: name of the API that this decodes.
     """
 
     api: ClassVar[str]
@@ -92,10 +92,10 @@ class Decoder(ABC):
         self.complete = False
         self.ended = False
         self._parser = SSEParser()
-        self._whole: bytearray | None = None  # the body, once it turned out to be one JSON object
+        self._whole: bytearray | None = None  # the body, if it is a single JSON object
         self._started = False
         self._usage = Usage()
-        self._half = ""  # first half of a surrogate pair, waiting for the second
+        self._half = ""  # first half of a split surrogate pair
 
     def feed(self, chunk: bytes) -> list[ReplyEvent]:
         """Return the events that *chunk* completes."""
@@ -106,7 +106,7 @@ class Decoder(ABC):
             if not chunk:
                 return []
             self._started = True
-            if chunk.startswith(b"{"):  # no field name of an event stream starts so
+            if chunk.startswith(b"{"):  # not an event stream
                 self._whole = bytearray()
         if self._whole is not None:
             self._whole += chunk
@@ -114,9 +114,7 @@ class Decoder(ABC):
         return list(self._decode_events(self._parser.feed(chunk)))
 
     def finish(self) -> list[ReplyEvent]:
-        """Return the events that only the end of the body completes; the last is a ``Failure`` when the reply is
-        incomplete.
-        """
+        """Return the events that the end of the body completes; the last is a ``ReplyFailure`` if it is incomplete."""
         if self.ended:
             return []
         events: list[ReplyEvent] = []
@@ -134,11 +132,11 @@ class Decoder(ABC):
 
     @abstractmethod
     def _decode_chunk(self, data: dict[str, Any]) -> Iterator[ReplyEvent]:
-        """The events in one object of the stream; sets ``complete`` and ``ended``."""
+        """Decode one object of the stream; set ``complete`` and ``ended``."""
 
     @abstractmethod
     def _decode_reply(self, data: dict[str, Any]) -> Iterator[ReplyEvent]:
-        """The events in a whole reply, from a server that does not stream."""
+        """Decode a complete reply, from a server that does not stream."""
 
     def _decode_events(self, received: Iterable[ServerSentEvent], last: bool = False) -> Iterator[ReplyEvent]:
         for event in received:
@@ -151,7 +149,7 @@ class Decoder(ABC):
                 data = loads(event.data)
             except ValueError:
                 if last:
-                    return  # torn by the end of the stream
+                    return  # truncated by the end of the stream
                 yield self._build_failure("malformed", "", event.data)
                 return
             if isinstance(data, dict):
@@ -178,7 +176,7 @@ class Decoder(ABC):
         except ValueError:
             if body.rstrip().endswith(b"}"):
                 yield self._build_failure("malformed", "", body.decode("utf-8", "replace"))
-            return  # torn
+            return  # truncated
         if data.get("error") or data.get("type") == "error":
             yield from self._decode_object("error", data)
         elif (api := _detect_api(data)) not in ("", self.api):
@@ -191,7 +189,7 @@ class Decoder(ABC):
         return ReplyFailure(kind, self._redact(type_), self._redact(message))
 
     def _build_text(self, text: object, index: int = 0) -> Iterator[TextDelta]:
-        """A text event, unless there is nothing to tell; always encodable."""
+        """Yield a text event with encodable text, unless there is none."""
         if not isinstance(text, str) or not text:
             return
         text, self._half = self._half + text, ""
@@ -203,7 +201,7 @@ class Decoder(ABC):
             yield TextDelta(text, index)
 
     def _update_usage(self, report: Usage) -> Iterator[Usage]:
-        """A usage event, when *report* changes what is known."""
+        """Yield a usage event if *report* changes the known usage."""
         merged = self._usage.merge(report)
         if merged != self._usage:
             self._usage = merged
@@ -211,7 +209,7 @@ class Decoder(ABC):
 
 
 def _detect_api(data: dict[str, Any]) -> str:
-    """The API that an object of a reply comes from, as far as it shows; nothing where it does not."""
+    """Return the API that an object of a reply belongs to; empty if unrecognizable."""
     if data.get("type") in _ANTHROPIC_TYPES:
         return "anthropic"
     if data.get("choices") and isinstance(data["choices"], list):
@@ -220,20 +218,20 @@ def _detect_api(data: dict[str, Any]) -> str:
 
 
 def parse_mapping(value: object) -> dict[str, Any]:
-    """*value* if it is an object, else an empty one: servers send null where an object belongs."""
+    """Return *value* if it is an object, else an empty one: servers send null in place of objects."""
     return value if isinstance(value, dict) else {}
 
 
 def parse_token_count(value: object) -> int | None:
-    """*value* if it is a count of tokens."""
+    """Return *value* if it is a token count, else None."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def parse_name(value: object) -> str:
-    """A model's name or a stop reason: a server's word, fit to be shown."""
+    """Return a model's name or a stop reason, sanitized for display."""
     return format_one_line(parse_string(value), 100)
 
 
 def parse_string(value: object) -> str:
-    """*value* as text; nothing for null."""
+    """Return *value* as text; empty for null."""
     return "" if value is None else str(value)

@@ -1,4 +1,4 @@
-"""Model endpoints: the APIs that can be asked, the address, and the key that must never be seen."""
+"""Model endpoints: supported APIs, addresses and keys."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from context_tui.summarizer.proxy import Proxy
 from context_tui.summarizer.request import SummaryRequest
 
 READ_TIMEOUT = 300.0
-"""Seconds without a byte until an endpoint counts as hung: a local server may read a long prompt in silence."""
+"""Seconds without a byte until an endpoint counts as hung; a local server processes a long prompt silently."""
 
 TOTAL_TIMEOUT = 1_800.0
-"""Seconds until a call is given up, however alive its server seems: keep-alives can go on for ever."""
+"""Seconds until a call is abandoned, even while keep-alives arrive."""
 
 
 class ApiKey:
-    """A secret that prints as ``[key]`` wherever it is shown, and cannot be pickled."""
+    """API key that prints as ``[key]`` and cannot be pickled."""
 
     __slots__ = ("_value",)
 
@@ -29,29 +29,29 @@ class ApiKey:
         self._value = value
 
     def reveal(self) -> str:
-        """The secret itself, for a header."""
+        """Return the key itself, for a header."""
         return self._value
 
     def __repr__(self) -> str:
         return "[key]"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a key is not written anywhere")
+        raise TypeError("an API key cannot be pickled")
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A model behind an API.
+    """Model behind an API.
 
     Attributes:
-        kind: the API, by its name in ``APIS``.
-        base_url: http(s), with or without the trailing ``/v1``.
-        model: the model to ask for.
-        key: what authorises us, or None for servers that want nothing.
+        kind: name of the API in ``APIS``.
+        base_url: http(s) URL, with or without a trailing ``/v1``.
+        model: name of the model.
+        key: API key, or None for servers without authentication.
         read_timeout: seconds without a byte until the server counts as hung.
-        total_timeout: seconds until the call is given up.
-        bearer: whether the key goes in ``Authorization``, even where the API has a header of its own for it.
-        proxy: what requests go through, or None; nothing else of the environment decides it.
+        total_timeout: seconds until the call is abandoned.
+        bearer: send the key in ``Authorization``, even if the API has its own header for it.
+        proxy: proxy for the requests, or None.
     """
 
     kind: str
@@ -70,12 +70,12 @@ class Endpoint:
 
     @property
     def destination(self) -> str:
-        """Destination of requests, for display: the host, with the proxy before it."""
+        """Destination of requests for display: the host, and the proxy if there is one."""
         return f"{self.host} through the proxy {self.proxy.host}" if self.proxy else self.host
 
     @property
     def path(self) -> str:
-        """The path of the address to post to."""
+        """Path of the URL to post to."""
         return urlsplit(self.url).path
 
     @property
@@ -85,12 +85,12 @@ class Endpoint:
 
     @property
     def other_kind(self) -> str:
-        """The kind of another API, for advice."""
+        """Name of the other API, for advice in errors."""
         return next(kind for kind in APIS if kind != self.kind)
 
     @property
     def url(self) -> str:
-        """The address to post to. A base without a version gets ``/v1``; ``/v4`` or ``/v1beta/x`` stays as it is."""
+        """URL to post to. A base URL without a version gets ``/v1``; ``/v4`` or ``/v1beta/x`` is unchanged."""
         parts = urlsplit(self.base_url)
         path = parts.path.rstrip("/").removesuffix(self.api.path).rstrip("/")
         if not re.search(r"/v\d", path):
@@ -99,36 +99,36 @@ class Endpoint:
 
     @property
     def key_name(self) -> str:
-        """The environment variable to name in advice about the key."""
+        """Environment variable of the key, for advice in errors."""
         return next(name for name, header in self.api.key_headers.items() if header == self.key_header)
 
     @property
     def key_header(self) -> str:
-        """Header of the key."""
+        """Header that holds the key."""
         return BEARER_HEADER if self.bearer else [*self.api.key_headers.values()][-1]
 
     def redact(self, text: str) -> str:
-        """*text* without the key: some servers repeat it in their errors."""
+        """Replace the key in *text*: some servers repeat it in their errors."""
         return text.replace(self.key.reveal(), "[key]") if self.key else text
 
 
 BEARER_HEADER = "Authorization"
-"""The header that a key goes in as a bearer token; in any other it stands alone."""
+"""Header that holds the key as a bearer token; other headers hold just the key."""
 
 
 @dataclass(frozen=True)
 class Api:
-    """An API and its wire format.
+    """API and its wire format.
 
     Attributes:
-        body: a request, but for its model, with one of ``limits`` as the name of the reply's limit.
-        decoder: a new decoder of a reply, with what takes the key out of a server's words.
-        path: behind the version in the address.
-        limits: names of the limit of a reply in tokens, the one to try first first; a server says which it wants.
-        keys: the environment variables that a key may come from, the one that wins first, each with its key's header.
-        model: asked where none is named.
-        base_url: the service's own address.
-        headers: sent with every request.
+        build_body: builds a request body without its model, given a name from ``limit_fields``.
+        decoder: creates a decoder, given a function that redacts the key.
+        path: path after the version.
+        limit_fields: names of the output limit in tokens, in the order in which they are tried.
+        key_headers: header of the key by environment variable, in order of precedence.
+        default_model: model if none is given.
+        base_url: URL of the service.
+        headers: headers of every request.
     """
 
     build_body: Callable[[SummaryRequest, str], dict[str, Any]]
@@ -162,4 +162,4 @@ APIS: Mapping[str, Api] = {
         base_url="https://api.openai.com/v1",
     ),
 }
-"""By the name that a summarizer of this kind has."""
+"""APIs by summarizer kind."""

@@ -1,7 +1,7 @@
-"""A digest made by rules, for when no model is asked: deterministic, bounded, and nothing in it is invented.
+"""Rule-based extract of a history, without a model: deterministic, bounded, and without invention.
 
-Every line under a heading quotes the recording (its white space collapsed, ``…`` where it is cut), or counts what was
-left out. What the agent concluded is only in there where it said so itself.
+Every line under a heading quotes the recording (white space collapsed, ``…`` where truncated), or counts omissions.
+A conclusion of the agent is included only if the agent stated it.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _MESSAGE_CHARS, _NOTE_CHARS, _ERROR_CHARS, _COMMAND_CHARS, _PATH_CHARS = (
     400,
     200,
     300,
-)  # most characters of one quotation
-_MAX_ERRORS, _MAX_NOTES, _MAX_COMMANDS = 5, 3, 12  # the last so many
+)  # per quotation
+_MAX_ERRORS, _MAX_NOTES, _MAX_COMMANDS = 5, 3, 12  # the most recent ones
 
 
 @dataclass(frozen=True)
 class _Section:
-    """Quotations, oldest first, under a heading (and one below that); they get ``share`` of the space that is left."""
+    """Quotations, oldest first, under a heading and a subheading; ``share`` is their part of the remaining space."""
 
     heading: str
     subheading: str
@@ -43,16 +43,16 @@ class _Section:
 def build_extract(
     messages: list[Message], previous_summary: str | None = None, max_bytes: int = MAX_EXTRACT_BYTES
 ) -> str:
-    """The digest of a history.
+    """Build the extract of a history.
 
     Args:
-        messages: what is to be condensed, without what a runtime put in.
-        previous_summary: an earlier summary's body; else the one that the history itself begins with is used.
-        max_chars: the most UTF-8 bytes (so at most as many characters) of the result.
+        messages: the history, without text injected by the runtime.
+        previous_summary: body of an earlier summary; by default the one at the start of the history.
+        max_bytes: limit of the result in UTF-8 bytes.
 
     Returns:
-        The label, then sections under the headings of a model's summary as far as they apply. Never larger than what
-        the history says, but for the label.
+        The label, then sections under the applicable headings of a model's summary. Apart from the label, never
+        larger than the text of the history.
     """
     typed, notes, recorded = _split_conversation(messages)
     calls = list(find_answered_calls(messages))
@@ -76,7 +76,7 @@ def build_extract(
 
 
 def _split_conversation(messages: list[Message]) -> tuple[list[str], list[str], str]:
-    """Split a history into the user's texts, the assistant's texts, and the newest summary in it."""
+    """Split a history into user texts, assistant texts, and its newest summary."""
     typed: list[str] = []
     notes: list[str] = []
     summary = ""
@@ -97,7 +97,7 @@ def _split_conversation(messages: list[Message]) -> tuple[list[str], list[str], 
 
 
 def _deduplicate_latest(values: Iterable[str]) -> list[str]:
-    """Return each value once, ordered by its last occurrence."""
+    """Remove duplicates, in the order of the last occurrence."""
     seen: dict[str, None] = {}
     for value in values:
         seen.pop(value, None)
@@ -106,12 +106,12 @@ def _deduplicate_latest(values: Iterable[str]) -> list[str]:
 
 
 def _format_bullets(texts: list[str], length: int) -> list[str]:
-    """Format each text as one bullet."""
+    """Format each text as a bullet."""
     return [f"- {_truncate(line, length)}" for text in texts if (line := " ".join(text[: 4 * length].split()))]
 
 
 def _quote_summary(text: str) -> list[str]:
-    """Quote an earlier summary line by line; its headings and label must not be mistaken for ours."""
+    """Quote an earlier summary line by line, so that its headings are not taken for ours; omit its label."""
     lines = (line.strip() for line in text.splitlines())
     return [f"> {line}" for line in lines if line and line != EXTRACT_LABEL]
 
@@ -121,7 +121,7 @@ def _truncate(text: str, length: int) -> str:
 
 
 def _count_history_bytes(messages: list[Message], previous_summary: str | None) -> int:
-    """UTF-8 bytes of all that the history says."""
+    """Count the UTF-8 bytes of the text of a history."""
     total = utf8_len(previous_summary or "")
     for message in messages:
         for block in list_message_blocks(message):
@@ -132,7 +132,7 @@ def _count_history_bytes(messages: list[Message], previous_summary: str | None) 
 
 
 def _fit_sections(sections: list[_Section], max_bytes: int) -> str:
-    """Fit as much of the sections as possible into *max_bytes*, the newest quotations of each first."""
+    """Join as much of the sections as fits, preferring the newest quotations of each."""
     parts = [EXTRACT_LABEL]
     max_bytes -= utf8_len(EXTRACT_LABEL)
     heading = ""
@@ -149,8 +149,8 @@ def _fit_sections(sections: list[_Section], max_bytes: int) -> str:
 
 
 def _choose_items(items: list[str], max_bytes: int) -> list[str]:
-    """Choose the newest items that fit into *max_bytes*, the newest cut if need be, and count the missing ones."""
-    max_bytes -= 40  # for the line that counts them
+    """Choose the newest items that fit, truncating the last one if necessary, and count the omitted ones."""
+    max_bytes -= 40  # reserved for the line that counts the omissions
     chosen: list[str] = []
     for item in reversed(items):
         size = utf8_len(item) + 1

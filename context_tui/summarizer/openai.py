@@ -1,4 +1,4 @@
-"""OpenAI Chat Completions: the request body, and the decoder of its stream."""
+"""OpenAI Chat Completions: request body and stream decoder."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from context_tui.summarizer.request import (
 )
 
 LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
-"""The two names of the output limit: the older one, and the one that OpenAI's newer models insist on."""
+"""Names of the output limit: the original one, and the one that newer OpenAI models require."""
 
 
 def build_body(request: SummaryRequest, limit_field: str = LIMIT_FIELDS[0]) -> dict[str, Any]:
-    """Build the request as a JSON object, without its model: streaming with usage, tools declared but not to be called.
+    """Build the request body without its model: streaming with usage, tools declared but not callable.
 
-    There is no portable way to turn reasoning off; what a server sends of it is counted and dropped.
+    Reasoning cannot be disabled portably; reasoning in the reply is counted and dropped.
     """
     tools, _ = declare_tools(request)
     system = [{"role": "system", "content": request.system}] if request.system else []
@@ -45,11 +45,11 @@ def _build_function(tool: dict[str, Any]) -> dict[str, Any]:
 
 
 def _build_messages(message: Message) -> Iterator[Message]:
-    """Yield one cleaned message as Chat Completions messages: each tool result is a message of its own."""
+    """Convert a cleaned message to Chat Completions messages; each tool result becomes a separate one."""
     calls, rest = [], []
     for block in message["content"]:
         if block["type"] == "tool_result":
-            label = "[error] " if block.get("is_error") else ""  # there is no flag for it
+            label = "[error] " if block.get("is_error") else ""  # the format has no error flag
             yield {
                 "role": "tool",
                 "tool_call_id": block["tool_use_id"],
@@ -67,7 +67,7 @@ def _build_messages(message: Message) -> Iterator[Message]:
 
 
 def _build_content(blocks: list[dict[str, Any]]) -> str | list[dict[str, Any]] | None:
-    """Text as one string, which every server takes; a list of parts only where there are images."""
+    """Build content as one string, which every server accepts; as a list of parts only if there are images."""
     if not blocks:
         return None
     if all(block["type"] == "text" for block in blocks):
@@ -81,7 +81,7 @@ def _build_image_part(source: dict[str, Any]) -> dict[str, Any]:
 
 
 class OpenAIDecoder(Decoder):
-    """The reply's events. A finish reason or ``[DONE]`` completes it; usage comes after the finish reason."""
+    """Decoder of a Chat Completions stream, which a finish reason or ``[DONE]`` completes; usage follows that."""
 
     api = "openai"
 
@@ -101,7 +101,7 @@ class OpenAIDecoder(Decoder):
         self.complete = True
 
     def _decode_choice(self, data: dict[str, Any], part: str) -> Iterator[ReplyEvent]:
-        """The first choice's delta or message, the model's name, and usage (with which ``choices`` is empty)."""
+        """Decode the first choice's delta or message, the model's name, and usage (whose chunk has no choices)."""
         if (model := parse_name(data.get("model"))) and model != self._model:
             self._model = model
             yield ReplyModel(model)
@@ -122,7 +122,7 @@ class OpenAIDecoder(Decoder):
         yield from self._update_usage(_parse_usage(data.get("usage")))
 
     def _decode_content(self, content: object) -> Iterator[TextDelta]:
-        """Content is text, null, or (from some servers) a list of parts."""
+        """Decode content: text, null, or (from some servers) a list of parts."""
         if isinstance(content, list):
             for part in map(parse_mapping, content):
                 if part.get("type") == "text":
@@ -132,7 +132,7 @@ class OpenAIDecoder(Decoder):
 
 
 def _parse_usage(value: object) -> Usage:
-    """Usage without overlaps: ``prompt_tokens`` includes the cached ones."""
+    """Parse usage without overlaps: ``prompt_tokens`` includes the cached tokens."""
     usage = parse_mapping(value)
     prompt = parse_token_count(usage.get("prompt_tokens"))
     cached = parse_token_count(parse_mapping(usage.get("prompt_tokens_details")).get("cached_tokens"))

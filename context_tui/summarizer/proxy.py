@@ -1,4 +1,4 @@
-"""Proxy of the environment for an address, by the same variables as other programs."""
+"""Proxy selection from the environment, by the rules of ``urllib.request``."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from urllib.parse import SplitResult, urlsplit
 from context_tui.errors import SummarizerError
 
 _SCHEMES = ("http", "https", "socks5", "socks5h")
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True)
 class Proxy:
-    """A proxy; its address may hold a password and is not shown."""
+    """A proxy. Its URL may hold a password and is not displayed."""
 
     url: str = field(repr=False)
 
@@ -27,29 +28,23 @@ class Proxy:
 
 
 def find_proxy(url: str, environ: Mapping[str, str]) -> Proxy | None:
-    """Return the proxy for requests to *url*; None for this machine, and for the exceptions of ``NO_PROXY``.
+    """Return the proxy for requests to *url*; None for loopback addresses and hosts in ``NO_PROXY``.
 
-    ``HTTP_PROXY`` or ``HTTPS_PROXY`` (by the scheme of *url*) goes before ``ALL_PROXY``, lower case before upper.
+    The variable of the URL's scheme (``HTTP_PROXY``, ``HTTPS_PROXY``) takes precedence over ``ALL_PROXY``, and lower
+    case over upper case.
 
     Raises:
-        SummarizerError: the variable holds no address of a proxy.
+        SummarizerError: the variable does not hold the address of a proxy.
     """
+    names = {name.lower(): name for name in sorted(environ) if environ[name].strip()}  # lower case sorts last
     parts = urlsplit(url)
-    if _is_loopback(parts.hostname or "") or _is_excepted(parts, _read_variable(environ, "no_proxy")[1]):
+    name = names.get(f"{parts.scheme}_proxy") or names.get("all_proxy")
+    if name is None or _is_loopback(parts.hostname or ""):
         return None
-    for wanted in (f"{parts.scheme}_proxy", "all_proxy"):
-        name, value = _read_variable(environ, wanted)
-        if value:
-            return Proxy(_check_proxy_url(name, value if "://" in value else f"http://{value}"))
-    return None
-
-
-def _read_variable(environ: Mapping[str, str], name: str) -> tuple[str, str]:
-    """Return the name in the case that is set, and its value."""
-    for each in (name, name.upper()):
-        if value := environ.get(each, "").strip():
-            return each, value
-    return name, ""
+    if "no_proxy" in names and _is_bypassed(parts, environ[names["no_proxy"]]):
+        return None
+    value = environ[name].strip()
+    return Proxy(_check_proxy_url(name, value if "://" in value else f"http://{value}"))
 
 
 def _check_proxy_url(name: str, url: str) -> str:
@@ -58,7 +53,7 @@ def _check_proxy_url(name: str, url: str) -> str:
         valid = parts.scheme in _SCHEMES and bool(parts.hostname) and (parts.port or 1) > 0 and url.isprintable()
     except ValueError:
         valid = False
-    if not valid:  # perhaps with a password in it: not to be repeated
+    if not valid:  # the value may hold a password: do not quote it
         raise SummarizerError(f"{name} is not the address of a proxy; use one like http://proxy:3128, or unset it")
     return url
 
@@ -72,7 +67,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _parse_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Parse the address of a host; also in forms that systems still accept (``127.1``), or as IPv6 wraps it."""
+    """Parse an IP address, including the short forms that systems accept (``127.1``) and IPv4 mapped to IPv6."""
     try:
         address = ipaddress.ip_address(host)
         return getattr(address, "ipv4_mapped", None) or address
@@ -84,22 +79,21 @@ def _parse_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address |
         return None
 
 
-def _is_excepted(parts: SplitResult, exceptions: str) -> bool:
-    """Return whether a list of hosts, domains, networks and ``*`` covers the address; each may name a port."""
-    host, address = parts.hostname or "", _parse_address(parts.hostname or "")
-    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-    for entry in re.split(r"[,\s]+", exceptions.lower()):
-        name, colon, number = entry.rpartition(":")
-        if colon and number.isdecimal() and (":" not in name or name.endswith("]")):
-            if int(number[:6]) != port:
-                continue
-            entry = name
-        entry = entry.strip("[]").removeprefix("*").lstrip(".") if entry != "*" else entry
-        if entry == "*" or (entry and (host == entry or host.endswith(f".{entry}"))):
-            return True
-        if address is not None and "/" in entry and _is_in_network(address, entry):
-            return True
-    return False
+def _is_bypassed(parts: SplitResult, no_proxy: str) -> bool:
+    """Return whether ``NO_PROXY`` covers an address.
+
+    ``urllib`` matches names, domains and ports; networks (``10.0.0.0/8``) and bare IPv6 addresses are matched here.
+    """
+    from urllib.request import proxy_bypass_environment  # 20 ms, needed behind a proxy only
+
+    entries = [entry.removeprefix("*.") for entry in re.split(r"[,\s]+", no_proxy)]
+    host = parts.hostname or ""
+    netloc = f"[{host}]" if ":" in host else host
+    port = parts.port or _DEFAULT_PORTS.get(parts.scheme)
+    if "*" in entries or proxy_bypass_environment(f"{netloc}:{port}", {"no": ",".join(entries)}):
+        return True
+    address = _parse_address(host)
+    return address is not None and any(_is_in_network(address, entry.strip("[]")) for entry in entries)
 
 
 def _is_in_network(address: ipaddress.IPv4Address | ipaddress.IPv6Address, network: str) -> bool:

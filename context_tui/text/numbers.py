@@ -1,17 +1,17 @@
-"""Format sizes, ages, token counts and shares in few cells."""
+"""Compact formatting of sizes, ages, token counts and shares."""
 
 from __future__ import annotations
 
 
 def format_bytes(count: int) -> str:
-    """A file size in words; empty when unknown."""
+    """Format a file size; empty if unknown."""
     if count <= 0:
         return ""
     return f"{count / 1e6:,.1f} MB" if count >= 1e5 else f"{count / 1e3:,.1f} kB"
 
 
 def format_age(seconds: float) -> str:
-    """Format an age in one unit; empty for unknown times."""
+    """Format an age in one unit; empty if unknown."""
     if seconds < 0 or seconds > 50 * 365 * 86_400:
         return "" if seconds > 0 else "now"
     for unit, length in (("y", 365 * 86_400), ("mo", 30 * 86_400), ("d", 86_400), ("h", 3_600), ("min", 60)):
@@ -21,7 +21,7 @@ def format_age(seconds: float) -> str:
 
 
 def format_tokens(tokens: int) -> str:
-    """Tokens in at most five cells: ``812``, ``58.5k``, ``112k``, ``1.25M``."""
+    """Format a token count in at most five cells: ``812``, ``58.5k``, ``112k``, ``1.25M``."""
     if tokens < 1_000:
         return str(tokens)
     if tokens < 999_500:
@@ -30,7 +30,7 @@ def format_tokens(tokens: int) -> str:
 
 
 def format_percent(share: float) -> str:
-    """A share as it is read: ``<1 %`` for what is there but rounds to nothing, ``>99 %`` for what is not quite all."""
+    """Format a share as a percentage; a share that would round to 0 or 100 is ``<1 %`` or ``>99 %``."""
     if 0 < share < 0.005:
         return "<1 %"
     return ">99 %" if 0.995 <= share < 1 else f"{share:.0%}".replace("%", " %")

@@ -1,4 +1,4 @@
-"""Private temporary folders, atomic moves, and cleanup of what killed runs left behind."""
+"""Private temporary folders, atomic writes and moves, and cleanup after killed runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from errno import EEXIST
 from pathlib import Path
 
 MARKER = ".context-tui"
-"""The file in each folder that says whose it is."""
+"""Name of the file that marks a folder as one of ours."""
 _MARKER_TEXT = (
     b"a folder of context-tui for a file that is being written; safe to remove when nothing has this file locked\n"
 )
@@ -27,10 +27,10 @@ _open_folders: set[Path] = set()
 
 @contextmanager
 def private_folder(parent: Path, name: str) -> Iterator[Path]:
-    """Create a folder in *parent*, named after *name*, that only its owner can enter; removed at the end in any case.
+    """Create a folder in *parent*, named after *name*, that only its owner can enter; it is always removed at the end.
 
     Raises:
-        OSError: there can be none.
+        OSError: the folder cannot be created.
     """
     prefix = f".{os.fsdecode(os.fsencode(name)[:_NAME_BYTES])}."
     folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=".tmp", dir=parent))
@@ -38,10 +38,10 @@ def private_folder(parent: Path, name: str) -> Iterator[Path]:
     lock = -1
     try:
         lock = os.open(folder / MARKER, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with suppress(OSError):  # a file system without locks: then nobody ever takes it for a leftover
+        with suppress(OSError):  # a file system without locks: the folder is never taken for a leftover
             fcntl.flock(lock, fcntl.LOCK_EX)
         os.write(lock, _MARKER_TEXT)
-        inside = folder / "new"  # apart from the marker, as a file may have any name
+        inside = folder / "new"  # apart from the marker, whose name a file may have
         inside.mkdir(0o700)
         yield inside
     finally:
@@ -51,11 +51,26 @@ def private_folder(parent: Path, name: str) -> Iterator[Path]:
             os.close(lock)
 
 
-def move_to_free_name(source: Path, target: Path) -> Path:
-    """Give a file that was *made* the name *wanted*, or that with ``-2``, ``-3``, …: nothing is replaced. It is synced.
+def write_atomically(path: Path, text: str) -> None:
+    """Replace a file with *text* in one step, keeping its mode; its folder is created if needed.
 
     Raises:
-        OSError: it cannot be had.
+        OSError: it cannot be written; an existing file is unchanged.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with private_folder(path.parent, path.name) as folder:
+        new = folder / path.name
+        new.write_text(text, encoding="utf-8")
+        if path.exists():
+            new.chmod(path.stat().st_mode & 0o777)
+        new.replace(path)
+
+
+def move_to_free_name(source: Path, target: Path) -> Path:
+    """Sync a file and move it to *target*, or to *target* with ``-2``, ``-3``, …; nothing is replaced.
+
+    Raises:
+        OSError: it cannot be moved.
     """
     sync(source)
     number, place = 1, target
@@ -69,11 +84,11 @@ def move_to_free_name(source: Path, target: Path) -> Path:
 
 
 def move_new(source: Path, target: Path) -> None:
-    """Give a file that was *made* another name in one step, if nothing has it, even since just now.
+    """Move a file to *target* in one step, without replacing anything.
 
     Raises:
-        FileExistsError: something has it.
-        OSError: it cannot be had.
+        FileExistsError: *target* exists, even if only since a moment ago.
+        OSError: it cannot be moved.
     """
     try:
         os.link(source, target)
@@ -87,13 +102,13 @@ def move_new(source: Path, target: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in a folder on the disk, where a system can do that."""
+    """Flush the entries of a folder to the disk, where the system supports it."""
     with suppress(OSError):
         sync(folder)
 
 
 def sync(path: Path) -> None:
-    """Have a file, or the names in a folder, on the disk."""
+    """Flush a file, or the entries of a folder, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -108,16 +123,16 @@ def is_temporary(path: Path) -> bool:
 
 @atexit.register
 def remove_open_folders() -> None:
-    """Remove what a thread is still at work in when the program ends: such a thread ends without doing it itself."""
+    """Remove the folders of threads that are still running at exit: such threads end without cleaning up."""
     for folder in tuple(_open_folders):
-        for _ in range(5):  # it may be writing at this moment
+        for _ in range(5):  # a thread may still be writing to it
             shutil.rmtree(folder, ignore_errors=True)
             if not folder.exists():
                 break
 
 
 def find_leftovers(folder: Path) -> list[Path]:
-    """The private folders in *folder* that a killed run of this user left, by name; none where it cannot be read."""
+    """Return the private folders that killed runs of this user left in *folder*, sorted; empty if it is unreadable."""
     try:
         with os.scandir(folder) as entries:
             names = sorted(entry.name for entry in entries if _NAME.fullmatch(entry.name))
@@ -132,7 +147,7 @@ def find_leftovers(folder: Path) -> list[Path]:
 
 
 def remove_leftover(leftover: Path) -> bool:
-    """Remove one of :func:`find_leftovers`, if it still is one; returns whether it is removed."""
+    """Remove a folder returned by :func:`find_leftovers`, if it is still abandoned; return whether it is gone."""
     with _lock_abandoned(leftover) as ours:
         if ours:
             shutil.rmtree(leftover, ignore_errors=True)
@@ -141,7 +156,7 @@ def remove_leftover(leftover: Path) -> bool:
 
 @contextmanager
 def _lock_abandoned(folder: Path) -> Iterator[bool]:
-    """Yield whether a folder is ours and its process is dead; it stays locked meanwhile."""
+    """Yield whether a folder is ours and its process is dead; it is locked meanwhile."""
     lock = -1
     try:
         status = os.lstat(folder)

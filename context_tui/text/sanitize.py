@@ -5,30 +5,30 @@ from __future__ import annotations
 import re
 from pathlib import PurePath
 
-# What may stand inside an escape string (OSC, DCS, APC, PM, SOS): anything on the same line but a control character.
-# As no introducer can be part of it, no character is looked at from two introducers: hostile input costs linear time.
+# Allowed inside an escape string (OSC, DCS, APC, PM, SOS): anything on the same line but a control character.
+# No introducer can be part of it, so no character is scanned twice: hostile input costs linear time.
 _PAYLOAD = r"[^\x00-\x08\x0a-\x1f\x7f-\x9f]"
 _END = r"(?:\x07|\x1b\\|\x9c)"
 
 _SEQUENCE = re.compile(
-    # Strings that end properly; those that do not (a recording cut short) lose a title's length and no more.
+    # Terminated strings; an unterminated one (a truncated recording) loses at most the length of a title.
     rf"\x1b[\]PX^_](?:{_PAYLOAD}*+{_END}|{_PAYLOAD}{{0,200}}+)"
-    # The 8-bit introducers are also what wrongly decoded quotation marks look like: only a proper end makes a sequence.
+    # Wrongly decoded quotation marks look like 8-bit introducers: only a terminator makes these a sequence.
     rf"|[\x90\x98\x9d\x9e\x9f]{_PAYLOAD}*+{_END}"
     # Control sequences (colours, cursor movement), complete or not; no terminal takes parameters this long.
     r"|(?:\x1b\[|\x9b)[0-?]{0,200}+[ -/]{0,20}+[@-~]?"
-    # All others: ``ESC ( B``, ``ESC =``, ``ESC c``. An ESC before anything else stays, to be shown.
+    # All others: ``ESC ( B``, ``ESC =``, ``ESC c``. An ESC before anything else is kept and displayed.
     r"|\x1b[ -/]{0,20}+[0-~]"
 )
 
-# Only the width of a neighbour depends on these, and terminals disagree by how much: variation selectors, joiners,
-# skin tones. Without them every terminal draws the same number of cells.
+# Variation selectors, joiners, skin tones: terminals disagree on how these change the width of their neighbours.
+# Without them every terminal draws the same number of cells.
 _SHAPING_CODES = [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0), *range(0x180B, 0x1810), 0x200C, 0x200D]
 _SHAPING_CODES += [*range(0x1F3FB, 0x1F400), 0x034F]
 _SHAPING_CODES.remove(0x180E)  # a separator, not a selector
 
-# Unicode's format characters (category Cf): bidi controls, zero-width marks, tags. Spelt out, as asking unicodedata
-# about a million code points at start-up takes longer than starting up.
+# Unicode's format characters (category Cf): bidi controls, zero-width marks, tags. Spelt out, since querying
+# unicodedata for a million code points would take longer than starting up.
 _FORMAT_CODES = [
     *(0x00AD, *range(0x0600, 0x0606), 0x061C, 0x06DD, 0x070F, 0x0890, 0x0891, 0x08E2, 0x180E, 0x200B, 0x200E, 0x200F),
     *(*range(0x202A, 0x202F), *range(0x2060, 0x2070), 0xFEFF, *range(0xFFF9, 0xFFFC), 0x110BD, 0x110CD),
@@ -63,12 +63,12 @@ _UNSAFE = re.compile("[" + _format_ranges([*_TEXT_TABLE, ord("\t")]) + "]")
 
 
 def sanitize(text: str, *, tab_width: int = 4) -> str:
-    r"""Return ``text`` without anything that a terminal would act on; ``\n`` stays, tabs become spaces.
+    r"""Remove everything from ``text`` that a terminal would interpret, but for ``\n``; tabs become spaces.
 
     The result holds no control character but ``\n``, no format character and no surrogate, and comes back
     unchanged from a second call. Lines stay lines: splitting the result at ``\n`` gives the original's lines.
     """
-    # Most text is clean, and then looking (2 ms a megabyte for ASCII) is all it costs.
+    # Most text is clean, and costs only this check (2 ms per megabyte of ASCII).
     if text.isascii() and text.replace("\n", "").isprintable():
         return text
     if _UNSAFE.search(text) is None:

@@ -31,7 +31,7 @@ _TOKEN_STYLES = {
 
 
 def highlight(text: str, language: str, checkpoint: Callable[[], object]) -> list[StyleSpans]:
-    """The looks of each line; none where the language has no lexer. *checkpoint* is called often."""
+    """Return the style spans of each line, none if the language has no lexer; *checkpoint* is called often."""
     lines = text.split("\n")
     found: list[list[StyleSpan]] = [[] for _ in lines]
     try:
@@ -54,7 +54,7 @@ def highlight(text: str, language: str, checkpoint: Callable[[], object]) -> lis
 
 
 def _append_span(spans: list[StyleSpan], span: StyleSpan) -> None:
-    """Add a span, as one with that before it where they look the same."""
+    """Append a span, joined to the one before it if that has the same style."""
     if spans and spans[-1].stop == span.start and spans[-1].style == span.style:
         span = StyleSpan(spans.pop().start, span.stop, span.style)
     spans.append(span)

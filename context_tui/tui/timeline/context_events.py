@@ -14,7 +14,7 @@ from context_tui.tui.rendering.formatting import format_line, pluralize
 
 
 class ContextEvent(NamedTuple):
-    """What happened to the context just before ``message``, or for a drop by the request that this replied to."""
+    """Event of the context just before ``message``; a drop happened in the request that ``message`` answers."""
 
     message: int
     fact: Compaction | Epoch | Drop
@@ -26,7 +26,7 @@ class ContextEvent(NamedTuple):
 
 
 def find_context_events(session: Session) -> list[ContextEvent]:
-    """Everything that happened to the context of a session but appending, in order."""
+    """Find the compactions, clears and drops of a session's context, in order."""
     facts = session.facts
     found = [ContextEvent(each.message, each) for each in facts.compactions if each.message <= session.length]
     clears = (epoch for epoch in facts.epochs if epoch.cause == "clear" and epoch.message <= session.length)
@@ -37,13 +37,13 @@ def find_context_events(session: Session) -> list[ContextEvent]:
 
 
 def is_compaction(event: ContextEvent) -> bool:
-    """Whether an event is a compaction: announced by a record, or results that were cleared without one."""
+    """Return whether an event is a compaction: announced by a record, or results cleared without one."""
     what = event.fact
     return isinstance(what, Compaction) or (isinstance(what, Drop) and bool(what.cleared_blocks))
 
 
 def format_event_labels(facts: Facts, event: ContextEvent) -> tuple[str, ...]:
-    """What is written on an event; shorter and shorter, for the room that there is."""
+    """Format the labels of an event, the longest first."""
     what = event.fact
     if isinstance(what, Epoch):
         return ("context cleared (/clear)",)
@@ -64,7 +64,7 @@ def format_event_labels(facts: Facts, event: ContextEvent) -> tuple[str, ...]:
 
 
 def _format_explanation(drop: Drop) -> tuple[str, str]:
-    """What explains a drop, and the same in fewer words; both say that it is inferred."""
+    """Format the explanation of a drop, long and short; both state that it is inferred."""
     if drop.explained_by is None:
         return "unexplained", "unexplained"
     if not drop.cleared_blocks:
@@ -76,7 +76,7 @@ def _format_explanation(drop: Drop) -> tuple[str, str]:
 
 
 def _compute_token_drop(facts: Facts, compaction: Compaction) -> int:
-    """By how much the recorded context fell at the first request after a microcompaction; 0 where that did not show."""
+    """Compute the fall of the recorded context at the first request after a microcompaction, or 0."""
     row = bisect_left(facts.request_message, compaction.message)
     message = facts.request_message[row] if row < len(facts.requests) else -1
     found = bisect_left(facts.drops, message, key=lambda drop: drop.message)
@@ -86,7 +86,7 @@ def _compute_token_drop(facts: Facts, compaction: Compaction) -> int:
 
 
 def format_event_point(event: ContextEvent) -> str:
-    """Which point this is when it is planned as of an event's message."""
+    """Format the reason of the jump point before an event."""
     what = event.fact
     if isinstance(what, Epoch):
         return "before the context was cleared (/clear)"
@@ -96,17 +96,17 @@ def format_event_point(event: ContextEvent) -> str:
 
 
 def format_event_details(facts: Facts, event: ContextEvent) -> Iterator[str]:
-    """What the detail of a message says about an event above it."""
+    """Yield the lines about an event above a message, for its detail."""
     yield format_event_labels(facts, event)[0]
     if isinstance(event.fact, Drop) and event.fact.cleared_blocks:
         owners = [facts.block_message[row] for row in event.fact.cleared_blocks]
         first, last = min(owners), max(owners)
         where = f"message {first:,}" if first == last else f"messages {first:,} to {last:,}"
-        yield f"the results that went (inferred): in {where}, marked with a dot"
+        yield f"cleared results (inferred): in {where}, marked with a dot"
 
 
 class SeenState(NamedTuple):
-    """What of a session has been told: the kinds and places of its compactions, rewound branches, messages."""
+    """State of a session up to which news were reported: compactions (kind, message), branches, messages."""
 
     compactions: frozenset[tuple[str, int]]
     branches: int
@@ -114,7 +114,7 @@ class SeenState(NamedTuple):
 
     @classmethod
     def from_session(cls, session: Session) -> SeenState:
-        """All that there is."""
+        """Return the present state of a session."""
         facts = session.facts
         announced = ((each.kind, each.message) for each in facts.compactions)
         silent = (("silent", drop.message) for drop in session.drops if drop.cleared_blocks)
@@ -122,10 +122,10 @@ class SeenState(NamedTuple):
 
 
 def format_news(seen: SeenState, session: Session) -> list[str]:
-    """What there is that was not *seen* before: compactions with what they dropped, rewinds, a file written anew."""
+    """Format the news since *seen*: compactions with the blocks they dropped, rewinds, a rewritten file."""
     now = SeenState.from_session(session)
     if now.messages < seen.messages and now.branches <= seen.branches:
-        return ["The file was written anew, and read from its start"]
+        return ["The file was rewritten, and read again from its start"]
     found = []
     if now.branches > seen.branches:
         left = sum(branch.messages for branch in session.facts.branches[seen.branches :])
@@ -140,7 +140,7 @@ def format_news(seen: SeenState, session: Session) -> list[str]:
 
 
 def _format_compaction(compaction: RecordedCompaction) -> str:
-    """A compaction in a line: what it was, from how much to how much, what was lost."""
+    """Format a compaction on one line: its kind, the size before, and the blocks lost."""
     what = compaction.event
     how = f" ({format_line(what.trigger)})" if isinstance(what, Compaction) and what.trigger else ""
     name = {"full": f"Full compaction{how}", "micro": f"Microcompaction{how}"}.get(

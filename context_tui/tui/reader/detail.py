@@ -49,7 +49,7 @@ _WORDS_PATTERN = re.compile(r"[\w ]+")
 class Detail(ReadingPane):
     """Pane that shows one message or result; it posts a message when another is wanted."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"reading-pane--{look}" for look in _STYLE_NAMES}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"reading-pane--{style}" for style in _STYLE_NAMES}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "enter", "Call / result", show=False, id="detail-enter", tooltip="From a call to its result"),
         Binding("x", "more", "Show more", show=False, id="detail-more", tooltip="Show more of a long text"),

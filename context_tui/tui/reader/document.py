@@ -133,7 +133,7 @@ SEARCHED_STYLES = frozenset({"text", "quiet", "key", "added", "removed", "headin
 
 
 class TextExtent(NamedTuple):
-    """Extent of each text that is shown: ``limit`` characters from its start or from before the first ``needle``."""
+    """Shown extent of each text: ``limit`` characters from its start or from before the first ``needle``."""
 
     limit: int = MAX_SHOWN_CHARS
     needle: str = ""
@@ -177,8 +177,8 @@ class DocumentSource:
 class RenderOptions:
     """Options of rendering; by default texts are shown raw.
 
-    ``render_markdown`` renders a safe text in a style and a width in cells; ``side_by_side`` shows a changed text before
-    and after the change in two columns.
+    ``render_markdown`` renders a safe text in a style and a width in cells; ``side_by_side`` shows a text before and
+    after a change in two columns.
     """
 
     render_markdown: Callable[[str, str, int, Highlighter], Iterator[TextPart]] | None = None
@@ -194,14 +194,14 @@ def build_document(source: DocumentSource, options: RenderOptions = PLAIN_TEXT) 
     """Build the parts of the whole document."""
     facts = source.session.facts
     changes = dict(_find_changes(source))
-    beside = options.side_by_side and source.blocks
+    in_columns = options.side_by_side and source.blocks
     yield from (TextPart(text, "rule") for text in source.events)
     yield from _build_verdict(source, bool(changes))
     for text in filter(None, (source.request_note, source.runtime_sizes_note)):
         yield TextPart(text, "muted")
     if source.request_note or source.runtime_sizes_note:
         yield TextPart("")
-    if changes and not beside:
+    if changes and not in_columns:
         for row, change in changes.items():
             yield from _build_replacement(source, row, change)
             yield TextPart("")
@@ -216,7 +216,7 @@ def build_document(source: DocumentSource, options: RenderOptions = PLAIN_TEXT) 
             continue
         if source.location.block < 0 and facts.kind[row] == Kind.TOOL_RESULT:
             continue
-        if beside and row in changes:
+        if in_columns and row in changes:
             before = chain([TextPart("before", "heading")], _build_block(source, row, block, options))
             yield from pair_columns(before, _build_replacement(source, row, changes[row]))
         else:
@@ -375,7 +375,7 @@ def _build_argument(key: str, value: Any, extent: TextExtent, rendering: RenderO
     else:
         shown, at = sanitize(text), len(sanitize(key)) + 2
         spans = (
-            StyleSpan(start + at, stop + at, look) for start, stop, look in rendering.highlight([shown], language)[0]
+            StyleSpan(start + at, stop + at, style) for start, stop, style in rendering.highlight([shown], language)[0]
         )
         yield TextPart(f"{key}: {shown}", "text", (StyleSpan(0, at - 1, "key"), *spans))
 
@@ -393,8 +393,8 @@ def _build_diff(lines: Iterable[DiffLine], language: str, rendering: RenderOptio
 def _build_diff_line(mark: str, text: str, spans: StyleSpans = ()) -> TextPart:
     if mark == "@":
         return TextPart("⋯", "muted")
-    look = _DIFF_STYLES.get(mark, "text")
-    return TextPart(text, look, spans, f"{mark} ", f"{mark}┊" if mark.strip() else "  ", f"mark-{look}")
+    style = _DIFF_STYLES.get(mark, "text")
+    return TextPart(text, style, spans, f"{mark} ", f"{mark}┊" if mark.strip() else "  ", f"mark-{style}")
 
 
 def _build_result(
@@ -432,21 +432,21 @@ def _build_output(text: str, language: str, extent: TextExtent, rendering: Rende
 
 def _style_diff_lines(parts: Iterable[TextPart], continues: bool) -> Iterator[TextPart]:
     """Style the lines of a diff; only the first chunk of a line has a mark. With *continues*, begin within a line."""
-    look = "text"
+    style = "text"
     for part in parts:
         if part.style == "text":
             mark = "" if continues or part.text.startswith(("+++", "---")) else part.text[:1]
             if not continues:
-                look = _DIFF_STYLES.get(mark, "key" if part.text.startswith("@@") else "text")
+                style = _DIFF_STYLES.get(mark, "key" if part.text.startswith("@@") else "text")
             continues = part.continues
-            if look not in ("added", "removed"):
-                part = part._replace(style=look)
+            if style not in ("added", "removed"):
+                part = part._replace(style=style)
             elif mark:
                 part = TextPart(
-                    part.text[1:], look, (), mark, "┊", f"mark-{look}", part.continues, mark_is_content=True
+                    part.text[1:], style, (), mark, "┊", f"mark-{style}", part.continues, mark_is_content=True
                 )
             else:
-                part = TextPart(part.text, look, (), "┊", "┊", f"mark-{look}", part.continues)
+                part = TextPart(part.text, style, (), "┊", "┊", f"mark-{style}", part.continues)
         yield part
 
 
@@ -472,7 +472,7 @@ def _build_prose(text: str, style: str, extent: TextExtent, rendering: RenderOpt
 def _build_code(
     text: str, language: str, extent: TextExtent, rendering: RenderOptions, *, numbered: bool = False
 ) -> Iterator[TextPart]:
-    """Build code: its beginning highlighted, the rest raw; with *numbered*, line numbers are separated from the code."""
+    """Build code: its beginning highlighted, the rest raw; with *numbered*, line numbers are set apart."""
     end = _find_head_end(text, highlight_cache.MAX_HIGHLIGHTED_CHARS, extent) if language and rendering.highlight else 0
     if end and rendering.highlight:
         lines = sanitize(text[:end]).removesuffix("\n").split("\n")

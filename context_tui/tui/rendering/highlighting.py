@@ -41,14 +41,14 @@ def highlight(text: str, language: str, checkpoint: Callable[[], object]) -> lis
     row, begun = 0, 0  # the line, and where it begins
     for place, kind, value in lexer.get_tokens_unprocessed(text):
         checkpoint()
-        look = _find_token_style(kind)
+        style = _find_token_style(kind)
         while row < len(lines) - 1 and place > begun + len(lines[row]):
             begun, row = begun + len(lines[row]) + 1, row + 1
-        if look:
+        if style:
             at, line = place - begun, row
             for piece in value.split("\n"):
                 if piece.strip():
-                    _append_span(found[line], StyleSpan(at, at + len(piece), look))
+                    _append_span(found[line], StyleSpan(at, at + len(piece), style))
                 at, line = 0, line + 1
     return [tuple(spans) for spans in found]
 

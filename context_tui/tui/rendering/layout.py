@@ -202,9 +202,9 @@ def _fit_mark(part: TextPart, room: int) -> str:
 
 def _clip_spans(spans: Sequence[StyleSpan], start: int, stop: int) -> Iterator[StyleSpan]:
     """Clip spans to the characters from *start* to *stop*, relative to *start*."""
-    for first, last, look in spans:
+    for first, last, style in spans:
         if first < stop and last > start:
-            yield StyleSpan(max(first - start, 0), min(last, stop) - start, look)
+            yield StyleSpan(max(first - start, 0), min(last, stop) - start, style)
 
 
 def compute_column_width(width: int) -> int:

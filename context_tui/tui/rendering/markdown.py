@@ -213,9 +213,9 @@ def _wrap_row(row: Sequence[_StyledLine], widths: Sequence[int]) -> Iterator[_St
         cells = [piece + " " * (width - cell_len(piece)) for (piece, _), width in zip(line, widths, strict=True)]
         starts = accumulate((len(cell) + 3 for cell in cells), initial=0)
         spans = [
-            StyleSpan(at + max(first - start, 0), at + min(last - start, len(piece)), look)
-            for (piece, start), at, (_, looks) in zip(line, starts, row, strict=False)
-            for first, last, look in looks
+            StyleSpan(at + max(first - start, 0), at + min(last - start, len(piece)), style)
+            for (piece, start), at, (_, styles) in zip(line, starts, row, strict=False)
+            for first, last, style in styles
             if first < start + len(piece) and last > start
         ]
         yield " │ ".join(cells).rstrip(), tuple(spans)
@@ -227,14 +227,14 @@ def _parse_inline(token: Token) -> Iterator[_StyledLine]:
     opened: list[tuple[str, int, str]] = []
     for child in token.children or ():
         if child.type in ("softbreak", "hardbreak"):
-            yield text, (*spans, *(StyleSpan(start, len(text), look) for look, start, _ in opened))
-            text, spans, opened = "", [], [(look, 0, target) for look, _, target in opened]
+            yield text, (*spans, *(StyleSpan(start, len(text), style) for style, start, _ in opened))
+            text, spans, opened = "", [], [(style, 0, target) for style, _, target in opened]
         elif child.type in _INLINE_STYLES:
             opened.append((_INLINE_STYLES[child.type], len(text), _format_target(child, "href")))
         elif child.type.endswith("_close") and opened:
-            look, start, target = opened.pop()
-            spans.append(StyleSpan(start, len(text), look))
-            if look == "link" and target not in (text[start:], "mailto:" + text[start:]):
+            style, start, target = opened.pop()
+            spans.append(StyleSpan(start, len(text), style))
+            if style == "link" and target not in (text[start:], "mailto:" + text[start:]):
                 spans.append(StyleSpan(len(text), len(text) + len(target) + 3, "muted"))
                 text += f" ({target})"
         elif child.type == "code_inline":

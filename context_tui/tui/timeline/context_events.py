@@ -106,7 +106,7 @@ def format_event_details(facts: Facts, event: ContextEvent) -> Iterator[str]:
 
 
 class SeenState(NamedTuple):
-    """State of a session up to which news were reported: compactions (kind, message), branches, messages."""
+    """State of a session up to the latest news: compactions (kind, message), branches, messages."""
 
     compactions: frozenset[tuple[str, int]]
     branches: int
@@ -148,4 +148,5 @@ def _format_compaction(compaction: RecordedCompaction) -> str:
     )
     sizes = "" if compaction.believed_tokens_before is None else f" at {compaction.believed_tokens_before:,} tokens"
     tokens = sum(map(compaction.count_block_tokens, compaction.removed_blocks))
-    return f"{name}{sizes}: {pluralize(len(compaction.removed_blocks), 'block')} lost, {tokens:,} est. tokens; B shows them"
+    blocks = pluralize(len(compaction.removed_blocks), "block")
+    return f"{name}{sizes}: {blocks} lost, {tokens:,} est. tokens; B shows them"

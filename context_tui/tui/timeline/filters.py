@@ -57,8 +57,8 @@ class Traits(Protocol):
 class RowFilter:
     """Conditions that a row must all meet; an empty one is no condition.
 
-    ``category`` is one of ``ROW_KINDS``, ``verdict`` that of a mark, ``path`` a file that was read; ``in_context`` selects
-    the messages of the context.
+    ``category`` is one of ``ROW_KINDS``, ``verdict`` that of a mark, ``path`` a file that was read; ``in_context``
+    selects the messages of the context.
     """
 
     category: str = ""

@@ -14,7 +14,7 @@ from context_tui.tokens.measures import TokenTable
 
 
 class RowMark(NamedTuple):
-    """Verdict on a row: ``glyph`` for the mark column, ``verdict`` for styles and filters, ``reason`` for the detail."""
+    """Verdict on a row, with its glyph for the mark column and its reason for the detail."""
 
     glyph: str
     verdict: str

@@ -156,12 +156,12 @@ class TimelineRows:
         """Remove the rows from *message* on."""
         if message < len(self.first):
             row = self._find_group_start(message)
-            gone = max(self.tokens[row:], default=0)
+            removed = max(self.tokens[row:], default=0)
             for column in (self.message, self.block, self.tokens):
                 del column[row:]
             del self.sums[row + 1 :], self.heads[bisect_left(self.heads, row) :]
             del self.first[message:], self.turn[message:]
-            if gone == self.largest:
+            if removed == self.largest:
                 self.largest = max(self.tokens, default=1) or 1
 
     def find_events(self, message: int) -> list[ContextEvent]:
@@ -195,7 +195,7 @@ class TimelineRows:
         return row
 
     def find_row(self, message: int, block: int = WHOLE_MESSAGE) -> int:
-        """Find the row of a message, of one of its results, or of the head above it; else the first row of the message."""
+        """Find the row of a message, one of its results or the head above it; else the first row of the message."""
         if not self.first:
             return 0
         message = min(max(message, 0), len(self.first) - 1)

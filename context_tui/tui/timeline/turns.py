@@ -62,8 +62,8 @@ class TurnEffect(NamedTuple):
 class TurnSummary:
     """Summary of a turn, or with ``number`` 0 of the messages before the first.
 
-    ``tokens`` are the sum of its rows, by the measure that ``unit`` names. ``share`` is the part of the next request that
-    its messages in the context take, None if it has none; ``outside`` is then "before" or "after" the context.
+    ``tokens`` are the sum of its rows, by the measure that ``unit`` names. ``share`` is the part of the next request
+    that its messages in the context take, None if it has none; ``outside`` is then "before" or "after".
     """
 
     number: int
@@ -135,12 +135,12 @@ class TurnSummaries:
         tokens -= _count_cleared_tokens(context, messages, sizes)
         share = inside / self._request_tokens if self._request_tokens else 0.0
         plan = self._marker.plan
-        fates = (
+        effects = (
             self._find_effects(plan, messages, positions)
             if plan and plan.has_changes
             else self._find_applied_effects(span)
         )
-        return TurnSummary(number, messages, tokens, share, effects=tuple(fates), unit=format_token_unit(sizes))
+        return TurnSummary(number, messages, tokens, share, effects=tuple(effects), unit=format_token_unit(sizes))
 
     def _find_applied_effects(self, span: range) -> Iterator[TurnEffect]:
         """Count the results of a turn that an applied plan changed."""
@@ -153,15 +153,15 @@ class TurnSummaries:
     def _find_effects(self, plan: Plan, messages: range, positions: list[range]) -> Iterator[TurnEffect]:
         """Find the effects on the messages of a turn, then on the results and other blocks of those that stay."""
         of, asked = sum(map(len, positions)), plan.summarised_ranges or ()
-        gone = [part for each in positions for part in find_overlaps(plan.dropped_ranges, each)]
-        summarised = sum(len(part) for each in gone for part in find_overlaps(asked, each))
-        for action, count in (("summarise", summarised), ("drop", sum(map(len, gone)) - summarised)):
+        dropped = [part for each in positions for part in find_overlaps(plan.dropped_ranges, each)]
+        summarised = sum(len(part) for each in dropped for part in find_overlaps(asked, each))
+        for action, count in (("summarise", summarised), ("drop", sum(map(len, dropped)) - summarised)):
             if count:
                 yield TurnEffect(ACTION_PAST_TENSE[action], ACTION_VERBS[action], count, of, "message")
         if not plan.changes:
             return
         results, rows = index_context(plan.context).results, list[int]()
-        for position in (each for every in positions for each in subtract_ranges(every, gone)):
+        for position in (each for every in positions for each in subtract_ranges(every, dropped)):
             first, stop = (bisect_left(results.position, end) for end in (position.start, position.stop))
             rows += results.block[first:stop]
         yield from _count_effects(plan, [row for row in rows if row in plan.changes], len(rows), "result")

@@ -53,7 +53,7 @@ MOVE_EARLIER_GLYPH, MOVE_LATER_GLYPH = "◀", "▶"
 
 @dataclass(frozen=True)
 class ClickTarget:
-    """Clickable cells of an entry, on one line; a click moves the entry by ``moves`` places, or ticks it if that is 0."""
+    """Clickable cells of an entry on one line; a click moves it by ``moves`` places, or ticks it if that is 0."""
 
     item: int
     line: int

@@ -228,7 +228,7 @@ class SettingRows(Widget, can_focus=True):
             self.refresh()
 
     def action_step(self, steps: int) -> None:
-        """Change the value by steps; in a list, go to another entry, or with several steps move the entry if ordered."""
+        """Change the value by steps; in a list, go to another entry, or with several steps move it if ordered."""
         control = self.current_parameter
         if control is None:
             return

@@ -14,7 +14,7 @@ from context_tui.session.facts import Facts
 from context_tui.session.session import Session
 from context_tui.session.values import Kind
 from context_tui.text.numbers import format_percent
-from context_tui.tui.rendering.formatting import format_result, pluralize
+from context_tui.tui.rendering.formatting import format_block, pluralize
 from context_tui.tui.timeline.rows import Location, TimelineRows
 
 LOWERCASE_CHUNK = 1 << 20
@@ -124,16 +124,12 @@ class Search:
 def get_searchable_text(block: dict[str, Any]) -> str:
     """Return the text of a block that is searched."""
     kind = block.get("type")
-    if kind == "text":
-        return str(block.get("text") or "")
-    if kind == "thinking":
-        return str(block.get("thinking") or "")
     if kind == "tool_use":
         try:
             return f"{block.get('name')} {json.dumps(block.get('input'), ensure_ascii=False, default=str)}"
         except (ValueError, RecursionError):
             return str(block.get("name"))
-    return format_result(block.get("content")) if kind == "tool_result" else ""
+    return format_block(block) if kind in ("text", "thinking", "tool_result") else ""
 
 
 def find_matches(session: Session, text: str) -> Iterator[Location | None]:

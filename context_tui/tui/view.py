@@ -123,7 +123,7 @@ class View:
             return [after for each in alone for after in each]
 
     def get_settings(self, policy: str) -> dict[str, Any]:
-        """Return the values of a policy that differ from its defaults, for a chain with those of its nested policies."""
+        """Return the values of a policy that differ from its defaults, with those of nested policies of a chain."""
         values = dict(self.params.get(policy, {}))
         chosen = POLICIES[policy]
         if chosen.nested_field:

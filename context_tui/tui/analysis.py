@@ -41,7 +41,7 @@ class ContextSizes:
 def compute_context_sizes(
     view: View, checkpoint: Callable[[], object] = lambda: None, token_table: TokenTable | None = None
 ) -> ContextSizes:
-    """Compute the sizes of a view's context, by the measure of *token_table* if given.
+    """Compute the sizes of a view's context, by *token_table* if given.
 
     *checkpoint* is called repeatedly and may raise to stop.
     """
@@ -80,7 +80,7 @@ def format_estimate_check(check: EstimateCheck | None, width: int) -> str:
 
 
 class RuntimeSizeSeries:
-    """Context sizes that one runtime assumes, by message: tokens (-1: unknown) and their source (-1: never computed)."""
+    """Context sizes that one runtime assumes, by message: tokens (-1: unknown) and source (-1: not computed)."""
 
     def __init__(self, length: int) -> None:
         self.tokens, self._source_index = array("q", [-1]) * length, array("i", [-1]) * length

@@ -54,7 +54,7 @@ class Controller:
     Attributes:
         view: state of the screen; ``view.cursor`` is the selected row, which is always a listed one.
         revision: number of views that had to be drawn again; a moved cursor alone does not count.
-        estimated_rows: all rows of the timeline, by ``bytes/4``; ``rows`` are by the view's token measure once measured.
+        estimated_rows: all rows of the timeline, by ``bytes/4``; ``rows`` are by the view's token measure.
         listed_rows: rows that are listed.
         reader, marker: texts of rows, and their marks.
         search: current or last search.
@@ -461,7 +461,7 @@ class Controller:
         )
 
     def toggle_part_filter(self, kind: str, value: str) -> None:
-        """List only a part of the context: a category, or the rows of a tool or a file; list all rows if it is listed."""
+        """List only a part of the context: a category, or the rows of a tool or a file; list all rows if it is"""
         self.change_view(replace(self.view, filter=self.view.filter.toggle_part(kind, value)))
 
     def toggle_sort(self) -> None:

@@ -93,23 +93,23 @@ class Drafts:
     ) -> Draft:
         """Add a draft and return it; if the plan already has an equal one, return that."""
         drafts = self._by_plan.setdefault(plan, [])
-        made = Draft(len(drafts) + 1, kind, author, summary, summary.text, ending, cause)
+        written = Draft(len(drafts) + 1, kind, author, summary, summary.text, ending, cause)
         for each in drafts:
-            if (each.kind, each.author, each.text, each.ending) == (kind, author, made.text, ending):
+            if (each.kind, each.author, each.text, each.ending) == (kind, author, written.text, ending):
                 return each
-        drafts.append(made)
-        return made
+        drafts.append(written)
+        return written
 
     def edit(self, plan: str, draft: Draft, text: str) -> Draft:
         """Store the edited text of a draft; the text of the summarizer remains a separate draft."""
         drafts = self._by_plan.setdefault(plan, [])
         if draft.is_edited:
-            made = replace(draft, text=text)
-            drafts[draft.number - 1] = made
+            written = replace(draft, text=text)
+            drafts[draft.number - 1] = written
         else:
-            made = replace(draft, number=len(drafts) + 1, text=text)
-            drafts.append(made)
-        return made
+            written = replace(draft, number=len(drafts) + 1, text=text)
+            drafts.append(written)
+        return written
 
 
 def compute_plan_key(session: Session, plan: Plan) -> str:

@@ -20,7 +20,7 @@ READ_STEP_S = 0.01
 YIELD_S = 0.001
 """Seconds to yield to other threads after each step, by default."""
 SNAPSHOT_INTERVAL_S, SLOW_SNAPSHOT_INTERVAL_S, SLOW_SNAPSHOT_MESSAGES = 0.3, 1.0, 2_000
-"""Seconds between snapshots, as each redraws the screen: at first, and from the given number of messages on."""
+"""Seconds between snapshots, as each redraws the screen: at first, and from so many messages on."""
 FOLLOWED_MESSAGES_PER_S, MAX_FOLLOW_INTERVAL_S = 5_000, 3.0
 """Pace of the snapshots of a followed session: one second per so many messages, and the longest interval.
 
@@ -34,8 +34,8 @@ MAX_PARTIAL_PROGRESS = 0.999
 class SessionSnapshot:
     """Session as far as it has been read, with its rows.
 
-    ``progress`` is the share of the file that has been read. ``is_end`` is set when reading has ended; if it was stopped,
-    ``progress`` is less than 1 then.
+    ``progress`` is the share of the file that has been read. ``is_end`` is set when reading has ended; ``progress`` is
+    less than 1 then if it was stopped.
     """
 
     session: Session
@@ -93,17 +93,17 @@ class SessionLoader:
         """
         from context_tui.library.follow import SessionWatch
 
-        told, due = "", 0.0
+        last_failure, due = "", 0.0
 
         def hand_on(report: SessionSnapshot | ReadFailure) -> None:
-            nonlocal told, due
+            nonlocal last_failure, due
             if isinstance(report, SessionSnapshot):
                 due = time.monotonic() + min(len(report.session) / FOLLOWED_MESSAGES_PER_S, MAX_FOLLOW_INTERVAL_S)
             else:
                 self._growing = None  # read from the start once the file can be read again
-                if report.reason == told:
+                if report.reason == last_failure:
                     return
-            told = report.reason if isinstance(report, ReadFailure) else ""
+            last_failure = report.reason if isinstance(report, ReadFailure) else ""
             post(report)
 
         watch = SessionWatch(self._info, stop)

@@ -14,7 +14,7 @@ from context_tui.session.facts import Facts
 from context_tui.session.session import Session
 from context_tui.session.values import Kind
 from context_tui.text.numbers import format_percent
-from context_tui.tui.rendering.formatting import format_result, pluralize
+from context_tui.tui.rendering.formatting import format_block, pluralize
 from context_tui.tui.timeline.rows import Location, TimelineRows
 
 LOWERCASE_CHUNK = 1 << 20
@@ -79,7 +79,7 @@ class Search:
         self.pending_step, self.searched_extent = 0, (session.facts, session.length)
 
     def covers(self, session: Session) -> bool:
-        """Return whether the search is of this session in its present length, or there is nothing to search for."""
+        """Return whether the search is of this session in its present length, or there is no text."""
         if not self.text or self.searched_extent is None:
             return True
         return self.searched_extent[0] is session.facts and self.searched_extent[1] == session.length
@@ -101,7 +101,7 @@ class Search:
     def find_next_match(
         self, rows: TimelineRows, cursor: Location, step: int, listed_rows: Collection[int] | None = None
     ) -> Location | None:
-        """Find the next (+1) or previous (-1) match from *cursor* in *listed_rows*, wrapping around; None if there is none."""
+        """Find the next (+1) or previous (-1) match in *listed_rows*, wrapping around; None if there is none."""
         locations = self.list_matches(rows, listed_rows)
         if not locations:
             return None
@@ -111,7 +111,7 @@ class Search:
         return locations[at % len(places)]
 
     def format_count(self, cursor: Location | None = None, shown: Sequence[Location] | None = None) -> str:
-        """Format the number of matches, the position of the cursor among them, and the number of matches not listed."""
+        """Format the number of matches, the position of the cursor among them, and the number not listed."""
         listed = self.locations if shown is None else shown
         count = pluralize(len(listed), "row")
         if cursor is not None and cursor in listed:
@@ -124,20 +124,16 @@ class Search:
 def get_searchable_text(block: dict[str, Any]) -> str:
     """Return the text of a block that is searched."""
     kind = block.get("type")
-    if kind == "text":
-        return str(block.get("text") or "")
-    if kind == "thinking":
-        return str(block.get("thinking") or "")
     if kind == "tool_use":
         try:
             return f"{block.get('name')} {json.dumps(block.get('input'), ensure_ascii=False, default=str)}"
         except (ValueError, RecursionError):
             return str(block.get("name"))
-    return format_result(block.get("content")) if kind == "tool_result" else ""
+    return format_block(block) if kind in ("text", "thinking", "tool_result") else ""
 
 
 def find_matches(session: Session, text: str) -> Iterator[Location | None]:
-    """Yield each location that contains *text*, and None after every message; ignore case unless *text* has capitals."""
+    """Yield each location that contains *text*, and None after every message; see ``find_text`` about case."""
     facts = session.facts
     for message in range(session.length):
         whole = False
@@ -167,14 +163,14 @@ def search_session(
 ) -> None:
     """Post the matches at intervals; *checkpoint* is called after every message and may raise to stop."""
     locations: list[Location] = []
-    done, told = 0, time.monotonic()
+    done, reported = 0, time.monotonic()
     for location in find_matches(session, text):
         if location is not None:
             locations.append(location)
             continue
         done += 1
         checkpoint()
-        if time.monotonic() - told >= REPORT_INTERVAL_S:
+        if time.monotonic() - reported >= REPORT_INTERVAL_S:
             post(SearchReport(number, locations, done / session.length, False))
-            locations, told = [], time.monotonic()
+            locations, reported = [], time.monotonic()
     post(SearchReport(number, locations, 1.0, True))

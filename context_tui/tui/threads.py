@@ -109,7 +109,7 @@ async def run_in_thread(work: Callable[[ThreadJob], Result], pause: Callable[[],
 
 
 def join_threads(seconds: float) -> None:
-    """Wait at most *seconds* for cancelled work to stop, as the interpreter may print errors of running threads at exit."""
+    """Wait at most *seconds* for cancelled work to stop, as threads that run at exit may print errors."""
     deadline = time.monotonic() + seconds
     for thread in list(_threads):
         thread.join(max(deadline - time.monotonic(), 0.0))

@@ -45,8 +45,8 @@ class View:
     """State of the screen: a session, the point to plan for, a policy with its settings, and the listing.
 
     ``at`` None is the end. ``params`` holds, per policy, the values that differ from the defaults. ``undo_stack`` and
-    ``redo_stack`` hold whole views, as to undo an applied plan is to return to the view before. ``applied`` is shown in
-    place of a plan until a policy is chosen again. ``measure`` is the token measure of the sizes.
+    ``redo_stack`` hold whole views: undo returns to the view before a plan was applied. ``applied`` is shown in place
+    of a plan until a policy is chosen again. ``measure`` is the token measure of the sizes.
     """
 
     session: Session
@@ -80,7 +80,7 @@ class View:
 
     @property
     def plan(self) -> Plan | None:
-        """Plan of the chosen policy; None if its settings allow no plan (see ``plan_error``) or a plan was just applied."""
+        """Plan of the chosen policy; None after a plan was applied, or if the settings allow none (``plan_error``)."""
         return None if self.applied else self.get_plan(self.policy)
 
     @property
@@ -123,7 +123,7 @@ class View:
             return [after for each in alone for after in each]
 
     def get_settings(self, policy: str) -> dict[str, Any]:
-        """Return the values of a policy that differ from its defaults, for a chain with those of its nested policies."""
+        """Return the values of a policy that differ from its defaults, with those of nested policies of a chain."""
         values = dict(self.params.get(policy, {}))
         chosen = POLICIES[policy]
         if nested := find_nested_field(chosen):
@@ -305,17 +305,17 @@ def describe_applied_plan(plan: Plan, copy: Session, cursor: Location) -> tuple[
         for old, new in _map_rows(plan, copy, message, place[message]).items():
             if old in plan.changes:
                 marks[new] = ACTION_PAST_TENSE[plan.changes[old].action]
-    told = AppliedPlan(plan.policy, _format_summary(plan, marks, copy), MappingProxyType(marks))
+    applied = AppliedPlan(plan.policy, _format_summary(plan, marks, copy), MappingProxyType(marks))
     if cursor.message in place:
         index = place[cursor.message]
-        return told, Location(
+        return applied, Location(
             index, _map_rows(plan, copy, cursor.message, index).get(cursor.block, min(cursor.block, -1))
         )
     position = index_context(plan.context).position_of.get(cursor.message, -1)
     if plan.find_action(position) == "summarise" and plan.summary_insert in left:
-        return told, Location(left.index(plan.summary_insert))
+        return applied, Location(left.index(plan.summary_insert))
     following = next((at for at, message in enumerate(order) if message > cursor.message), len(order))
-    return told, Location(max(following - 1, 0))
+    return applied, Location(max(following - 1, 0))
 
 
 def _map_rows(plan: Plan, copy: Session, message: int, index: int) -> dict[int, int]:

@@ -169,7 +169,7 @@ async def test_the_detail_says_what_happened_there_and_to_a_result() -> None:
         timeline.select_location(Location(DROP))
         await settled(pilot)
         said = " ".join(detail.wrapped_text.split())
-        assert FALLS in said and "the results that went (inferred): in messages 2 to 14" in said
+        assert FALLS in said and "cleared results (inferred): in messages 2 to 14" in said
         timeline.select_location(Location(made.facts.block_message[row], row))
         await settled(pilot)
         said = " ".join(detail.wrapped_text.split())
@@ -189,8 +189,8 @@ def test_where_the_results_are_is_told_for_one_message_and_for_several() -> None
     ]
     assert [each[1:] for each in where] == [
         [],
-        ["the results that went (inferred): in message 2, marked with a dot"],
-        ["the results that went (inferred): in messages 2 to 14, marked with a dot"],
+        ["cleared results (inferred): in message 2, marked with a dot"],
+        ["cleared results (inferred): in messages 2 to 14, marked with a dot"],
     ]
 
 

@@ -202,7 +202,7 @@ def test_a_long_text_is_rendered_at_its_beginning_and_shown_to_its_end() -> None
     shown = [part.text for part in parts]
     assert 0.9 * MAX_MARKDOWN_CHARS < 21 * shown.count("Some bold words.") <= MAX_MARKDOWN_CHARS
     assert shown.count("Some bold words.") + shown.count("Some **bold** words.") == 3_000
-    assert "as it was written, from here on" in shown
+    assert "raw text from here on" in shown
 
 
 async def test_v_shows_what_was_written_and_back() -> None:

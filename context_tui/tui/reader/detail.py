@@ -1,4 +1,4 @@
-"""The selected message in full: a reading pane with looks for diffs, fates and headings."""
+"""The selected message in full: a reading pane with styles for diffs, verdicts and headings."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ _STYLE_NAMES = (
 )
 
 SIDE_BY_SIDE_WIDTH = 100
-"""Cells from which on before and after stand side by side."""
+"""Width in cells from which on a text before and after a change is shown side by side."""
 MAX_ANCHOR_DISTANCE = 60
-"""Lines among which what was on top is looked for when the text is shown in another way."""
+"""Lines searched for the top line after a switch between rendered and raw text."""
 
 _WORDS_PATTERN = re.compile(r"[\w ]+")
 
 
 class Detail(ReadingPane):
-    """Pane that shows one document, and posts what is wanted next."""
+    """Pane that shows one message or result; it posts a message when another is wanted."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"reading-pane--{look}" for look in _STYLE_NAMES}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"reading-pane--{style}" for style in _STYLE_NAMES}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "enter", "Call / result", show=False, id="detail-enter", tooltip="From a call to its result"),
         Binding("x", "more", "Show more", show=False, id="detail-more", tooltip="Show more of a long text"),
@@ -57,31 +57,31 @@ class Detail(ReadingPane):
         Binding(
             "right", "screen.value(1)", "Raise value", show=False, id="detail-more-value", tooltip="Raise the parameter"
         ),
-        Binding("v", "screen.raw", "raw", id="detail-raw", tooltip="As it was written, or rendered"),
+        Binding("v", "screen.raw", "raw", id="detail-raw", tooltip="Raw text or rendered"),
         Binding("escape", "close", "back", key_display="esc", id="detail-close", tooltip="Back to the timeline"),
     ]
 
-    # Other lines need another scroll bar, but no new layout of the whole screen.
+    # Overridden to update the scroll bar without a new layout of the whole screen.
     virtual_size = Reactive(Size(0, 0))
 
     @dataclass
     class Entered(Message):
-        """Enter was pressed: from a call to its result, or back."""
+        """Posted by enter: go from a call to its result, or back."""
 
         location: Location
 
     class Closed(Message):
-        """The timeline is wanted again."""
+        """Posted to return to the timeline."""
 
     @dataclass
     class MarkdownImported(Message):
-        """Posted when the Markdown renderer has been imported."""
+        """Posted when the markdown renderer has been imported."""
 
         markdown: Callable[..., Iterator[TextPart]]
 
     @dataclass
     class CodeHighlighted(Message):
-        """Code has been highlighted."""
+        """Posted when code has been highlighted."""
 
         highlighted_code: list[HighlightedCode]
 
@@ -89,20 +89,20 @@ class Detail(ReadingPane):
         super().__init__(id=id)
         self._subject: DocumentSource | None = None
         self._title = self._subtitle = Content()
-        self._markdown: Callable[..., Iterator[TextPart]] | None = None  # until it has been imported
+        self._markdown: Callable[..., Iterator[TextPart]] | None = None  # None until imported
         self._highlights = HighlightCache()
         self._rendering = PLAIN_TEXT  # of what is shown
         self._is_raw = False
-        self._is_raw_here = False  # what was searched for is only in this subject as it was written
+        self._is_raw_here = False  # the match is only in the raw text of this subject
         self.needle = ""
 
     @property
     def location(self) -> Location | None:
-        """Location of the shown message."""
+        """Location of the subject, or None."""
         return self._subject.location if self._subject else None
 
     def show_document(self, subject: DocumentSource, title: Content, subtitle: Content) -> None:
-        """Show a document; the scroll position stays where only the verdict has changed."""
+        """Show a subject; preserve the scroll position if only its verdict has changed."""
         old = self._subject
         if old and _is_same_document(old, subject):
             return
@@ -122,7 +122,7 @@ class Detail(ReadingPane):
             self._import_markdown()
 
     def set_search_text(self, text: str) -> None:
-        """Show where *text* stands, and the first place where it does; nothing shows it no more."""
+        """Highlight *text* and scroll to its first occurrence; an empty text ends that."""
         if text == self.needle:
             return
         self.needle = text
@@ -131,7 +131,7 @@ class Detail(ReadingPane):
         self.refresh()
 
     def _show_extent(self, extent: TextExtent) -> None:
-        """Show another extent of the document, at the match if it holds it, else at the same place."""
+        """Show another extent of the subject, at the first match if there is one, else at the same position."""
         if self._subject:
             top, self._subject = self.scroll_offset.y, replace(self._subject, extent=extent)
             self._is_raw_here = False
@@ -139,15 +139,15 @@ class Detail(ReadingPane):
             if not (extent.needle and self._scroll_to_needle()):
                 self.scroll_to(y=top, animate=False, force=True)
 
-    # Rendered, or as it was written
+    # Raw and rendered text
 
     @property
     def is_raw(self) -> bool:
-        """Whether texts are shown as written."""
+        """Whether texts are shown raw, without rendering."""
         return self._is_raw or self._is_raw_here
 
     def toggle_raw(self) -> None:
-        """Show texts as they were written, or rendered; what is on top stays there."""
+        """Switch between raw and rendered text; the top line stays in place."""
         self._is_raw, self._is_raw_here = not self.is_raw, False
         top, lines = self.scroll_offset.y, self._lines[self.scroll_offset.y :][:MAX_ANCHOR_DISTANCE]
         self._lay_out()
@@ -170,7 +170,7 @@ class Detail(ReadingPane):
         return build_document(self._subject, self._rendering)
 
     def _scroll_to_first_of(self, texts: list[str], near: int) -> None:
-        """Scroll to the first of these texts that is there, near where it was: the same words in another dress."""
+        """Scroll to the line that contains the words of the first of *texts* that occurs, nearest to line *near*."""
         while len(self._lines) < 2 * near + MAX_ANCHOR_DISTANCE and self._wrap_next_part():
             pass
         self._wrap_visible()
@@ -190,7 +190,7 @@ class Detail(ReadingPane):
             self.post_message(self.MarkdownImported(render_markdown))
 
         if not any(worker.group == "markdown" for worker in self.workers if worker.node is self):
-            start_work(self, "markdown", "load what renders markdown", work)
+            start_work(self, "markdown", "load the markdown renderer", work)
 
     @on(MarkdownImported)
     def _handle_markdown_imported(self, event: MarkdownImported) -> None:
@@ -213,36 +213,36 @@ class Detail(ReadingPane):
         self._highlights.store(event.highlighted_code)
         if self._subject and not self.is_raw:
             self.recolour(build_document(self._subject, self._rendering))
-            self._wrap_visible()  # what is still unknown is wanted again
+            self._wrap_visible()  # requests the code not yet highlighted
 
-    # What is looked for
+    # Search
 
     def _scroll_to_needle(self) -> bool:
-        """Scroll to the first place of what is looked for; whether there is one in what is shown."""
+        """Scroll to the first match in the shown text, and return whether there is one."""
         line = -1
         if self._subject and self.needle and self._contains_needle(self._subject):
             line = self._find_needle_line()
-            if line < 0 and not self.is_raw:  # it is in what rendering takes away
+            if line < 0 and not self.is_raw:  # rendering has removed it
                 self._is_raw_here = True
                 self._lay_out()
                 line = self._find_needle_line()
         while line >= 0 and len(self._lines) < line + self.size.height and self._wrap_next_part():
-            pass  # what follows it, so that it can be scrolled to the top
+            pass  # enough lines to scroll it to the top
         self._wrap_visible()
         if line >= 0:
             self.scroll_to(y=max(line - 2, 0), animate=False, force=True)
         return line >= 0
 
     def _contains_needle(self, subject: DocumentSource) -> bool:
-        """Return whether a document contains the search text."""
+        """Return whether a search finds the text in the subject."""
         here = subject.location.block
         blocks = zip(subject.rows, subject.blocks, strict=False)
-        forms = (self.needle, json.dumps(self.needle, ensure_ascii=False)[1:-1])  # as it stands in a call, too
+        forms = (self.needle, json.dumps(self.needle, ensure_ascii=False)[1:-1])  # also as escaped in a call
         texts = (get_searchable_text(block) for row, block in blocks if here in (WHOLE_MESSAGE, row))
         return any(find_text(text, form) >= 0 for text in texts for form in forms)
 
     def _find_needle_line(self) -> int:
-        """The first line with what is looked for, or where it begins when it goes on in the next one; else -1."""
+        """Find the first line in which a match begins, or -1."""
         found = find_first_match(self._wrap_remaining_parts(), self.needle)
         if found is None:
             return -1
@@ -251,14 +251,14 @@ class Detail(ReadingPane):
         return self._starts[number] + max(sum(line.start <= place for line in lines) - 1, 0)
 
     def _wrap_remaining_parts(self) -> Iterator[TextPart]:
-        """Yield all parts, wrapped on demand."""
+        """Yield all parts, and wrap them on demand."""
         number = 0
         while number < len(self._parts) or self._wrap_next_part():
             yield self._parts[number]
             number += 1
 
     def find_overlays(self, index: int) -> Iterator[tuple[int, int, Style]]:
-        """Yield the styles of matches and of the selection on a line."""
+        """Yield the matches of the search and the selection."""
         if self.needle and index < len(self._lines):
             found = self.get_component_rich_style("reading-pane--found")
             over = Style(bgcolor=found.bgcolor, reverse=found.reverse)
@@ -266,7 +266,7 @@ class Detail(ReadingPane):
         yield from super().find_overlays(index)
 
     def _find_needle_spans(self, index: int) -> list[tuple[int, int]]:
-        """Return the ranges of a line that show a match, or a wrapped part of one."""
+        """Find the matches in a line, including the parts of wrapped ones."""
         line: LayoutLine = self._lines[index]
         text, long, lead = self._parts[line.part_number].text, len(self.needle), len(line.prefix)
         edge = max(line.start - long + 1, 0)
@@ -275,7 +275,7 @@ class Detail(ReadingPane):
         return [(lead + first, lead + stop) for first, stop in spans if first < stop]
 
     def show_loading(self, title: Content, text: str) -> None:
-        """Say that something is being read."""
+        """Show that a message is being read."""
         self._subject = None
         self._title, self._subtitle = title, Content()
         self._lay_out()
@@ -292,13 +292,13 @@ class Detail(ReadingPane):
             self._show_extent(extent._replace(limit=extent.limit * 10))
 
     def action_ends(self, last: bool) -> None:
-        """Scroll to the start of the text, also where it was opened further on, or to the end of what is shown."""
+        """Scroll to the start of the text, even if it was opened further on, or to the end of the shown part."""
         if not last and self._subject and self._subject.extent.needle:
             self._show_extent(self._subject.extent._replace(needle=""))
         super().action_ends(last)
 
     def action_enter(self) -> None:
-        """Go to the other half of the call."""
+        """Go from a call to its result, or back."""
         if self._subject:
             self.post_message(self.Entered(self._subject.location))
 
@@ -308,7 +308,7 @@ class Detail(ReadingPane):
 
 
 def _is_same_message(old: DocumentSource, new: DocumentSource) -> bool:
-    """Return whether the same message is shown, of a session that may have grown."""
+    """Return whether both are of the same message, of a session that may have grown."""
     return old.location == new.location and old.session.facts is new.session.facts
 
 

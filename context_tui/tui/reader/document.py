@@ -36,21 +36,21 @@ from context_tui.tui.timeline.marks import BLOCK_LABELS, CHANGED_VERDICTS, VERDI
 from context_tui.tui.timeline.rows import Location
 
 MAX_DIFF_LINES = 2_000
-"""Lines up to which two texts are compared; beyond, all old ones are removed and all new ones added."""
+"""Lines of two texts up to which they are compared; beyond, all old lines are removed and all new ones added."""
 
 _OLD_TEXT_KEYS = ("old_string", "old_str", "oldText", "old_text", "search")
 _NEW_TEXT_KEYS = ("new_string", "new_str", "newText", "new_text", "replace")
 
 
 class DiffLine(NamedTuple):
-    """A line with its mark."""
+    """Line of a diff, with its mark."""
 
     mark: str
     text: str
 
 
 def find_edits(arguments: Any) -> list[tuple[str, str]]:
-    """The (old, new) texts of an edit; empty when the call edits nothing."""
+    """Find the (old, new) texts of the edits of a call; empty if it edits nothing."""
     if not isinstance(arguments, Mapping):
         return []
     several = arguments.get("edits")
@@ -61,14 +61,14 @@ def find_edits(arguments: Any) -> list[tuple[str, str]]:
 
 
 def find_written_text(name: str, arguments: Any) -> str | None:
-    """Return the text that a call writes to a file as a whole; None when it writes none."""
+    """Return the text that a call writes to a whole file; None for other calls."""
     if name.lower() in ("write", "write_file", "create_file", "writefile") and isinstance(arguments, Mapping):
         return _get_first_text(arguments, ("content", "file_text", "contents"))
     return None
 
 
 def find_patch(arguments: Any) -> str | None:
-    """The patch in a call's arguments (``*** Begin Patch``, as apply_patch takes them); None without one."""
+    """Return the patch in a call's arguments (``*** Begin Patch``, as of apply_patch); None without one."""
     if isinstance(arguments, Mapping):
         arguments = next((v for v in arguments.values() if isinstance(v, str) and "*** Begin Patch" in v[:2_000]), None)
     return arguments if isinstance(arguments, str) and "*** Begin Patch" in arguments[:2_000] else None
@@ -79,19 +79,19 @@ def _get_first_text(arguments: Mapping[str, Any], names: tuple[str, ...]) -> str
 
 
 def compute_diff(old: str, new: str) -> Iterator[DiffLine]:
-    """The lines of a change, with three around it."""
+    """Yield the lines of a diff, with three lines of context."""
     before, after = old.split("\n") if old else [], new.split("\n") if new else []
     if len(before) + len(after) > MAX_DIFF_LINES or not before or not after:
         yield from (DiffLine("-", line) for line in before)
         yield from (DiffLine("+", line) for line in after)
         return
     for number, line in enumerate(unified_diff(before, after, lineterm="", n=3)):
-        if number >= 2:  # the first two name files, which there are none of
+        if number >= 2:  # the first two name the files
             yield DiffLine("@", "") if line.startswith("@@") else DiffLine(line[:1], line[1:])
 
 
 def parse_patch(patch: str) -> Iterator[DiffLine]:
-    """The lines of a patch with their own marks."""
+    """Yield the lines of a patch, with their marks."""
     for line in patch.split("\n"):
         if line[:1] in ("+", "-") and not line.startswith(("+++", "---")):
             yield DiffLine(line[0], line[1:])
@@ -100,7 +100,7 @@ def parse_patch(patch: str) -> Iterator[DiffLine]:
 
 
 def describe_request(session: Session, location: Location) -> str:
-    """Describe when a message was written, and the recorded usage of its request; empty where neither is known."""
+    """Describe when a message was written and the recorded usage of the request that ended with it, if known."""
     facts, parts = session.facts, []
     if location.message < len(facts.time) and facts.time[location.message] > 0:
         parts.append(time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(facts.time[location.message] / 1000)))
@@ -116,30 +116,30 @@ def describe_request(session: Session, location: Location) -> str:
 
 
 MAX_SHOWN_CHARS = 200_000
-"""Characters of one text that are shown at first."""
+"""Characters of a text that are shown at first."""
 CHUNK_CHARS = 4_000
-"""Characters of a line that are handed out at once, where a text has no line breaks."""
+"""Characters of a part, where a text has no line breaks."""
 MAX_MARKDOWN_CHARS = 30_000
-"""Characters of a text that are read as markdown."""
+"""Characters of a text that are rendered as markdown."""
 MAX_HIGHLIGHTED_DIFF_LINES = 400
 """Lines of a diff that are highlighted."""
 
 _PADDED_LINE_NUMBER = re.compile(r"(?=[ \d]{6,}[→\t]) *\d+[→\t]")
-"""The number of a line as tools that read files write it: in six columns. It is none of the file."""
+"""Line number as tools that read files add it, in six columns; not part of the file."""
 _DIFF_STYLES = {"+": "added", "-": "removed"}
 
 SEARCHED_STYLES = frozenset({"text", "quiet", "key", "added", "removed", "heading", "h1", "h2", "h3", "fence"})
-"""The looks of what is searched; other parts say something about it."""
+"""Styles of parts that are searched; other parts are annotations."""
 
 
 class TextExtent(NamedTuple):
-    """Shown extent of each text: ``limit`` characters from its start, or else from before the first *needle*."""
+    """Shown extent of each text: ``limit`` characters from its start or from before the first ``needle``."""
 
     limit: int = MAX_SHOWN_CHARS
     needle: str = ""
 
     def find_range(self, text: str) -> range:
-        """Return the shown range of a text: its beginning, unless the needle occurs only after it."""
+        """Return the shown part of a text: its beginning, unless the needle occurs only after that."""
         found = find_text(text, self.needle) if self.needle and len(text) > self.limit else -1
         if found < 0 or found + len(self.needle) <= min(self.limit, MAX_SHOWN_CHARS):
             return range(min(len(text), self.limit))
@@ -154,7 +154,7 @@ DEFAULT_EXTENT = TextExtent()
 
 @dataclass(frozen=True)
 class DocumentSource:
-    """Source of a document: a location of a session, its full blocks, and the plan for it."""
+    """Source of a document: a location of a session, its full blocks, and the effect of the plan on it."""
 
     session: Session
     location: Location
@@ -163,21 +163,22 @@ class DocumentSource:
     plan: Plan | None = None
     request_note: str = ""
     runtime_sizes_note: str = ""
-    events: tuple[str, ...] = ()  # what happened to the context right here
+    events: tuple[str, ...] = ()  # events of the context above the message
     extent: TextExtent = DEFAULT_EXTENT
-    token_table: TokenTable | None = None  # the ruler; bytes / 4 without one
+    token_table: TokenTable | None = None  # bytes/4 if None
 
     @property
     def rows(self) -> list[int]:
-        """Rows of the blocks, in the order of ``blocks``."""
+        """Rows of facts of the blocks, in the order of ``blocks``."""
         return list(self.session.facts.blocks_of(self.location.message))
 
 
 @dataclass(frozen=True)
 class RenderOptions:
-    """Rendering of texts: as written, unless set.
+    """Options of rendering; by default texts are shown raw.
 
-    ``render_markdown`` renders a safe text in a look, in so many cells; ``side_by_side`` sets before and after side by side.
+    ``render_markdown`` renders a safe text in a style and a width in cells; ``side_by_side`` shows a text before and
+    after a change in two columns.
     """
 
     render_markdown: Callable[[str, str, int, Highlighter], Iterator[TextPart]] | None = None
@@ -190,17 +191,17 @@ PLAIN_TEXT = RenderOptions()
 
 
 def build_document(source: DocumentSource, options: RenderOptions = PLAIN_TEXT) -> Iterator[TextPart]:
-    """The whole document."""
+    """Build the parts of the whole document."""
     facts = source.session.facts
     changes = dict(_find_changes(source))
-    beside = options.side_by_side and source.blocks
+    in_columns = options.side_by_side and source.blocks
     yield from (TextPart(text, "rule") for text in source.events)
     yield from _build_verdict(source, bool(changes))
     for text in filter(None, (source.request_note, source.runtime_sizes_note)):
         yield TextPart(text, "muted")
     if source.request_note or source.runtime_sizes_note:
         yield TextPart("")
-    if changes and not beside:
+    if changes and not in_columns:
         for row, change in changes.items():
             yield from _build_replacement(source, row, change)
             yield TextPart("")
@@ -209,13 +210,13 @@ def build_document(source: DocumentSource, options: RenderOptions = PLAIN_TEXT) 
     if not rows:
         yield TextPart("empty message", "muted")
     elif not source.blocks:
-        yield TextPart("cannot be read any more: the file has changed or gone; open it again", "warning")
+        yield TextPart("can no longer be read: the file has changed or was removed; open it again", "warning")
     for row, block in zip(rows, source.blocks, strict=False):
         if source.location.block >= 0 and row != source.location.block:
             continue
         if source.location.block < 0 and facts.kind[row] == Kind.TOOL_RESULT:
             continue
-        if beside and row in changes:
+        if in_columns and row in changes:
             before = chain([TextPart("before", "heading")], _build_block(source, row, block, options))
             yield from pair_columns(before, _build_replacement(source, row, changes[row]))
         else:
@@ -223,7 +224,7 @@ def build_document(source: DocumentSource, options: RenderOptions = PLAIN_TEXT) 
 
 
 def find_first_match(parts: Iterable[TextPart], needle: str) -> tuple[int, int] | None:
-    """Return the first part that contains *needle*, or its beginning, and the place in its text; None where none does."""
+    """Find the first part in which *needle* begins, and its index in the text; None if there is none."""
     before = ""
     for number, part in enumerate(parts):
         if part.style not in SEARCHED_STYLES:
@@ -232,13 +233,13 @@ def find_first_match(parts: Iterable[TextPart], needle: str) -> tuple[int, int] 
         place = find_text(before + part.text, needle)
         if place >= 0:
             return (number - 1, place) if place < len(before) else (number, place - len(before))
-        # What has no line breaks comes in chunks: it may begin in one and end in the next.
+        # Text without line breaks comes in chunks, and a match may extend over two of them.
         before = part.text if part.continues else ""
     return None
 
 
 def _build_verdict(subject: DocumentSource, changed: bool) -> Iterator[TextPart]:
-    """Yield the verdict, in a line."""
+    """Build the line with the verdict."""
     mark = subject.mark
     if mark.verdict == "kept" and not mark.reason:
         return
@@ -249,7 +250,7 @@ def _build_verdict(subject: DocumentSource, changed: bool) -> Iterator[TextPart]
         yield TextPart(f"kept: {mark.reason}", "kept")
     elif mark.verdict in ("before", "after"):
         yield TextPart(mark.reason, "muted")
-    elif subject.plan is None and mark.verdict in CHANGED_VERDICTS:  # it was done
+    elif subject.plan is None and mark.verdict in CHANGED_VERDICTS:  # it was applied
         yield TextPart(f"{mark.glyph} {mark.reason}", mark.verdict)
     else:
         yield TextPart(f"{mark.glyph} {about}: {mark.reason}" if mark.reason != about else about, mark.verdict)
@@ -258,7 +259,7 @@ def _build_verdict(subject: DocumentSource, changed: bool) -> Iterator[TextPart]
 
 
 def _build_replacement(subject: DocumentSource, row: int, change: Change) -> Iterator[TextPart]:
-    """Yield the replacement of a changed block."""
+    """Build the replacement of a changed block."""
     body = change.body.text
     if body is None and change.render and row in subject.rows and subject.blocks:
         body = change.render(get_text(subject.blocks[subject.rows.index(row)]))
@@ -271,7 +272,7 @@ def _build_replacement(subject: DocumentSource, row: int, change: Change) -> Ite
 
 
 def _find_changes(subject: DocumentSource) -> Iterator[tuple[int, Change]]:
-    """The changed blocks of what is shown: a result, or the others of a message; none where it goes as a whole."""
+    """Yield the changed blocks that are shown: a result, or the other blocks of a message that is not dropped."""
     plan, facts = subject.plan, subject.session.facts
     if plan is None or subject.mark.verdict not in ("cleared", "truncated", "dropped"):
         return
@@ -313,7 +314,7 @@ def _build_block(subject: DocumentSource, row: int, block: RawBlock, rendering: 
 
 
 def _find_file_language(facts: Facts, row: int) -> str:
-    """Return the language of the file that a result was read from."""
+    """Return the language of the file that a result contains."""
     use = facts.tool_use_of(row)
     path = facts.path[use] if use >= 0 else -1
     return find_path_language(facts.paths[path]) if path >= 0 else ""
@@ -374,7 +375,7 @@ def _build_argument(key: str, value: Any, extent: TextExtent, rendering: RenderO
     else:
         shown, at = sanitize(text), len(sanitize(key)) + 2
         spans = (
-            StyleSpan(start + at, stop + at, look) for start, stop, look in rendering.highlight([shown], language)[0]
+            StyleSpan(start + at, stop + at, style) for start, stop, style in rendering.highlight([shown], language)[0]
         )
         yield TextPart(f"{key}: {shown}", "text", (StyleSpan(0, at - 1, "key"), *spans))
 
@@ -392,8 +393,8 @@ def _build_diff(lines: Iterable[DiffLine], language: str, rendering: RenderOptio
 def _build_diff_line(mark: str, text: str, spans: StyleSpans = ()) -> TextPart:
     if mark == "@":
         return TextPart("⋯", "muted")
-    look = _DIFF_STYLES.get(mark, "text")
-    return TextPart(text, look, spans, f"{mark} ", f"{mark}┊" if mark.strip() else "  ", f"mark-{look}")
+    style = _DIFF_STYLES.get(mark, "text")
+    return TextPart(text, style, spans, f"{mark} ", f"{mark}┊" if mark.strip() else "  ", f"mark-{style}")
 
 
 def _build_result(
@@ -420,7 +421,7 @@ def _build_result(
 
 
 def _build_output(text: str, language: str, extent: TextExtent, rendering: RenderOptions) -> Iterator[TextPart]:
-    """Yield the output of a tool: code where a file was read or the text is clearly code; the rest as it is."""
+    """Build the output of a tool: highlighted if it is a file or looks like code, else raw."""
     language = language or detect_language(text)
     if language == "diff" and rendering.highlight:
         start = extent.find_range(text).start
@@ -430,22 +431,22 @@ def _build_output(text: str, language: str, extent: TextExtent, rendering: Rende
 
 
 def _style_diff_lines(parts: Iterable[TextPart], continues: bool) -> Iterator[TextPart]:
-    """The lines of a diff; only the first chunk of one has a mark. With *goes_on* they begin within a line."""
-    look = "text"
+    """Style the lines of a diff; only the first chunk of a line has a mark. With *continues*, begin within a line."""
+    style = "text"
     for part in parts:
         if part.style == "text":
             mark = "" if continues or part.text.startswith(("+++", "---")) else part.text[:1]
             if not continues:
-                look = _DIFF_STYLES.get(mark, "key" if part.text.startswith("@@") else "text")
+                style = _DIFF_STYLES.get(mark, "key" if part.text.startswith("@@") else "text")
             continues = part.continues
-            if look not in ("added", "removed"):
-                part = part._replace(style=look)
+            if style not in ("added", "removed"):
+                part = part._replace(style=style)
             elif mark:
                 part = TextPart(
-                    part.text[1:], look, (), mark, "┊", f"mark-{look}", part.continues, mark_is_content=True
+                    part.text[1:], style, (), mark, "┊", f"mark-{style}", part.continues, mark_is_content=True
                 )
             else:
-                part = TextPart(part.text, look, (), "┊", "┊", f"mark-{look}", part.continues)
+                part = TextPart(part.text, style, (), "┊", "┊", f"mark-{style}", part.continues)
         yield part
 
 
@@ -457,21 +458,21 @@ def _format_json(value: Any) -> str:
 
 
 def _build_prose(text: str, style: str, extent: TextExtent, rendering: RenderOptions) -> Iterator[TextPart]:
-    """Yield prose: its beginning as Markdown, the rest as it is."""
+    """Build prose: its beginning as markdown, the rest raw."""
     end = _find_head_end(text, MAX_MARKDOWN_CHARS, extent)
     if rendering.render_markdown is None or rendering.highlight is None or not end:
         yield from _build_text(text, style, extent)
         return
     yield from rendering.render_markdown(sanitize(text[:end]), style, rendering.width, rendering.highlight)
     if end < len(text):
-        yield TextPart("as it was written, from here on", "muted")
+        yield TextPart("raw text from here on", "muted")
     yield from _build_text(text, style, extent, end)
 
 
 def _build_code(
     text: str, language: str, extent: TextExtent, rendering: RenderOptions, *, numbered: bool = False
 ) -> Iterator[TextPart]:
-    """Yield code: its beginning highlighted, the rest as it is; with *numbered*, line numbers stand apart."""
+    """Build code: its beginning highlighted, the rest raw; with *numbered*, line numbers are set apart."""
     end = _find_head_end(text, highlight_cache.MAX_HIGHLIGHTED_CHARS, extent) if language and rendering.highlight else 0
     if end and rendering.highlight:
         lines = sanitize(text[:end]).removesuffix("\n").split("\n")
@@ -486,7 +487,7 @@ def _build_code(
 
 
 def _find_head_end(text: str, limit: int, extent: TextExtent) -> int:
-    """Return the end of the first lines of a text, up to a number of characters; 0 where its start is not shown."""
+    """Find the end of the last line within the first *limit* characters; 0 if the start is not shown."""
     shown = extent.find_range(text)
     if shown.start or shown.stop <= limit:
         return 0 if shown.start or shown.stop < len(text) else len(text)
@@ -494,7 +495,7 @@ def _find_head_end(text: str, limit: int, extent: TextExtent) -> int:
 
 
 def _build_text(text: str, style: str, extent: TextExtent, at: int = 0) -> Iterator[TextPart]:
-    """The shown part of a text line by line, each in chunks, with notes on what is before and behind it."""
+    """Build the shown part of a text line by line, in chunks, with notes about the parts before and after it."""
     shown = extent.find_range(text)
     if shown.start:
         yield TextPart(f"… {shown.start:,} characters before this; g goes to the start", "warning")

@@ -11,8 +11,8 @@ ColumnT = TypeVar("ColumnT")
 class ColumnFitter:
     """Cells of a line, given to its columns one by one, the most important first.
 
-    A column that gets a second offer is widened by it. ``fitter[column]`` is the width of a column, 0 if it was dropped;
-    ``room`` are the cells that no column has.
+    A second offer widens a column. ``fitter[column]`` is the width of a column, 0 if it was dropped; ``room`` is the
+    number of cells that no column has.
     """
 
     def __init__(self, width: int, taken: int = 0) -> None:

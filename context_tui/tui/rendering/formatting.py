@@ -1,4 +1,4 @@
-"""Session text for the screen: message previews, tool calls, results, images, and token counts."""
+"""Text formatted for the screen: previews of messages, tool calls, results, images and token counts."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from context_tui.text.sanitize import sanitize_line
 from context_tui.tokens.measures import TokenMeasure, TokenTable
 
 PREVIEW_CHARS = 300
-"""Characters of a preview; more never fits on a line."""
+"""Characters of a preview, more than fit on a line."""
 LARGE_MESSAGE_BYTES = 250_000
-"""Bytes from which on only the message that was read last is kept."""
+"""Bytes of a message from which on only the last one read is cached."""
 UNSETTLED_MESSAGES = 32
-"""Messages at the end of a session that is still being read which may yet change."""
+"""Messages at the end of a growing session that may still change."""
 HUGE_MESSAGE_BYTES = 4_000_000
-"""Bytes from which on a message is not read for its preview: decoding it would hold up the screen."""
+"""Bytes of a message from which on it is not read for its preview, as decoding it would block the screen."""
 
-# What tells most about a call, in this order; what is not here shows its first short argument.
+# Arguments shown in the preview of a call, the most informative first; other calls show their first short argument.
 _PREVIEW_KEYS = (
     *("command", "cmd", "commands", "pattern", "file_path", "filePath", "path", "files", "notebook_path"),
     *("query", "url", "description", "prompt"),
@@ -40,17 +40,17 @@ _CD_PREFIX = re.compile(r"cd ((?:[^\s'\"&|;<>$`\\])+) *(?:&&|;) *(?=\S)")
 
 
 def format_line(text: str, limit: int = PREVIEW_CHARS) -> str:
-    """The first *limit* characters of *text* as one safe line, runs of blanks as one."""
+    """Format the first *limit* characters of *text* as one safe line, with runs of blanks collapsed."""
     return " ".join(sanitize_line(text[: limit * 4]).replace("⏎", " ").split())[:limit]
 
 
 def pluralize(number: int, one: str, many: str = "") -> str:
-    """``1 message``, ``2 messages``."""
+    """Format a count: ``1 message``, ``2 messages``."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def format_call(name: str, arguments: Any, cwd: str = "") -> str:
-    """Format a tool call as one line: its name and the most telling argument."""
+    """Format a tool call on one line: its name and its most informative argument."""
     return format_line(f"{name} {_find_preview_argument(arguments, cwd)}".strip())
 
 
@@ -76,7 +76,7 @@ def _find_preview_argument(arguments: Any, cwd: str) -> str:
 
 
 def _shorten_command(command: str, cwd: str) -> str:
-    """A command, with only the name of a folder that it goes to first; nothing of that for the session's own."""
+    """Replace a leading ``cd`` by the name of the folder; drop it if that is the folder of the session."""
     if not (found := _CD_PREFIX.match(command)):
         return command
     rest, folder = command[found.end() :], found[1].rstrip("/")
@@ -84,7 +84,7 @@ def _shorten_command(command: str, cwd: str) -> str:
 
 
 def _shorten_path(path: str, cwd: str) -> str:
-    """A path below the session's folder without that folder; of another long one its last three parts."""
+    """Make a path relative to the session's folder; cut another long one to its last three parts."""
     if len(path) > 4_096:
         return path
     if cwd and PurePath(path).is_relative_to(cwd):
@@ -94,7 +94,7 @@ def _shorten_path(path: str, cwd: str) -> str:
 
 
 def format_result(content: Any) -> str:
-    """The text of a tool_result's body; images are named."""
+    """Format the content of a tool_result; images are named."""
     if isinstance(content, str):
         return content
     if isinstance(content, list):
@@ -106,7 +106,7 @@ def format_result(content: Any) -> str:
 
 
 def format_block(block: Mapping[str, Any]) -> str:
-    """A block as it is copied: its text, a call with its arguments, the name of anything else."""
+    """Format a block for the clipboard: its text, a call with its arguments, or the name of another block."""
     kind = block.get("type")
     if kind in ("text", "thinking"):
         return str(block.get(str(kind)) or "")
@@ -118,7 +118,7 @@ def format_block(block: Mapping[str, Any]) -> str:
 
 
 def format_unknown_block(block: Mapping[str, Any]) -> str:
-    """Format a block that no estimator knows: its type, and the reason why its text is missing, if stated."""
+    """Format a block of unknown type: its type, and why its text is missing, if recorded."""
     kind, hidden, note = (
         format_line(str(block.get("type") or "unknown")),
         block.get("encrypted_content"),
@@ -130,7 +130,7 @@ def format_unknown_block(block: Mapping[str, Any]) -> str:
 
 
 def has_unknown_size(facts: Facts, message: int) -> bool:
-    """Return whether a message consists only of blocks that no estimator knows."""
+    """Return whether a message has only blocks of unknown type, which are not estimated."""
     kinds = {facts.kind[block] for block in facts.blocks_of(message)}
     return kinds == {Kind.OTHER}
 
@@ -140,13 +140,13 @@ def _format_part_type(part: Mapping[str, Any]) -> str:
 
 
 def count_message_bytes(facts: Facts, message: int) -> int:
-    """Bytes of the records that a message is read from, or of its blocks where records have no length."""
+    """Count the bytes of the records of a message, or of its blocks if records have no length."""
     recorded = sum(facts.record_length[row] for row in facts.records_of(message))
     return recorded or sum(facts.size[block] for block in facts.blocks_of(message))
 
 
 class MessageReader:
-    """Previews of one session's messages, cached."""
+    """Reader of one session's blocks and their previews, with caches."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -155,12 +155,12 @@ class MessageReader:
         self._previews: LRUCache[tuple[int, int], str] = LRUCache(4096)
 
     def read_blocks(self, message: int) -> list[dict[str, Any]]:
-        """The blocks of a message with their full text; empty when they cannot be read any more."""
+        """Return the blocks of a message with their full text; empty if they can no longer be read."""
         found = self._large_message[1] if message == self._large_message[0] else self._blocks.get(message)
         if found is None:
             try:
                 found = self.session.content.blocks(message)
-            except Exception:  # a file that went away or changed: the row says so, the program goes on
+            except Exception:  # the file was removed or changed; the row shows that
                 found = []
             if count_message_bytes(self.session.facts, message) > LARGE_MESSAGE_BYTES:
                 self._large_message = (message, found)
@@ -169,7 +169,7 @@ class MessageReader:
         return found
 
     def read_block(self, row: int) -> dict[str, Any]:
-        """The block of this row; empty when it cannot be read."""
+        """Return the block of this row; empty if it cannot be read."""
         message = self.session.facts.block_message[row]
         for each, block in zip(self.session.facts.blocks_of(message), self.read_blocks(message), strict=False):
             if each == row:
@@ -177,7 +177,7 @@ class MessageReader:
         return {}
 
     def with_session(self, session: Session) -> MessageReader:
-        """A reader of the same session that has grown: what was read stays, but for the messages at the old end."""
+        """Return a reader of a grown session, which shares the previews of all messages but the last ones."""
         other = MessageReader(session)
         if session.facts is self.session.facts:
             settled = len(self.session) - UNSETTLED_MESSAGES
@@ -187,15 +187,15 @@ class MessageReader:
         return other
 
     def is_cached(self, message: int) -> bool:
-        """Return whether the message is cached."""
+        """Return whether the message is in the cache."""
         return message == self._large_message[0] or message in self._blocks
 
     def is_huge(self, message: int) -> bool:
-        """Return whether reading the message would be noticeable."""
+        """Return whether the message is too large to read for a preview."""
         return count_message_bytes(self.session.facts, message) > HUGE_MESSAGE_BYTES
 
     def format_preview(self, message: int, block: int = -1) -> str:
-        """Format one line about a message (its text or its calls), or about one of its tool results."""
+        """Format a preview of a message (its text or calls), or of one of its tool results, on one line."""
         key = (message, block)
         found = self._previews.get(key)
         if found is None:
@@ -204,7 +204,7 @@ class MessageReader:
         return found
 
     def _format_result_preview(self, row: int) -> str:
-        """Format the call that a result answers; without one, the beginning of the result."""
+        """Format the call of a result, or the beginning of the result if there is none."""
         facts = self.session.facts
         use = facts.tool_use_of(row)
         if use >= 0:
@@ -219,7 +219,7 @@ class MessageReader:
         return format_line(format_result(self.read_block(row).get("content")))
 
     def format_call_preview(self, row: int) -> str:
-        """A tool call as one line."""
+        """Format a tool call on one line."""
         block = self.read_block(row)
         return format_call(str(block.get("name") or "?"), block.get("input"), self.session.info.cwd)
 
@@ -227,7 +227,7 @@ class MessageReader:
         facts = self.session.facts
         if self.is_huge(message):
             return f"({count_message_bytes(facts, message) / 1e6:.1f} MB)"
-        texts, calls, others, put_in = [], [], [], []
+        texts, calls, others, injected = [], [], [], []
         rows = list(facts.blocks_of(message))
         for row, block in zip(rows, self.read_blocks(message), strict=False):
             kind = facts.kind[row]
@@ -236,7 +236,7 @@ class MessageReader:
             elif kind == Kind.TOOL_USE:
                 calls.append(format_call(str(block.get("name") or "?"), block.get("input"), self.session.info.cwd))
             elif kind == Kind.TEXT:
-                put_in.append(format_line(str(block.get("text") or "")))
+                injected.append(format_line(str(block.get("text") or "")))
             elif kind == Kind.THINKING:
                 thought = format_line(str(block.get("thinking") or ""))
                 others.append(f"(thinking) {thought}" if thought else "(hidden thinking)")
@@ -244,17 +244,17 @@ class MessageReader:
                 others.append("(image)")
             elif kind == Kind.OTHER:
                 others.append(f"({format_unknown_block(block)})")
-        said = " ".join(filter(None, texts))
-        done = " · ".join(calls)
-        if said or done:
-            return format_line(f"{said}  → {done}" if said and done else said or f"→ {done}")
-        if put_in:
-            others = [f"(injected) {' '.join(put_in)}", *others] if others else put_in
+        text = " ".join(filter(None, texts))
+        call = " · ".join(calls)
+        if text or call:
+            return format_line(f"{text}  → {call}" if text and call else text or f"→ {call}")
+        if injected:
+            others = [f"(injected) {' '.join(injected)}", *others] if others else injected
         return format_line(" ".join(others)) if others else "(empty)" if not rows else "(cannot be read)"
 
 
 def format_row_kind(facts: Facts, message: int, block: int = -1) -> str:
-    """Return the kind of a row, in a word of at most seven letters."""
+    """Format the kind of a row in at most seven letters."""
     if block >= 0:
         return "error" if facts.block_flags[block] & BlockFlag.ERROR else "result"
     if facts.flags[message] & MessageFlag.SUMMARY:
@@ -268,12 +268,12 @@ def format_row_kind(facts: Facts, message: int, block: int = -1) -> str:
 
 
 def format_token_unit(token_table: TokenTable | None) -> str:
-    """Return the unit before tokens: ``est.`` for estimates by ``bytes/4``, else the short name of the measure."""
+    """Return the label before a number of tokens: ``est.`` for ``bytes/4``, else the short name of the measure."""
     return token_table.label if token_table else "est."
 
 
 def format_token_column(token_table: TokenTable | None) -> str:
-    """Return the head of a column of tokens."""
+    """Return the heading of a column of tokens."""
     return (
         token_table.name
         if token_table and token_table.measure is TokenMeasure.EXACT
@@ -282,17 +282,17 @@ def format_token_column(token_table: TokenTable | None) -> str:
 
 
 def format_estimate_sign(request: NextRequest) -> str:
-    """Return the sign before the size of the request without the plan: none where all of it was recorded."""
+    """Return ``~`` before the size of a request without the plan, unless all of it was recorded."""
     return "" if request.source_before is SizeSource.RECORDED else "~"
 
 
 def format_difference(tokens: int) -> str:
-    """A difference with its sign."""
+    """Format a difference with its sign."""
     return f"{'+' if tokens > 0 else '−'}{abs(tokens):,}"
 
 
 def describe_image(block: Mapping[str, Any]) -> str:
-    """An image block in words."""
+    """Describe an image block: its type, size and pixels."""
     source = block.get("source")
     source = source if isinstance(source, Mapping) else {}
     data, url = source.get("data"), source.get("url")
@@ -307,7 +307,7 @@ def describe_image(block: Mapping[str, Any]) -> str:
 
 
 def read_image_size(data: str) -> tuple[int, int] | None:
-    """Width and height of a base64 PNG, GIF or JPEG, from its first bytes; None where they do not tell."""
+    """Read width and height of a base64 PNG, GIF or JPEG from its first bytes; None if unknown."""
     try:
         head = base64.b64decode(data[:65_536])
     except (binascii.Error, ValueError):

@@ -1,4 +1,4 @@
-"""Cache of syntax highlighting, with the code still to be highlighted."""
+"""Cache of syntax highlighting, with the code that remains to be highlighted."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from typing import NamedTuple
 from context_tui.tui.rendering.layout import StyleSpans
 
 MAX_HIGHLIGHTED_CHARS = 32_000
-"""Characters of a text that are highlighted."""
+"""Characters of a text up to which it is highlighted."""
 MAX_CACHED_CHARS = 200_000
-"""Characters of earlier messages whose looks are kept."""
+"""Characters of earlier messages whose highlighting stays in the cache."""
 MAX_LINE_CHARS = 1_000
-"""Characters of a line from which on its text is not code that anybody reads."""
+"""Length of a line from which on a text is not highlighted, as nobody reads such code."""
 
 
 class CodeText(NamedTuple):
-    """Lines in a language."""
+    """Lines of code in a language."""
 
     text: str
     language: str
 
 
 HighlightedCode = tuple[CodeText, list[StyleSpans]]
-"""Lines and the looks of each."""
+"""Lines of code with the style spans of each."""
 
 
 class HighlightCache:
-    """Looks of code by its text; what is asked for and not known is ``wanted``."""
+    """Style spans of code by its text; code that was requested and is not known is ``wanted``."""
 
     def __init__(self) -> None:
         self._spans_by_code: dict[CodeText, list[StyleSpans]] = {}
         self._wanted: dict[CodeText, None] = {}
 
     def get_spans(self, lines: Sequence[str], language: str) -> list[StyleSpans]:
-        """The looks of each of these lines, in the places of its text; none while they are not known."""
+        """Return the style spans of each line; none while they are unknown."""
         nothing: list[StyleSpans] = [()] * len(lines)
         if not language or any(len(line) > MAX_LINE_CHARS for line in lines):
             return nothing
@@ -47,24 +47,24 @@ class HighlightCache:
         return known or nothing
 
     def pop_wanted(self) -> list[CodeText]:
-        """Return the code that waits to be highlighted, and empty the queue."""
+        """Return the wanted code, and clear it."""
         wanted = list(self._wanted)
         self._wanted.clear()
         return wanted
 
     def store(self, highlighted: Sequence[HighlightedCode]) -> None:
-        """Keep what was found out."""
+        """Store highlighted code."""
         self._spans_by_code.update(highlighted)
 
     def reset_wanted(self) -> None:
-        """Another message is shown: forget what was known of others, unless that is little."""
+        """Clear the wanted code, and the cache if it is large, since another message is shown."""
         self._wanted.clear()
         if sum(len(code.text) for code in self._spans_by_code) > MAX_CACHED_CHARS:
             self._spans_by_code.clear()
 
 
 def compute_highlights(wanted: Sequence[CodeText], checkpoint: Callable[[], object]) -> list[HighlightedCode]:
-    """Find out what is wanted, in a thread: the first time it takes a while to import."""
+    """Highlight code, in a thread, as the first import takes a while."""
     from context_tui.tui.rendering.highlighting import highlight
 
     return [(code, highlight(code.text, code.language, checkpoint)) for code in wanted]

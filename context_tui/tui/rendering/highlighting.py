@@ -31,7 +31,7 @@ _TOKEN_STYLES = {
 
 
 def highlight(text: str, language: str, checkpoint: Callable[[], object]) -> list[StyleSpans]:
-    """The looks of each line; none where the language has no lexer. *checkpoint* is called often."""
+    """Return the style spans of each line, none if the language has no lexer; *checkpoint* is called often."""
     lines = text.split("\n")
     found: list[list[StyleSpan]] = [[] for _ in lines]
     try:
@@ -41,20 +41,20 @@ def highlight(text: str, language: str, checkpoint: Callable[[], object]) -> lis
     row, begun = 0, 0  # the line, and where it begins
     for place, kind, value in lexer.get_tokens_unprocessed(text):
         checkpoint()
-        look = _find_token_style(kind)
+        style = _find_token_style(kind)
         while row < len(lines) - 1 and place > begun + len(lines[row]):
             begun, row = begun + len(lines[row]) + 1, row + 1
-        if look:
+        if style:
             at, line = place - begun, row
             for piece in value.split("\n"):
                 if piece.strip():
-                    _append_span(found[line], StyleSpan(at, at + len(piece), look))
+                    _append_span(found[line], StyleSpan(at, at + len(piece), style))
                 at, line = 0, line + 1
     return [tuple(spans) for spans in found]
 
 
 def _append_span(spans: list[StyleSpan], span: StyleSpan) -> None:
-    """Add a span, as one with that before it where they look the same."""
+    """Append a span, joined to the one before it if that has the same style."""
     if spans and spans[-1].stop == span.start and spans[-1].style == span.style:
         span = StyleSpan(spans.pop().start, span.stop, span.style)
     spans.append(span)

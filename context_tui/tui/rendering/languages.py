@@ -54,19 +54,19 @@ _LINE_NUMBER = re.compile(r" *(\d{1,9})(?:→| {1,4}|\| ?|: )")
 
 
 def find_path_language(path: str) -> str:
-    """The language of a file, by its suffix or its name; empty where it is not known."""
+    """Return the language of a file by its suffix or name; empty if unknown."""
     name = path[-300:].replace("\\", "/").rpartition("/")[2].lower()
     return _LANGUAGE_BY_ALIAS.get(name.rpartition(".")[2], "")
 
 
 def find_fence_language(info: str) -> str:
-    """Return the language of a fence line; empty where it is unknown."""
+    """Return the language named after a code fence; empty if unknown."""
     word = info.strip().partition(" ")[0].strip("{}.").lower()
     return _LANGUAGE_BY_ALIAS.get(word, "") or find_path_language(word)
 
 
 def detect_language(text: str) -> str:
-    """``json`` or ``diff`` where a text can hardly be anything else; else empty."""
+    """Return ``json`` or ``diff`` if a text is almost certainly that, else an empty string."""
     head = text[:2_000].lstrip()
     if head.startswith(("diff --git ", "--- a/", "Index: ")) or ("\n+++ " in head and "\n@@ " in head):
         return "diff"
@@ -74,12 +74,12 @@ def detect_language(text: str) -> str:
 
 
 def measure_line_numbers(lines: Sequence[str]) -> list[int]:
-    """Measure how many characters of each line are its number, where lines are numbered consecutively; else 0."""
+    """Count the characters of each line that are its number, if lines are numbered consecutively; else 0."""
     found, last = [0] * len(lines), -1
     for index, line in enumerate(lines):
         number = _LINE_NUMBER.match(line)
         if number is None or (last >= 0 and int(number[1]) != last + 1):
             break
         found[index], last = number.end(), int(number[1])
-    # One line that begins with a number is just that.
+    # A single line that begins with a number is not numbered.
     return found if sum(map(bool, found)) > 1 or (len(lines) == 1 and "→" in lines[0][: found[0]]) else [0] * len(lines)

@@ -13,7 +13,7 @@ from context_tui.text.sanitize import sanitize
 
 
 class WrappedLine(NamedTuple):
-    """A drawn line of a text: its characters from ``start`` to ``stop``, with ``indent`` cells before them."""
+    """Drawn line of a text: its characters from ``start`` to ``stop``, after ``indent`` blank cells."""
 
     start: int
     stop: int
@@ -21,13 +21,13 @@ class WrappedLine(NamedTuple):
 
 
 def wrap_text(text: str, width: int) -> Iterator[str]:
-    """The lines of *text* (safe text), each at most *width* cells wide."""
+    """Yield the lines of *text* (safe text), each at most *width* cells wide."""
     return (" " * indent + text[start:stop] for start, stop, indent in find_wrapped_lines(text, width))
 
 
 def find_wrapped_lines(text: str, width: int) -> Iterator[WrappedLine]:
-    """The pieces of *text* (safe text, split at its line breaks), each with its indent at most *width* cells wide."""
-    width = max(width, 2)  # the widest character there is
+    """Yield the wrapped lines of *text* (safe text), each with its indent at most *width* cells wide."""
+    width = max(width, 2)  # a wide character must fit
     start = 0
     while True:
         stop = text.find("\n", start)
@@ -43,7 +43,7 @@ def _wrap_line(text: str, start: int, stop: int, width: int) -> Iterator[Wrapped
     if len(line) <= width and (ascii_only or cell_len(line) <= width):
         yield WrappedLine(start, stop)
         return
-    # The first piece brings the blanks that it begins with; more than half of the line is not given to them.
+    # Continuation lines are indented like the first one, by at most half of the width.
     hang, indent, begin = min(len(line) - len(line.lstrip(" ")), width // 2, width - 2), 0, 0
     while begin < len(line):
         room = width - indent
@@ -60,7 +60,7 @@ def _wrap_line(text: str, start: int, stop: int, width: int) -> Iterator[Wrapped
 
 
 def _find_fitting_end(line: str, start: int, width: int) -> int:
-    """Return the end of a piece that starts at *start* and fits."""
+    """Find the end of the piece from *start* on that fits in *width* cells."""
     used = 0
     for index in range(start, len(line)):
         used += get_character_cell_size(line[index])
@@ -70,11 +70,11 @@ def _find_fitting_end(line: str, start: int, width: int) -> int:
 
 
 COLUMN_GAP = " │ "
-"""What stands between two columns."""
+"""Separator of two columns."""
 
 
 class StyleSpan(NamedTuple):
-    """A part of a text that has a look of its own, from character ``start`` to ``stop``."""
+    """Style of the characters of a text from ``start`` to ``stop``."""
 
     start: int
     stop: int
@@ -82,23 +82,23 @@ class StyleSpan(NamedTuple):
 
 
 StyleSpans = tuple[StyleSpan, ...]
-"""The looks of places in one text."""
+"""Styles within one text."""
 Highlighter = Callable[[Sequence[str], str], Sequence[StyleSpans]]
-"""The looks of lines of code in a language, where they are known."""
+"""Function that returns the style spans of lines of code in a language, as far as known."""
 
 
 class TextPart(NamedTuple):
-    """A piece of text and how it is drawn.
+    """Piece of text with its style.
 
-    Args:
-        text: drawn once it is safe; ``spans`` are places in the safe text.
-        look: ``text``, ``heading``, ``muted`` or another that the pane knows.
-        mark: drawn before the first line: the mark of a diff or of a list, the number of a line.
-        under: drawn before the lines that go on with it, as wide as the mark.
-        mark_look: the look of both; without one that of the text.
-        goes_on: whether the next part is the same line of the text.
-        beside: what is drawn to the right of it, in a column of its own.
-        written: whether the mark is part of what was written, and copied with it.
+    Attributes:
+        text: text, sanitized before it is drawn; ``spans`` refer to the safe text.
+        style: ``text``, ``heading``, ``muted`` or another style of the pane.
+        mark: prefix of the first line: the mark of a diff or list, or a line number.
+        continuation_mark: prefix of continuation lines, as wide as the mark.
+        mark_style: style of both; empty for that of the text.
+        continues: whether the next part continues the same line of the text.
+        right_part: part in the right column.
+        mark_is_content: whether the mark is part of the original text, and copied with it.
     """
 
     text: str
@@ -113,7 +113,7 @@ class TextPart(NamedTuple):
 
 
 class LayoutLine(NamedTuple):
-    """A drawn line: ``prefix``, and behind it the characters of a part's text from ``start`` to ``stop``."""
+    """Drawn line: ``prefix``, then the characters of a part's text from ``start`` to ``stop``."""
 
     part_number: int
     start: int
@@ -121,43 +121,43 @@ class LayoutLine(NamedTuple):
     prefix: str
     text: str
     style: str
-    spans: StyleSpans = ()  # places in the text of the line
+    spans: StyleSpans = ()  # within the text of the line
     prefix_style: str = ""
     right_line: LayoutLine | None = None
-    prefix_is_content: bool = False  # whether the lead is a mark that is copied
+    prefix_is_content: bool = False  # whether the prefix is copied
 
     @property
     def drawn_text(self) -> str:
-        """Drawn text, without the column beside it."""
+        """Text as drawn, without the right column."""
         return self.prefix + self.text
 
 
 def sanitize_part(part: TextPart) -> TextPart:
-    """Sanitize a part; styles of places in unsafe text are dropped, as they may have moved."""
+    """Sanitize the text of a part; drop its spans if that changes the text, as they may have moved."""
     text = sanitize(part.text)
     spans = part.spans if text == part.text else ()
     return part._replace(text=text, spans=spans, right_part=sanitize_part(part.right_part) if part.right_part else None)
 
 
 EMPTY_PART = TextPart("", "nothing")
-"""What stands on one side where there is something only on the other: it takes no line."""
+"""Filler beside a part that has no counterpart; it takes no line."""
 
 
 def pair_columns(left: Iterable[TextPart], right: Iterable[TextPart]) -> Iterator[TextPart]:
-    """The parts of two columns."""
+    """Combine the parts of two columns."""
     for one, other in zip_longest(left, right, fillvalue=EMPTY_PART):
         yield one._replace(right_part=other)
 
 
 class PartLayout:
-    """Lays parts out one below the other in so many cells, in two columns each for itself."""
+    """Layout of parts one below the other in *width* cells; two columns are laid out independently."""
 
     def __init__(self, width: int) -> None:
         self.width = width
         self._right_lines: deque[LayoutLine] = deque()  # lines of the right column
 
     def lay_out(self, part: TextPart, number: int) -> list[LayoutLine]:
-        """The lines of the next safe part, the *number*-th."""
+        """Lay out the next safe part, the *number*-th."""
         if part.right_part is None:
             return [*self.flush_right(), *lay_out_part(part, number, self.width)]
         each = compute_column_width(self.width)
@@ -170,20 +170,20 @@ class PartLayout:
         return [line._replace(right_line=self._right_lines.popleft() if self._right_lines else blank) for line in lines]
 
     def restyle(self, part: TextPart, number: int, lines: Sequence[LayoutLine]) -> list[LayoutLine]:
-        """Return the lines of a part with new styles, in place of the first of *lines*."""
+        """Lay out again a part whose styles have changed, in place of the first of *lines*."""
         each = compute_column_width(self.width) if part.right_part else self.width
         laid = lay_out_part(part, number, each) if part.style != EMPTY_PART.style else iter(())
         return [line._replace(right_line=old.right_line) for line, old in zip(laid, lines, strict=False)]
 
     def flush_right(self) -> list[LayoutLine]:
-        """Return the remaining lines of the right column."""
+        """Return the remaining lines of the right column, with nothing to their left."""
         lines = [LayoutLine(line.part_number, 0, 0, "", "", "text", right_line=line) for line in self._right_lines]
         self._right_lines.clear()
         return lines
 
 
 def lay_out_part(part: TextPart, number: int, width: int) -> Iterator[LayoutLine]:
-    """Yield the lines of a safe part, the *number*-th, in *width* cells, without the column beside it."""
+    """Lay out a safe part, the *number*-th, in *width* cells, without its right column."""
     room = min(cell_len(part.mark), width // 2, max(width - 2, 0))
     lead, under, written = _fit_mark(part, room), set_cell_size(part.continuation_mark, room), part.mark_is_content
     for start, stop, indent in find_wrapped_lines(part.text, width - room):
@@ -196,38 +196,38 @@ def lay_out_part(part: TextPart, number: int, width: int) -> Iterator[LayoutLine
 
 
 def _fit_mark(part: TextPart, room: int) -> str:
-    """The mark in so many cells: of one that was written the end, as it may begin with blanks."""
+    """Fit the mark in *room* cells; keep the end of one that is content, as it may begin with blanks."""
     return set_cell_size(part.mark[::-1], room)[::-1] if part.mark_is_content else set_cell_size(part.mark, room)
 
 
 def _clip_spans(spans: Sequence[StyleSpan], start: int, stop: int) -> Iterator[StyleSpan]:
-    """The spans of the characters from *start* to *stop*, counted from there."""
-    for first, last, look in spans:
+    """Clip spans to the characters from *start* to *stop*, relative to *start*."""
+    for first, last, style in spans:
         if first < stop and last > start:
-            yield StyleSpan(max(first - start, 0), min(last, stop) - start, look)
+            yield StyleSpan(max(first - start, 0), min(last, stop) - start, style)
 
 
 def compute_column_width(width: int) -> int:
-    """The width of each of two columns, in cells."""
+    """Compute the width of each of two columns, in cells."""
     return max((width - len(COLUMN_GAP)) // 2, 2)
 
 
 class LineColumn(NamedTuple):
-    """Column of a drawn line: its text, and the character where it starts."""
+    """Column of a drawn line, and the index of the character at which it begins."""
 
     line: LayoutLine
     start: int
     is_right: bool
 
     def clip_selection(self, first: int, last: int) -> tuple[int, int]:
-        """Clip the drawn characters from *first* to *last* to those of this column that can be copied."""
+        """Clip the drawn characters from *first* to *last* to those of this column that are copied."""
         begin = self.start + (0 if self.line.prefix_is_content else len(self.line.prefix))
         end = self.start + len(self.line.drawn_text)
         return min(max(first, begin), end), max(min(last, end), begin)
 
 
 def get_column(line: LayoutLine, width: int, *, is_right: bool) -> LineColumn:
-    """The right or the left column of a line; the only one where there is no other."""
+    """Return the right or left column of a line, or its only one."""
     return (
         LineColumn(line.right_line, _find_right_start(line, width), True)
         if is_right and line.right_line
@@ -236,7 +236,7 @@ def get_column(line: LayoutLine, width: int, *, is_right: bool) -> LineColumn:
 
 
 def is_in_right_column(line: LayoutLine, place: int, width: int) -> bool:
-    """Return whether a character of the drawn line is in a right column."""
+    """Return whether the character at *place* of the drawn line is in the right column."""
     return line.right_line is not None and place >= _find_right_start(line, width)
 
 
@@ -245,7 +245,7 @@ def _find_right_start(line: LayoutLine, width: int) -> int:
 
 
 def format_copied_text(parts: Sequence[TextPart], selections: Iterable[tuple[LineColumn, int, int]]) -> str:
-    """The text of drawn characters, from each of some columns below each other: as it was before it was wrapped."""
+    """Return the original text of selected characters, without the line breaks of wrapping."""
     found: list[str] = []
     last, reached = -1, 0
     for (line, at, right), first, stop in selections:
@@ -253,12 +253,12 @@ def format_copied_text(parts: Sequence[TextPart], selections: Iterable[tuple[Lin
         one = one.right_part if right and one.right_part else one
         begin, end = (max(place - at - len(line.prefix), 0) + line.start for place in (first, stop))
         if line.part_number == last:
-            found.append(one.text[reached:end])  # with the blank that it was broken at
+            found.append(one.text[reached:end])  # with the blank at which it was broken
         else:
             found += [] if last < 0 or parts[last].continues else ["\n"]
             whole = (
                 line.prefix_is_content and first == at and stop >= at + len(line.prefix)
-            )  # it may not have been drawn whole
+            )  # the mark may have been cut
             found += [one.mark if whole else line.prefix[first - at : stop - at], one.text[begin:end]]
         last, reached = line.part_number, max(end, reached if line.part_number == last else 0)
     return "".join(found)

@@ -1,7 +1,7 @@
 """Markdown rendered section by section as styled text parts; imported on first use.
 
-Imported only once something is to be rendered. What was written stays in its lines and keeps their indentation; only
-what markdown has marks for looks otherwise. HTML and entities are text, and so is an underscore.
+Lines and their indentation are preserved; only text with markdown marks is styled. HTML, entities and underscores are
+plain text.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from context_tui.tui.rendering.languages import find_fence_language
 from context_tui.tui.rendering.layout import Highlighter, StyleSpan, StyleSpans, TextPart, find_wrapped_lines
 
 SECTION_CHARS, LONG_SECTION_CHARS, MAX_SECTION_CHARS = 2_000, 4_000, 12_000
-"""Characters from which on a section ends where a block does, at any line of prose, and at any line."""
+"""Length of a section from which on it ends at the end of a block, at any line of prose, and at any line."""
 MAX_LINE_CHARS = 4_000
 MAX_PAIRED_MARKS = 800
-"""Brackets or stars from which on a section is shown as it was written: they may take very long to pair."""
+"""Brackets or stars from which on a section is shown as plain text, as pairing them may take very long."""
 
 _CONTAINER_MARKS = r"(?:[ >]|[-*+] |\d{1,9}[.)] )*"  # of quotes and lists
 _FENCE = re.compile(_CONTAINER_MARKS + "(`{3,}|~{3,})(.*)")
@@ -38,7 +38,7 @@ _StyledLine = tuple[str, StyleSpans]
 
 
 def render_markdown(text: str, style: str, width: int, highlight: Highlighter) -> Iterator[TextPart]:
-    """The parts of a safe text, its prose in *look*; tables are fitted into so many cells."""
+    """Render a safe text, with its prose in *style* and its tables in *width* cells."""
     for section in split_sections(text.removesuffix("\n")):
         lines = section.split("\n")
         if lines[-1:] == [""]:
@@ -51,7 +51,7 @@ def render_markdown(text: str, style: str, width: int, highlight: Highlighter) -
 
 
 def split_sections(text: str) -> Iterator[str]:
-    """Pieces of a text, ended where one block ends and another begins; a fence that is cut is opened again."""
+    """Split a text, if possible between two blocks; a fence that is cut is opened again."""
     piece: list[str] = []
     size, fence, blank = 0, "", False
     for line in text.split("\n"):
@@ -72,14 +72,14 @@ def split_sections(text: str) -> Iterator[str]:
 
 @dataclass
 class _Container:
-    """Container in Markdown, a quote, a list or an item: its mark on the first line, and on the others."""
+    """Quote or list item, with the marks before its first line and before the others."""
 
     first_mark: str
     continuation_mark: str
     has_begun: bool = False
 
     def next_mark(self) -> str:
-        """Return the mark of the next line."""
+        """Return the mark before the next line."""
         found, self.has_begun = self.continuation_mark if self.has_begun else self.first_mark, True
         return found
 
@@ -88,11 +88,11 @@ class _SectionRenderer:
     def __init__(self, lines: Sequence[str], style: str, width: int, highlight: Highlighter) -> None:
         self._lines, self._style, self._width, self._highlight = lines, style, width, highlight
         self._containers: list[_Container] = []
-        self._heading_style = ""  # the look of the heading that begins
-        self._next_line = 0  # the next line that has not been shown
+        self._heading_style = ""  # style of the current heading
+        self._next_line = 0  # first line not yet rendered
 
     def render(self, tokens: Sequence[Token]) -> Iterator[TextPart]:
-        """The parts of all blocks, with an empty one where there are empty lines between them."""
+        """Render all blocks, with an empty part for the empty lines between two of them."""
         table: list[Token] = []
         for token in tokens:
             if token.type in ("heading_open", "heading_close"):
@@ -120,11 +120,11 @@ class _SectionRenderer:
         yield from self._render_gap(first)
         yield from parts
         while stop > first and not self._lines[min(stop, len(self._lines)) - 1].strip(" >"):
-            stop -= 1  # some blocks count the empty lines behind them
+            stop -= 1  # some blocks include the empty lines after them
         self._next_line = max(stop, self._next_line)
 
     def _render_gap(self, line: int) -> Iterator[TextPart]:
-        """An empty line where there is one, or more, before this one."""
+        """Render the empty lines before this line as one."""
         if any(not each.strip(" >") for each in self._lines[self._next_line : line]):
             mark = "".join(each.continuation_mark for each in self._containers if each.has_begun).rstrip()
             yield TextPart("", self._style, (), mark, mark, "bullet")
@@ -164,7 +164,7 @@ class _SectionRenderer:
         widths = _fit_columns([max(cell_len(row[n][0]) for row in rows) for n in range(len(rows[0]))], room)
         first, stop = tokens[0].map or (0, 0)
         lines = [line.lstrip(" >") for line in self._lines[first:stop]]
-        # Cells in a row of more than the first one has would not be shown.
+        # The parser would drop cells beyond those of the first row.
         if not widths or max(_count_cells(line) for line in lines[2:] or [""]) > len(widths):
             if not all(each.has_begun for each in self._containers):
                 lines[0] = re.sub(_CONTAINER_MARKS, "", lines[0], count=1)
@@ -180,7 +180,7 @@ class _SectionRenderer:
 
 
 def _is_language(info: str) -> bool:
-    """Return whether a fence line names a known language, and nothing else."""
+    """Return whether the info of a fence is the name of a known language and nothing else."""
     return info.replace("+", "").replace("#", "").isalnum() and find_fence_language(info) != ""
 
 
@@ -190,7 +190,7 @@ def _count_cells(line: str) -> int:
 
 
 def _fit_columns(widths: list[int], room: int) -> list[int]:
-    """Widths of columns that fit; none where there are too many columns."""
+    """Shrink the widest columns until all fit in *room* cells; return no widths if there are too many columns."""
     room -= 3 * (len(widths) - 1)
     if room < 4 * len(widths):
         return []
@@ -204,7 +204,7 @@ def _fit_columns(widths: list[int], room: int) -> list[int]:
 
 
 def _wrap_row(row: Sequence[_StyledLine], widths: Sequence[int]) -> Iterator[_StyledLine]:
-    """The lines of a row of a table: each cell wrapped in its column."""
+    """Yield the lines of a table row, with each cell wrapped in its column."""
     columns = [
         [(text[piece.start : piece.stop], piece.start) for piece in find_wrapped_lines(text, width)]
         for (text, _), width in zip(row, widths, strict=True)
@@ -213,28 +213,28 @@ def _wrap_row(row: Sequence[_StyledLine], widths: Sequence[int]) -> Iterator[_St
         cells = [piece + " " * (width - cell_len(piece)) for (piece, _), width in zip(line, widths, strict=True)]
         starts = accumulate((len(cell) + 3 for cell in cells), initial=0)
         spans = [
-            StyleSpan(at + max(first - start, 0), at + min(last - start, len(piece)), look)
-            for (piece, start), at, (_, looks) in zip(line, starts, row, strict=False)
-            for first, last, look in looks
+            StyleSpan(at + max(first - start, 0), at + min(last - start, len(piece)), style)
+            for (piece, start), at, (_, styles) in zip(line, starts, row, strict=False)
+            for first, last, style in styles
             if first < start + len(piece) and last > start
         ]
         yield " │ ".join(cells).rstrip(), tuple(spans)
 
 
 def _parse_inline(token: Token) -> Iterator[_StyledLine]:
-    """The lines of a paragraph, a heading or a cell."""
+    """Yield the lines of a paragraph, heading or cell."""
     text, spans = "", list[StyleSpan]()
     opened: list[tuple[str, int, str]] = []
     for child in token.children or ():
         if child.type in ("softbreak", "hardbreak"):
-            yield text, (*spans, *(StyleSpan(start, len(text), look) for look, start, _ in opened))
-            text, spans, opened = "", [], [(look, 0, target) for look, _, target in opened]
+            yield text, (*spans, *(StyleSpan(start, len(text), style) for style, start, _ in opened))
+            text, spans, opened = "", [], [(style, 0, target) for style, _, target in opened]
         elif child.type in _INLINE_STYLES:
             opened.append((_INLINE_STYLES[child.type], len(text), _format_target(child, "href")))
         elif child.type.endswith("_close") and opened:
-            look, start, target = opened.pop()
-            spans.append(StyleSpan(start, len(text), look))
-            if look == "link" and target not in (text[start:], "mailto:" + text[start:]):
+            style, start, target = opened.pop()
+            spans.append(StyleSpan(start, len(text), style))
+            if style == "link" and target not in (text[start:], "mailto:" + text[start:]):
                 spans.append(StyleSpan(len(text), len(text) + len(target) + 3, "muted"))
                 text += f" ({target})"
         elif child.type == "code_inline":
@@ -248,12 +248,12 @@ def _parse_inline(token: Token) -> Iterator[_StyledLine]:
 
 
 def _format_target(token: Token, key: str) -> str:
-    """Format the target of a link or an image, with its title."""
+    """Format the target of a link or image, with its title."""
     return " ".join(str(token.attrs[each]) for each in (key, "title") if token.attrs.get(each))
 
 
 def _keep_line_break(state: StateInline, silent: bool) -> bool:
-    """A line break is one, and what the next line begins with stays."""
+    """Parse a line break, preserving the blanks at the start of the next line."""
     if state.src[state.pos] != "\n":
         return False
     if not silent:
@@ -263,14 +263,14 @@ def _keep_line_break(state: StateInline, silent: bool) -> bool:
 
 
 def _parse_emphasis(state: StateInline, silent: bool) -> bool:
-    """Only stars emphasise, and none between letters: ``__init__`` and ``2*3*4`` stay what they are."""
+    """Parse emphasis by stars that are not between letters: ``__init__`` and ``2*3*4`` stay unchanged."""
     around = state.src[max(state.pos - 1, 0) : state.pos + 2]
     between = len(around) == 3 and around[0].isalnum() and around[2].isalnum()
     return around[1 if state.pos else 0] == "*" and not between and tokenize(state, silent)
 
 
 def _parse_destination(text: str, start: int, stop: int) -> Any:
-    """Parse the destination of a link, as written."""
+    """Parse the target of a link, as written."""
     found = helpers.parseLinkDestination(text, start, stop)
     if found.ok:
         written = text[start : found.pos]
@@ -279,7 +279,7 @@ def _parse_destination(text: str, start: int, stop: int) -> Any:
 
 
 def _parse_title(text: str, start: int, stop: int, before: Any = None) -> Any:
-    """The title of a link, as it was written."""
+    """Parse the title of a link, as written."""
     found = helpers.parseLinkTitle(text, start, stop, before)
     if found.ok:
         found.str = text[start : found.pos]
@@ -287,7 +287,7 @@ def _parse_title(text: str, start: int, stop: int, before: Any = None) -> Any:
 
 
 class _Parser(MarkdownIt):
-    """Links lead anywhere, and where they lead is shown as it was written: nobody follows them here."""
+    """Parser that accepts all links and shows their targets as written, since they cannot be followed here."""
 
     def normalizeLink(self, url: str) -> str:
         return url

@@ -83,7 +83,7 @@ def shorten_at_word(text: str, width: int) -> str:
 
 
 def find_word_end(text: str, width: int) -> int:
-    """Return the end of the last word that leaves a cell for an ellipsis in *width* cells; of the first if none does."""
+    """Return the end of the last word that leaves a cell of *width* for an ellipsis; of the first if none does."""
     end = len(text)
     while cell_len(text[:end]) >= width and (space := text.rfind(" ", 0, end)) > 0:
         end = len(text[:space].rstrip())

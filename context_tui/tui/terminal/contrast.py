@@ -4,8 +4,8 @@ Styles are checked after all themes, blends and widgets, as only then is it know
 shows them. The colour of text that is too close to its background is moved away from it as far as needed. Bars, borders
 and shades are drawing, not text, and stay unchanged.
 
-A terminal of 16 colours gets a background of its own palette, as its default is unknown. Without colours, only bold, dim,
-underline and reverse remain.
+A terminal of 16 colours gets a background of its own palette, as its default is unknown. Without colours, only bold,
+dim, underline and reverse remain.
 """
 
 from __future__ import annotations

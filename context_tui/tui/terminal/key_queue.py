@@ -1,9 +1,9 @@
 """Queue that handles keys, pastes and mouse events strictly one after the other.
 
 Textual passes a key to the focused widget, and it bubbles through all parents back to the application before bindings
-are looked up. In a burst of keys, the second would be passed to the widget that had the focus before the first one moved
-it or opened a dialog, and a click to the widget that was at its place before the key. Pastes and mouse events are queued
-like keys.
+are looked up. In a burst of keys, the second would be passed to the widget that had the focus before the first one
+moved it or opened a dialog, and a click to the widget that was at its place before the key. Pastes and mouse events
+are queued like keys.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from textual.widget import Widget
 UserInput = Key | Paste | MouseEvent
 """Input of the user."""
 KEY_TIMEOUT_S = 1.0
-"""Seconds after which the next key is handled even if the one before did not return, as its widget may have been removed,
-or if a new screen has no focus.
+"""Seconds after which the next key is handled even if the one before did not return, as its widget may have been
+removed, or if a new screen has no focus.
 """
 POLL_INTERVAL_S = 0.005
 """Seconds between two checks of a screen that is being opened."""

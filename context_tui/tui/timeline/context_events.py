@@ -14,7 +14,7 @@ from context_tui.tui.rendering.formatting import format_line, pluralize
 
 
 class ContextEvent(NamedTuple):
-    """Event of the context just before ``message``, or for a drop, of the request that it replied to."""
+    """Event of the context just before ``message``; a drop happened in the request that ``message`` answers."""
 
     message: int
     fact: Compaction | Epoch | Drop
@@ -26,7 +26,7 @@ class ContextEvent(NamedTuple):
 
 
 def find_context_events(session: Session) -> list[ContextEvent]:
-    """Find every event of the context of a session except appending, in order."""
+    """Find the compactions, clears and drops of a session's context, in order."""
     facts = session.facts
     found = [ContextEvent(each.message, each) for each in facts.compactions if each.message <= session.length]
     clears = (epoch for epoch in facts.epochs if epoch.cause == "clear" and epoch.message <= session.length)
@@ -37,13 +37,13 @@ def find_context_events(session: Session) -> list[ContextEvent]:
 
 
 def is_compaction(event: ContextEvent) -> bool:
-    """Return whether an event is a compaction: announced by a record, or inferred from cleared results."""
+    """Return whether an event is a compaction: announced by a record, or results cleared without one."""
     what = event.fact
     return isinstance(what, Compaction) or (isinstance(what, Drop) and bool(what.cleared_blocks))
 
 
 def format_event_labels(facts: Facts, event: ContextEvent) -> tuple[str, ...]:
-    """Return the labels of an event, from long to short."""
+    """Format the labels of an event, the longest first."""
     what = event.fact
     if isinstance(what, Epoch):
         return ("context cleared (/clear)",)
@@ -64,7 +64,7 @@ def format_event_labels(facts: Facts, event: ContextEvent) -> tuple[str, ...]:
 
 
 def _format_explanation(drop: Drop) -> tuple[str, str]:
-    """Return the explanation of a drop, and a shorter form; both mark it as inferred."""
+    """Format the explanation of a drop, long and short; both state that it is inferred."""
     if drop.explained_by is None:
         return "unexplained", "unexplained"
     if not drop.cleared_blocks:
@@ -76,7 +76,7 @@ def _format_explanation(drop: Drop) -> tuple[str, str]:
 
 
 def _compute_token_drop(facts: Facts, compaction: Compaction) -> int:
-    """Return how far the recorded context fell at the first request after a microcompaction; 0 where it did not."""
+    """Compute the fall of the recorded context at the first request after a microcompaction, or 0."""
     row = bisect_left(facts.request_message, compaction.message)
     message = facts.request_message[row] if row < len(facts.requests) else -1
     found = bisect_left(facts.drops, message, key=lambda drop: drop.message)
@@ -86,7 +86,7 @@ def _compute_token_drop(facts: Facts, compaction: Compaction) -> int:
 
 
 def format_event_point(event: ContextEvent) -> str:
-    """Name the point that is planned as of an event's message."""
+    """Format the reason of the jump point before an event."""
     what = event.fact
     if isinstance(what, Epoch):
         return "before the context was cleared (/clear)"
@@ -96,17 +96,17 @@ def format_event_point(event: ContextEvent) -> str:
 
 
 def format_event_details(facts: Facts, event: ContextEvent) -> Iterator[str]:
-    """Yield what the detail of a message shows about an event above it."""
+    """Yield the lines about an event above a message, for its detail."""
     yield format_event_labels(facts, event)[0]
     if isinstance(event.fact, Drop) and event.fact.cleared_blocks:
         owners = [facts.block_message[row] for row in event.fact.cleared_blocks]
         first, last = min(owners), max(owners)
         where = f"message {first:,}" if first == last else f"messages {first:,} to {last:,}"
-        yield f"the results that went (inferred): in {where}, marked with a dot"
+        yield f"cleared results (inferred): in {where}, marked with a dot"
 
 
 class SeenState(NamedTuple):
-    """State of a session already reported: its compactions, rewound branches and messages."""
+    """State of a session up to the latest news: compactions (kind, message), branches, messages."""
 
     compactions: frozenset[tuple[str, int]]
     branches: int
@@ -114,7 +114,7 @@ class SeenState(NamedTuple):
 
     @classmethod
     def from_session(cls, session: Session) -> SeenState:
-        """Build the state of everything in a session."""
+        """Return the present state of a session."""
         facts = session.facts
         announced = ((each.kind, each.message) for each in facts.compactions)
         silent = (("silent", drop.message) for drop in session.drops if drop.cleared_blocks)
@@ -122,10 +122,10 @@ class SeenState(NamedTuple):
 
 
 def format_news(seen: SeenState, session: Session) -> list[str]:
-    """List what was not *seen* before: compactions with what they dropped, rewinds, a rewritten file."""
+    """Format the news since *seen*: compactions with the blocks they dropped, rewinds, a rewritten file."""
     now = SeenState.from_session(session)
     if now.messages < seen.messages and now.branches <= seen.branches:
-        return ["The file was written anew, and read from its start"]
+        return ["The file was rewritten, and read again from its start"]
     found = []
     if now.branches > seen.branches:
         left = sum(branch.messages for branch in session.facts.branches[seen.branches :])
@@ -140,7 +140,7 @@ def format_news(seen: SeenState, session: Session) -> list[str]:
 
 
 def _format_compaction(compaction: RecordedCompaction) -> str:
-    """A compaction in a line: what it was, from how much to how much, what was lost."""
+    """Format a compaction on one line: its kind, the size before, and the blocks lost."""
     what = compaction.event
     how = f" ({format_line(what.trigger)})" if isinstance(what, Compaction) and what.trigger else ""
     name = {"full": f"Full compaction{how}", "micro": f"Microcompaction{how}"}.get(
@@ -148,4 +148,5 @@ def _format_compaction(compaction: RecordedCompaction) -> str:
     )
     sizes = "" if compaction.believed_tokens_before is None else f" at {compaction.believed_tokens_before:,} tokens"
     tokens = sum(map(compaction.count_block_tokens, compaction.removed_blocks))
-    return f"{name}{sizes}: {pluralize(len(compaction.removed_blocks), 'block')} lost, {tokens:,} est. tokens; B shows them"
+    blocks = pluralize(len(compaction.removed_blocks), "block")
+    return f"{name}{sizes}: {blocks} lost, {tokens:,} est. tokens; B shows them"

@@ -17,7 +17,7 @@ from context_tui.tui.timeline.marks import VERDICT_LABELS, RowMarker
 from context_tui.tui.timeline.rows import WHOLE_MESSAGE, TimelineRows
 
 ROW_KINDS = ("user", "assistant", "thinking", "tool_use", "tool_result", "error", "injected", "summary", "image")
-"""What a row can be: the categories of the breakdown, and a result that is an error."""
+"""Kinds of rows: the categories of the breakdown, and results that are errors."""
 KIND_LABELS = {
     "user": "user",
     "system": "system prompt",
@@ -27,17 +27,16 @@ KIND_LABELS = {
     "summary": "summaries",
     "image": "images",
 }
-"""What is called otherwise than by its name."""
+"""Labels of kinds that differ from their names."""
 SIZE_STEPS = (500, 1_000, 5_000, 20_000)
-"""Tokens that a row can be asked to have at least."""
+"""Choices for the least number of tokens of a row."""
 _KIND_BITS = {kind: 1 << number for number, kind in enumerate(ROW_KINDS)}
 
 
 class Traits(Protocol):
     """Properties of a row that filters test.
 
-    ``kinds`` has a bit for each kind, ``tools`` are the numbers of the tools that read the filter's path; ``verdict`` is
-    the verdict of the row's mark.
+    ``kinds`` has a bit for each kind, ``tools`` are the numbers of the tools that read the filter's path.
     """
 
     @property
@@ -56,10 +55,10 @@ class Traits(Protocol):
 
 @dataclass(frozen=True)
 class RowFilter:
-    """Conditions that a row must meet all of; an empty one is no condition.
+    """Conditions that a row must all meet; an empty one is no condition.
 
-    ``category`` is one of ``ROW_KINDS``, ``verdict`` the word of a mark, ``path`` a file that was read; ``in_context`` asks
-    for the messages of the context only.
+    ``category`` is one of ``ROW_KINDS``, ``verdict`` that of a mark, ``path`` a file that was read; ``in_context``
+    selects the messages of the context.
     """
 
     category: str = ""
@@ -84,17 +83,17 @@ class RowFilter:
         )
 
     def toggle_condition(self, kind: str, value: str | int) -> RowFilter:
-        """The same with one condition set; setting it to what it is takes it away again."""
+        """Set one condition; remove it if it has this value already."""
         empty = getattr(NO_FILTER, kind)
         return replace(self, **{kind: empty if getattr(self, kind) == value else value})  # type: ignore[arg-type]
 
     def toggle_part(self, kind: str, value: str) -> RowFilter:
-        """The rows of a part of the context and no others, or everything where these are listed already."""
+        """Filter by a part of the context alone; remove the filter if it does so already."""
         only = build_part_filter(kind, value)
         return NO_FILTER if self == only else only
 
     def describe(self) -> str:
-        """The filter in words, for a title."""
+        """Describe the filter in a title."""
         found = [get_kind_label(self.category)] if self.category else []
         found += [self.tool] if self.tool else []
         found += [self.path] if self.path else []
@@ -104,7 +103,7 @@ class RowFilter:
         return ", ".join(found)
 
     def format_no_match(self, policy: str) -> str:
-        """Explain why no row matches; a verdict is one by *policy*, and another policy may have matching rows."""
+        """Format the message for an empty listing; *policy* is named with a verdict, which depends on it."""
         by = f" by {policy}" if self.verdict else ""
         return f"No rows match: {self.describe()}{by}; f changes it, esc shows all"
 
@@ -123,21 +122,21 @@ def get_kind_label(name: str) -> str:
 
 
 def get_kind_bit(kind: str) -> int:
-    """The bit of a kind in what ``find_row_traits`` gives."""
+    """Return the bit of a kind in the result of ``find_row_traits``."""
     return _KIND_BITS.get(kind, 0)
 
 
 def find_tool_number(facts: Facts, tool: str) -> int:
-    """The number of a tool; -2 for one that is never used."""
+    """Return the number of a tool; -2 for one that is never used."""
     return facts.tools.index(tool) if tool in facts.tools else -2
 
 
 def find_row_traits(facts: Facts, message: int, block: int, path: str = "") -> tuple[int, tuple[int, ...]]:
-    """Return the traits of a row, a bit for each kind, and the numbers of its tools: of a result (a row of facts), or
-    of a message without its results.
+    """Find the kinds of a row, as bits, and the numbers of the tools that it calls or is a result of.
 
     Args:
-        path: leave out the tools that do not read this file.
+        block: row of facts of a result; negative for the message without its results.
+        path: leave out tools that do not read this file.
     """
     if block >= 0:
         kinds = _KIND_BITS[categorize_block(facts, message, block)]
@@ -154,7 +153,7 @@ def find_row_traits(facts: Facts, message: int, block: int, path: str = "") -> t
 
 
 def _reads_path(facts: Facts, block: int, path: str) -> bool:
-    """Return whether a call, or that of a result, reads a file; without a path always True."""
+    """Return whether a call, or the call of a result, reads a file; always True without a path."""
     if not path:
         return True
     use = facts.tool_use_of(block) if facts.kind[block] == Kind.TOOL_RESULT else block
@@ -163,7 +162,7 @@ def _reads_path(facts: Facts, block: int, path: str) -> bool:
 
 @dataclass(frozen=True)
 class TurnFolds:
-    """Folded are the turns with these numbers; with ``inverted`` all but these, those that are still to be read too."""
+    """Folded turns: those with these numbers, or with ``inverted`` all others, including turns still to be read."""
 
     turns: frozenset[int] = frozenset()
     inverted: bool = False
@@ -175,11 +174,11 @@ class TurnFolds:
         return (turn in self.turns) != self.inverted
 
     def toggle(self, turn: int) -> TurnFolds:
-        """Return the folds with one turn toggled."""
+        """Fold or unfold a turn."""
         return replace(self, turns=self.turns ^ {turn})
 
     def unfold(self, turn: int) -> TurnFolds:
-        """The same with a turn not folded."""
+        """Unfold a turn."""
         return self.toggle(turn) if turn in self else self
 
 
@@ -189,8 +188,9 @@ NO_FOLDS, ALL_FOLDED = TurnFolds(), TurnFolds(inverted=True)
 def list_rows(
     rows: TimelineRows, marker: RowMarker, row_filter: RowFilter, by_size: bool, folds: TurnFolds = NO_FOLDS
 ) -> Sequence[int]:
-    """The rows to list, in order. Filtered or by size no heads are listed, and no folds count; by size only those of
-    the context are.
+    """Return the rows to list, in order.
+
+    With a filter or by size, heads are not listed and folds are ignored; by size, only rows of the context are listed.
     """
     if not row_filter and not by_size:
         return fold_rows(rows, folds) if folds else range(len(rows))
@@ -210,14 +210,12 @@ def list_rows(
 
 
 def is_listed(listed: Sequence[int], row: int) -> bool:
-    """Return whether a row is listed, or a folded turn stands for it: whether no filter and no order hides it."""
+    """Return whether no filter and no order hides a row, though its turn may be folded."""
     return not isinstance(listed, array) or row in listed
 
 
 def fold_rows(rows: TimelineRows, folds: TurnFolds) -> Spans:
-    """Return all rows except those inside folded turns, of which only the heads remain, and the starts of other
-    contexts.
-    """
+    """Return all rows, of folded turns only the heads and the events that begin another context."""
     begins = [row for row, event in rows.iterate_event_rows() if event.begins_context]
     spans: list[range] = [range(rows.heads[0])] if rows.heads else []
     for turn in range(len(rows.heads)):
@@ -233,7 +231,7 @@ def fold_rows(rows: TimelineRows, folds: TurnFolds) -> Spans:
 
 
 def find_line(listed: Sequence[int], row: int) -> int:
-    """The line of a row, or of the nearest that is listed: for a row that is folded away, of the last one above it."""
+    """Find the line of a row or of the nearest listed one; for a row in a folded turn, of the last one above it."""
     if not isinstance(listed, array):
         return max(bisect_right(listed, row) - 1, 0)
     if row in listed:
@@ -242,7 +240,7 @@ def find_line(listed: Sequence[int], row: int) -> int:
 
 
 def _find_candidates(rows: TimelineRows, marker: RowMarker, row_filter: RowFilter) -> list[int] | range:
-    """Return the rows to check: all, or the changed ones where only these can match."""
+    """Return the rows that can match: all, or only those that the plan changes."""
     plan = marker.plan
     if plan and row_filter.verdict in ACTION_PAST_TENSE.values() and not plan.dropped_ranges:
         facts = plan.context.facts
@@ -289,7 +287,7 @@ class _RowProperties:
 
 
 def count_shown_tokens(rows: TimelineRows, marker: RowMarker, row: int) -> int:
-    """Count the tokens of a row as it stands in the context; outside of it, as recorded."""
+    """Count the tokens of a row in its form in the context, or as recorded if it is not in the context."""
     block, context = rows.block[row], marker.context
     if block >= 0 and block in context.replacements and marker.find_position(rows.message[row]) >= 0:
         return rows.token_table.block_tokens(context, block) if rows.token_table else context.replacements[block].tokens

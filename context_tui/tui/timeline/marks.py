@@ -14,7 +14,7 @@ from context_tui.tokens.measures import TokenTable
 
 
 class RowMark(NamedTuple):
-    """A row's fate: ``glyph`` for the mark column, ``verdict`` for styles and filters, ``reason`` for the detail."""
+    """Verdict on a row, with its glyph for the mark column and its reason for the detail."""
 
     glyph: str
     verdict: str
@@ -51,7 +51,7 @@ VERDICT_LABELS = {
     "before": "not in this context",
     "after": "after the point",
 }
-"""What a mark is called in a line that explains those in sight, in this order."""
+"""Labels of marks in the legend, in this order."""
 BLOCK_LABELS = {
     Kind.TEXT: "text",
     Kind.THINKING: "thinking",
@@ -60,24 +60,24 @@ BLOCK_LABELS = {
     Kind.IMAGE: "image",
     Kind.OTHER: "block",
 }
-"""What a part of a message is, in a word."""
+"""Labels of the kinds of blocks."""
 OUTSIDE_REASONS = {
     "start": "not in this context",
     "compaction": "not in this context: compacted before",
     "clear": "not in this context: cleared since (/clear)",
     "unsent": "not in this context: never sent to the model",
-    "after": "not in this context: it comes after the point that is planned for",
+    "after": "not in this context: after the planning point",
 }
 
 
 CHANGED_VERDICTS = frozenset({"cleared", "truncated", "summarised", "dropped"})
-"""Words of the marks of what a plan changes."""
+"""Verdicts on rows that a plan changes."""
 
 
 class RowMarker:
-    """Marks of one plan, row by row; without a plan, of what was applied to rows.
+    """Marks of one plan, computed row by row on demand; without a plan, those of an applied one.
 
-    Reasons tell sizes by a ruler, where *sizes* are given: what a policy goes by stays as it is.
+    With a *token_table*, reasons show sizes by its token measure; the decisions of the policy do not depend on it.
     """
 
     def __init__(
@@ -93,13 +93,13 @@ class RowMarker:
         self._epoch = epoch_at(context.facts, context.at)
 
     def find_position(self, message: int) -> int:
-        """Position of a message in the context, or -1."""
+        """Return the position of a message in the context, or -1."""
         if self._order_range is not None:
             return message - self._order_range.start if message in self._order_range else -1
         return index_context(self.context).position_of.get(message, -1)
 
     def find_mark(self, message: int, block: int = -1) -> RowMark:
-        """The mark of a message with all but its results, or of its tool result in this row of facts."""
+        """Return the mark of a message without its results, or of its tool result in this row of facts."""
         position = self.find_position(message)
         if position < 0:
             word = "after" if message >= self.context.at else "before"
@@ -123,7 +123,7 @@ class RowMarker:
         return RowMark(VERDICT_GLYPHS.get(word, "?"), word, words or verdict.explanation)
 
     def _format_replacement(self, row: int) -> str:
-        """Format the replacement of a block, by the measure; empty where it is unchanged, or without a measure."""
+        """Format the change of a block's size by the token measure; empty if the plan does not change it."""
         change = self.plan.changes.get(row) if self.token_table and self.plan and row >= 0 else None
         if change is None or self.token_table is None:
             return ""
@@ -140,14 +140,14 @@ class RowMarker:
         return NO_MARK
 
     def find_changed_blocks(self, message: int) -> list[int]:
-        """Find the changed blocks of a message that its own row shows: all but results."""
+        """Return the changed blocks of a message other than results, which have rows of their own."""
         if self.plan is None or not self.plan.changes:
             return []
         facts, changes = self.context.facts, self.plan.changes
         return [row for row in facts.blocks_of(message) if facts.kind[row] != Kind.TOOL_RESULT and row in changes]
 
     def _find_outside_cause(self, message: int) -> str:
-        """Why a message is not in the context."""
+        """Return the key in ``OUTSIDE_REASONS`` of a message that is not in the context."""
         if message >= self.context.at:
             return "after"
         unsent = self.context.facts.flags[message] & MessageFlag.NOT_SENT

@@ -17,11 +17,11 @@ from context_tui.tokens.measures import TokenTable
 from context_tui.tui.timeline.context_events import ContextEvent, find_context_events
 
 WHOLE_MESSAGE, TURN_HEAD = -1, -2
-"""In ``block``: the message itself, without its tool results; the head of the turn that begins with the message."""
+"""Values of ``block``: the message without its tool results; the head of the turn that begins with the message."""
 
 
 class Location(NamedTuple):
-    """Place in the timeline: a message (``WHOLE_MESSAGE``), one of its tool results (a row of facts), or ``TURN_HEAD``."""
+    """Place in the timeline: a message, one of its tool results (``block`` is a row of facts), or the head above it."""
 
     message: int
     block: int = WHOLE_MESSAGE
@@ -32,12 +32,17 @@ FIRST_LOCATION = Location(0)
 
 
 class TimelineRows:
-    """Parallel columns: ``message``, ``block`` (a row of facts, ``WHOLE_MESSAGE``, ``TURN_HEAD`` or an event) and ``tokens``.
+    """Rows of the timeline, in parallel columns.
 
-    An event has ``block`` -3 - n for ``events[n]``. ``first`` is the first row of each message, ``turn`` the number of
-    the turn that it belongs to (from 1; 0 before the first). ``heads`` are the rows of the heads, one for each turn and
-    one for what comes before the first; from one to the next are the rows of a turn. ``largest`` is the most tokens
-    that a row has, ``largest_turn`` that a turn has.
+    Attributes:
+        message: message of each row.
+        block: row of facts of a tool result, ``WHOLE_MESSAGE``, ``TURN_HEAD``, or -3 - n for ``events[n]``.
+        tokens: tokens of each row.
+        first: first row of each message.
+        turn: number of the turn of each message, from 1; 0 before the first turn.
+        heads: rows of the heads, one for each turn and one for the messages before the first; a turn's rows extend from
+            its head to the next.
+        largest, largest_turn: most tokens of a row, and of a turn.
     """
 
     def __init__(self) -> None:
@@ -50,15 +55,15 @@ class TimelineRows:
         self.largest = self.largest_turn = 1
         self.events: list[ContextEvent] = []
         self.sums = array("q", (0,))
-        """Tokens of all rows before each one, and of all at the end."""
+        """Prefix sums of ``tokens``."""
         self.token_table: TokenTable | None = None
-        """The ruler that tokens are by; None for ``bytes/4``."""
+        """Token measure of ``tokens``; None for ``bytes/4``."""
 
     def __len__(self) -> int:
         return len(self.message)
 
     def copy(self) -> TimelineRows:
-        """Copy the rows as they are now, for another thread."""
+        """Return a copy for another thread."""
         other = TimelineRows()
         for name in ("message", "block", "tokens", "first", "turn", "heads", "sums"):
             setattr(other, name, getattr(self, name)[:])
@@ -67,11 +72,11 @@ class TimelineRows:
         return other
 
     def with_table(self, token_table: TokenTable, checkpoint: Callable[[], object] = lambda: None) -> TimelineRows:
-        """Return the same rows with tokens by another measure; *checkpoint* is called at every row, and may raise."""
+        """Return the rows with tokens by another measure; *checkpoint* is called at every row and may raise to stop."""
         other = self.copy()
         other.token_table = token_table
         tokens, blocks, messages = other.tokens, token_table.blocks, token_table.messages
-        rest = 0  # of the message, behind its results
+        rest = 0  # tokens of the message without its results
         for row, (message, block) in enumerate(zip(self.message, self.block, strict=True)):
             checkpoint()
             if self.first[message] == row:
@@ -87,7 +92,7 @@ class TimelineRows:
         return other
 
     def grow(self, session: Session, revised_from: int | None = None) -> None:
-        """Follow a session that has grown, and changed from *revised_from* on."""
+        """Update the rows to a session that has grown and, from message *revised_from* on, changed."""
         facts, start, events = session.facts, len(self.first), find_context_events(session)
         pairs = (pair for pair in zip_longest(self.events, events) if pair[0] != pair[1])
         changed = min((event.message for event in next(pairs, ()) if event), default=session.length)
@@ -128,7 +133,7 @@ class TimelineRows:
                     has_rest = True
                     rest += IMAGE_TOKENS if what == image else 0 if what == other else size[row] // BYTES_PER_TOKEN
                 row = following[row]
-            for row in results:  # a provider wants them before whatever else the message says
+            for row in results:  # providers require results before the other blocks of a message
                 tokens = size[row] // BYTES_PER_TOKEN
                 add_message(message)
                 add_block(row)
@@ -148,29 +153,29 @@ class TimelineRows:
         self.largest_turn = max(map(sub, sums[1:], sums), default=1) or 1
 
     def _truncate(self, message: int) -> None:
-        """Forget the rows from *message* on."""
+        """Remove the rows from *message* on."""
         if message < len(self.first):
             row = self._find_group_start(message)
-            gone = max(self.tokens[row:], default=0)
+            removed = max(self.tokens[row:], default=0)
             for column in (self.message, self.block, self.tokens):
                 del column[row:]
             del self.sums[row + 1 :], self.heads[bisect_left(self.heads, row) :]
             del self.first[message:], self.turn[message:]
-            if gone == self.largest:
+            if removed == self.largest:
                 self.largest = max(self.tokens, default=1) or 1
 
     def find_events(self, message: int) -> list[ContextEvent]:
-        """The events above a message."""
+        """Return the events above a message."""
         start = bisect_left(self.events, message, key=lambda event: event.message)
         return self.events[start : bisect_right(self.events, message, key=lambda event: event.message)]
 
     def get_event(self, row: int) -> ContextEvent | None:
-        """Return the event of a row; None where it has none."""
+        """Return the event of a row; None if it has none."""
         number = _convert_event_number(self.block[row])
         return self.events[number] if number >= 0 else None
 
     def iterate_event_rows(self) -> Iterator[tuple[int, ContextEvent]]:
-        """Yield the rows of all events, in order."""
+        """Yield the events that have a row, with their rows, in order."""
         row = -1
         for event in self.events:
             if event.message < len(self.first):
@@ -179,18 +184,18 @@ class TimelineRows:
 
     @property
     def listable_count(self) -> int:
-        """Number of rows that a filter can list: messages and results, not heads or events."""
+        """Number of rows that a filter can list: messages and results, not heads and events."""
         return len(self.message) - len(self.heads) - sum(event.message < len(self.first) for event in self.events)
 
     def _find_group_start(self, message: int) -> int:
-        """Return the first row above a message: its events, and the head of its turn."""
+        """Find the first row of a message with the events and the head above it."""
         row = self.first[message]
         while row and self.block[row - 1] < WHOLE_MESSAGE:
             row -= 1
         return row
 
     def find_row(self, message: int, block: int = WHOLE_MESSAGE) -> int:
-        """The row of a message, or of one of its blocks, or of the head above it, where that has a row of its own."""
+        """Find the row of a message, one of its results or the head above it; else the first row of the message."""
         if not self.first:
             return 0
         message = min(max(message, 0), len(self.first) - 1)
@@ -203,32 +208,32 @@ class TimelineRows:
             row += 1
         return start
 
-    # Turns, by their place in ``heads``
+    # Turns, by index in ``heads``
 
     def find_turn_of_row(self, row: int) -> int:
-        """Return the index of the turn of a row; events above a head belong to the turn before."""
+        """Find the turn of a row; events above a head belong to the turn before."""
         return max(bisect_right(self.heads, row) - 1, 0)
 
     def find_turn_of_message(self, message: int) -> int:
-        """Return the index of the turn of a message."""
+        """Find the turn of a message."""
         return self.turn[message] - self.turn[0] if message < len(self.turn) else 0
 
     def get_turn_number(self, turn: int) -> int:
-        """The number of a turn, from 1; 0 for what comes before the first."""
+        """Return the number of a turn, from 1; 0 for the messages before the first."""
         return turn + self.turn[0]
 
     def get_turn_rows(self, turn: int) -> range:
-        """The rows of a turn, from its head on."""
+        """Return the rows of a turn, from its head on."""
         stop = self.heads[turn + 1] if turn + 1 < len(self.heads) else len(self)
         return range(self.heads[turn], stop)
 
     def get_turn_messages(self, turn: int) -> range:
-        """The messages of a turn."""
+        """Return the messages of a turn."""
         stop = self.message[self.heads[turn + 1]] if turn + 1 < len(self.heads) else len(self.first)
         return range(self.message[self.heads[turn]], stop)
 
     def find_turn_head(self, row: int, step: int) -> int:
-        """The head of the next (+1) or this or the previous (-1) turn; the last row where no turn follows."""
+        """Find the head of the next turn (+1), or of this or the previous one (-1); the last row if no turn follows."""
         if not self.heads:
             return 0
         turn = self.find_turn_of_row(row)
@@ -238,5 +243,5 @@ class TimelineRows:
 
 
 def _convert_event_number(number: int) -> int:
-    """Convert between the number of an event and its value in ``block``."""
+    """Convert the number of an event to its value in ``block``, or back."""
     return TURN_HEAD - 1 - number

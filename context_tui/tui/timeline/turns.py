@@ -27,13 +27,13 @@ from context_tui.tui.timeline.rows import TimelineRows
 
 ACTION_VERBS = {"clear": "clears", "truncate": "truncates", "drop": "drops", "summarise": "summarises"}
 MAX_EXAMINED_CHANGES = 2_000
-"""Changes of a turn up to which each is looked at for what it does; of more it is only told how many there are."""
+"""Changes of a turn that are counted by action; more are only counted."""
 
 
 class TurnEffect(NamedTuple):
-    """Effect of a plan on a part of a turn: on ``affected`` of ``total`` results, messages or other blocks.
+    """Effect of a plan on a turn: ``affected`` of ``total`` messages, results or other blocks.
 
-    ``verdict`` is the verdict, for its mark and colour.
+    ``verdict`` determines the mark and colour.
     """
 
     verdict: str
@@ -52,7 +52,7 @@ class TurnEffect(NamedTuple):
 
     @property
     def short(self) -> str:
-        """The same without saying of what, where that is understood."""
+        """The effect without its noun, where that is understood."""
         if self.noun == "message" and self.affected == self.total:
             return f"{self.verb} all"
         return f"{self.verb} {self.affected:,} of {self.total:,}" if self.total else str(self)
@@ -60,11 +60,10 @@ class TurnEffect(NamedTuple):
 
 @dataclass(frozen=True)
 class TurnSummary:
-    """A turn, or with ``affected`` 0 what comes before the first.
+    """Summary of a turn, or with ``number`` 0 of the messages before the first.
 
-    ``tokens`` are of all that its rows show, by the ruler that ``unit`` names; ``share`` is the part that what it has
-    in the context is of the next request, None where it has nothing there; ``outside`` says where it is then: before
-    or after.
+    ``tokens`` are the sum of its rows, by the measure that ``unit`` names. ``share`` is the part of the next request
+    that its messages in the context take, None if it has none; ``outside`` is then "before" or "after".
     """
 
     number: int
@@ -77,16 +76,16 @@ class TurnSummary:
 
     @property
     def name(self) -> str:
-        """Name of the effect."""
+        """Name of the turn."""
         return f"turn {self.number:,}" if self.number else "before turn 1"
 
     @property
     def verdict(self) -> str:
-        """Verdict of the turn, in the word of a mark."""
+        """Verdict of the turn, as in a mark."""
         return self.outside or (self.effects[0].verdict if self.effects else "kept")
 
     def format_summary(self) -> str:
-        """Format the whole effect."""
+        """Format the summary as a sentence."""
         first, last = self.messages[0], self.messages[-1]
         which = f"message {first:,}" if first == last else f"messages {first:,} to {last:,}"
         where = "not in this context" if self.share is None else f"{format_percent(self.share)} of the context"
@@ -96,7 +95,7 @@ class TurnSummary:
 
 
 class TurnSummaries:
-    """Summaries of turns on demand; without a marker only their sizes are known."""
+    """Summaries of turns, computed on demand; without a marker only their sizes are known."""
 
     def __init__(self, rows: TimelineRows, marker: RowMarker | None) -> None:
         self._rows, self._marker = rows, marker
@@ -104,7 +103,7 @@ class TurnSummaries:
 
     @cached_property
     def _request_tokens(self) -> int:
-        """Tokens of the next request; those of all messages, where the estimates say that these are more."""
+        """Tokens of the next request, or the estimate of all messages if that is larger."""
         if self._marker is None:
             return 0
         context, sizes = self._marker.context, self._rows.token_table
@@ -114,7 +113,7 @@ class TurnSummaries:
         )
 
     def get_summary(self, turn: int) -> TurnSummary:
-        """The turn at this place in ``Rows.heads``."""
+        """Return the summary of the turn at this index in ``TimelineRows.heads``."""
         found = self._summaries.get(turn)
         if found is None:
             found = self._summaries[turn] = self._build_summary(turn)
@@ -136,15 +135,15 @@ class TurnSummaries:
         tokens -= _count_cleared_tokens(context, messages, sizes)
         share = inside / self._request_tokens if self._request_tokens else 0.0
         plan = self._marker.plan
-        fates = (
+        effects = (
             self._find_effects(plan, messages, positions)
             if plan and plan.has_changes
             else self._find_applied_effects(span)
         )
-        return TurnSummary(number, messages, tokens, share, effects=tuple(fates), unit=format_token_unit(sizes))
+        return TurnSummary(number, messages, tokens, share, effects=tuple(effects), unit=format_token_unit(sizes))
 
     def _find_applied_effects(self, span: range) -> Iterator[TurnEffect]:
-        """Yield the effects of an applied plan on the results of a turn."""
+        """Count the results of a turn that an applied plan changed."""
         done = self._marker.applied_marks if self._marker else {}
         if done:
             rows = [block for block in self._rows.block[span.start : span.stop] if block >= 0]
@@ -152,19 +151,17 @@ class TurnSummaries:
                 yield TurnEffect(word, word, count, len(rows), "result")
 
     def _find_effects(self, plan: Plan, messages: range, positions: list[range]) -> Iterator[TurnEffect]:
-        """Yield the effects of a plan on a turn: on its messages, then on the results and other blocks in those that
-        stay.
-        """
+        """Find the effects on the messages of a turn, then on the results and other blocks of those that stay."""
         of, asked = sum(map(len, positions)), plan.summarised_ranges or ()
-        gone = [part for each in positions for part in find_overlaps(plan.dropped_ranges, each)]
-        summarised = sum(len(part) for each in gone for part in find_overlaps(asked, each))
-        for action, count in (("summarise", summarised), ("drop", sum(map(len, gone)) - summarised)):
+        dropped = [part for each in positions for part in find_overlaps(plan.dropped_ranges, each)]
+        summarised = sum(len(part) for each in dropped for part in find_overlaps(asked, each))
+        for action, count in (("summarise", summarised), ("drop", sum(map(len, dropped)) - summarised)):
             if count:
                 yield TurnEffect(ACTION_PAST_TENSE[action], ACTION_VERBS[action], count, of, "message")
         if not plan.changes:
             return
         results, rows = index_context(plan.context).results, list[int]()
-        for position in (each for every in positions for each in subtract_ranges(every, gone)):
+        for position in (each for every in positions for each in subtract_ranges(every, dropped)):
             first, stop = (bisect_left(results.position, end) for end in (position.start, position.stop))
             rows += results.block[first:stop]
         yield from _count_effects(plan, [row for row in rows if row in plan.changes], len(rows), "result")
@@ -172,7 +169,7 @@ class TurnSummaries:
 
     @cached_property
     def _other_changes(self) -> dict[int, list[int]]:
-        """Changed blocks of messages that stay, without results, by the first message of the turn."""
+        """Changed blocks other than results, of messages that stay, by the first message of their turn."""
         marker, rows, found = self._marker, self._rows, dict[int, list[int]]()
         if marker is not None and marker.plan is not None:
             facts, plan, result = marker.context.facts, marker.plan, int(Kind.TOOL_RESULT)
@@ -185,7 +182,7 @@ class TurnSummaries:
 
 
 def _count_effects(plan: Plan, changed: list[int], total: int, noun: str) -> list[TurnEffect]:
-    """Count the actions on changed blocks, most frequent first."""
+    """Count the actions on some changed blocks, most frequent first."""
     if isinstance(plan.changes, UniformChanges):
         actions = Counter({plan.changes.change.action: len(changed)} if changed else {})
     elif len(changed) > MAX_EXAMINED_CHANGES:
@@ -199,7 +196,7 @@ def _count_effects(plan: Plan, changed: list[int], total: int, noun: str) -> lis
 
 
 def find_overlaps(ranges: Sequence[range], of: range) -> Iterator[range]:
-    """Yield the parts of a range that lie in sorted ranges."""
+    """Yield the overlaps of a range with sorted ranges."""
     first = bisect_right(ranges, of.start, key=lambda each: each.stop)
     for each in islice(ranges, first, None):
         if each.start >= of.stop:
@@ -223,7 +220,7 @@ def compute_message_spans(context: Context) -> Spans:
 
 
 def _find_positions(context: Context, messages: range) -> list[range]:
-    """Return the positions of consecutive messages in a context."""
+    """Find the positions of consecutive messages in a context."""
     found, before = [], 0
     for each in compute_message_spans(context).ranges:
         start, stop = max(each.start, messages.start), min(each.stop, messages.stop)
@@ -234,7 +231,7 @@ def _find_positions(context: Context, messages: range) -> list[range]:
 
 
 def _compute_cleared_tokens(context: Context, sizes: TokenTable | None) -> tuple[list[int], list[int]]:
-    """Return the messages with cleared results, and the cumulative tokens that the clearing saved."""
+    """Find the messages with results cleared earlier, and the prefix sums of the tokens saved by that."""
     key = _compute_cleared_tokens, sizes
     if key not in context.memo:
         facts, tokens = context.facts, Counter[int]()
@@ -249,13 +246,13 @@ def _compute_cleared_tokens(context: Context, sizes: TokenTable | None) -> tuple
 
 
 def _count_cleared_tokens(context: Context, messages: range, sizes: TokenTable | None) -> int:
-    """Count the tokens that consecutive messages have lost in a context since they were recorded."""
+    """Count the tokens by which messages are smaller in a context than recorded."""
     changed, sums = _compute_cleared_tokens(context, sizes)
     return sums[bisect_left(changed, messages.stop)] - sums[bisect_left(changed, messages.start)]
 
 
 class ContextCounts(NamedTuple):
-    """Messages, turns that begin in a context, and the numbers of those of which it has only what came later."""
+    """Messages of a context, turns that begin in it, and the numbers of turns that it has only the end of."""
 
     messages: int
     turns: int
@@ -263,7 +260,7 @@ class ContextCounts(NamedTuple):
 
 
 def format_context_counts(counts: ContextCounts, messages: int, turns: int, width: int) -> str:
-    """Format how much of the *messages* and *turns* of a file is in the context, in *width* cells where possible."""
+    """Format how many of the *messages* and *turns* of a file are in the context, in *width* cells if possible."""
     some, all_turns = (
         format_fraction(counts.messages, messages, "message"),
         format_fraction(counts.turns, turns, "turn"),
@@ -279,18 +276,18 @@ def format_context_counts(counts: ContextCounts, messages: int, turns: int, widt
 
 
 def format_fraction(count: int, total: int, noun: str) -> str:
-    """Format a fraction; where both numbers are equal, one number."""
+    """Format ``2 of 3 messages``, or ``3 messages`` if that is all."""
     return pluralize(count, noun) if count == total else f"{count:,} of {pluralize(total, noun)}"
 
 
 def find_turn_starts(session: Session) -> list[int]:
-    """Return the first messages of turns."""
+    """Find the messages that begin a turn."""
     flags, start = session.facts.flags, int(MessageFlag.TURN_START)
     return [message for message in range(session.length) if flags[message] & start]
 
 
 def count_context(context: Context, starts: Sequence[int]) -> ContextCounts:
-    """Count a context of a session whose turns start at *starts*."""
+    """Count a context of a session whose turns begin at *starts*."""
     begun = {context.order[position] for position in index_context(context).turn_starts}
     turns = (bisect_right(starts, each.start) for each in compute_message_spans(context).ranges)
     parts = dict.fromkeys(turn for turn in turns if turn and starts[turn - 1] not in begun)

@@ -1,4 +1,4 @@
-"""The keys at the bottom of a screen: as many as fit, none cut in two."""
+"""Footer with as many keys as fit, none of them cut."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from textual.widgets._footer import FooterKey
 
 
 class KeyFooter(Footer):
-    """Footer of every screen; keys that do not fit are dropped, the last ones first."""
+    """Footer of every screen; the last keys are dropped if there is no room for them."""
 
     def __init__(self) -> None:
         super().__init__(compact=True, show_command_palette=False)
@@ -24,10 +24,10 @@ class KeyFooter(Footer):
                 left -= cell_len(child.key_display) + 1 + cell_len(child.description)
                 if left < 0:
                     return
-                left -= 1  # what is between two
+                left -= 1  # gap between two keys
             yield child
 
     def on_resize(self, event: Resize) -> None:
-        """Other keys fit into another width."""
+        """Compose the keys again for another width."""
         if event.size.width != self._fitted_width:
             self.call_after_refresh(self.recompose)

@@ -1,4 +1,4 @@
-"""A pane for long texts: wrapped as far as it has been scrolled to, drawn line by line, its text selected by mouse."""
+"""Pane for long texts, wrapped on demand as it is scrolled, drawn line by line, with selection by mouse."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from context_tui.tui.rendering.layout import (
 )
 
 WRAP_AHEAD_LINES = 100
-"""Lines that are wrapped beyond the visible ones, so that scrolling finds them there."""
+"""Lines wrapped in advance beyond the visible ones."""
 
 
 class ReadingPane(ScrollView, can_focus=True):
-    """Pane for text of any length. The text is sanitized here, and never parsed as markup."""
+    """Pane for text of any length, which is sanitized and never interpreted as markup."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "reading-pane--text",
@@ -50,7 +50,7 @@ class ReadingPane(ScrollView, can_focus=True):
         .reading-pane--muted { color: $foreground 60%; }
     }
     """
-    # The inherited ones animate.
+    # The inherited bindings animate.
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,j", "move(1)", "down", show=False, id="read-down", tooltip="One line down"),
         Binding("up,k", "move(-1)", "up", show=False, id="read-up", tooltip="One line up"),
@@ -63,18 +63,18 @@ class ReadingPane(ScrollView, can_focus=True):
     def __init__(self, parts: Iterable[TextPart] = (), *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.source_text = ""
-        """The plain text that is shown, as it was given."""
+        """Plain text passed to ``show_text``."""
         self._source: Iterator[TextPart] = iter(parts)
         self._parts: list[TextPart] = []
         self._lines: list[LayoutLine] = []
-        self._starts: list[int] = []  # of the parts, the line that each begins with
+        self._starts: list[int] = []  # first line of each part
         self._width = 0
         self._layout = PartLayout(0)
         self._styles: dict[tuple[str, bool], Style] = {}
         self._is_painted = False
 
     def show(self, parts: Iterable[TextPart], *, follow: bool = False) -> None:
-        """Show other text, from its start; with *follow*, stay at the end if the end was in sight."""
+        """Show other text from its start; with *follow*, stay at the end if that was visible."""
         at_end = self.scroll_offset.y >= self.max_scroll_y
         self._start_layout(parts)
         self.source_text = ""
@@ -96,11 +96,11 @@ class ReadingPane(ScrollView, can_focus=True):
 
     @property
     def wrapped_text(self) -> str:
-        """Text wrapped so far."""
+        """Text that has been wrapped so far."""
         return "\n".join(line.drawn_text for line in self._lines)
 
     def on_resize(self, event: Resize) -> None:
-        """Wrap again when the width has changed, with the same part on top."""
+        """Wrap again if the width has changed; the top part stays in place."""
         if self._compute_content_width() == self._width:
             self._wrap_visible()
         else:
@@ -108,7 +108,7 @@ class ReadingPane(ScrollView, can_focus=True):
             self._start_layout(self._rebuild_parts())
             self._wrap_visible()
             self._scroll_to_part(top)
-        self.refresh()  # what was drawn before it had a size is remembered as blank
+        self.refresh()  # lines drawn before it had a size are cached as blank
 
     def _start_layout(self, parts: Iterable[TextPart]) -> None:
         self._width = self._compute_content_width()
@@ -116,7 +116,7 @@ class ReadingPane(ScrollView, can_focus=True):
         self._source, self._parts, self._lines, self._starts = iter(parts), [], [], []
 
     def _rebuild_parts(self) -> Iterator[TextPart]:
-        """Yield the parts again from the start."""
+        """Return the parts from the start again."""
         return chain(self._parts, self._source)
 
     def recolour(self, parts: Iterable[TextPart]) -> None:
@@ -130,7 +130,7 @@ class ReadingPane(ScrollView, can_focus=True):
         self.refresh()
 
     def _find_top_part(self) -> int:
-        """The number of the first part in sight; 0 at the top, whatever comes before it."""
+        """Return the number of the first visible part; 0 at the top."""
         top = self.scroll_offset.y
         return self._lines[min(top, len(self._lines) - 1)].part_number if self._lines and top else 0
 
@@ -143,19 +143,19 @@ class ReadingPane(ScrollView, can_focus=True):
             self.scroll_to(y=line, animate=False, force=True)
 
     def watch_scroll_y(self, old: float, new: float) -> None:
-        """Wrap on before the end comes into sight."""
+        """Wrap further lines before the end becomes visible."""
         super().watch_scroll_y(old, new)
         self._wrap_visible()
 
     def notify_style_update(self) -> None:
-        """Forget the colours of the old theme."""
+        """Clear the styles of the old theme."""
         super().notify_style_update()
         self._styles.clear()
 
     # Drawing
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """The visible lines, for the screen."""
+        """Render the visible lines."""
         self._is_painted = True
         try:
             return super().render_lines(crop)
@@ -166,7 +166,7 @@ class ReadingPane(ScrollView, can_focus=True):
         """Render one visible line."""
         index = y + self.scroll_offset.y
         strip = self._build_strip(index)
-        # Places are only wanted where the mouse is: with them, no two styles on screen would be the same one.
+        # Offsets are needed for the mouse only: with them, no two styles on screen would be equal.
         return strip if self._is_painted else strip.apply_offsets(0, index)
 
     def _build_strip(self, index: int) -> Strip:
@@ -190,7 +190,7 @@ class ReadingPane(ScrollView, can_focus=True):
         return strip
 
     def find_overlays(self, index: int) -> Iterator[tuple[int, int, Style]]:
-        """Characters of a drawn line that something is laid over: from, to, and what. Here, what is selected."""
+        """Yield the overlays of a drawn line as (start, end, style); here the selection."""
         selection = self.text_selection
         if selection is None or (span := selection.get_span(index)) is None:
             return
@@ -218,10 +218,10 @@ class ReadingPane(ScrollView, can_focus=True):
         return found
 
     def _resolve_style(self, style_name: str, *, is_overlay: bool = False) -> Style:
-        """The style of a look, *over* another or by itself."""
+        """Return the Rich style of a style name, by itself or as an overlay on another."""
         style = self._styles.get((style_name, is_overlay))
         if style is None:
-            # Not partial: colours with an opacity are blended with the background here.
+            # Not partial, so that colours with an opacity are blended with the background.
             style = self.get_component_rich_style(f"reading-pane--{style_name}")
             if is_overlay:
                 own = self.get_component_rich_style(f"reading-pane--{style_name}", partial=True)
@@ -229,10 +229,10 @@ class ReadingPane(ScrollView, can_focus=True):
             self._styles[style_name, is_overlay] = style
         return style
 
-    # Selecting
+    # Selection
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """The selected text, without the line breaks of wrapping."""
+        """Return the selected text, without the line breaks of wrapping."""
         if selection.end is None:
             self._wrap_visible(everything=True)
         spans = ((index, selection.get_span(index)) for index in range(len(self._lines)))
@@ -242,7 +242,7 @@ class ReadingPane(ScrollView, can_focus=True):
     def _find_selected_span(
         self, selection: Selection, index: int, span: tuple[int, int]
     ) -> tuple[LineColumn, int, int]:
-        """Return the selected range of a line: of two columns, in the one where the selection starts."""
+        """Find the selected part of a line, in the column in which the selection begins."""
         line, start = self._lines[min(index, len(self._lines) - 1)], selection.start
         begun = self._lines[start.y] if start is not None and start.y < len(self._lines) else None
         right = begun is not None and start is not None and is_in_right_column(begun, start.x, self._width)
@@ -250,7 +250,7 @@ class ReadingPane(ScrollView, can_focus=True):
         return which, *which.clip_selection(span[0], span[1] if span[1] >= 0 else 1 << 30)
 
     def selection_updated(self, selection: Selection | None) -> None:
-        """Draw what is selected."""
+        """Draw the selection."""
         self.refresh()
 
     # Scrolling
@@ -264,17 +264,17 @@ class ReadingPane(ScrollView, can_focus=True):
         self.scroll_to(y=self.scroll_offset.y + pages * max(self.size.height - 1, 1), animate=False)
 
     def action_ends(self, last: bool) -> None:
-        """Scroll to the start, or to the end: then everything has to be wrapped."""
+        """Scroll to the start, or wrap everything and scroll to the end."""
         if last:
             self._wrap_visible(everything=True)
         self.scroll_to(y=len(self._lines) if last else 0, animate=False)
 
     def jump_to_style(self, style_name: str, step: int) -> None:
-        """Scroll to the next part of this look, or (``step`` -1) to the one before."""
+        """Scroll to the next (+1) or previous (-1) part of this style."""
         if step > 0:
             self._wrap_visible(everything=len(self._lines) < 50_000)
         here = self.scroll_offset.y
-        # Only the first line of a part that takes several is where it starts.
+        # A part of several lines starts only at the first of them.
         starts = [n for n, line in enumerate(self._lines) if line.style == style_name and not self._is_continuation(n)]
         found = [n for n in starts if (n > here if step > 0 else n < here)]
         if found:
@@ -298,7 +298,7 @@ class ReadingPane(ScrollView, can_focus=True):
             self.virtual_size = size
 
     def _wrap_next_part(self) -> bool:
-        """Wrap one more part; False where there is none."""
+        """Wrap one more part, and return whether there was one."""
         part = next(self._source, None)
         if part is None:
             rest = self._layout.flush_right()
@@ -306,7 +306,7 @@ class ReadingPane(ScrollView, can_focus=True):
             return bool(rest)
         part = sanitize_part(part)
         lines = self._layout.lay_out(part, len(self._parts))
-        # The right column may have been longer than the left one, up to here.
+        # The right column of the part before may be longer than its left one.
         self._starts.append(len(self._lines) + next((n for n, line in enumerate(lines) if not line.right_line), 0))
         self._lines += lines
         self._parts.append(part)
@@ -314,6 +314,6 @@ class ReadingPane(ScrollView, can_focus=True):
 
 
 def _find_prefixes(strip: Strip, *places: int) -> Iterator[str]:
-    """Yield the prefixes of a strip, character by character."""
+    """Yield the text before each of the characters at *places* of a strip."""
     text = strip.text
     return (text[:place] for place in places)

@@ -26,17 +26,17 @@ from context_tui.tui.widgets.styled_text import (
 
 
 def find_knob_cell(scale: Scale, value: Number, width: int) -> int:
-    """Cell of a track of *width* cells (with its two ends) at which a value stands."""
+    """Find the cell of a value on a track of *width* cells, including its two ends."""
     return 1 + round(scale.compute_share(value) * max(width - 3, 0))
 
 
 def find_value_at_cell(scale: Scale, cell: int, width: int) -> Number:
-    """The value at a cell of a track; its ends are one cell each."""
+    """Find the value at a cell of a track, whose ends are one cell each."""
     return scale.find_value((cell - 1) / max(width - 3, 1))
 
 
 def draw_track(scale: Scale, value: Number, default: Number | None, width: int, style: str) -> list[Run]:
-    """The track in exactly *width* cells: ``◀━━●━━┴━▶``, with a tick at the default."""
+    """Draw the track in exactly *width* cells: ``◀━━●━━┴━▶``, with a tick at the default."""
     if width < 3:
         return [("●".ljust(width)[:width], style)]
     knob = find_knob_cell(scale, value, width)
@@ -47,13 +47,13 @@ def draw_track(scale: Scale, value: Number, default: Number | None, width: int, 
 
 
 ENTRY_GAP = 2
-"""Cells between two items of a line."""
+"""Cells between two entries on a line."""
 MOVE_EARLIER_GLYPH, MOVE_LATER_GLYPH = "◀", "▶"
 
 
 @dataclass(frozen=True)
 class ClickTarget:
-    """Clickable target of an item: its line and cells; ``moves`` is the number of places to move it, 0 to tick it."""
+    """Clickable cells of an entry on one line; a click moves it by ``moves`` places, or ticks it if that is 0."""
 
     item: int
     line: int
@@ -63,7 +63,7 @@ class ClickTarget:
 
 
 def list_entries(parameter: Parameter, chosen: Sequence[str]) -> list[ListEntry]:
-    """List the entries that can be ticked, in their order on screen."""
+    """Return the entries that can be ticked, in the order of the list."""
     if not parameter.ordered:
         return list(parameter.entries)
     known = {entry.name: entry for entry in parameter.entries}
@@ -72,12 +72,12 @@ def list_entries(parameter: Parameter, chosen: Sequence[str]) -> list[ListEntry]
 
 
 def toggle_entry(chosen: Sequence[str], name: str) -> tuple[str, ...]:
-    """The list without this item, or with it at the end."""
+    """Remove an entry from the list, or append it."""
     return tuple(each for each in chosen if each != name) if name in chosen else (*chosen, name)
 
 
 def move_entry(chosen: Sequence[str], name: str, places: int) -> tuple[str, ...]:
-    """The list with one of its items so many places further back; it stays within the list."""
+    """Move an entry of the list by *places*, as far as possible."""
     if name not in chosen:
         return tuple(chosen)
     others = [each for each in chosen if each != name]
@@ -86,7 +86,7 @@ def move_entry(chosen: Sequence[str], name: str, places: int) -> tuple[str, ...]
 
 
 def format_list_value(parameter: Parameter, chosen: Sequence[str], width: int) -> str:
-    """Format the ticked entries in *width* cells: in order where that matters and fits, else their number."""
+    """Format the ticked entries in *width* cells: in order if that matters and fits, else their number."""
     if parameter.ordered:
         words = ", ".join(f"{number} {format_safe_line(name)}" for number, name in enumerate(chosen, 1)) or "none"
         if cell_len(words) <= width:
@@ -99,7 +99,7 @@ def format_list_value(parameter: Parameter, chosen: Sequence[str], width: int) -
 
 
 def format_list_keys(parameter: Parameter, width: int) -> str:
-    """The keys of the list in *width* cells."""
+    """Format the keys of the list in *width* cells."""
     forms = ["space on or off", "space ticks"]
     if parameter.ordered:
         forms = ["←→ choose, space adds or removes, shift+←→ moves it", "space on/off, shift+←→ moves it"]
@@ -109,7 +109,7 @@ def format_list_keys(parameter: Parameter, width: int) -> str:
 def format_entries(
     parameter: Parameter, chosen: Sequence[str], width: int, at: int
 ) -> tuple[list[list[Run]], list[ClickTarget]]:
-    """Things to tick, side by side on as many lines as they take; and what of them can be clicked."""
+    """Format the entries side by side on as many lines as needed, with their click targets."""
     lines: list[list[Run]] = []
     spots: list[ClickTarget] = []
     for index, entry in enumerate(list_entries(parameter, chosen)):
@@ -134,7 +134,7 @@ def format_entries(
 
 
 def _format_entry(parameter: Parameter, entry: ListEntry, chosen: Sequence[str], is_current: bool) -> list[Run]:
-    """Format an item: its box, its name, and its note."""
+    """Format an entry: its box, name and note."""
     ticked = entry.name in chosen
     sign = " " if not ticked else str(chosen.index(entry.name) + 1) if parameter.ordered else "x"
     style = (PRIMARY if ticked else MUTED) + (" reverse" if is_current else "")
@@ -149,7 +149,7 @@ def _format_entry(parameter: Parameter, entry: ListEntry, chosen: Sequence[str],
 
 
 def _format_move_arrows(parameter: Parameter, entry: ListEntry, chosen: Sequence[str]) -> list[Run]:
-    """Format the arrows that move an item, where its order matters and there is another one."""
+    """Format the arrows that move an entry, if the order matters and there is another entry."""
     if not parameter.ordered or entry.name not in chosen or len(chosen) < 2:
         return []
     at = chosen.index(entry.name)
@@ -161,7 +161,7 @@ MARK_WIDTH, MIN_LABEL_WIDTH, MIN_TRACK_WIDTH, MAX_TRACK_WIDTH = 2, 6, 5, 34
 
 @dataclass(frozen=True)
 class SettingColumns:
-    """Columns of a setting row: cells of the name, the slider, the value and the unit."""
+    """Widths of the columns of a row: name, slider, value and unit."""
 
     label: int
     track: int
@@ -170,7 +170,7 @@ class SettingColumns:
 
     @property
     def track_start(self) -> int:
-        """The first cell of the slider."""
+        """First cell of the slider."""
         return MARK_WIDTH + self.label + 1
 
 
@@ -199,7 +199,7 @@ def _get_unit(parameter: Parameter) -> str:
 
 
 def format_parameter_value(parameter: Parameter, value: Any) -> str:
-    """Format the value of a number; an implied one is in brackets."""
+    """Format the value of a number; an implied value is in parentheses."""
     if value is None:
         return "none" if parameter.implied_value is None else f"({format_number(parameter.implied_value)})"
     if parameter.refers_to == "message":
@@ -210,7 +210,7 @@ def format_parameter_value(parameter: Parameter, value: Any) -> str:
 def format_setting_row(
     parameter: Parameter, value: Any, columns: SettingColumns, width: int, is_current: bool, typed_text: str | None
 ) -> list[Run]:
-    """Format one setting in *width* cells; *typed_text* is the entry so far."""
+    """Format one setting in *width* cells; *typed_text* is the entry so far, or None."""
     name = shorten(parameter.label, columns.label).ljust(columns.label)
     runs: list[Run] = [("▸ " if is_current else "  ", f"bold {PRIMARY}"), (name, BOLD if is_current else ""), (" ", "")]
     if parameter.kind == "list":
@@ -244,7 +244,7 @@ def format_setting_row(
 
 
 def format_manual_marks(marks: Sequence[tuple[int, int]], width: int) -> str:
-    """Format what is marked by hand in *width* cells: how many, and as many messages as fit."""
+    """Format the manual marks in *width* cells: their number, and as many of their messages as fit."""
     if not marks:
         return "none marked"
     words = f"{len(marks):,} marked"
@@ -259,19 +259,19 @@ def format_manual_marks(marks: Sequence[tuple[int, int]], width: int) -> str:
 
 
 def format_hint_variants(parameter: Parameter, value: Any, error: str) -> list[list[list[Run]]]:
-    """Return the hints on the chosen setting, from long to short; or the error of the typed value."""
+    """Format the meaning and range of the chosen setting, the longest form first; or the error of the typed value."""
     if error:
         return [[[("invalid: ", "bold $text-error"), (error, "$text-error")]]]
     about = parameter.about
     if parameter.kind == "marks":
         about = f"results that are cleared{'; backspace unmarks all' if value else ''}"
     elif parameter.refers_to == "message":
-        about = f"{about}{'; backspace takes the cut back' if value is not None else ''}"
-    told: list[list[Run]] = [[(about, MUTED)]]
+        about = f"{about}{'; backspace removes the cut' if value is not None else ''}"
+    meaning: list[list[Run]] = [[(about, MUTED)]]
     if parameter.scale is None:
-        return [told]
+        return [meaning]
     if value is None and parameter.implied_value is not None and parameter.default is None:
-        told = [[(f"not set, so {format_number(parameter.implied_value)}: {about}", MUTED)]]
+        meaning = [[(f"not set, so {format_number(parameter.implied_value)}: {about}", MUTED)]]
     ranges = [parameter.format_range()]
     if parameter.default is not None:
         ranges.append(f"default {format_number(parameter.default)}")
@@ -281,13 +281,13 @@ def format_hint_variants(parameter: Parameter, value: Any, error: str) -> list[l
             f"beyond {format_number(reach)} nothing changes; = types more",
             f"beyond {format_number(reach)} nothing changes",
         ]
-    forms = [[*told, [(f"({words})".replace(" ", "\u00a0"), MUTED)]] for words in ranges]
-    return [*forms, told, [[(about, MUTED)]]]
+    forms = [[*meaning, [(f"({words})".replace(" ", "\u00a0"), MUTED)]] for words in ranges]
+    return [*forms, meaning, [[(about, MUTED)]]]
 
 
 @dataclass(frozen=True)
 class SettingDetails:
-    """Details below the rows: fixed lines, lines that scroll with the item under the cursor, and click targets."""
+    """Lines below the rows: fixed lines, lines that scroll with the entry under the cursor, and their click targets."""
 
     fixed_lines: list[list[Run]] = field(default_factory=list)
     scrolling_lines: list[list[Run]] = field(default_factory=list)
@@ -297,28 +297,29 @@ class SettingDetails:
         return len(self.fixed_lines) + len(self.scrolling_lines)
 
     def find_line(self, item: int) -> int:
-        """Return the scrolled line of an item."""
+        """Find the scrolling line of an entry."""
         return next((spot.line for spot in self.click_targets if spot.item == item), 0)
 
 
 def build_setting_details(
     parameter: Parameter, value: Any, item: int, error: str, width: int, room: int = 99
 ) -> SettingDetails:
-    """The lines below the rows: the items of a list with the keys for them, or what the chosen setting is, as long as
-    it has *room* for lines.
+    """Build the lines below the rows: the entries of a list with their keys, or the meaning of the chosen setting.
+
+    The meaning is in the longest form that takes at most *room* lines.
     """
     width -= MARK_WIDTH
     if parameter.kind == "list" and list_entries(parameter, value):
         keys = format_list_keys(parameter, width)
         return SettingDetails([[(keys, MUTED)]] if keys else [], *format_entries(parameter, value, width, item))
     forms = format_hint_variants(parameter, value, error)
-    whole = (form for form in forms if all(count_cells(part[:1]) <= width for part in form[1:]))
-    flown = [wrap_parts(form, width, gap=1) for form in whole]
-    return SettingDetails(next((lines for lines in flown if len(lines) <= room), flown[-1]))
+    unbroken = (form for form in forms if all(count_cells(part[:1]) <= width for part in form[1:]))
+    wrapped = [wrap_parts(form, width, gap=1) for form in unbroken]
+    return SettingDetails(next((lines for lines in wrapped if len(lines) <= room), wrapped[-1]))
 
 
 def list_setting_lines(parameters: Sequence[Parameter]) -> list[int | str]:
-    """List the lines of the settings: the number of a setting, or the policy that the next ones belong to."""
+    """List the lines: the index of a setting, or the name of the policy to which the next settings belong."""
     lines: list[int | str] = []
     owner = ""
     for index, control in enumerate(parameters):

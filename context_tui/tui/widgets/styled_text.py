@@ -11,29 +11,29 @@ from textual.widget import Widget
 
 from context_tui.text.sanitize import sanitize_line
 from context_tui.tui.rendering.columns import drop_columns
-from context_tui.tui.terminal.cells import ASCII_GLYPHS, MAX_LINE_SOURCE, find_word_end, shorten
+from context_tui.tui.terminal.cells import ASCII_GLYPHS, ELLIPSIS, MAX_LINE_SOURCE, find_word_end, shorten
 
 Run = tuple[str, str]
-"""Text, and its style."""
+"""Text with its style."""
 
 CURSOR_BACKGROUND = "$block-cursor-blurred-background"
-"""The ground of the row that is current."""
+"""Background of the current row."""
 MUTED, BOLD = "$foreground-muted", "bold"
 GOOD, WARN, BAD, PRIMARY = "$text-success", "$text-warning", "$text-error", "$text-primary"
 _WORD_PATTERN = re.compile(r" *[^ ]+ *| +")  # a no-break space keeps words together
 
 
 def build_content(runs: Iterable[Run], ascii: bool = False) -> Content:
-    """Build content from runs; our glyphs outside ASCII become their stand-ins when *ascii*."""
+    """Build content from runs; with *ascii*, replace glyphs."""
     return Content.assemble(*((text.translate(ASCII_GLYPHS) if ascii else text, style) for text, style in runs))
 
 
 def build_choice_strip(labels: Mapping[str, str], chosen: str, width: int = 0) -> Content:
-    """Choices side by side, the chosen one marked; a click calls the screen's ``choose`` with the name of one.
+    """Build a row of choices with the chosen one marked; a click calls the screen's ``choose`` with a name.
 
     Args:
-        labels: what stands on each, by its name.
-        width: cells in a line, where none is to be split over two; 0: as it comes.
+        labels: label of each choice, by name.
+        width: cells of a line, to start a new line before a choice that does not fit; 0 for a single line.
     """
     parts: list[Content | str] = []
     at = 0
@@ -55,13 +55,13 @@ def count_cells(runs: Iterable[Run]) -> int:
 
 
 def format_safe_line(text: str, width: int = 0) -> str:
-    """Session text as one line that is safe to draw, cut to *width* cells where that is given."""
+    """Sanitize session text into one line, cut to *width* cells if given."""
     clean = sanitize_line(text[:MAX_LINE_SOURCE])
     return shorten(clean, width) if width else clean
 
 
 def clip_runs(runs: Sequence[Run], width: int) -> list[Run]:
-    """The runs in at most *width* cells."""
+    """Cut the runs to at most *width* cells."""
     if count_cells(runs) <= width:
         return list(runs)
     found: list[Run] = []
@@ -74,7 +74,7 @@ def clip_runs(runs: Sequence[Run], width: int) -> list[Run]:
 
 
 def clip_lines(lines: Sequence[Sequence[Run]], height: int, width: int) -> list[list[Run]]:
-    """The first *height* lines, with an ellipsis where more would follow."""
+    """Cut the lines to the first *height*, with an ellipsis if more would follow."""
     found = [list(line) for line in lines[:height]]
     if found and len(lines) > height:
         found[-1] = _shorten_line(found[-1], width)
@@ -82,24 +82,24 @@ def clip_lines(lines: Sequence[Sequence[Run]], height: int, width: int) -> list[
 
 
 def _shorten_line(line: Sequence[Run], width: int) -> list[Run]:
-    """A line with an ellipsis at its end, where there is room for it: the last words go, a single one is cut."""
+    """End a line with an ellipsis; drop its last words if there is no room, and cut a single long word."""
     end = find_word_end("".join(text for text, _ in line).rstrip(), width)
     found: list[Run] = []
     for part, style in line:
         found.append((part[:end], style))
         end -= len(found[-1][0])
-    kept = [run for run in found if run[0]]
-    return clip_runs([*kept, ("…", kept[-1][1] if kept else "")], width)
+    runs = [run for run in found if run[0]]
+    return clip_runs([*runs, (ELLIPSIS, runs[-1][1] if runs else "")], width)
 
 
 def pad_runs(runs: Sequence[Run], width: int, style: str = "") -> list[Run]:
-    """The runs in exactly *width* cells."""
+    """Cut or pad the runs to exactly *width* cells."""
     found = clip_runs(runs, width)
     return [*found, (" " * (width - count_cells(found)), style)]
 
 
 def set_background(runs: Iterable[Run], background: str = CURSOR_BACKGROUND) -> list[Run]:
-    """The runs on a background; without one, on that of the current row."""
+    """Set the background of the runs, by default that of the current row."""
     return [(text, f"{style} on {background}" if style else f"on {background}") for text, style in runs]
 
 
@@ -119,13 +119,13 @@ def justify_runs(left: Sequence[tuple[int, Run]], right: Sequence[Run], width: i
 
 
 def format_bar(share: float, width: int, full: str = "█", rest: str = "░") -> tuple[str, str]:
-    """A bar: its filled part, at least a cell of it when there is anything, and the rest."""
+    """Return the filled part of a bar, at least one cell for a positive share, and its rest."""
     filled = min(width, max(round(share * width), 1 if share > 0 else 0))
     return full * filled, rest * (width - filled)
 
 
 def wrap_parts(parts: Sequence[Sequence[Run]], width: int, gap: int = 3) -> list[list[Run]]:
-    """Parts on lines of at most *width* cells: a part stays whole where it can, and is wrapped at words where not."""
+    """Wrap parts on lines of at most *width* cells; a part is split between words only if it is wider than a line."""
     lines: list[list[Run]] = [[]]
     for part in parts:
         size, used = count_cells(part), count_cells(lines[-1])
@@ -150,7 +150,7 @@ Lines = Sequence[Sequence[Run]]
 
 
 class LinesPane(Widget):
-    """Lines made by a function, which is given a width and a height in cells."""
+    """Pane that shows the lines returned by a function of its width and height in cells."""
 
     DEFAULT_CSS = "LinesPane { text-wrap: nowrap; text-overflow: clip; padding: 0 1; }"
 
@@ -159,7 +159,7 @@ class LinesPane(Widget):
         self._build_lines, self.ascii = build_lines, ascii
 
     def render(self) -> Content:
-        """The lines."""
+        """Render the lines."""
         width, height = self.content_size
         lines = self._build_lines(width, height)[:height] if width and height else []
         return Content("\n").join(build_content(clip_runs(line, width), self.ascii) for line in lines)

@@ -111,7 +111,7 @@ def test_a_response_that_came_is_fine(tmp_path: Path) -> None:
     path.write_text(json.dumps({**request, "response": reply}))
     assert len(ct.open_session(export(session, tmp_path / "out.json", "openai").path)) == 1
     done = export(session, tmp_path / "copy.json", "anthropic")
-    assert done.losses == ["the copy has 1 more messages, which were not read here"]
+    assert done.losses == ["the copy has 1 more messages, recorded after the session was opened"]
 
 
 def test_a_database_that_is_updated_in_place(tmp_path: Path) -> None:

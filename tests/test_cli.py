@@ -436,7 +436,7 @@ def test_an_extract_of_a_recording_that_repeats_itself(run: Run, tmp_path: Path)
         recording.assistant(text("understood"))
     given = ("-P", "agent-sdk-compact", "-p", "min_keep=1", "-o", tmp_path / "out.jsonl")
     code, out, err = run("apply", recording.write(tmp_path), *given)
-    assert code == 0 and "written" in out and "warning: no loop" in err and "error" not in err
+    assert code == 0 and "written" in out and "warning: repetition" in err and "error" not in err
 
 
 def test_a_models_summary_that_fails_a_check_is_refused_and_kept(
@@ -451,8 +451,8 @@ def test_a_models_summary_that_fails_a_check_is_refused_and_kept(
     out_file = tmp_path / "out.jsonl"
     given = ("-P", "defect-compact", "-p", "threshold=8000", "--summarizer", "openai", "--model", "m", "-o", out_file)
     code, out, err = run("apply", session, *given)
-    assert (code, out) == (3, "") and "error: no loop" in err and not out_file.exists()
-    assert "fails a check (no loop); OUT was not written; the draft is in " in err
+    assert (code, out) == (3, "") and "error: repetition" in err and not out_file.exists()
+    assert "fails a check (repetition); OUT was not written; the draft is in " in err
     assert [path.read_text() for path in tmp_path.glob("context-tui-summary-*")] == [loop]
 
 

@@ -83,8 +83,8 @@ def test_a_summarizer_is_named_in_one_text(spec: str, read: Contender) -> None:
     [
         ("", "unknown summarizer ''"),
         ("gpt:4", "unknown summarizer 'gpt'; available: extract, anthropic, openai"),
-        ("extract:m", "asks no model"),
-        ("extract@http://h", "asks no model"),
+        ("extract:m", "uses no model"),
+        ("extract@http://h", "uses no model"),
         ("openai:", "no model after the colon"),
         ("openai:m,temperature=1", "unknown setting 'temperature'; available: prompt, max_tokens, timeout"),
         ("extract,prompt=f", "unknown setting 'prompt'; available: bytes"),

@@ -148,7 +148,7 @@ def test_a_document_that_has_grown_is_copied_whole(tmp_path: Path) -> None:
     path.write_text(f"{first}\n{more}\n")
     done = export(session, tmp_path / "out.jsonl", session.info.format)
     assert done.path.read_bytes() == path.read_bytes()
-    assert done.losses == ["the copy has 1 more messages, which were not read here"]
+    assert done.losses == ["the copy has 1 more messages, recorded after the session was opened"]
 
 
 REPLY = {"role": "assistant", "content": "yes", "usage": {"input_tokens": 9, "output_tokens": 2}}
@@ -220,7 +220,7 @@ def test_a_copy_that_reads_back_otherwise_is_refused(
         return notes
 
     monkeypatch.setattr(form, "copy", wrong)
-    with pytest.raises(ExportError, match=f"reads back with other {change}; nothing was written"):
+    with pytest.raises(ExportError, match=f"reads back with different {change}; nothing was written"):
         export(ct.open_session(path), tmp_path / "out.jsonl", "claude-code")
     assert not (tmp_path / "out.jsonl").exists()
 

@@ -158,8 +158,8 @@ def _write_summary(made: Plan, given: argparse.Namespace) -> WrittenSummary:
     checks = prepared.check_text(summary.text, summary)
     for check in checks:
         if not check.ok:
-            print_notice(f"{check.severity}: {check.name}: {check.detail}")
-    wrong = ", ".join(check.name for check in find_blocking_checks(checks))
+            print_notice(f"{check.severity}: {check.label}: {check.detail}")
+    wrong = ", ".join(check.label for check in find_blocking_checks(checks))
     if wrong:
         draft = _save_draft(summary.text)
         raise SummarizerError(f"the summary fails a check ({wrong}); OUT was not written; the draft is in {draft}")

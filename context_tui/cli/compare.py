@@ -339,7 +339,7 @@ def _build_summary_row(made: ContenderRun) -> tuple[object, ...]:
         return made.name, "failed", "", "", "", ""
     reported = summary.usage.output_tokens if summary.model else ""
     cost = "unknown" if first.cost is None else f"${first.cost.usd:.4f}" if first.cost.usd else "none"
-    failed = ", ".join(each.name for each in first.checks if not each.ok)
+    failed = ", ".join(each.label for each in first.checks if not each.ok)
     return made.name, estimate_summary_tokens(first), reported, f"{summary.seconds:.1f}", cost, failed or "none"
 
 

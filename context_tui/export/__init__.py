@@ -1,1 +1,1 @@
-"""Sessions written to new files, to their own file, or as a page to read."""
+"""Export of sessions to new files, to their own file, or as a Markdown page."""

@@ -1,4 +1,4 @@
-"""Writing a session to a new file: checked by reading it back, and never in the place of what it was read from."""
+"""Export of a session to a new file, verified by reading it back; never to the file that it was read from."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from context_tui.text.private_files import is_temporary, move_new, private_folde
 from context_tui.tokens.context_index import index_context
 
 MAX_NAME_BYTES = 255
-"""The longest name that file systems take."""
+"""Limit of file names in common file systems, in bytes."""
 
 
 class ExportError(Error):
-    """The session was not written; nothing was left behind."""
+    """Failed export; no file was left behind."""
 
 
 class OutputExists(ExportError):
-    """The output exists, and may not be replaced unless asked for."""
+    """Output file that exists, and is replaced only on request."""
 
 
 class OutputIsInput(ExportError):
-    """The output is the file that the session was read from."""
+    """Output file that is the input."""
 
     exit_code = ExitCode.USAGE
 
@@ -48,8 +48,8 @@ class OutputIsInput(ExportError):
 class ExportResult:
     """Result of an export.
 
-    ``losses`` is what the format cannot hold, what had to be mended, and how what reads back differs, in words;
-    ``check`` what is unpaired in it. ``backup`` is the copy of what was changed in place.
+    ``losses`` describe what the format cannot hold, repairs, and differences after reading back; ``check`` lists
+    unpaired blocks. ``backup`` is the copy of a file changed in place.
     """
 
     path: Path
@@ -61,10 +61,9 @@ class ExportResult:
 
 
 def export(session: Session, out: Path, format_name: str, *, force: bool = False) -> ExportResult:
-    """Write *session* to *out*, readable by its owner only, in a format or as ``markdown``, a page to read.
+    """Write *session* to *out* in a format or as ``markdown``, readable by its owner only.
 
-    A session to which nothing was applied is copied in its own format, record by record; else what is written is the
-    context at its end.
+    An unchanged session is copied in its own format, record by record; otherwise the context at its end is written.
 
     Args:
         force: replace *out* if it exists.
@@ -83,18 +82,18 @@ def export(session: Session, out: Path, format_name: str, *, force: bool = False
             result = _write_temporary(form, session, temporary, out)
             os.chmod(temporary, 0o600)
             sync(temporary)
-            _check_input(session)  # again: what was written was read meanwhile
-            _move_into_place(temporary, out, force)  # behind this nothing may fail
+            _check_input(session)  # again, since the input was read while writing
+            _move_into_place(temporary, out, force)  # nothing may fail after this
     except OSError as error:
         raise _build_write_error(out, error) from None
     return result
 
 
 def try_export(session: Session, format_name: str) -> ExportResult:
-    """Report what :func:`export` would write, without keeping a file: one is written apart, checked, and removed.
+    """Return the result of :func:`export` without keeping the file: a temporary one is written, checked and removed.
 
     Raises:
-        Error: as :func:`export`.
+        Error: as for :func:`export`.
     """
     form = _find_writable_format(format_name)
     _check_input(session)
@@ -106,10 +105,10 @@ def try_export(session: Session, format_name: str) -> ExportResult:
 
 
 def _find_writable_format(format_name: str) -> Format | None:
-    """Return the format to write; None for a page.
+    """Return the format to write; None for Markdown.
 
     Raises:
-        Error: there is none of this name, or it cannot be written.
+        Error: the format is unknown, or read-only.
     """
     form = None if format_name == MARKDOWN else get_format(format_name)
     if form is not None and not form.writable:
@@ -134,7 +133,7 @@ def is_copied(session: Session, format_name: str) -> bool:
 
 
 def _copy_records(form: Format, session: Session, temporary: Path, out: Path) -> ExportResult | None:
-    """Copy a session as it was recorded; None where it must be rewritten.
+    """Copy a session record by record; return None if it must be rewritten.
 
     Raises:
         ExportError: the copy does not read back the same.
@@ -144,9 +143,11 @@ def _copy_records(form: Format, session: Session, temporary: Path, out: Path) ->
         return None
     written = _read_back(form, temporary)
     if differing := _find_difference(session, written):
-        raise ExportError(f"{form.name}: the copy reads back with other {differing}; nothing was written; {_REMEDY}")
+        raise ExportError(
+            f"{form.name}: the copy reads back with different {differing}; nothing was written; {_REMEDY}"
+        )
     if more := len(written) - len(session):
-        notes.append(f"the copy has {more:,} more messages, which were not read here")
+        notes.append(f"the copy has {more:,} more messages, recorded after the session was opened")
     return ExportResult(out, form.name, notes, check=check_pairs(session, written.to_messages(), {}))
 
 
@@ -228,7 +229,7 @@ def _build_empty_error(losses: Losses) -> ExportError:
 
 
 def _format_lost_usage(session: Session, written: Session) -> list[str]:
-    """List what a file does not hold of the recorded usage of an unchanged session."""
+    """List the recorded usage of an unchanged session that the file lacks."""
     lost = len(collect_usage(session)) - len(written.facts.requests)
     return [f"recorded usage left out: {lost:,} requests"] if lost > 0 else []
 
@@ -249,17 +250,17 @@ def describe_format(name: str) -> str:
 
 
 def suggest_path(session: Session, format_name: str) -> Path:
-    """Suggest ``NAME.compacted.EXT`` beside the input; in the current folder for temporary input, or where the agent
-    would take it for a session of its own.
+    """Suggest ``NAME.compacted.EXT``, or ``NAME.copy.EXT`` for an unchanged session.
 
-    It is ``NAME.copy.EXT`` where nothing was applied.
+    It is beside the input, or in the current folder if the input is temporary or the agent would take the file for one
+    of its sessions.
     """
     source = Path(session.info.path or "session")
     if is_temporary(source):
         source = Path("session")  # standard input, spooled
     usual = (MARKDOWN_SUFFIX,) if format_name == MARKDOWN else get_format(format_name).suffixes
     own = source.suffix if format_name == session.info.format and len(source.suffix) < 10 else ""
-    # What is written anew is of the first kind that a format has: of lines, where it had documents before.
+    # A rewritten file has the first suffix of the format, even if the input has another one.
     suffix = own if own and (own not in usual or is_copied(session, format_name)) else usual[0]
     stem = source.name.removesuffix(source.suffix).removesuffix(".compacted").removesuffix(".copy")
     ending = f".{'compacted' if session.origin else 'copy'}{suffix}"
@@ -270,16 +271,16 @@ def suggest_path(session: Session, format_name: str) -> Path:
 
 
 def check_output_path(session: Session, out: Path, force: bool = False) -> None:
-    """Refuse an output before any work is done: the input itself, a folder, or what exists and may not be replaced.
+    """Check the output path before any work is done.
 
     Raises:
         OutputIsInput: *out* is the file that the session was read from.
         OutputExists: *out* exists, and *force* was not given.
-        ExportError: nothing can be written there.
+        ExportError: *out* is not a possible file.
     """
     source = find_recording(session).info.path
     if source and _is_same_file(Path(source), out):
-        raise OutputIsInput(f"{out}: is the session itself, which is never written to; name another file")
+        raise OutputIsInput(f"{out}: is the input file, which is never overwritten; name another file")
     beside, there = _read_file_mode(out.parent), _read_file_mode(out)
     if stat.S_ISDIR(there):
         raise ExportError(f"{out}: is a folder; name a file in it")
@@ -292,10 +293,10 @@ def check_output_path(session: Session, out: Path, force: bool = False) -> None:
 
 
 def _read_file_mode(path: Path) -> int:
-    """The mode of what a path leads to; 0 where there is nothing.
+    """Return the mode of a file; 0 if it does not exist.
 
     Raises:
-        ExportError: that cannot be told: a folder may not be searched, or a name is too long.
+        ExportError: the path cannot be examined: a folder is unreadable, or a name too long.
     """
     try:
         return os.stat(path).st_mode
@@ -315,15 +316,15 @@ def _is_same_file(source: Path, out: Path) -> bool:
         return os.path.samefile(source, out)
     except OSError:
         return os.path.realpath(source) == os.path.realpath(out)
-    except ValueError:  # a NUL in it: no file has such a name
+    except ValueError:  # the name contains NUL
         return False
 
 
 def _read_messages(session: Session) -> list[Message]:
-    """The session's messages, read now, when they still measure what they did when it was opened.
+    """Read the messages of a session, and check that their sizes are unchanged since it was opened.
 
     Raises:
-        ExportError: what was read has changed since. That the file has grown is fine.
+        ExportError: the recorded messages have changed; a file that has only grown is accepted.
     """
     changed = _build_changed_error(session)
     context = session.context_at()
@@ -339,10 +340,10 @@ def _read_messages(session: Session) -> list[Message]:
 
 
 def _check_input(session: Session) -> None:
-    """Make sure that the file still holds what was read of it.
+    """Check that the data read from the input is unchanged.
 
     Raises:
-        ExportError: it does not, or cannot be read.
+        ExportError: it has changed, or the file is unreadable.
     """
     try:
         same = find_recording(session).content.is_unchanged()
@@ -361,13 +362,13 @@ def _collect_block_sizes(facts: Facts, message: int) -> list[tuple[int, int]]:
 
 
 def _read_back(form: Format, path: Path) -> Session:
-    """Read back what was written, by the format's own reader.
+    """Read the written file back with the reader of its format.
 
     Raises:
-        ExportError: it cannot be read.
+        ExportError: the file cannot be read.
     """
     try:
-        detect_format(path)  # or nobody could open it without naming the format
+        detect_format(path)  # it must be recognizable without naming the format
         listed = form.list_sessions(path)
         info = next((each for each in listed if not each.parent), listed[0] if listed else None)
         if info is None:
@@ -390,12 +391,12 @@ def _compare_contexts(
     """List every difference in size, messages and turns between *session* and the *written* session.
 
     Args:
-        made: what was handed to the writer.
-        declared: what it declared to be gone.
-        told: whether there is any loss or note that another size can be due to.
+        exported: the session passed to the writer.
+        declared: sizes of the losses that the writer declared.
+        has_losses: whether any loss or note can explain a different size.
 
     Raises:
-        ExportError: something is gone that was not declared, or the size differs and nothing says why.
+        ExportError: there is an undeclared loss, or an unexplained difference in size.
     """
     context, again = session.context_at(), restore_inferred(written.context_at())
     gone = weigh_context(exported.context_at()) - declared - weigh_context(again)
@@ -432,7 +433,7 @@ def _build_exists_error(out: Path) -> OutputExists:
 
 
 def _move_into_place(temporary: Path, out: Path, force: bool) -> None:
-    """Into place in one step; without *force* only where nothing is, even if it came there just now."""
+    """Move a file into place in one step; without *force*, never replace one, even one that was just created."""
     if force:
         os.replace(temporary, out)
         sync_folder(out.parent)

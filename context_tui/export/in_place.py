@@ -1,4 +1,4 @@
-"""Carrying a plan out in the session's own file, where its program does so too: backed up first, all or nothing."""
+"""Apply a plan to the session's own file, as its agent would: after a backup, all or nothing."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from context_tui.tokens.context_index import index_context
 
 
 class InPlaceError(Error):
-    """The file of this session, or this plan, is none that can be carried out in place."""
+    """Session or plan that cannot be applied in place."""
 
     exit_code = ExitCode.USAGE
 
 
 def check_in_place(session: Session) -> None:
-    """Refuse a session whose file is not changed in place, before any work is done.
+    """Check that a session can be changed in place, before any work is done.
 
     Raises:
-        NotInPlace: it is of another format, or has no lasting place.
+        InPlaceError: its format does not support this, or its file is temporary.
     """
     if not get_format(session.info.format).in_place:
         able = ", ".join(form.name for form in FORMATS.values() if form.in_place)
@@ -38,19 +38,19 @@ def check_in_place(session: Session) -> None:
 
 
 def apply_in_place(session: Session, plan: Plan) -> ExportResult:
-    """Carry *plan* out in the file that *session* was read from, once there is a backup of it.
+    """Apply *plan* to the file that *session* was read from, after backing it up.
 
     Raises:
-        NotInPlace: the file or the plan is none that can be; only results are cleared, as of the session's end.
-        Error: the file was not changed, and why; as it is in use, or is no longer what was read.
+        InPlaceError: the file or the plan is unsupported; only results can be cleared, at the end of the session.
+        Error: the file was not changed, since it is in use or has changed since it was read.
     """
     check_in_place(session)
     if plan.dropped_ranges or plan.inserts or any(change.action != "clear" for change in plan.changes.values()):
         raise InPlaceError(
-            f"{plan.policy}: does more than clear results, which is all that is done in place; use -o OUT"
+            f"{plan.policy}: does more than clear results, which is all that can be done in place; use -o OUT"
         )
     if plan.context.at != len(session):
-        raise InPlaceError(f"--at {plan.context.at}: only the context at the end is changed in place; use -o OUT")
+        raise InPlaceError(f"--at {plan.context.at}: only the context at the end can be changed in place; use -o OUT")
     read_again: list[Message] = []
 
     def check(again: Session) -> None:
@@ -71,5 +71,5 @@ def apply_in_place(session: Session, plan: Plan) -> ExportResult:
     except OSError as error:
         why = error.strerror or error
         raise ExportError(f"{session.info.path}: cannot be changed: {why}; nothing was changed") from None
-    check_of_pairs = check_pairs(session, read_again, {})  # not before: it reads the file
+    check_of_pairs = check_pairs(session, read_again, {})  # after the change, since it reads the file
     return ExportResult(Path(session.info.path), session.info.format, [], check=check_of_pairs, backup=backup)

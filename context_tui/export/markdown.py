@@ -1,7 +1,7 @@
-"""A context as a page of Markdown, to be read by people: no program opens it again.
+"""Export of a context as a Markdown page for people; it cannot be opened again.
 
-What was typed and said is quoted, so that its own headings and fences end with it; calls, results, and text with tags
-in it stand in fences longer than any in them. Nothing in a page acts on a terminal.
+Messages are quoted, which contains their headings and fences. Calls, results, and text with tags are in fences longer
+than any inside them. Control characters are removed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BlockData = Mapping[str, Any]
 
 
 def write_page(session: Session, messages: list[Message], path: Path) -> Losses:
-    """Write the context at the end of *session*, which is *messages*, to the new file *path*."""
+    """Write *messages*, the context at the end of *session*, to the new file *path*."""
     losses = Losses()
     with path.open("x", encoding="utf-8", newline="\n") as file:
         for part in _format_parts(session, messages, losses):
@@ -136,12 +136,12 @@ def _format_json(value: Any) -> str:
 
 
 def _escape_name(text: str) -> str:
-    """A name or title in the text of the page, as it is."""
+    """Escape a name or title for the text of a page."""
     return re.sub(r"([\\`*\[\]<>|])", r"\\\1", sanitize_line(text))
 
 
 def _quote_text(text: str) -> str:
-    """Markdown that somebody wrote, quoted; with tags in it, which a page would hide, in a fence."""
+    """Quote recorded Markdown; text with tags, which a page would hide, goes in a fence."""
     clean = sanitize(text)
     if _TAG.search(clean):
         return _format_fence(clean)

@@ -1,7 +1,7 @@
-"""Preparation of a session for writing; the session itself stays unchanged.
+"""Preparation of a copy of a session for writing.
 
-A policy may split a call from its result; that is mended and told for every format. What was unpaired in the recording
-stays so, unless a provider is to take it.
+Calls that a policy separated from their results are repaired for every format, and reported. Blocks that were unpaired
+in the recording remain so, except in formats for a provider.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ENDS_WITH_ASSISTANT = (
 
 @dataclass(frozen=True)
 class ExportableSession:
-    """A session that is fit to be written: what was changed for it, and the new ids of calls with their old ones."""
+    """Session ready for writing, with the changes made, and the old ids of renamed calls by their new ones."""
 
     session: Session
     losses: Losses
@@ -54,13 +54,13 @@ class PairCheck:
 
 
 def check_message_pairs(messages: list[Message]) -> PairCheck:
-    """Check the pairs of a recording as it is."""
+    """Check the pairs of a recording."""
     found = find_unpaired(messages)
     return PairCheck((*found.orphan_calls, *found.orphan_results))
 
 
 def check_pairs(session: Session, written: list[Message], renamed_ids: Mapping[str, str]) -> PairCheck:
-    """Compare what was written of *session* with the recording that it was made from."""
+    """Compare the written messages with the recording that *session* was derived from."""
     if not find_unpaired(written):
         return PairCheck()
     inherited, introduced = compare_orphans(_find_recorded_context(session)[1], written, renamed_ids)
@@ -70,11 +70,12 @@ def check_pairs(session: Session, written: list[Message], renamed_ids: Mapping[s
 def build_exportable(
     session: Session, messages: list[Message], unsupported_reason: UnsupportedReason | None = None
 ) -> ExportableSession:
-    """The context at the end of *session* as a session that can be written.
+    """Convert the context at the end of *session* to a session that can be written.
 
     Args:
-        messages: its messages.
-        refuses: what a provider's format cannot hold; None for a format whose runtime mends pairs itself.
+        messages: the messages of the context.
+        unsupported_reason: says which blocks a provider's format cannot hold; None for a format whose runtime repairs
+            pairs itself.
     """
     context, facts = session.context_at(), session.facts
     losses = Losses()
@@ -86,7 +87,7 @@ def build_exportable(
         left = [_keep_blocks(message, of) for message, of in zip(named, taken, strict=True)]
         history, sources, notes = repair_minimally(left, summaries)
         sources = [_map_source(source, taken) for source in sources]
-        if notes:  # images come out of results that became text
+        if notes:  # results that became text release their images
             still = [_select_blocks(message, unsupported_reason, losses) for message in history]
             history = [_keep_blocks(message, of) for message, of in zip(history, still, strict=True)]
             sources = [
@@ -131,13 +132,13 @@ def _select_blocks(message: Message, unsupported_reason: UnsupportedReason, loss
 
 
 def _keep_blocks(message: Message, numbers: list[int]) -> Message:
-    """The message with only these of its blocks; itself, when these are all."""
+    """Return the message with only these blocks; the same object if these are all."""
     content = message["content"]
     return message if len(numbers) == len(content) else {**message, "content": [content[n] for n in numbers]}
 
 
 def _map_source(source: MessageSource, selected: list[list[int]]) -> MessageSource:
-    """A source in messages of which only these blocks were taken, as one in the whole messages."""
+    """Map a source in messages with selected blocks to one in the whole messages."""
     return MessageSource(
         source.message, [p and BlockPosition(p.message, selected[p.message][p.block]) for p in source.blocks]
     )
@@ -149,7 +150,7 @@ def _get_block(messages: list[Message], place: BlockPosition) -> dict[str, Any]:
 
 
 def _note_history_end(history: list[Message], losses: Losses) -> None:
-    """Say what a provider would make of the end of a history."""
+    """Add a note if a provider would not accept or would continue the end of a history."""
     if history and history[-1]["role"] == "assistant":
         pending = any(block.get("type") == "tool_use" for block in history[-1]["content"])
         losses.add_note(ENDS_WITH_PENDING_CALLS if pending else ENDS_WITH_ASSISTANT)

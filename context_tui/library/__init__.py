@@ -1,1 +1,1 @@
-"""The sessions on this machine: found, summarised, cached and followed."""
+"""Sessions on this machine: discovery, overviews, cache, and following."""

@@ -1,8 +1,8 @@
-"""Cache of session overviews: safe to delete and never wrong.
+"""Cache of session overviews, which may be deleted at any time.
 
-It is a database in the folder that the system has for caches (on Linux ``~/.cache/context-tui``), or the file that
-``$CONTEXT_TUI_CACHE`` names; nothing is kept where that is empty. What is kept counts only while every file that it was
-read from is as it was. The program works without it: what cannot be read or written is nothing.
+It is a database in the cache folder of the system (on Linux ``~/.cache/context-tui``), or the file named by
+``$CONTEXT_TUI_CACHE``; if that is empty, nothing is cached. An entry is valid only while every file that it was read
+from is unchanged. Failures to read or write the cache are ignored.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from typing import Any
 from context_tui import __version__
 
 MAX_ENTRIES = 50_000
-"""How many entries are kept; the oldest go first."""
+"""Limit of entries; the oldest are removed first."""
 MAX_ENTRY_CHARS = 20_000
-"""Characters of the largest entry that is kept."""
+"""Limit of the size of an entry, in characters."""
 MAX_FOLDER_FILES = 500
-"""Files in a folder up to which what was read from them is kept."""
+"""Limit of files in a folder whose data is cached."""
 SETTLE_SECONDS = 2.0
-"""Seconds after which a change of a file shows in its times: what changes within one tick of a clock does not."""
+"""Minimum age of a file in seconds: two changes within one clock tick have the same time."""
 _CREATE_TABLE = "CREATE TABLE IF NOT EXISTS details (key BLOB UNIQUE NOT NULL, told TEXT NOT NULL)"
 _ENTRY_VERSION = 1
-"""Of what is kept: another number is another kind of entry."""
+"""Version of the entries; other versions are ignored."""
 
 FileStamps = list[list[str | int | None]]
-"""Per file or folder: path, size, when its content and its entry changed (ns), number and device; None: not there."""
+"""Per file or folder: path, size, mtime and ctime (ns), inode and device; path and None: it does not exist."""
 
 
 def find_cache_path(environ: Mapping[str, str] | None = None) -> Path | None:
-    """Return the path of the cache; None where nothing is to be saved."""
+    """Return the path of the cache; None if caching is disabled."""
     named = (os.environ if environ is None else environ).get("CONTEXT_TUI_CACHE")
     if named is not None:
         return Path(named) if named else None
-    from platformdirs import user_cache_path  # not where a file is named
+    from platformdirs import user_cache_path  # slow to import, and not needed with a named file
 
     return user_cache_path("context-tui", appauthor=False) / "sessions.db"
 
 
 def read_stamps(files: Iterable[str | os.PathLike[str]]) -> FileStamps | None:
-    """Return the stamps of files and folders, a database's log included; None where a folder holds too many files."""
+    """Return the stamps of files and folders, a database's log included; None if a folder holds too many files."""
     found: FileStamps = []
     for file in map(os.path.abspath, files):
         found += [_read_file_stamp(file), _read_file_stamp(f"{file}-wal")]
@@ -76,10 +76,10 @@ def _is_settled(stamp: FileStamps) -> bool:
 class SessionCache:
     """Cached values of sessions, by file, id and topic; usable by several threads.
 
-    What is handed to :meth:`put` is written by :meth:`flush`.
+    Values passed to :meth:`put` are written by :meth:`flush`.
 
     Args:
-        path: the file; None keeps nothing.
+        path: the file; None disables the cache.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -89,7 +89,7 @@ class SessionCache:
         self._lock = Lock()
 
     def get(self, path: str, session_id: str, topic: str) -> Any:
-        """Return a cached value, if each file that it was read from is unchanged; else None."""
+        """Return a cached value if every file that it was read from is unchanged; else None."""
         with self._lock:
             key = _build_key(path, session_id, topic)
             told = self._pending.get(key) or self._load(key)
@@ -97,11 +97,11 @@ class SessionCache:
             program, stamp, value = json.loads(told)
             current = bool(stamp) and program == _identify_program() and stamp[0][0] == os.path.abspath(path)
             return value if current and read_stamps(_list_stamped_files(stamp)) == stamp else None
-        except (ValueError, TypeError, LookupError, AttributeError, RecursionError):  # not as it was written
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError):  # damaged entry
             return None
 
     def put(self, path: str, session_id: str, topic: str, value: Any, stamp: FileStamps | None) -> None:
-        """Keep a value that was read from files as they were by their *stamp*; not where that may still change."""
+        """Cache a value read from files with these stamps, unless they changed too recently."""
         if self._path is None or not stamp or not _is_settled(stamp):
             return
         told = json.dumps([_identify_program(), stamp, value])
@@ -110,7 +110,7 @@ class SessionCache:
                 self._pending[_build_key(path, session_id, topic)] = told
 
     def flush(self) -> None:
-        """Write what has to be saved, all of it or nothing."""
+        """Write the pending entries in one transaction."""
         with self._lock:
             pending, self._pending = self._pending, {}
             if not pending or not (database := self._open(create=True)):
@@ -125,7 +125,7 @@ class SessionCache:
                 self._handle_failure(error)
 
     def close(self) -> None:
-        """Write what has to be saved, and close the file."""
+        """Write the pending entries, and close the file."""
         self.flush()
         with self._lock:
             if self._database:
@@ -142,7 +142,7 @@ class SessionCache:
         return ""
 
     def _open(self, *, create: bool = False) -> sqlite3.Connection | None:
-        """The database, if it is ours; None where there is none."""
+        """Open the database if it belongs to this user; None if there is none."""
         if self._path is None or self._database:
             return self._database
         try:
@@ -167,9 +167,7 @@ class SessionCache:
         return database
 
     def _handle_failure(self, error: sqlite3.Error) -> None:
-        """Go on without the cache. A locked one is tried again; a file that is no database is removed, to be created
-        another time.
-        """
+        """Continue without the cache. A locked database is retried later; a file that is not a database is removed."""
         if self._database:
             self._database.close()
             self._database = None
@@ -180,7 +178,7 @@ class SessionCache:
 
 
 def _list_stamped_files(stamp: FileStamps) -> list[str]:
-    """List the files of a stamp: those that it was made for, followed by their logs."""
+    """List the files of a stamp, without their logs."""
     paths = [str(each[0]) for each in stamp]
     return [path for path, after in pairwise(paths) if after == f"{path}-wal"]
 
@@ -190,9 +188,7 @@ def _build_key(path: str, session_id: str, topic: str) -> bytes:
 
 
 def _identify_program() -> list[Any]:
-    """Identify the program that writes an entry: another version, or one with other formats, may read a file
-    differently.
-    """
+    """Identify the version and the formats of the program, on which the result of reading depends."""
     from context_tui.formats.registry import FORMATS
 
     return [_ENTRY_VERSION, __version__, *FORMATS]

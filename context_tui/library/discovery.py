@@ -1,4 +1,4 @@
-"""Session discovery: the bundled samples, and the sessions that agents keep where their formats say.
+"""Session discovery: bundled samples, and sessions in the folders of the agents.
 
 Listing opens no file; a title is read from the head of a file when it is shown.
 """
@@ -30,25 +30,25 @@ MAX_TITLE_LENGTH = 200
 SAMPLES, THIS_PROJECT, OTHER_PROJECTS = "samples", "this project", "other projects"
 IN_THIS_FILE, IN_THIS_FOLDER, IN_THESE_FOLDERS = "in this file", "in this folder", "in these folders"
 GROUPS = (IN_THIS_FILE, IN_THIS_FOLDER, IN_THESE_FOLDERS, THIS_PROJECT, OTHER_PROJECTS, SAMPLES)
-"""The headings, in the order in which they are listed."""
+"""Headings, in the order of the list."""
 REPORT_INTERVAL_S = 1.0
-"""Seconds between two looks at what was found, while it is being found."""
+"""Seconds between two reports of partial results."""
 MAX_FILES_READ = 200
-"""Files of a folder up to which each is looked into before it is listed."""
+"""Limit of files in a folder that are all opened before they are listed."""
 SAMPLED_FILES = 20
-"""Of more of them, those that are looked into."""
+"""Number of files opened as a sample in a larger folder."""
 DATABASE_SUFFIXES = (".db", ".sqlite", ".sqlite3", ".db3")
-"""The suffixes of files that hold many sessions, which a query lists."""
+"""Suffixes of files with many sessions, which are listed by a query."""
 SessionKey = tuple[str, str]
-"""What tells sessions apart: the path of the file, and the id in it."""
+"""Identity of a session: the path of its file, and its id in the file."""
 
 
 @dataclass(frozen=True)
 class SessionEntry:
     """Session in a list: ``group`` is its heading, ``place`` its project or folder.
 
-    ``agent`` is the format that the program it was found with writes, ``about`` what is said of it where it has no
-    title. The format of a found session is empty: whoever opens it looks what it is (``formats.opening.choose``).
+    ``agent`` is the format of the agent whose folder it is in, ``about`` its description if it has no title. The format
+    of a discovered session is empty: it is detected when the session is opened (``formats.opening``).
     """
 
     info: SessionInfo
@@ -60,7 +60,7 @@ class SessionEntry:
 
     @cached_property
     def name(self) -> str:
-        """The id, or the file's name without its suffix; its folder's where many files have that name."""
+        """The id, or the file's name without its suffix; its folder's name if several files have the same name."""
         return self.info.id or self.folder or self.file_name
 
     @property
@@ -101,12 +101,12 @@ def find_recorded_sessions(environ: Mapping[str, str] | None = None, cwd: Path |
 
 
 def _find_recorded(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> Iterator[list[SessionEntry]]:
-    """The same in no order, those of one agent after those of the other."""
+    """Yield the sessions of each agent, unsorted."""
     environ, cwd = os.environ if environ is None else environ, Path.cwd() if cwd is None else cwd
     for form in FORMATS.values():
         entries = []
         for found in form.find_sessions(environ, cwd):
-            with suppress(OSError):  # it has gone since, or is a link to nowhere
+            with suppress(OSError):  # deleted meanwhile, or a broken link
                 status = os.stat(found.path)
                 if stat.S_ISREG(status.st_mode):
                     group = THIS_PROJECT if found.is_current_project else OTHER_PROJECTS
@@ -147,7 +147,7 @@ def is_database(path: str) -> bool:
 def list_database_sessions(entry: SessionEntry, cwd: Path | None = None) -> list[SessionEntry]:
     """List the sessions of a database by one query; the entry itself where it cannot be read.
 
-    One without a time of its own has that of the file; the project of each is the folder that it was in.
+    A session without a time gets that of the file; its project is its working directory.
     """
     path, here = Path(entry.info.path), str(Path.cwd() if cwd is None else cwd)
     try:
@@ -167,19 +167,19 @@ def list_database_sessions(entry: SessionEntry, cwd: Path | None = None) -> list
 
 
 def find_entries(spec: str) -> list[SessionEntry]:
-    """The sessions of a file, a folder or a database that a user names, as :func:`find_session_infos` finds them.
+    """Return the entries of the sessions at a path, as :func:`find_session_infos` finds them.
 
     Raises:
-        UnreadableSession: there is none.
+        UnreadableSession: there are none.
     """
     return build_entries(find_session_infos(spec))
 
 
 def find_session_infos(spec: str) -> list[SessionInfo]:
-    """The sessions at a path; those of a large folder by name only (their format is empty), newest first.
+    """Find the sessions at a path; in a large folder by name only (their format is empty), newest first.
 
     Raises:
-        UnreadableSession: there is none.
+        UnreadableSession: there are none.
     """
     if (
         os.path.isdir(spec)
@@ -191,7 +191,7 @@ def find_session_infos(spec: str) -> list[SessionInfo]:
 
 
 def _are_sessions(infos: Sequence[SessionInfo]) -> bool:
-    """Return whether a sample of the files with names of sessions are mostly sessions."""
+    """Return whether most of a sample of the files are sessions."""
     looked = infos[:: max(len(infos) // SAMPLED_FILES, 1)]
     found = 0
     for info in looked:
@@ -201,7 +201,7 @@ def _are_sessions(infos: Sequence[SessionInfo]) -> bool:
 
 
 def _find_named_sessions(folder: Path) -> list[SessionInfo]:
-    """Find the sessions of a folder, else the session files in it by their names."""
+    """Find the sessions of a folder by its format, else its session files by name."""
     return list_folder_sessions(folder) or _list_named_sessions(folder)
 
 
@@ -215,7 +215,7 @@ def _list_named_sessions(folder: Path) -> list[SessionInfo]:
 
 
 def build_entries(infos: Iterable[SessionInfo]) -> list[SessionEntry]:
-    """Several sessions of one file or folder to choose from, with the names of their folders, or of their files."""
+    """Build entries to choose from for the sessions of a file or folder."""
     listed = list(infos)
     several = len({info.path for info in listed}) > 1
     folders = len({Path(info.path).parent for info in listed})
@@ -224,7 +224,7 @@ def build_entries(infos: Iterable[SessionInfo]) -> list[SessionEntry]:
 
 
 def _find_place(info: SessionInfo) -> str:
-    """Return the project of a session, where its file says; else its folder, or its database."""
+    """Return the project of a session if its file names it; else its folder, or its database."""
     if own := os.path.basename(info.cwd.rstrip("/\\")):
         return own
     path = Path(info.path)
@@ -234,10 +234,10 @@ def _find_place(info: SessionInfo) -> str:
 def find_choices(given: Sequence[SessionInfo], current: SessionInfo | None = None) -> Iterator[list[SessionEntry]]:
     """Yield the sessions of a picker: those *given*, or else the samples and those on this machine.
 
-    On the way back from the session *current* they stand together; where one was given, so do those in its folder.
+    When returning from the session *current*, all are listed; if one session was given, those in its folder too.
 
-    Returns:
-        At once what takes no looking for, now and again what is known by then, at last all of it.
+    Yields:
+        Immediately what needs no search, partial results at intervals, and finally everything.
     """
     near = build_entries(given) if current is None or len(given) > 1 else []
     yield _merge_entries(near, current, ())
@@ -255,24 +255,24 @@ def find_choices(given: Sequence[SessionInfo], current: SessionInfo | None = Non
             told, new = time.monotonic(), False
     yield _merge_entries(
         near, current, [*find_samples(), *_sort_entries(found)]
-    )  # these last: to know their names takes all formats
+    )  # samples last: listing them loads all formats
 
 
 def _merge_entries(
     near: Iterable[SessionEntry], current: SessionInfo | None, others: Iterable[SessionEntry]
 ) -> list[SessionEntry]:
-    """Merge the open session and those *near* it into the *others*."""
+    """Merge the current session and those *near* it into the *others*."""
     found = {entry.key: entry for entry in others}
     for entry in near:
         found[entry.key] = replace(found.pop(entry.key, entry), info=entry.info, group=entry.group)
-    if current and current.path:  # as it was opened: its format is known
+    if current and current.path:  # use the format that it was opened with
         known = found.get(build_session_key(current), SessionEntry(current, IN_THIS_FOLDER, _find_place(current)))
         found[known.key] = replace(known, info=current, agent=current.format)
     return list(found.values())
 
 
 def find_sibling_sessions(info: SessionInfo) -> list[SessionEntry]:
-    """The sessions in the folder of another, by their names; newest first."""
+    """Find the sessions in the folder of another by their names; newest first."""
     main = info.parent if os.path.isfile(info.parent) else info.path
     folder = Path(os.path.abspath(main)).parent
     files = [
@@ -292,8 +292,8 @@ def _has_own_file(info: SessionInfo) -> bool:
 
 
 def find_title(info: SessionInfo) -> str:
-    """Return the session's title: from its reader, else from the head of its file; may be empty."""
-    named = info.title in (info.id, Path(info.path).stem)  # a reader that found no title gives the name again
+    """Return the title of a session from its reader, else from the head of its file; may be empty."""
+    named = info.title in (info.id, Path(info.path).stem)  # readers use the name if there is no title
     if info.title and not named:
         return info.title
     if info.id and not _has_own_file(info):
@@ -311,13 +311,13 @@ def _build_info(path: Path, status: os.stat_result) -> SessionInfo:
 
 
 def _list_session_files(folder: Path) -> list[tuple[Path, os.stat_result]]:
-    """The session files right in a folder; none when it cannot be read."""
+    """List the session files directly in a folder; empty if it is unreadable."""
     found, suffixes = [], list_session_suffixes()
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.name.endswith(suffixes) and os.path.isfile(entry.path):
-                    with suppress(OSError):  # gone meanwhile
+                    with suppress(OSError):  # deleted meanwhile
                         found.append((Path(entry.path), entry.stat()))
     except OSError:
         pass

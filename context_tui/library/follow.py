@@ -1,6 +1,6 @@
-"""Following a session that is being written: waiting until its files change, and reading what is new.
+"""Following a session while it is written: waiting for changes of its files, and reading the new data.
 
-The files are only looked at; nothing is locked. A file that was cut, replaced or begun anew is read from its start.
+The files are only read, never locked. A file that was truncated or replaced is read from its start.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from context_tui.formats.registry import FORMATS
 from context_tui.session.session import Session, SessionInfo
 
 QUIET_MS = 40
-"""Milliseconds without another change after which those so far are handed on; a burst of writes is one change."""
+"""Milliseconds without a further change that end a burst of writes, which is reported as one change."""
 MAX_BURST_MS = 250
-"""Milliseconds after which they are, however fast more is written."""
+"""Milliseconds after which a burst is reported even if it continues."""
 POLL_MS = 5_000
-"""Milliseconds after which the waiting looks at the file itself: some file systems tell nothing."""
+"""Milliseconds between two checks of the file itself: some file systems send no events."""
 POLL_RELATED_MS = 1_000
-"""The same where files come in new folders, which are written to before anybody can watch them."""
+"""The same with related files, whose new folders are written to before they can be watched."""
 
 
 class SessionWatch:
@@ -34,10 +34,10 @@ class SessionWatch:
     """
 
     def __init__(self, info: SessionInfo, stop: Event | None = None) -> None:
-        """Note the present state of the files: later changes are reported.
+        """Record the current state of the files; later changes are reported.
 
         Args:
-            stop: ends the waiting when it is set.
+            stop: event that ends the waiting.
         """
         self._path, self._form = os.path.realpath(info.path), FORMATS.get(info.format)
         self._stop = stop or Event()
@@ -46,20 +46,20 @@ class SessionWatch:
         self._stamp = self._read_stamps()
 
     def stop(self) -> None:
-        """End the waiting, from any thread."""
+        """Stop waiting; may be called from any thread."""
         self._stop.set()
 
     def wait_for_changes(self) -> Iterator[None]:
-        """Yield once for each time that something has changed, until it is stopped; waiting costs nothing."""
+        """Yield after each change, until stopped; waiting uses no CPU time."""
         while not self._stop.is_set():
             yield from self._wait_for_changes_in(self._list_folders())
 
     def _wait_for_changes_in(self, folders: list[str]) -> Iterator[None]:
-        """The changes in these folders, as long as they are all that there are."""
-        from watchfiles import watch  # for who follows
+        """Yield after each change in these folders, until the set of folders changes."""
+        from watchfiles import watch  # needed only here
 
         inside = os.path.isdir(self._path)
-        if self._has_changed():  # before the waiting began
+        if self._has_changed():  # changed before the watch began
             yield
         for found in watch(
             *folders,
@@ -87,7 +87,7 @@ class SessionWatch:
             return {}
         try:
             paths = [os.path.realpath(each) for each in self._form.related_files(Path(self._path))]
-        except UnreadableSession:  # for now: it is being written
+        except UnreadableSession:  # temporarily: it is being written
             return self._related_files
         return {path: os.path.isdir(path) for path in paths}
 
@@ -125,16 +125,16 @@ def _read_stamp(path: str) -> tuple[int, int, int] | None:
 
 @dataclass
 class GrowingSession:
-    """Session that grows: its scanner is replaced where the file is another one."""
+    """Session that grows; its scanner is replaced when the file is."""
 
     info: SessionInfo
     scanner: Scanner | None = None
 
     def advance(self, budget_s: float | None = None) -> Advance:
-        """Read on. Where the file was cut or replaced, everything is revised.
+        """Read new data; a file that was truncated or replaced is read again from its start.
 
         Raises:
-            UnreadableSession: it cannot be read.
+            UnreadableSession: the file cannot be read.
         """
         if self.scanner is None:
             self.scanner = opening.make_scanner(self.info)
@@ -166,10 +166,10 @@ def follow_session(
 ) -> Iterator[Session]:
     """Yield the session, and again after every change, until interrupted or *watch* is stopped.
 
-    A file that cannot be read for a while (it is being replaced, or emptied) is waited for; *tell* says so once.
+    A file that is temporarily unreadable (it is being replaced, or emptied) is waited for; *notify* is called once.
 
     Raises:
-        UnreadableSession: it cannot be read at first.
+        UnreadableSession: the file is unreadable at the start.
     """
     growing, told = GrowingSession(info), ""
     watch = watch or SessionWatch(info)

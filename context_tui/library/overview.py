@@ -21,21 +21,21 @@ from context_tui.session.window import model_at
 from context_tui.tokens.accounting import find_last_usage
 
 SUB_AGENT, BRANCH, SAME_FILE = "sub-agent", "branch", "session"
-"""What a session is to the one that it stands below: the third is one of several in the same file."""
+"""Relations of a session to the one above it in a list; the last is another session of the same file."""
 MAX_READ_BYTES = 32 << 20
-"""Bytes of the largest file that is read to say how full its context was: a tenth of a second or so."""
+"""Limit of a file that is read for its overview, in bytes: about a tenth of a second."""
 READ_STEP_S = 0.008
-"""Seconds of reading between two looks at whether it is still wanted."""
+"""Seconds of reading between two checkpoints."""
 
 
 @dataclass(frozen=True)
 class SessionOverview:
     """Overview of a session: its format, and how full its context was at the last recorded request.
 
-    ``tokens`` is recorded, ``window`` how many the model takes, ``compactions`` how many are recorded; None: not known.
-    ``cwd`` is the folder that it was in, ``problem`` why it cannot be read. ``children`` are the sessions that belong to
-    it: sub-agents, branches that a rewind left, others of its file. ``parent`` is the file that it belongs to itself,
-    where only its head told that, ``bytes`` are those of all its files where there are several.
+    ``tokens`` are the recorded tokens, ``window`` is the model's window in tokens, ``compactions`` the number recorded;
+    None: unknown. ``cwd`` is the working directory, ``problem`` the reason why it cannot be read. ``children``
+    are sub-agents, branches abandoned by a rewind, and other sessions of its file. ``parent`` is the file of its parent
+    session, if only its head names it; ``bytes`` is the size of all its files, if there are several.
     """
 
     agent: str = ""
@@ -51,7 +51,7 @@ class SessionOverview:
 
 
 class _CachedOverview(NamedTuple):
-    """Cached part of an overview: all but the children, of which only branches are found by reading."""
+    """Cached part of an overview: everything except children other than branches."""
 
     agent: str
     tokens: int | None
@@ -62,19 +62,19 @@ class _CachedOverview(NamedTuple):
 
 
 class OverviewReader:
-    """Looks into the files of sessions; what it takes to know of their folders is looked up once.
+    """Reader of titles and overviews, which looks up related folders only once.
 
     Args:
-        details: what was read another time; nothing of it is used where it is not true any more.
+        details: cache of earlier results; outdated entries are ignored.
     """
 
     def __init__(self, details: SessionCache | None = None) -> None:
         self._listers: dict[str, Lister] = {}
-        self._lock = Lock()  # a thread that is not wanted any more may still be at it
+        self._lock = Lock()  # an abandoned thread may still be reading
         self._cache = details or SessionCache(None)
 
     def read_title(self, info: SessionInfo) -> str:
-        """The session's title, as :func:`discovery.title_of` finds it."""
+        """Return the title of a session, as :func:`discovery.find_title` finds it."""
         if info.title:
             return find_title(info)
         kept = self._cache.get(info.path, info.id, "title")
@@ -89,7 +89,7 @@ class OverviewReader:
         return title
 
     def read_place(self, entry: SessionEntry) -> SessionEntry:
-        """Return the entry with its format and its project, where only the head of its file says."""
+        """Add format and project to an entry, if only the head of its file has them."""
         info = entry.info
         if entry.place and entry.agent:
             return entry
@@ -109,14 +109,14 @@ class OverviewReader:
         )
 
     def flush(self) -> None:
-        """Keep what was read for another time."""
+        """Write new results to the cache."""
         self._cache.flush()
 
     def read_overview(self, entry: SessionEntry, checkpoint: Callable[[], object] = lambda: None) -> SessionOverview:
-        """Read the overview of a session; an error where it cannot be read, and no size where the file is too large.
+        """Read the overview of a session; with a problem if it is unreadable, without tokens if it is too large.
 
         Args:
-            checkpoint: called often; what it raises ends the reading.
+            checkpoint: called at intervals; an exception that it raises ends the reading.
         """
         info, agent = entry.info, entry.agent
         below: list[SessionEntry] = []
@@ -163,7 +163,7 @@ class OverviewReader:
     def _find_format_and_stamps(self, info: SessionInfo) -> tuple[Format, FileStamps | None]:
         """Return the format of a session and the stamps of its files, taken before any of them is read.
 
-        Where another package reads it, that may be what nobody here knows of.
+        There are no stamps for the format of another package, which may read unknown files.
         """
         path = Path(info.path)
         before = read_stamps([path])
@@ -215,15 +215,15 @@ def _parse_cached(value: object) -> _CachedOverview | None:
 
 
 def _count_bytes_to_read(info: SessionInfo) -> int:
-    """Bytes that reading a session takes, as far as it is known: of one in a database not all of that."""
+    """Estimate the bytes to read for a session; in a database, only its own part."""
     return info.bytes if info.id and is_database(info.path) else os.stat(info.path).st_size
 
 
 def find_subagent_sessions(session: Session, message: int) -> list[SessionInfo]:
-    """The sessions of the sub-agents that the calls of a message started, as far as records say which.
+    """Find the sessions of the sub-agents that the calls of a message started, as far as recorded.
 
     Raises:
-        UnreadableSession: records say which, and none of these sessions is here.
+        UnreadableSession: sub-agents are recorded, but none of their sessions is available.
     """
     if session.info.format not in FORMATS:
         return []
@@ -256,7 +256,7 @@ def _find_parent(own: SessionInfo | None) -> str:
 
 
 def _find_main(listed: Sequence[SessionInfo], info: SessionInfo) -> SessionInfo | None:
-    """Return the session that the name of a file means, if any."""
+    """Return the session that a file name refers to, if any."""
     mains = [each for each in listed if not each.parent]
     if len(mains) == 1 or len(listed) == 1:
         return (mains or listed)[0]

@@ -11,29 +11,29 @@ from context_tui.session.markers import START_LENGTH
 from context_tui.session.values import BlockFlag
 
 BYTES_PER_TOKEN = 4
-"""UTF-8 bytes that are taken for one token; loops over columns divide by it themselves, as a call costs as much."""
+"""UTF-8 bytes per estimated token; loops over columns divide directly, to save the call."""
 
 
 def bytes_to_tokens(size: int) -> int:
-    """Estimated tokens of so many UTF-8 bytes."""
+    """Estimate tokens from UTF-8 bytes."""
     return size // BYTES_PER_TOKEN
 
 
 def bytes_to_koda_tokens(size: int) -> int:
-    """Estimated tokens of so many UTF-8 bytes by koda's rule, size / 3.5."""
+    """Estimate tokens from UTF-8 bytes by koda's rule, size / 3.5."""
     return size * 2 // 7
 
 
 BodySize = tuple[int, int, int, int, int, str]
-"""Of a tool_result body: estimator bytes, text bytes, compact JSON bytes, cut shifts, flags, its start in a bracket."""
+"""Sizes of a tool_result body: estimator bytes, text bytes, compact JSON bytes, cut shifts, flags, bracket start."""
 
 CUT_HEAD, CUT_TAIL = 500, 200
-"""Bytes that agent-sdk keeps of a long body, before its cuts move to character boundaries."""
+"""Bytes that agent-sdk keeps of a long body, before the cuts are moved to character boundaries."""
 MAX_LINES = 10**9
-"""A call that asks for more of a file asks for all of it."""
+"""A read of more lines counts as a read of the whole file."""
 _QUOTE, _BRACKET = b'"['
 _find_odd_escape = re.compile(rb"\\[u/\\]").search
-"""Finds escapes that compact JSON may write otherwise, and backslashes, which would make counting these harder."""
+"""Search for escapes whose compact JSON may differ, and for escaped backslashes, which complicate counting."""
 
 
 def is_block_list(content: object) -> TypeGuard[list[dict[str, Any]]]:
@@ -44,7 +44,7 @@ def is_block_list(content: object) -> TypeGuard[list[dict[str, Any]]]:
 
 
 def body_to_text(content: object) -> str:
-    """A tool_result body as text: the texts of a list of blocks joined, without its images; anything else as JSON."""
+    """Convert a tool_result body to text: the joined texts of a list of blocks; other values as JSON."""
     if content is None or isinstance(content, str):
         return content or ""
     if is_block_list(content):
@@ -53,7 +53,7 @@ def body_to_text(content: object) -> str:
 
 
 def replace_texts(blocks: list[dict[str, Any]], texts: Mapping[int, str | None]) -> list[dict[str, Any]]:
-    """Anthropic-shaped blocks, some with another text (by ordinal), without those whose text is None."""
+    """Replace the texts of blocks by ordinal; a block whose text is None is removed."""
     return [
         block if ordinal not in texts else _replace_text(block, texts[ordinal] or "")
         for ordinal, block in enumerate(blocks)
@@ -62,7 +62,7 @@ def replace_texts(blocks: list[dict[str, Any]], texts: Mapping[int, str | None])
 
 
 def _replace_text(block: dict[str, Any], text: str) -> dict[str, Any]:
-    """A block with another text: a result's content, a call's input as JSON; changed thinking is not signed."""
+    """Replace the text of a block (a call's input: as JSON); changed thinking loses its signature."""
     match block.get("type"):
         case "tool_result":
             return {**block, "content": text}
@@ -99,7 +99,7 @@ def parse_read_range(arguments: dict[str, Any]) -> tuple[int, int] | None:
 
 
 def count_image_bytes(block: dict[str, Any]) -> int:
-    """Length of an image's base64 string or URL, in bytes."""
+    """Count the bytes of an image's base64 string or URL."""
     source = block.get("source")
     if not isinstance(source, dict):
         return 0
@@ -112,7 +112,7 @@ def measure_raw_body(raw: bytes) -> BodySize:
     escape in it stands for one byte, so it is measured by counting; anything else is decoded.
 
     Raises:
-        ValueError: it is not JSON, or not UTF-8.
+        ValueError: *raw* is not JSON, or not UTF-8.
     """
     if raw[0] != _QUOTE or raw[1] == _BRACKET or _find_odd_escape(raw):
         return measure_body(loads(raw))
@@ -120,7 +120,7 @@ def measure_raw_body(raw: bytes) -> BodySize:
     if raw.isascii():
         return size, size, len(raw), 0, 0, ""
     try:
-        str(raw, "utf-8")  # msgspec does not look at the bytes of what it leaves undecoded
+        str(raw, "utf-8")  # msgspec does not validate undecoded bytes
     except UnicodeDecodeError:
         return measure_body(loads(raw))
     return size, size, len(raw), compute_cut_shifts(raw), 0, ""

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from context_tui.session.facts import Facts
 
 NO_ROW = array("l", [-1])
-"""No row. Columns are extended by it, as appending -1 would parse it as an argument each time."""
+"""Column value for no row; extending by an array is faster than appending -1."""
 
 
 def make_record_appender(facts: Facts) -> Callable[[int, int, int, int], int]:

@@ -25,9 +25,9 @@ class Body:
     """Replacement for the recorded body of a block: the content of a tool_result, the input of a tool_use as compact
     JSON, or the text of any other block.
 
-    ``size`` are bytes as estimators count them: for a tool_use those of the tool's name too. ``text`` is None where it
-    has to be made when needed, or where the block is ``removed``. ``known`` says how the recording tells of it:
-    recorded or inferred; nothing where a policy put it there.
+    ``size`` is in bytes as counted by estimators, including the tool's name for a tool_use. ``text`` is None if it is
+    created on demand, or if the block is ``removed``. ``source`` is recorded or inferred; empty if a policy replaced
+    the body.
     """
 
     text: str | None
@@ -42,25 +42,25 @@ class Body:
 
     @classmethod
     def from_text(cls, text: str, source: str = "") -> Body:
-        """The body with this text."""
+        """Create a body from its text."""
         return cls(text, utf8_len(text), source)
 
 
 REMOVED_BODY = Body(None, 0, removed=True)
-"""A block that is not there any more."""
+"""Body of a removed block."""
 CLEARED_BODIES = {known: Body.from_text(KODA_STUB, known) for known in ("recorded", "inferred")}
-"""What stands in place of a result that was cleared before, as Claude Code writes it."""
+"""Placeholders of results that were cleared in the recording, as Claude Code writes them."""
 
 
 @value_class(eq=False)
 class Context:
     """Messages of a session in prompt order, as of just before message ``at``.
 
-    ``order`` holds message indexes; ``epoch_start`` is the first message that was appended after the epoch began;
-    ``rewritten`` the message before which results were last cleared by a recorded microcompaction (0: never): sizes
-    recorded before it no longer hold. ``replaced`` maps rows of blocks to the bodies that stand in their place.
-    ``base`` is the context that this one was made of by replacing bodies; ``memo`` keeps what :func:`former_settings` computed;
-    ``content`` reads the full text, for what is shown and carried out: no policy looks at it.
+    ``order`` holds message indexes; ``epoch_start`` is the first message appended after the epoch began.
+    ``last_rewrite`` is the message before which a recorded microcompaction last cleared results (0: never): sizes
+    recorded before it are outdated. ``replacements`` maps rows of blocks to their replaced bodies. ``base`` is the
+    context from which this one was derived by replacing bodies; ``memo`` holds the results of :func:`memoize`;
+    ``content`` reads the full text for display and for applying a plan, but is not used by policies.
     """
 
     facts: Facts
@@ -77,10 +77,10 @@ class Context:
         return len(self.order)
 
     def has_exact_text(self, block: int, text: str, *, in_blocks: bool) -> bool:
-        """Return whether the body of a tool_result is exactly *text*, a short one in brackets.
+        """Return whether the body of a tool_result is exactly *text*, a short text in brackets.
 
         Args:
-            in_blocks: whether a list of text blocks that make it up counts too.
+            in_blocks: also accept a list of text blocks.
         """
         if body := self.replacements.get(block):
             return body.text == text
@@ -90,12 +90,12 @@ class Context:
         )
 
     def blocks_of(self, message: int) -> Iterator[int]:
-        """Rows of the blocks of *message* that are still there, in order."""
+        """Iterate over the rows of the remaining blocks of *message*, in order."""
         rows, removed = self.facts.blocks_of(message), find_removed_blocks(self)
         return (row for row in rows if row not in removed) if removed else rows
 
     def with_bodies(self, bodies: Mapping[int, Body]) -> Context:
-        """The same messages with more bodies replaced."""
+        """Return the same messages with more bodies replaced."""
         replacements = {**self.replacements, **bodies}
         return replace(self, replacements=replacements, base=self, memo={})
 
@@ -116,12 +116,12 @@ def memoize(compute: Callable[[Context], T]) -> Callable[[Context], T]:
 
 @memoize
 def find_removed_blocks(context: Context) -> frozenset[int]:
-    """Rows of the blocks that are not there any more."""
+    """Return the rows of the removed blocks."""
     return frozenset(row for row, body in context.replacements.items() if body.removed)
 
 
 def restore_inferred(context: Context) -> Context:
-    """Return the same messages with every body restored that is only inferred to be cleared."""
+    """Return the same messages with the bodies restored whose clearing is only inferred."""
     recorded = {row: body for row, body in context.replacements.items() if body.source != "inferred"}
     return replace(context, replacements=recorded, memo={}) if len(recorded) < len(context.replacements) else context
 

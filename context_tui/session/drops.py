@@ -1,4 +1,4 @@
-"""Silent drops: recorded context that falls between two requests, and what explains it."""
+"""Silent drops: falls of the recorded context between two requests, and their explanations."""
 
 from __future__ import annotations
 
@@ -21,33 +21,32 @@ from context_tui.session.token_factors import (
 from context_tui.session.values import BlockFlag, Explanation, Kind, MessageFlag
 
 MIN_DROP = 2_000
-"""Recorded tokens by which a context must fall: less is how a provider counts from one request to the next."""
+"""Smallest drop in recorded tokens; smaller falls are due to the provider's counting."""
 MIN_CLEARED = 20_000
-"""Tokens that must have gone for cleared results to be looked at: Claude Code was seen to clear no less, and of smaller
-sums too many come out right by chance."""
+"""Smallest drop in tokens that cleared results can explain: Claude Code was not observed to clear less, and smaller
+sums match by chance too often."""
 STUB_TOKENS = 9
-"""Recorded tokens of what stands in place of a cleared result."""
+"""Recorded tokens of the placeholder of a cleared result."""
 RESULTS_TOLERANCE, THINKING_TOLERANCE = 0.03, 0.1
-"""Shares of what went by which the size of an explanation may be off: results are measured, thinking hardly can be."""
+"""Tolerated relative errors of an explanation; the size of thinking is known less precisely."""
 MIN_FIT_INTERVALS = 8
-"""Intervals that a fit must rest on for an explanation to be measured by it."""
+"""Smallest number of fitted intervals on which an explanation may rely."""
 MAX_EXPLAINED = 200
-"""Drops of a session that are looked into; one with more has sizes that jump for other reasons."""
+"""Limit of explained drops in a session; with more of them, sizes change for other reasons."""
 TIE_TOLERANCE = 100
-"""Tokens within which two explanations fit alike; then fewer results went."""
+"""Tokens within which two explanations tie; the one with fewer results is preferred."""
 CACHE_LIFETIME_MS = 240_000
-"""Time for which a prompt cache surely lives."""
+"""Time in milliseconds for which a prompt cache lives at least."""
 CLEARABLE_TOOLS = frozenset(
     {
         *("Read", "Bash", "Grep", "Glob", "WebSearch", "WebFetch", "Edit", "Write", "MultiEdit", "NotebookEdit"),
         *("read", "bash", "grep", "glob", "list_files", "ListFiles", "web_search", "web_fetch", "LS", "BashOutput"),
     }
 )
-"""Tools whose results Claude Code was seen to clear, oldest first, and what others call them."""
-
+"""Tools whose results Claude Code was observed to clear, oldest first, and their names in other agents."""
 
 _LOCK = Lock()
-"""A session is looked at by several threads while it is read."""
+"""Held while drops are searched: several threads use a session while it is read."""
 
 
 def find_drops(facts: Facts) -> list[Drop]:
@@ -73,10 +72,10 @@ def _update_drops(facts: Facts) -> list[Drop]:
 
 
 def find_cleared_at(facts: Facts, at: int, until: int | None = None) -> dict[int, str]:
-    """Rows of results that were out of the context before message *at*, and how that is known: recorded or inferred.
+    """Map the rows of results cleared before message *at* to the source of that: recorded or inferred.
 
     Args:
-        until: the message up to which recorded microcompactions count, where that is not *at*.
+        until: message up to which recorded microcompactions count; default: *at*.
     """
     found: dict[int, str] = {}
     for compaction in facts.compactions:
@@ -90,7 +89,7 @@ def find_cleared_at(facts: Facts, at: int, until: int | None = None) -> dict[int
 
 
 def _explain_drop(facts: Facts, row: int, fall: int) -> Drop:
-    """The drop at request *row*, with what explains it if the size of that does."""
+    """Build the drop at request *row*, with an explanation if its size matches."""
     before, after = facts.request_message[row - 1], facts.request_message[row]
     appended, factors = (
         estimate_content(facts, range(before, after), count_blocks_before(facts, after)),
@@ -112,7 +111,7 @@ def _explain_drop(facts: Facts, row: int, fall: int) -> Drop:
         return Drop(after, fall, round(removed_tokens), Explanation.THINKING)
     may_be_cleared = (
         removed_tokens >= MIN_CLEARED and facts.request_model[row] >= 0
-    )  # of an unknown model it may be a change
+    )  # with an unknown model, it may be a change of model
     results = _find_cleared_results(facts, row, order, factors, removed_tokens) if may_be_cleared else ()
     return Drop(after, fall, round(removed_tokens), Explanation.CLEARED if results else None, results)
 
@@ -129,7 +128,7 @@ def _fit_factors_before(facts: Facts, row: int) -> Factors | None:
 
 
 def _was_cached(facts: Facts, row: int, block: int) -> bool:
-    """Return whether request *row* read more from the cache than stood before *block*, which therefore was still there."""
+    """Return whether request *row* read more from the cache than precedes *block*, which was still there."""
     message = facts.block_message[block]
     sent = bisect_right(facts.request_message, message) - 1
     if sent < 0:
@@ -139,9 +138,7 @@ def _was_cached(facts: Facts, row: int, block: int) -> bool:
 
 
 def _base_changed(facts: Facts, row: int) -> bool:
-    """Return whether nothing was read from a cache that must have been alive: then what precedes all messages has
-    changed.
-    """
+    """Return whether nothing was read from a live cache: the prompt before all messages has changed."""
     before, now = facts.requests[row - 1], facts.requests[row]
     idle = facts.request_time[row] - facts.request_time[row - 1]
     timed = facts.request_time[row] >= 0 <= facts.request_time[row - 1]
@@ -168,7 +165,7 @@ def _is_thinking_drop(facts: Facts, row: int, order: Sequence[int], factors: Fac
 def _find_cleared_results(
     facts: Facts, row: int, order: Sequence[int], factors: Factors, removed_tokens: float
 ) -> tuple[int, ...]:
-    """The oldest results, as many as are of the size of what *went*; none where no number of them is."""
+    """Find the number of oldest results whose size matches the removed tokens; empty if there is none."""
     if _base_changed(facts, row):
         return ()
     for clearable in (CLEARABLE_TOOLS, None):
@@ -210,7 +207,7 @@ def _find_clearable_results(
 
 
 def _compute_growth_shares(facts: Facts, row: int, factors: Factors) -> dict[int, float]:
-    """Per message, recorded tokens per estimated token of its results: by how much the context grew with them."""
+    """Compute, per message, the recorded tokens per estimated token of its results, from the growth of the context."""
     found: dict[int, float] = {}
     for interval in find_intervals(facts, row):
         tokens = interval.content.tokens

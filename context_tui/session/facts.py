@@ -1,4 +1,4 @@
-"""Append-only columns that one pass over a session fills: records, messages, blocks, requests and epochs."""
+"""Facts of a session in append-only columns, filled in one pass: records, messages, blocks, requests and epochs."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class Usage(msgspec.Struct, gc=False):
     output_trusted: bool = True
 
     def update(self, other: Usage) -> None:
-        """Become *other*, of a later line about the same request; what was trusted once stays so."""
+        """Replace the values by those of a later line about the same request; trusted output remains trusted."""
         self.fresh, self.cache_read, self.output = other.fresh, other.cache_read, other.output
         self.cache_write_5m, self.cache_write_1h = other.cache_write_5m, other.cache_write_1h
         self.output_trusted = self.output_trusted or other.output_trusted
 
     @property
     def context(self) -> int:
-        """Tokens that the model was given: fresh + cache read + cache written."""
+        """Tokens of the prompt: fresh + cache read + cache written."""
         return self.fresh + self.cache_read + self.cache_write_5m + self.cache_write_1h
 
 
@@ -60,22 +60,22 @@ class BlockSize(NamedTuple):
 
 @dataclass(slots=True, frozen=True)
 class Problem:
-    """A record that could not be read or understood: where it is and what is wrong."""
+    """Unreadable or unknown record: its place and the problem."""
 
     where: str
     what: str
-    raw: int = -1  # record number, for showing its text
+    raw: int = -1  # record number, to display its text
 
 
 @dataclass(slots=True)
 class Compaction:
-    """A compaction that the recording itself holds.
+    """Recorded compaction.
 
-    ``message`` is where it happened: a full one's summary, or the next message after a micro one. ``prefix`` are the
-    messages that a full one left in context, in prompt order, ``missing`` how many more it kept that are not in the
-    file; ``cleared`` are the rows of the results that a micro one cleared, which may be texts. ``pre_tokens`` and
-    ``saved`` are tokens as the file tells them: of the context, or for a micro one of the results it looked at.
-    ``version`` is that of the agent which compacted, where the file tells it with the compaction.
+    ``message`` is the summary of a full compaction, or the message after a microcompaction. ``prefix`` holds the
+    messages that a full one left in the context, in prompt order; ``missing_messages`` counts those that it kept but
+    that are not in the file. ``cleared_blocks`` are the rows of results (or texts) cleared by a microcompaction.
+    ``pre_tokens`` and ``saved_tokens`` are recorded: of the context, or of the results that a microcompaction
+    considered. ``version`` is the version of the agent, if recorded.
     """
 
     message: int
@@ -90,16 +90,16 @@ class Compaction:
 
     @property
     def is_rewrite(self) -> bool:
-        """Whether this is a microcompaction that cleared something, so that sizes recorded before it no longer hold."""
+        """Whether this is a microcompaction that cleared something, so that sizes recorded before it are outdated."""
         return self.kind == "micro" and bool(self.cleared_blocks or self.saved_tokens)
 
 
 @dataclass(slots=True, frozen=True)
 class Epoch:
-    """The stretch of one context. ``cause`` is start, compaction or clear.
+    """Span of one context. ``cause`` is start, compaction or clear.
 
-    ``message`` is its first one: a compaction's summary, or what came after a clear. ``prefix`` are the messages that
-    it begins with, in prompt order, wherever they stand; ``start`` is the first that was appended behind these.
+    ``message`` is its first message: the summary of a compaction, or the first one after a clear. ``prefix`` holds the
+    messages that it begins with, in prompt order; ``start`` is the first message appended after these.
     """
 
     message: int
@@ -110,11 +110,11 @@ class Epoch:
 
 @dataclass(slots=True, frozen=True)
 class Drop:
-    """Recorded context that falls between two requests of one epoch, without a compaction that says so in full.
+    """Fall of the recorded context between two requests of one epoch that no recorded compaction explains fully.
 
-    ``message`` is the reply of the request at which it shows, ``tokens`` how much less that recorded, and ``gone`` what
-    went: that and an estimate of what was appended meanwhile. ``explained_by`` is None where no size fits; ``results``
-    are the rows of results that are inferred to be cleared.
+    ``message`` is the reply of the second request, ``tokens`` the fall in recorded tokens, and ``removed_tokens`` that
+    plus the estimated tokens appended meanwhile. ``explained_by`` is None if no explanation matches;
+    ``cleared_blocks`` are the rows of results inferred to be cleared.
     """
 
     message: int
@@ -133,7 +133,7 @@ class DropSearch:
     causes: int = 0
     size_revisions: int = 0
     factors: dict[int, Any] = field(default_factory=dict)  # by request: how its tokenizer counts
-    intervals: dict[int, Any] = field(default_factory=dict)  # by request: what came between it and the one before
+    intervals: dict[int, Any] = field(default_factory=dict)  # by request: the interval before it
 
     def is_current(self, facts: Facts) -> bool:
         """Return whether everything that the search relied on is unchanged."""
@@ -143,7 +143,7 @@ class DropSearch:
         return same and self.causes == self._count_causes(facts)
 
     def update(self, facts: Facts) -> None:
-        """Drops have been looked for in everything that is there now."""
+        """Record that everything known so far has been searched."""
         self.requests = len(facts.requests)
         self.message = facts.request_message[-1] if facts.requests else -1
         self.causes, self.size_revisions = self._count_causes(facts), facts.size_revisions
@@ -170,7 +170,7 @@ class PeakSearch:
         return not self.requests or facts.requests[self.requests - 1] is self.last_usage
 
     def update(self, facts: Facts) -> None:
-        """Look at the requests behind them."""
+        """Search the requests added since."""
         for usage, row in zip(facts.requests[self.requests :], facts.request_model[self.requests :], strict=True):
             self.recorded[row] = max(self.recorded.get(row, 0), usage.context)
         self.requests, self.size_revisions = len(facts.requests), facts.size_revisions
@@ -179,7 +179,7 @@ class PeakSearch:
 
 @dataclass(slots=True, frozen=True)
 class Branch:
-    """A branch that was left by a rewind: its id after ``PATH#``, and how many messages and requests lie on it."""
+    """Branch abandoned by a rewind: its id after ``PATH#``, and its numbers of messages and requests."""
 
     id: str
     messages: int
@@ -187,7 +187,7 @@ class Branch:
 
 
 class Facts:
-    """The columns. Lengths are UTF-8 bytes, times epoch milliseconds (-1: unknown), links row numbers (-1: none)."""
+    """Columns. Lengths are in UTF-8 bytes, times in epoch milliseconds (-1: unknown), links are rows (-1: none)."""
 
     def __init__(self) -> None:
         # Small numbers stand in columns of "I": appending to "B" and "H" takes Python three times as long.
@@ -272,7 +272,7 @@ class Facts:
         return len(self.role)
 
     def copy(self) -> Facts:
-        """The same facts, to which messages of one's own can be appended without a change to these."""
+        """Return a copy that can be appended to independently."""
         facts = Facts()
         for name, value in vars(self).items():
             if isinstance(value, array):
@@ -284,7 +284,7 @@ class Facts:
         return facts
 
     def add_message(self, role: Role, flags: int = 0, time: int = -1) -> int:
-        """Begin a message; returns its index."""
+        """Begin a message and return its index."""
         return self._append_message(role, flags, time)
 
     def add_record(self, place: int, length: int, kind: int, message: int = -1) -> int:
@@ -292,7 +292,7 @@ class Facts:
         return self._append_record(place, length, kind, message)
 
     def remove_last_record(self) -> None:
-        """Take back the last record, which must be part of no message."""
+        """Remove the last record, which must not belong to a message."""
         for column in (self.record_place, self.record_length, self.record_kind, self.record_message, self.record_next):
             column.pop()
 
@@ -315,7 +315,7 @@ class Facts:
         return row
 
     def add_compaction(self, compaction: Compaction) -> None:
-        """Take a recorded compaction; behind those before it. A full one begins an epoch."""
+        """Append a recorded compaction, in the order of messages. A full one begins an epoch."""
         self.compactions.append(compaction)
         if compaction.is_rewrite:
             self.rewrites.append(compaction.message)
@@ -323,7 +323,7 @@ class Facts:
             self.begin_epoch(compaction.message, "compaction", compaction.prefix)
 
     def revise_request(self, known: Usage, usage: Usage) -> None:
-        """Take what a later line says of a request; drops that were found by other sizes are looked for again."""
+        """Update a request by a later line; if its size changes, drops are searched again."""
         size = known.context
         known.update(usage)
         self.size_revisions += known.context != size
@@ -506,23 +506,22 @@ class Facts:
         return BlockSize(self.size[row], self.text_bytes[row], self.json_bytes[row], self.cut[row])
 
     def set_block_size(self, row: int, size: BlockSize) -> None:
-        """Take what a block really takes, of which only the beginning was appended."""
+        """Set the final size of a block of which only the beginning was appended."""
         self.size[row], self.text_bytes[row], self.json_bytes[row], self.cut[row] = size
 
     def blocks_of(self, message: int) -> Iterator[int]:
-        """Rows of the blocks of *message*, in order."""
+        """Iterate over the rows of the blocks of *message*, in order."""
         row = self.first_block[message]
         while row >= 0:
             yield row
             row = self.block_next[row]
 
     def ordinal(self, block: int) -> int:
-        """The place of a block among those of its message."""
+        """Return the position of a block in its message."""
         return next(at for at, row in enumerate(self.blocks_of(self.block_message[block])) if row == block)
 
     def share_record(self, message: int, row: int, ordinal: int = 1) -> None:
-        """Let *message* be the one with this *number* in the record *row*, which is accounted for as part of the first
-        (number 0) of them."""
+        """Make *message* the one at position *ordinal* in the record *row*, which belongs to the first one."""
         self.shared_record[message] = row
         self.shared_records.add(row)
         if ordinal != 1:
@@ -533,7 +532,7 @@ class Facts:
         return self.shared_ordinal.get(message, 1) if self.shared_record.get(message) == row else 0
 
     def records_of(self, message: int) -> Iterator[int]:
-        """Rows of the records that *message* was put together from, in order."""
+        """Iterate over the rows of the records that make up *message*, in order."""
         if message in self.shared_record:
             yield self.shared_record[message]
         row = self.first_record[message]
@@ -542,12 +541,12 @@ class Facts:
             row = self.record_next[row]
 
     def tool_name(self, block: int) -> str:
-        """Name of the tool that *block* calls or answers; empty when the call is not in the file."""
+        """Return the name of the tool that *block* calls or answers; empty if the call is not in the file."""
         row = self.tool[block]
         return self.tools[row] if row >= 0 else ""
 
     def call_id(self, block: int) -> str:
-        """Id of the call that *block* makes or answers; empty for other blocks."""
+        """Return the id of the call that *block* makes or answers; empty for other blocks."""
         row = self.call[block]
         return self.calls[row] if row >= 0 else ""
 
@@ -568,7 +567,7 @@ class Facts:
         return row
 
     def tool_use_of(self, block: int) -> int:
-        """Row of the call that *block*, a result, answers, the last one before it with its id; -1: there is none."""
+        """Return the row of the call that *block*, a result, answers: the last one before it with its id; -1: none."""
         call = self.call[block]
         newest = self.call_use[call] if call >= 0 else -1
         if newest < block or call not in self.repeated_calls:
@@ -577,7 +576,7 @@ class Facts:
         return rows[max(bisect_left(rows, block) - 1, 0)]
 
     def tool_result_of(self, block: int) -> int:
-        """Row of the newest result that answers *block*, a call, before its id is used again; -1: none does."""
+        """Return the row of the newest result of *block*, a call, before its id is used again; -1: none."""
         call = self.call[block]
         newest = self.call_result[call] if call >= 0 else -1
         if newest < 0 or call not in self.repeated_calls:
@@ -588,12 +587,12 @@ class Facts:
         return results[at - 1] if at and results[at - 1] > block else -1
 
     def call_row(self, call_id: str) -> int:
-        """Row of *call_id* in ``calls``, or -1."""
+        """Return the row of *call_id* in ``calls``, or -1."""
         return self._call_ids.get(call_id, -1)
 
 
 def is_turn_start(facts: Facts, row: int) -> bool:
-    """Return whether a block of a user message starts a turn: it is no result, and was not injected."""
+    """Return whether a block of a user message starts a turn: it is neither a result nor injected."""
     return facts.kind[row] != _TOOL_RESULT and not facts.block_flags[row] & BlockFlag.INJECTED
 
 
@@ -611,7 +610,7 @@ def epoch_at(facts: Facts, at: int) -> Epoch:
 
 
 def order_at(facts: Facts, at: int) -> tuple[Epoch, Sequence[int]]:
-    """The epoch before message *at*, and the messages of its context in prompt order."""
+    """Return the epoch before message *at*, and the messages of its context in prompt order."""
     epoch = epoch_at(facts, at)
     order: Sequence[int] = range(epoch.start, at)
     if epoch.prefix:
@@ -623,6 +622,6 @@ def order_at(facts: Facts, at: int) -> tuple[Epoch, Sequence[int]]:
 
 
 def find_last_rewrite(facts: Facts, at: int) -> int:
-    """Return the message before which a recorded microcompaction last cleared something, up to message *at*; 0: never."""
+    """Return the message up to *at* before which a recorded microcompaction last cleared something; 0: none."""
     row = bisect_right(facts.rewrites, at) - 1
     return facts.rewrites[row] if row >= 0 else 0

@@ -19,12 +19,12 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 
 
 def utf8_len(text: str) -> int:
-    """Length of *text* in UTF-8 bytes; a lone surrogate counts three."""
+    """Return the length of *text* in UTF-8 bytes; a lone surrogate counts as three."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def compact_json(value: object, *, sort_keys: bool = False) -> bytes:
-    """*value* as compact JSON in UTF-8; a lone surrogate becomes its three-byte form."""
+    """Encode *value* as compact JSON in UTF-8; a lone surrogate becomes its three-byte form."""
     try:
         return _encode_sorted(value) if sort_keys else _encode(value)
     except (UnicodeEncodeError, RecursionError, ValueError, TypeError):
@@ -33,7 +33,7 @@ def compact_json(value: object, *, sort_keys: bool = False) -> bytes:
 
 
 def compact_text(value: object, *, sort_keys: bool = False) -> str:
-    """*value* as compact JSON, as text."""
+    """Format *value* as compact JSON text."""
     return compact_json(value, sort_keys=sort_keys).decode("utf-8", "surrogatepass")
 
 
@@ -41,7 +41,7 @@ def loads(data: bytes | str | memoryview, decode: Callable[[Any], Any] = msgspec
     """Decode one JSON text: strictly first, then leniently (lone surrogates, NaN, a byte-order mark, broken UTF-8).
 
     Raises:
-        ValueError: it is not JSON, or nested too deeply to read.
+        ValueError: *data* is not JSON, or nested too deeply.
     """
     try:
         return decode(data)
@@ -54,7 +54,7 @@ def loads(data: bytes | str | memoryview, decode: Callable[[Any], Any] = msgspec
 
 
 def _decode_text(data: bytes) -> str:
-    """Bytes as text: lone surrogates stay, and what is no UTF-8 at all becomes U+FFFD."""
+    """Decode UTF-8 and keep lone surrogates; if that fails, invalid bytes become U+FFFD."""
     try:
         return data.decode("utf-8-sig", "surrogatepass")
     except UnicodeDecodeError:
@@ -62,7 +62,7 @@ def _decode_text(data: bytes) -> str:
 
 
 def _parse_integer(digits: str) -> int | float:
-    """An integer, as a float where Python refuses so many digits."""
+    """Parse an integer; as a float if it has too many digits for Python."""
     return int(digits) if len(digits) < 4_000 else float(digits)
 
 
@@ -85,15 +85,15 @@ def is_nested_deeper(value: Any, levels: int = MAX_DEPTH) -> bool:
 
 
 def find_value_ranges(line: bytes) -> Iterator[tuple[int, int]]:
-    """Byte ranges of the JSON values on a line that holds several, one after the other; each is what `loads` takes.
+    """Yield the byte ranges of the JSON values on a line with several; each can be passed to :func:`loads`.
 
-    A byte-order mark belongs to the first of them, as it does to a value that is alone on its line.
+    A byte-order mark belongs to the first value.
 
     Raises:
-        ValueError: what stands between or behind them is not JSON.
+        ValueError: the text between or after the values is not JSON.
     """
     mark = len(BOM) if line.startswith(BOM) else 0
-    text = line[mark:].decode("utf-8", "surrogateescape")  # so that every byte can be counted, whatever it is
+    text = line[mark:].decode("utf-8", "surrogateescape")  # preserves invalid bytes, so that offsets are exact
     at, place = 0, mark
     while True:
         begin = _skip_space(text, at)
@@ -118,6 +118,6 @@ def loads_all(line: bytes) -> list[Any]:
     """Decode every JSON value on a line, for lines that hold more than one.
 
     Raises:
-        ValueError: what stands between or behind them is not JSON.
+        ValueError: the text between or after the values is not JSON.
     """
     return [loads(line[begin:end]) for begin, end in find_value_ranges(line)]

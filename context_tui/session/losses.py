@@ -17,14 +17,14 @@ _COUNTED_KINDS = (Kind.IMAGE, Kind.OTHER)
 
 
 def format_losses(counts: Counter[str]) -> list[str]:
-    """Losses in words, with how many there are of each."""
+    """Format losses with their counts."""
     return [f"{what}: {number:,}" for what, number in counts.items()]
 
 
 class Losses:
-    """Losses of an export. ``removed`` is how much less of each kind reads back, in the unit of :func:`weigh_context`.
+    """Losses of an export. ``removed`` is the loss by kind of block, in the unit of :func:`weigh_context`.
 
-    What is gone without being declared here is an error of the writer.
+    A loss that is not declared here is an error of the writer.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Losses:
 
     @property
     def lines(self) -> list[str]:
-        """One line for each loss, with how often it happened."""
+        """Losses as lines, with their counts."""
         return [*format_losses(self._counts), *self._notes]
 
     def add(self, what: str, number: int = 1) -> None:
@@ -51,12 +51,12 @@ class Losses:
             self._counts[what] += number
 
     def add_counts(self, counts: Mapping[str, int]) -> None:
-        """Add what was counted elsewhere."""
+        """Add several counts."""
         for what, number in counts.items():
             self.add(what, number)
 
     def add_note(self, text: str) -> None:
-        """Say what is no matter of counting."""
+        """Add a note without a count."""
         self._notes.append(text)
 
     def omit(self, what: str, block: dict[str, Any]) -> None:
@@ -66,7 +66,7 @@ class Losses:
         self.removed[kind] += weight
 
     def replace(self, before: dict[str, Any], after: dict[str, Any], what: str = "") -> None:
-        """Allow for what *after* weighs less than *before*, in whose place it stands; counted where *what* says so."""
+        """Declare the loss of weight from *before* to its replacement *after*; count it as *what* if given."""
         if what:
             self.add(what)
         (kind, old), (now, new) = weigh_block(before), weigh_block(after)
@@ -84,7 +84,7 @@ def weigh_context(context: Context) -> Counter[int]:
 
 
 def weigh_block(block: dict[str, Any]) -> tuple[int, int]:
-    """The kind of an Anthropic-shaped block, and how much it weighs."""
+    """Return the kind and the weight of an Anthropic-shaped block."""
     facts = Facts()
     row = facts.add_block(facts.add_message(Role.ASSISTANT), block)
     return facts.kind[row], _weigh_row(facts, row)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 START_LENGTH = 160
-"""Characters that facts keep of a text that begins with a bracket, as these texts do."""
+"""Characters that facts keep of a text that begins with a bracket."""
 
 DEFECT_PLACEHOLDER = "[tool output cleared to save context — re-run the tool if its result is needed again]"
 """Body of a tool_result that defect's microcompact has cleared."""
@@ -27,17 +27,17 @@ CLAUDE_CODE_SUMMARY = "This session is being continued from a previous conversat
 """Start of the user message that Claude Code's compaction puts first."""
 
 PLACEHOLDERS = frozenset({DEFECT_PLACEHOLDER, KODA_STUB})
-"""What a result has for a body that was cleared."""
+"""Bodies of cleared results."""
 
 
 def is_summary_start(text: str, *, by_assistant: bool, first_block: bool, first_message: bool) -> bool:
     """Return whether the first words of a text mark it as the summary of an earlier compaction.
 
     Args:
-        spoken: whether it is in a message of the assistant.
+        by_assistant: whether it is in a message of the assistant.
         first_block: whether it is the first block of its message.
-        first_message: whether that is the first one of the history. Claude Code's words could be anyone's, so they
-            count only where a history that was compacted begins.
+        first_message: whether that is the first message of the history. Claude Code's marker is ordinary text, so it
+            counts only there.
     """
     if text.startswith(DEFECT_SUMMARY):
         return by_assistant
@@ -55,4 +55,4 @@ KODA_COMPACTABLE = (
     *("Read", "read", "Bash", "bash", "Grep", "grep", "Glob", "glob"),
     *("ListFiles", "list_files", "WebSearch", "web_search", "WebFetch", "web_fetch"),
 )
-"""Tools whose results koda takes to be re-runnable."""
+"""Tools that koda treats as re-runnable."""

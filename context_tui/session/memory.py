@@ -14,7 +14,7 @@ from context_tui.session.values import RecordKind, Role
 
 
 def get_blocks(message: Message) -> list[dict[str, Any]]:
-    """The blocks of an Anthropic-shaped message; a plain string is one text block."""
+    """Return the blocks of an Anthropic-shaped message; a plain string is one text block."""
     content = message.get("content")
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
@@ -22,7 +22,7 @@ def get_blocks(message: Message) -> list[dict[str, Any]]:
 
 
 def build_facts(messages: Iterable[Message]) -> Facts:
-    """Facts of Anthropic-shaped messages, one record each."""
+    """Build the facts of Anthropic-shaped messages, one record each."""
     facts = Facts()
     for number, message in enumerate(messages):
         index = facts.add_message(Role.ASSISTANT if message.get("role") == "assistant" else Role.USER)
@@ -33,7 +33,7 @@ def build_facts(messages: Iterable[Message]) -> Facts:
 
 
 class MemoryContent:
-    """Content of a session whose messages are at hand."""
+    """Content of a session whose messages are in memory."""
 
     def __init__(self, messages: list[Message], system: str = "", tools: list[dict[str, Any]] | None = None) -> None:
         self._messages, self._system, self._tools = messages, system, tools or []
@@ -55,10 +55,10 @@ class MemoryContent:
 
 
 def from_messages(messages: Iterable[Message]) -> Session:
-    """A session of Anthropic-shaped messages (``role`` and ``content``).
+    """Create a session from Anthropic-shaped messages (``role`` and ``content``).
 
     Raises:
-        UnreadableSession: one of them is of another shape; the error names it by its number.
+        UnreadableSession: a message is malformed; the error names its number.
     """
     found = validate_messages(messages)
     return Session(build_facts(found), MemoryContent(found), SessionInfo("", "messages"), len(found))
@@ -83,7 +83,7 @@ class Origin:
 
 
 class DerivedContent:
-    """Content of a derived session: origins, and messages of its own."""
+    """Content of a derived session: origins, and new messages."""
 
     def __init__(self, parent: Session, entries: list[Origin | Message]) -> None:
         self.parent, self.entries = parent, entries
@@ -108,7 +108,7 @@ class DerivedContent:
 
 
 def find_origin(session: Session, message: int, texts: Mapping[int, str | None] | None = None) -> Origin | Message:
-    """The recorded message behind *message*, through any number of plans carried out, with *bodies* on top."""
+    """Return the origin of *message* through any number of applied plans, with *texts* replaced in addition."""
     new = dict(texts or {})
     if isinstance(session.content, DerivedContent):
         entry = session.content.entries[message]
@@ -120,16 +120,16 @@ def find_origin(session: Session, message: int, texts: Mapping[int, str | None] 
 
 
 def find_recording(session: Session) -> Session:
-    """The recording behind any number of plans carried out."""
+    """Return the recording from which a session was derived by any number of plans."""
     while isinstance(session.content, DerivedContent):
         session = session.content.parent
     return session
 
 
 def collect_usage(session: Session) -> dict[int, Usage]:
-    """Return the recorded usage by message of *session*, where it still describes this context.
+    """Return the recorded usage by message of *session*, where it is valid for this context.
 
-    It does where nothing was applied, for replies since the context began or was last rewritten.
+    It is valid in an unchanged session, for replies since the context began or was last rewritten.
     """
     return {} if session.origin else _map_replies(session, _usage_by_reply)
 

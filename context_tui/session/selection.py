@@ -13,34 +13,32 @@ from context_tui.session.values import Role, Spans
 
 
 class Selection:
-    """Facts without the *removed* messages; their records stay accounted for as message records.
+    """Facts without the *excluded* messages, whose records still count as message records.
 
-    ``facts`` are those: as the ones that they are ``of`` grow, they grow in their place, by what is new.
+    ``facts`` are updated in place as the *source* grows.
     """
 
     def __init__(
         self, source: Facts, excluded: Collection[int], undone_events: Collection[tuple[str, int]] = ()
     ) -> None:
-        """Begin with what there is.
+        """Select from the facts known so far.
 
         Args:
-            of: what is selected from.
-            gone: the messages that are left out. Those that come later are not.
-            undone: what happened where the conversation does not lead any more: ``micro`` and the row of a compaction,
-                or ``clear`` and the message of an epoch.
+            source: the facts to select from.
+            excluded: the excluded messages; later ones are included.
+            undone_events: events on abandoned branches: ``micro`` and the row of a compaction, or ``clear`` and the
+                message of an epoch.
         """
         self.source, self.facts = source, Facts()
         self._excluded, self._undone_events = excluded, undone_events
         self._included = array("l")
-        self._numbers = array("l")  # of each message, -1 of one that is gone
-        self._block_rows = array("l")  # of each block, as well
+        self._numbers = array("l")  # by message; -1: excluded
+        self._block_rows = array("l")  # by block; -1: excluded
         self._requests, self._last_usage = 0, Usage()
         self._event_state: tuple[object, ...] = ()
-        self._has_pending_events = False  # whether something happened behind all that is here
+        self._has_pending_events = False  # whether an event follows all included messages
         self.facts.problems = source.problems
-        self.facts.shared_records = (
-            source.shared_records
-        )  # what is kept of such a record does not depend on who has the rest
+        self.facts.shared_records = source.shared_records  # shared records are the same in every selection
         self.update()
 
     def is_current(self) -> bool:
@@ -54,7 +52,7 @@ class Selection:
         return bisect_left(self._included, message)
 
     def update(self) -> None:
-        """Take what is new."""
+        """Add the new facts of the source."""
         before, of, found = len(self._numbers), self.source, self.facts
         for message in range(before, len(of)):
             gone = message in self._excluded
@@ -83,7 +81,7 @@ class Selection:
 
     def _copy_reasoning(self) -> None:
         of, found = self.source.reasoning, self.facts.reasoning
-        for message in reversed(of):  # what is told of a reply is told before the next one comes
+        for message in reversed(of):  # reasoning is reported before the next reply
             index = self._numbers[message]
             if index >= 0 and found.get(index) == of[message]:
                 break
@@ -91,7 +89,7 @@ class Selection:
                 found[index] = of[message]
 
     def _copy_blocks(self) -> set[int]:
-        """Take the blocks that are new; returns the messages that they are of."""
+        """Copy the new blocks and return their messages."""
         of, found, first = self.source, self.facts, len(self._block_rows)
         for row in range(first, len(of.kind)):
             index = self._numbers[of.block_message[row]]
@@ -99,7 +97,7 @@ class Selection:
         return set(of.block_message[first:])
 
     def _copy_records(self) -> set[int]:
-        """Take the records that are new, and the last one again where it was torn; the messages that they are of."""
+        """Copy the new records, and the last one again if it was incomplete; return their messages."""
         of, found = self.source, self.facts
         last = len(found.record_kind) - 1
         if last >= 0 and _record_key(of, last) != _record_key(found, last):
@@ -121,7 +119,7 @@ class Selection:
         self._requests, self._last_usage = len(of.requests), of.requests[-1] if of.requests else self._last_usage
 
     def _copy_compactions(self) -> None:
-        """Take the compactions and epochs: all of them where there is another one, as each decides what others are."""
+        """Copy all compactions and epochs if there is a new one, since they depend on each other."""
         of, end = self.source, self._included[-1] + 1 if self._included else 0
         happened = (len(of.compactions), len(of.epochs), of.epochs[-1], end if self._has_pending_events else -1)
         if happened == self._event_state:
@@ -132,7 +130,7 @@ class Selection:
         clears = deque(each for each in cleared_at if each < end and ("clear", each) not in self._undone_events)
         for row, compaction in enumerate(of.compactions):
             if ("micro", row) in self._undone_events or compaction.message > end or self._is_excluded(compaction):
-                continue  # it was on what is gone
+                continue  # on an abandoned branch
             while clears and clears[0] < compaction.message:
                 made.begin_epoch(self.number_of(clears.popleft()), "clear")
             made.add_compaction(self._renumber(compaction))
@@ -144,14 +142,14 @@ class Selection:
         return what.kind == "full" and not (what.message < len(self._numbers) and self._numbers[what.message] >= 0)
 
     def _renumber(self, what: Compaction) -> Compaction:
-        """A compaction with the numbers that are here."""
+        """Renumber a compaction for the selected messages."""
         cleared = frozenset(self._block_rows[row] for row in what.cleared_blocks if self._block_rows[row] >= 0)
         prefix = Spans(*(range(self.number_of(each.start), self.number_of(each.stop)) for each in what.prefix.ranges))
         return replace(what, message=self.number_of(what.message), prefix=prefix, cleared_blocks=cleared)
 
 
 def _record_key(facts: Facts, row: int) -> tuple[int, int, int] | None:
-    """A record but for the message that it is of; None where there is none."""
+    """Return a record without its message; None if it does not exist."""
     if row >= len(facts.record_kind):
         return None
     return facts.record_place[row], facts.record_length[row], facts.record_kind[row]

@@ -1,4 +1,4 @@
-"""A session: an immutable view of facts, with the reader that fetches text on demand."""
+"""Session: an immutable view of facts, with a reader that fetches text on demand."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ class Content(Protocol):
     """Full text on demand, in the order of the blocks in the facts."""
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
-        """Anthropic-shaped blocks of the message with this index."""
+        """Return the Anthropic-shaped blocks of a message."""
 
     def raw(self, record: int) -> str:
-        """The record's own text, for showing a problem."""
+        """Return the text of a record, to display a problem."""
 
     def system(self) -> str:
-        """The session's system prompt, or nothing when it is not in the file."""
+        """Return the system prompt; empty if it is not in the file."""
 
     def tools(self) -> list[dict[str, Any]]:
-        """Anthropic-shaped tool schemas, as far as they are in the file."""
+        """Return the Anthropic-shaped tool schemas in the file."""
 
     def is_unchanged(self) -> bool:
-        """Return whether the source is as it was when it was read; more data after it is fine.
+        """Return whether the data read from the source is unchanged; new data after it is ignored.
 
         Raises:
-            Error: the file is gone, or cannot be read any more.
+            Error: the file was deleted, or is no longer readable.
         """
 
 
 @dataclass(frozen=True)
 class SessionInfo:
-    """Description of a session that has not been read: ``id`` names it after ``PATH#``, ``time`` is epoch seconds.
+    """Description of an unread session: ``id`` follows ``PATH#`` in its name, ``time`` is in epoch seconds.
 
-    ``parent`` is the file of the session that it belongs to, or ``PATH#ID`` for another one of the same file; ``note``
-    is what a reader had to decide about the file, in words.
+    ``parent`` is the file of the parent session, or ``PATH#ID`` for one in the same file; ``note`` describes a choice
+    that the reader made about the file.
     """
 
     path: str
@@ -63,10 +63,10 @@ class SessionInfo:
 
 @dataclass(frozen=True, eq=False)
 class Session:
-    """A recorded session, or what a plan made of one.
+    """Recorded session, or one derived from it by a plan.
 
-    ``length`` is the number of messages; facts may have grown past it. ``origin`` says what it was derived by, and
-    ``peaks_before`` what had been recorded until then, which its model's window has to hold.
+    ``length`` is the number of messages; the facts may contain more. ``origin`` describes the plan, and
+    ``peaks_before`` holds the peaks of the parent session, which the model's window must hold.
     """
 
     facts: Facts
@@ -89,11 +89,11 @@ class Session:
 
     @property
     def window(self) -> Window:
-        """The context window's size at the end in tokens, and where the number comes from."""
+        """Context window at the end of the session."""
         return self.window_at(self.length)
 
     def window_at(self, at: int) -> Window:
-        """The context window's size at message *at*: where a session switches models, that of the model there."""
+        """Return the context window at message *at*, that of the model in use there."""
         key = (self.window_override, model_at(self.facts, at))
         if key not in self._windows:
             self._windows[key] = window_at(self.facts, at, self.peaks, self.window_override)
@@ -105,20 +105,20 @@ class Session:
         return [drop for drop in find_drops(self.facts) if drop.message < self.length]
 
     def with_window(self, tokens: int | None) -> Session:
-        """The same session with the window given by the user.
+        """Return the same session with a window given by the user; None removes it.
 
         Raises:
-            PlanError: it is no positive number.
+            PlanError: *tokens* is not positive.
         """
         if tokens is not None and tokens <= 0:
             raise PlanError(f"window={tokens}: must be a positive number of tokens")
         return replace(self, window_override=tokens)
 
     def context_at(self, at: int | None = None) -> Context:
-        """The context before message *at*; at the end of the session when None.
+        """Return the context before message *at*; by default at the end of the session.
 
         Raises:
-            PlanError: there is no such message.
+            PlanError: *at* is outside the session.
         """
         point = self.length if at is None else at
         if not 0 <= point <= self.length:
@@ -132,16 +132,16 @@ class Session:
         return context
 
     def message(self, index: int) -> Message:
-        """Message *index* with its full text, Anthropic-shaped."""
+        """Return message *index* with its full text, Anthropic-shaped."""
         role = "assistant" if self.facts.role[index] == Role.ASSISTANT else "user"
         return {"role": role, "content": self.content.blocks(index)}
 
     def to_messages(self, at: int | None = None) -> list[Message]:
-        """The context before message *at* (default: at the end) with its full text, Anthropic-shaped."""
+        """Return the messages before message *at* (default: the end) with their full text, Anthropic-shaped."""
         return self.messages_in(self.context_at(at))
 
     def messages_in(self, context: Context, order: Sequence[int] | None = None) -> list[Message]:
-        """The messages of *context* (or those of *order*), with the blocks that it has other bodies for replaced."""
+        """Return the messages of *context* (or of *order*) with its replaced bodies."""
         messages = []
         for index in context.order if order is None else order:
             message = self.message(index)

@@ -1,4 +1,4 @@
-"""Recorded tokens per estimated token by kind of content, fitted to how the context grew between requests."""
+"""Recorded tokens per estimated token by kind of content, fitted to the growth of the context between requests."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from context_tui.session.facts import Facts, epoch_at, find_last_rewrite
 from context_tui.session.values import BlockFlag, Kind, MessageFlag
 
 MAX_SCALE = 2.0
-"""How many times as many tokens a model may make of everything as what is typical, or as few."""
+"""Limit of the ratio between a tokenizer's counts and the typical ones, in either direction."""
 MAX_UNRECORDED = 1_000.0
-"""Tokens of an interval that count for what comes without a record; more is an event, and no habit."""
+"""Limit of the unrecorded tokens of an interval; larger amounts are exceptional events."""
 MIN_INTERVALS = 4
-"""Intervals from which on there is a fit; with few of them it is mostly the prior."""
+"""Smallest number of intervals for a fit; with few of them, the prior dominates."""
 MAX_INTERVALS = 300
-"""Intervals that are looked at: the newest, as a long session says enough with these."""
+"""Limit of fitted intervals; the newest are used."""
 MAX_FIT_ERROR = 0.25
-"""Share of a usual interval's growth by which the fit may be off before it says nothing."""
+"""Largest median error of a fit, as a share of the median growth."""
 
 _TEXT, _THINKING, _SIGNATURE, _CALL, _RESULT, _EACH = range(6)
 _PRIOR = (1.15, 0.3, 0.8, 1.25, 1.25, 60.0)
 _WEIGHT = (250_000.0, 250_000.0, 250_000.0, 250_000.0, 250_000.0, 20.0)
-"""What the prior counts for, as squared estimated tokens that were seen."""
+"""Weight of the prior, in squared estimated tokens."""
 
 
 @dataclass(frozen=True)
 class Factors:
     """Recorded tokens per estimated token by kind of content.
 
-    ``signature`` is what a provider signs thinking with; ``each`` are the tokens of a request's frame, and ``image``
-    those of an image (None: none was seen). ``error`` is the median of how far an interval is off, in tokens.
-    ``unrecorded`` are the tokens that a request brings on average beyond all that: what runtimes put in without a
-    record, now and then. They belong to no block, and count where sizes are predicted.
+    ``signature`` applies to the signatures of thinking; ``request_overhead`` is in tokens per request, ``image`` in
+    tokens per image (None: unknown). ``error`` is the median error of an interval in tokens. ``unrecorded`` is the
+    average of further tokens per request, injected by runtimes without a record; it belongs to no block, and is added
+    to predicted sizes.
     """
 
     text: float
@@ -51,16 +51,16 @@ class Factors:
     unrecorded: float = 0.0
 
     def count_tokens(self, content: ContentTokens) -> float:
-        """Recorded tokens that this content takes, images aside."""
+        """Predict the recorded tokens of content, without images."""
         values = (self.text, self.thinking, self.signature, self.call, self.result)
         return sum(value * tokens for value, tokens in zip(values, content.tokens, strict=True))
 
 
 @dataclass
 class ContentTokens:
-    """Estimated tokens of some messages: text, thinking, signatures, calls and results; images are only counted.
+    """Estimated tokens of messages: text, thinking, signatures, calls and results; images are only counted.
 
-    Results that hold an image count in ``images`` alone, as estimators take their base64 text for text.
+    Results with an image count only in ``images``, since estimators treat their base64 data as text.
     """
 
     tokens: list[int]
@@ -69,11 +69,11 @@ class ContentTokens:
 
 
 PRIOR = Factors(*_PRIOR, image=None, intervals=0, error=0.0)
-"""What is typical, for a session that says too little."""
+"""Typical factors, for sessions with too little data."""
 
 
 def count_blocks_before(facts: Facts, message: int) -> int:
-    """The first block of *message*: what was in the recording by then are the rows below it."""
+    """Count the blocks recorded before *message*, which is the row of its first block."""
     first = facts.first_block[message]
     return first if first >= 0 else len(facts.kind)
 
@@ -114,7 +114,7 @@ class Interval:
 
 
 def find_intervals(facts: Facts, end: int) -> list[Interval]:
-    """The newest intervals before request *end*, of the model in use there, in which nothing but appending happened."""
+    """Find the newest intervals before request *end*, of the same model, in which content was only appended."""
     models = facts.request_model
     model = models[end - 1] if end else -1
     found: list[Interval] = []
@@ -145,7 +145,7 @@ def interval_at(facts: Facts, row: int) -> Interval | None:
 
 
 def fit_factors(facts: Facts, end: int) -> Factors | None:
-    """Fit the factors as of request *end* to the requests before it; None where they are too few or too inconsistent."""
+    """Fit the factors to the requests before *end*; None if they are too few or too inconsistent."""
     known: dict[int, Factors | None] = facts.drop_search.factors
     if end not in known:
         known[end] = _compute_factors(facts, end)
@@ -176,11 +176,11 @@ def _compute_factors(facts: Facts, end: int) -> Factors | None:
 
 
 def _scale_prior(rows: Sequence[Sequence[float]], grown: Sequence[float]) -> list[float]:
-    """Scale the typical factors to the tokenizer of these intervals: one that needs more of one kind needs more of all."""
+    """Scale the typical factors to the tokenizer of these intervals; all kinds share the scale."""
     expected = [sum(value * x for value, x in zip(_PRIOR, row, strict=True)) for row in rows]
     ratios = sorted((growth / tokens, tokens) for growth, tokens in zip(grown, expected, strict=True))
     sums = list(accumulate(tokens for _, tokens in ratios))
-    scale = ratios[bisect_left(sums, sums[-1] / 2)][0]  # the median, where each token counts
+    scale = ratios[bisect_left(sums, sums[-1] / 2)][0]  # median weighted by tokens
     scale = min(max(scale, 1 / MAX_SCALE), MAX_SCALE)
     return [value * scale for value in _PRIOR[:-1]] + [_PRIOR[-1]]
 
@@ -188,7 +188,7 @@ def _scale_prior(rows: Sequence[Sequence[float]], grown: Sequence[float]) -> lis
 def _regress(
     rows: Sequence[Sequence[float]], grown: Sequence[float], prior: Sequence[float]
 ) -> tuple[list[float], list[float]]:
-    """Non-negative factors and what they leave over, by least squares reweighted until outliers no longer count."""
+    """Fit non-negative factors by iteratively reweighted least squares; return them and the residuals."""
     weights = [1.0] * len(rows)
     values, residuals = list(prior), list(grown)
     for _ in range(5):

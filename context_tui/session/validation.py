@@ -8,23 +8,23 @@ from typing import Any
 from context_tui.errors import UnreadableSession
 
 MAX_TOKENS = 10**9
-"""More tokens than any request or window ever had."""
+"""Limit of plausible token counts of a request or window."""
 MAX_DEPTH = 200
-"""Levels of arrays and objects in a value; what is nested deeper cannot be measured and written everywhere."""
+"""Limit of nested arrays and objects in a value."""
 MAX_TIME_MS = 32_503_680_000_000
-"""Epoch milliseconds of the year 3000: every clock and calendar can show what is before it."""
+"""Limit of times: the year 3000 in epoch milliseconds."""
 MAX_NAME_LENGTH = 200
-"""Characters of a name that is shown: of a tool, a model, a session."""
+"""Limit of displayed names of tools, models and sessions, in characters."""
 
 
 def truncate_name(text: str, length: int = MAX_NAME_LENGTH) -> str:
-    """A name as it is shown: cut to *length* characters."""
+    """Truncate a name to *length* characters."""
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
 ROLES = ("user", "assistant")
 MAX_DIGITS = 4_000
-"""Longer integers Python refuses to write out."""
+"""Limit of digits of an integer; Python refuses to format longer ones."""
 _STRING_FIELDS = {
     "text": ("text",),
     "thinking": ("thinking", "signature"),
@@ -35,11 +35,10 @@ _SCALARS = (str, float, bool, type(None))
 
 
 def validate_messages(messages: Iterable[Any]) -> list[dict[str, Any]]:
-    """Return the messages as a list, if each has a role, content that is a string or a list of blocks, and only JSON in
-    it.
+    """Return the messages as a list, if each has a role, and a string or a list of blocks of JSON as content.
 
     Raises:
-        UnreadableSession: one has not; the error names it by its number, and its block.
+        UnreadableSession: a message is malformed; the error names its number and its block.
     """
     if isinstance(messages, str | bytes | dict) or not isinstance(messages, Iterable):
         raise UnreadableSession(

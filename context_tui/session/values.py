@@ -14,9 +14,9 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def value_class(*, eq: bool = True) -> Callable[[type[T]], type[T]]:
-    """A dataclass that is not to be changed; without *eq* one is equal to itself only.
+    """Make a dataclass that must not be modified; without *eq*, instances are compared by identity.
 
-    ``frozen=True`` would have each field of a new one set by a call: a seventh of what a replay takes.
+    ``frozen=True`` would set each field by a call, which takes a seventh of the time of a replay.
     """
     return dataclass(eq=eq, unsafe_hash=eq)
 
@@ -49,7 +49,7 @@ class RecordKind(IntEnum):
 
 
 class Explanation(StrEnum):
-    """Explanation of a fall of the recorded context, in the words that are shown."""
+    """Explanation of a fall of the recorded context, as displayed."""
 
     MICROCOMPACTION = "microcompaction"
     CLEARED = "cleared results"
@@ -60,11 +60,11 @@ class Explanation(StrEnum):
 class BlockFlag:
     """Properties of a block that are known without its text: bits of a plain integer (an IntFlag costs 1 µs a use)."""
 
-    INJECTED = 1  # the runtime put it there, nobody typed it
+    INJECTED = 1  # inserted by the runtime
     ERROR = 2  # is_error
     BODY_JSON = 4  # a tool_result body that is neither text nor a list of blocks
     BODY_LIST = 8  # a tool_result body that is a list of only text and image objects
-    UNKNOWN_SIZE = 16  # estimators cannot see it: hidden thinking, encrypted or binary parts
+    UNKNOWN_SIZE = 16  # invisible to estimators: hidden thinking, encrypted or binary parts
     HAS_IMAGE = 32  # a tool_result with an image in it
 
 
@@ -74,11 +74,11 @@ class MessageFlag:
     TURN_START = 1  # a user message with a block that is neither a tool_result nor injected
     SUMMARY = 2  # the summary of an earlier compaction
     SYNTHETIC = 4  # written by the client, not by a model
-    NOT_SENT = 8  # in the file, never in the model's context
+    NOT_SENT = 8  # in the file, but never in the context
 
 
 class Spans(Sequence[int]):
-    """Ranges of message numbers, one behind the other. It equals any sequence of the same numbers."""
+    """Sequence of message numbers, stored as ranges; equal to any sequence of the same numbers."""
 
     __slots__ = ("_ends", "ranges")
 
@@ -99,7 +99,7 @@ class Spans(Sequence[int]):
 
     @property
     def end(self) -> int:
-        """The number behind the highest; 0 where there is none."""
+        """The highest number plus one; 0 if empty."""
         return max((each.stop for each in self.ranges), default=0)
 
     def __len__(self) -> int:

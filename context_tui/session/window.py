@@ -1,4 +1,4 @@
-"""Size of the context window, and where the number comes from."""
+"""Size of the context window, and its source."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from context_tui.session.facts import Facts, PeakSearch
 
 ASSUMED_WINDOW = 200_000
 COMMON_WINDOWS = (8_192, 16_384, 32_768, 65_536, 128_000, 200_000, 256_000, 400_000, 1_000_000)
-"""Sizes that models have, for one that the table does not know."""
+"""Common sizes, for models that are not in the table."""
 
 _CLAUDE, _CLAUDE_LONG, _CLAUDE_NEW = (200_000,), (200_000, 1_000_000), (1_000_000, 200_000)
 
@@ -48,8 +48,8 @@ anything in their name that says so)."""
 class Window:
     """A context window of ``tokens``; ``source`` is given, file, model, inferred or assumed.
 
-    ``others`` are sizes that it could have as well, as far as the model and what was recorded say; ``part_of`` is the
-    model's whole window, where the agent's own file tells the part of it that this agent uses.
+    ``alternatives`` are other sizes consistent with the model and the recording; ``full_tokens`` is the model's whole
+    window, if the file records that the agent uses only a part of it.
     """
 
     tokens: int
@@ -71,7 +71,7 @@ class Window:
 class Peaks:
     """Largest recorded context of each model, including sizes before its full compactions.
 
-    Those of the session that this one was derived from count as well: a plan does not change the model's window.
+    Peaks of the parent session are included: a plan does not change the model's window.
     """
 
     def __init__(self, facts: Facts, before: Peaks | None = None) -> None:
@@ -88,16 +88,16 @@ class Peaks:
                 self._compacted[model] = max(self._compacted.get(model, 0), compaction.pre_tokens or 0)
 
     def peak_of(self, model: str | None) -> int:
-        """Tokens of that of one model; requests that name none count for a model that none names."""
+        """Return the peak of a model in tokens; requests without a model count for None."""
         before = self._before.peak_of(model) if self._before else 0
         return max(before, self._recorded.get(self._model_rows.get(model or "", -1), 0), self._compacted.get(model, 0))
 
 
 def window_at(facts: Facts, at: int, peaks: Peaks, override: int | None = None) -> Window:
-    """The window at message *at*: given by the user, else the file's, else that of the model in use there.
+    """Return the window at message *at*: given by the user, else recorded, else that of the model in use there.
 
-    Of the sizes that the model has it is the usual one, or the next that holds every size that was recorded with this
-    model anywhere in the session, before full compactions too: how much of a session is there changes nothing.
+    Of the model's sizes it is the usual one, or the next that holds every context recorded with this model anywhere in
+    the session, also before full compactions.
     """
     if override:
         return Window(override, "given")
@@ -117,20 +117,20 @@ def window_at(facts: Facts, at: int, peaks: Peaks, override: int | None = None) 
 
 
 def normalize_model_name(model: str) -> str:
-    """A model's name without what gateways put before it, and with their dots as its maker writes them."""
+    """Return a model's name without prefixes of gateways, and with their dots as dashes for Claude models."""
     name = model.lower().rpartition("/")[2]
     return name[name.find("claude-") :].replace(".", "-") if "claude-" in name else name
 
 
 def model_at(facts: Facts, at: int) -> str | None:
-    """The model in use at message *at*: of the last request before it, else of the first one, else the session's."""
+    """Return the model in use at message *at*: of the last request before it, else of the first, else the session's."""
     row = max(bisect_left(facts.request_message, at) - 1, 0)
     model = facts.request_model[row] if facts.requests else -1
     return facts.models[model] if model >= 0 else facts.model
 
 
 def _choose_window(peak: int, sizes: tuple[int, ...], source: str, larger: tuple[int, ...] = COMMON_WINDOWS) -> Window:
-    """The usual one of *sizes* where it holds *peak* tokens, else the next that does, or the next *larger* one."""
+    """Choose the usual one of *sizes* if it holds *peak* tokens, else the next that does, else one of *larger*."""
     possible = sorted(size for size in sizes if size >= peak)
     if sizes[0] >= peak:
         return Window(sizes[0], source, tuple(size for size in possible if size != sizes[0]))

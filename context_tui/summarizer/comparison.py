@@ -1,6 +1,6 @@
-"""Comparison of summarizers on the same head: which of its facts survive in each, also after several rounds.
+"""Comparison of summarizers on the same head by the facts that survive, optionally over several rounds.
 
-Nothing is sent before :func:`compare_summarizers` has told where; ``extract`` never sends anything.
+:func:`compare_summarizers` announces every request before it is sent; ``extract`` never sends anything.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ _URL_SEPARATOR = re.compile(r"@(?=https?://)")
 _SETTING_SEPARATOR = re.compile(r",(?=[a-z_]+=)")
 _SETTING_NAMES = {"extract": ("bytes",), "model": ("prompt", "max_tokens", "timeout")}
 MAX_ROUNDS = 50
-"""Most compactions one after another."""
+"""Limit of successive compactions."""
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A summarizer as it is named in one text, ``KIND[:MODEL][@URL][,KEY=VALUE…]``.
+    """Summarizer to compare, specified as ``KIND[:MODEL][@URL][,KEY=VALUE…]``.
 
     Attributes:
-        spec: that text.
-        kind: one of ``KINDS``.
-        model: the model to ask; nothing: that of the environment, the configuration file or the API.
-        base_url: the server to ask; nothing: as for the model.
-        prompt: a file whose text is the system prompt instead of the policy's; nothing: the policy's own prompt.
-        max_tokens: the most that the reply may use; None: the policy's limit.
-        timeout: seconds until a call is given up; None: as configured.
-        extract_bytes: bound of an extract; None: the usual one.
+        spec: the specification.
+        kind: one of ``SUMMARIZER_KINDS``.
+        model: name of the model; empty: from the environment, the configuration file or the API.
+        base_url: URL of the server; empty: as for the model.
+        prompt: file with a system prompt in place of the policy's; empty: the policy's prompt.
+        max_tokens: limit of the reply; None: the policy's limit.
+        timeout: seconds until a call is abandoned; None: as configured.
+        extract_bytes: limit of an extract; None: the default.
     """
 
     spec: str
@@ -68,10 +68,10 @@ class Contender:
     extract_bytes: int | None = None
 
     def build_summarizer(self, plan: Plan) -> Summarizer:
-        """Build the summarizer with one model, without a policy's fallback: else nothing would be compared.
+        """Build the summarizer, with a single model: a policy's fallback would invalidate the comparison.
 
         Raises:
-            SummarizerError: the settings cannot be used.
+            SummarizerError: the settings are invalid.
         """
         if self.kind == EXTRACT:
             return Summarizer() if self.extract_bytes is None else Summarizer(extract_bytes=self.extract_bytes)
@@ -82,7 +82,7 @@ class Contender:
         return Summarizer(self.kind, (endpoint,))
 
     def customize_plan(self, plan: Plan, prompt_text: str) -> Plan:
-        """The plan with what this one is asked: another prompt, another limit."""
+        """Return the plan with this contender's prompt and limit."""
         prompt = plan.prompt
         if prompt is None:
             return plan
@@ -99,10 +99,10 @@ class Contender:
 
 
 def parse_contender(spec: str) -> Contender:
-    """Parse the name of a summarizer, as in ``openai:qwen2.5:7b@http://127.0.0.1:8080/v1,prompt=mine.txt``.
+    """Parse a specification like ``openai:qwen2.5:7b@http://127.0.0.1:8080/v1,prompt=mine.txt``.
 
     Raises:
-        PlanError: it cannot be read; the message says what is wrong with it.
+        PlanError: the specification is invalid.
     """
     head, *settings = _SETTING_SEPARATOR.split(spec)
     head, _, url = head.partition("@") if not _URL_SEPARATOR.search(head) else _split_at_url(head)
@@ -113,9 +113,9 @@ def parse_contender(spec: str) -> Contender:
         raise PlanError(f"unknown summarizer {kind!r}; available: {', '.join(SUMMARIZER_KINDS)}")
     own = kind == EXTRACT
     if own and (model or url):
-        raise PlanError(f"{spec!r}: extract asks no model; name one as KIND:MODEL@URL, or leave it out")
+        raise PlanError(f"{spec!r}: extract uses no model; write extract, or name another kind as KIND:MODEL@URL")
     if colon and not model and not own:
-        raise PlanError(f"{spec!r}: no model after the colon; name one, or leave the colon out")
+        raise PlanError(f"{spec!r}: no model after the colon; name one, or omit the colon")
     found = Contender(spec, kind, model, url)
     for setting in settings:
         found = _apply_setting(found, setting, _SETTING_NAMES["extract" if own else "model"])
@@ -149,7 +149,7 @@ def _apply_setting(given: Contender, setting: str, known: tuple[str, ...]) -> Co
 
 
 def append_summary_request(head: list[Message], previous: str | None) -> list[Message]:
-    """The head and one more user message, for a system prompt that says all the rest."""
+    """Append a user message that asks for the summary, for a custom system prompt."""
     text = "Write the summary of the conversation above."
     if previous is not None:
         text += f" It takes the place of this earlier one:\n\n<previous-summary>\n{previous}\n</previous-summary>"
@@ -157,9 +157,9 @@ def append_summary_request(head: list[Message], previous: str | None) -> list[Me
 
 
 class SummaryCost(NamedTuple):
-    """Cost of a summary in US dollars, by the list price of its model from ``source`` on ``date`` (ISO).
+    """Cost of a summary in US dollars, at the list price of its model by ``source`` on ``date`` (ISO).
 
-    Both are empty for an extract, which costs nothing.
+    Both are empty for an extract, which is free.
     """
 
     usd: float
@@ -172,15 +172,15 @@ class ComparisonRound:
     """Compaction by one summarizer.
 
     Attributes:
-        at: the message of the recording before which it happens.
-        head_messages: how many messages were summarised.
-        request_tokens: estimated tokens of what a model is asked (bytes/4); an extract is not asked.
-        summary: what came; None where nothing did.
-        error: why nothing came, on one line.
-        skipped: why there was nothing to summarise; the summary before it stands.
-        checks: the checks of the summary.
-        survivals: by fact of the first head.
-        cost: what it cost; None: unknown.
+        at: index of the recorded message before which it happens.
+        head_messages: number of messages summarised.
+        request_tokens: estimated tokens of the request (bytes/4); 0 for an extract.
+        summary: the summary; None if there is none.
+        error: the reason why there is none, on one line.
+        skipped: the reason why there was nothing to summarise; the previous summary remains.
+        checks: checks of the summary.
+        survivals: survival of each fact of the first head.
+        cost: cost of the summary; None: unknown.
     """
 
     at: int
@@ -195,13 +195,13 @@ class ComparisonRound:
 
     @property
     def preserved_count(self) -> int:
-        """Number of facts that survive."""
+        """Number of surviving facts."""
         return sum(each.preserved for each in self.survivals)
 
 
 @dataclass
 class ContenderRun:
-    """Rounds of one summarizer, as far as it got. ``name`` is a letter."""
+    """Rounds of one summarizer, up to a failure. ``name`` is a letter."""
 
     name: str
     contender: Contender
@@ -210,24 +210,24 @@ class ContenderRun:
 
     @property
     def failed(self) -> bool:
-        """Whether its model could not be asked, or gave no summary."""
+        """Whether a round ended without a summary."""
         return any(each.error for each in self.rounds)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Summarizers on the same head.
+    """Comparison of summarizers on the same head.
 
     Attributes:
-        plan: the plan of the first compaction.
-        tokens: estimated tokens of its head as it stands in the context (bytes/4).
-        facts: the facts of its head.
-        shown: by fact, whether what a model is sent has it: a policy cuts long results before they are summarised.
-        points: the messages before which a compaction happens, in order.
-        again: by point and fact, whether the messages behind the first head and before that point have it too: it may
-            be in a summary without having been remembered.
-        runs: by summarizer.
-        interrupted: whether it was ended by hand; what had come until then is here.
+        plan: plan of the first compaction.
+        head_tokens: estimated tokens of its head in the context (bytes/4).
+        facts: facts of its head.
+        facts_in_request: by fact, whether the request has it: a policy truncates long results before summarising.
+        points: indexes of the messages before which a compaction happens, in order.
+        facts_in_tail: by point and fact, whether the messages between the first head and that point have it too, so
+            that a summary may have it from there.
+        runs: one per summarizer.
+        interrupted: whether the user stopped the comparison; the results are partial.
     """
 
     plan: Plan
@@ -251,25 +251,25 @@ def compare_summarizers(
     read_prompt: Callable[[str], str] = lambda path: "",
     notify: Callable[[str], None] = lambda line: None,
 ) -> Comparison:
-    """Have every contender summarise the head that a policy drops, and look for the head's facts in each summary.
+    """Summarise the head that a policy drops with every contender, and match the facts of the head in each summary.
 
-    Where nothing would change there are neither facts nor runs; the plan says why.
+    If the plan changes nothing, there are neither facts nor runs; the plan has the reason.
 
     Args:
-        session: what was recorded.
-        plan_at: the policy's plan for the context before a message of a session.
-        contenders: who is compared, each asked once for each round.
-        at: the message before which the (last) compaction happens; default: the end of the session.
-        rounds: how many compactions, at the points of :func:`find_compaction_points`. Each summarises what the summary before it
-            and the messages since make up; the facts stay those of the first head. Points before the first one at
-            which there is something to summarise are passed over.
-        mask_secrets: whether suspected secrets are masked in what is sent, and in extracts.
-        read: gives the text of the file of a prompt.
-        tell: is told what is about to be sent to whom, before it is.
+        session: the recorded session.
+        plan_at: returns the policy's plan for the context before a message of a session.
+        contenders: the summarizers, each called once per round.
+        at: message before which the (last) compaction happens; default: the end of the session.
+        rounds: number of compactions, at the points of :func:`find_compaction_points`. Each summarises the previous
+            summary and the messages since; the facts are always those of the first head. Points at which there is
+            nothing to summarise yet are skipped.
+        mask_secrets: whether suspected secrets are masked in requests and extracts.
+        read_prompt: reads the file of a prompt.
+        notify: called with a line for each request, before anything is sent.
 
     Raises:
-        PlanError: the policy clears or drops and summarises nothing, or there are not so many rounds.
-        SummarizerError: settings that cannot be used; nothing was sent.
+        PlanError: the policy summarises nothing, or *rounds* is out of range.
+        SummarizerError: the settings of a contender are invalid; nothing was sent.
     """
     points = find_compaction_points(session, len(session) if at is None else at, rounds)
     plan = plan_at(session, points[0])
@@ -310,13 +310,13 @@ def compare_summarizers(
 
 
 def find_compaction_points(session: Session, at: int, rounds: int) -> tuple[int, ...]:
-    """Return the messages before which the compactions happen, the last one at *at*.
+    """Return the messages before which *rounds* compactions happen, the last of them *at*.
 
-    They cut the context there into parts of the same estimated tokens (bytes/4), each but the last moved on to the
-    next message of the assistant; fewer where there are not so many.
+    They divide the context into parts of equal estimated tokens (bytes/4), each point but the last moved to the next
+    assistant message; there are fewer points in a short context.
 
     Raises:
-        PlanError: no such message, or *rounds* is not 1 to :data:`MAX_ROUNDS`.
+        PlanError: *at* is outside the session, or *rounds* is not 1 to :data:`MAX_ROUNDS`.
     """
     if not 1 <= rounds <= MAX_ROUNDS:
         raise PlanError(f"repeat={rounds}: must be 1 to {MAX_ROUNDS}")
@@ -331,7 +331,7 @@ def find_compaction_points(session: Session, at: int, rounds: int) -> tuple[int,
 
 
 def extract_head_facts(plan: Plan) -> list[Fact]:
-    """Extract the facts of what a plan summarises; injected text has none."""
+    """Extract the facts of the head of a plan, without blocks injected by the runtime."""
     facts = plan.context.facts
     tools = frozenset(facts.tool_name(row) for row in range(len(facts.kind)) if facts.kind[row] == Kind.TOOL_USE)
     blocks = (
@@ -350,21 +350,23 @@ def extract_head_facts(plan: Plan) -> list[Fact]:
 def continue_after_compaction(
     session: Session, plan: Plan, summary: str, points: Sequence[int]
 ) -> tuple[Session, list[int]]:
-    """Apply a compaction to a session and append everything recorded after it; returns it and the points as numbers in
-    it.
+    """Apply a compaction in the middle of a session, and renumber the points.
 
     Args:
-        session: what the plan was made of.
-        plan: the compaction; it happens before the last of the points.
-        points: messages of *session*.
+        session: the session of the plan.
+        plan: the compaction, which happens before the last of the points.
+        points: indexes of messages of *session*.
+
+    Returns:
+        The session with everything recorded after the compaction, and the points in it.
 
     Raises:
-        PlanError: the plan cannot be carried out with what is recorded later.
+        PlanError: the context of the plan is not the start of the later context.
     """
     rest = session.context_at(points[-1])
     if tuple(rest.order[: len(plan.context)]) != tuple(plan.context.order):
         raise PlanError(
-            f"{plan.policy}: the context before message {plan.context.at:,} is not the beginning of the rest"
+            f"{plan.policy}: the context before message {plan.context.at:,} does not continue; choose another point"
         )
     context = replace(plan.context, at=points[-1], order=rest.order, base=None, memo={})
     whole = replace(plan, context=context, tokens_saved=None)
@@ -384,7 +386,7 @@ def _run_rounds(
     prepare_for: Callable[[ContenderRun, Plan], PreparedSummary],
     notify: Callable[[str], None],
 ) -> None:
-    """Make the rounds of one summarizer, until it fails."""
+    """Run the rounds of one summarizer, until it fails."""
     plan, points = comparison.plan, list(comparison.points)
     for place, point in enumerate(comparison.points):
         if place:
@@ -421,9 +423,9 @@ def _run_round(
 
 
 def compute_cost(summary: Summary) -> SummaryCost | None:
-    """Compute the cost of a summary from its reported tokens; None where these or the price of its model are unknown.
+    """Compute the cost of a summary from its reported usage; None if the usage or the price of the model is unknown.
 
-    Tokens written to a prompt cache count as living for 5 minutes: nothing else is asked for.
+    Cache writes are priced at the 5-minute rate, the only one that is requested.
     """
     if not summary.model:
         return SummaryCost(0.0)
@@ -436,7 +438,7 @@ def compute_cost(summary: Summary) -> SummaryCost | None:
 
 
 def _find_facts_in_tail(session: Session, head: set[int], point: int, facts: Sequence[Fact]) -> tuple[bool, ...]:
-    """Return by fact whether the context before *point* has it outside the first head."""
+    """Return, by fact, whether the context before *point* has it outside the first head."""
     context = session.context_at(point)
     told = FactMatcher(collect_text(session.messages_in(context, [each for each in context.order if each not in head])))
     return tuple(told.match_fact(fact).preserved for fact in facts)
@@ -445,7 +447,7 @@ def _find_facts_in_tail(session: Session, head: set[int], point: int, facts: Seq
 def _notify_request(
     run: ContenderRun, prepared: PreparedSummary, notify: Callable[[str], None], suffix: str = ""
 ) -> None:
-    """Report what is about to be sent."""
+    """Announce a request."""
     for line in format_notice(run.summarizer, prepared):
         notify(f"{run.name}{suffix}: {line}")
     for repair in prepared.repairs if run.summarizer.endpoints else ():

@@ -1,7 +1,7 @@
 """Failures of a model endpoint, each as one line: what, where, remedy.
 
-The bodies of real servers' errors come in five shapes (an ``error`` object with or without a ``type`` around it, an
-``error`` string, plain text, nothing), and the shape does not follow the API that was called.
+Error bodies of real servers come in five shapes (an ``error`` object, with or without an enclosing ``type``, an
+``error`` string, plain text, empty), and the shape is independent of the API that was called.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from context_tui.errors import SummarizerError
 from context_tui.session.jsontext import loads
+from context_tui.session.validation import truncate_name
 from context_tui.text.sanitize import sanitize_line
 
-if TYPE_CHECKING:  # it knows the APIs, whose decoders make failures
+if TYPE_CHECKING:  # circular: the decoders of its APIs create failures
     from context_tui.summarizer.endpoint import Endpoint
 
 MAX_QUOTE_CHARS = 200
-"""Characters of a server's own words that an error repeats."""
+"""Characters of a server's message that an error quotes."""
 
 SHORTEN_REMEDY = "summarise a smaller part, or use a model with a larger window"
 
-_CONTEXT_LIMIT_PATTERNS = (  # how servers say "too long", with the prompt's tokens and the limit, as far as they tell
+_CONTEXT_LIMIT_PATTERNS = (  # "too long" in the words of servers, with the tokens of the prompt and the limit if given
     re.compile(r"request \((?P<prompt>\d+) tokens\) exceeds the available context size \((?P<limit>\d+) tokens\)"),
     re.compile(r"prompt is too long(?:: (?P<prompt>\d+) tokens > (?P<limit>\d+))?"),
     re.compile(r"exceed context limit: (?P<prompt>\d+ \+ \d+) > (?P<limit>\d+)"),
@@ -39,10 +40,10 @@ class CallFailed(SummarizerError):
     """Failed call of a model.
 
     Attributes:
-        kind: which failure, for programs: refused, unresolved, unreachable, tls, timeout, disconnected, redirect, auth,
+        kind: identifier of the failure: refused, unresolved, unreachable, tls, timeout, disconnected, redirect, auth,
             not_found, wrong_api, too_long, rate_limited, overloaded, rejected, server, error, malformed, cut, empty,
             thinking_only, refusal, tool_call.
-        partial: the text that had come until then.
+        partial: the text received before the failure.
     """
 
     def __init__(self, kind: str, message: str, partial: str = "") -> None:
@@ -53,7 +54,7 @@ class CallFailed(SummarizerError):
 
 @dataclass(frozen=True)
 class ServerError:
-    """Error reported by a server: its type or code, its message, and the tokens of a prompt and of a limit if stated."""
+    """Error reported by a server: its type or code, its message, the prompt's tokens and the limit if given."""
 
     type: str = ""
     message: str = ""
@@ -63,13 +64,12 @@ class ServerError:
 
 
 def format_one_line(text: str, length: int = MAX_QUOTE_CHARS) -> str:
-    """Text from elsewhere, fit for an error message: one line, nothing that a terminal acts on, at most *length*."""
-    line = sanitize_line(" ".join(text[: 20 * length].split()))
-    return line if len(line) <= length else line[: length - 1] + "…"
+    """Sanitize foreign text for an error message: one line of at most *length* characters."""
+    return truncate_name(sanitize_line(" ".join(text[: 20 * length].split())), length)
 
 
 def parse_error_body(body: str) -> ServerError:
-    """Read the body of an error, whatever its shape."""
+    """Parse the body of an error, in any shape."""
     try:
         data = loads(body)
     except ValueError:
@@ -79,7 +79,7 @@ def parse_error_body(body: str) -> ServerError:
     error = data.get("error")
     details: dict[str, Any] = error if isinstance(error, dict) else data
     message = error if isinstance(error, str) else details.get("message") or details.get("detail") or ""
-    # A code can say more than a type (context_length_exceeded), but is often just the status.
+    # A code can be more specific than a type (context_length_exceeded), but is often just the status.
     code = details.get("code")
     kind = code if isinstance(code, str) and not code.isdigit() else details.get("type")
     told = parse_error_message(str(kind or ""), str(message))
@@ -94,7 +94,7 @@ def parse_error_body(body: str) -> ServerError:
 
 
 def parse_error_message(type_: str, message: str) -> ServerError:
-    """Parse an error of this type and message, with the numbers in the message."""
+    """Build an error from its type and message, with the token counts in the message."""
     for pattern in _CONTEXT_LIMIT_PATTERNS:
         if found := pattern.search(message):
             numbers = found.groupdict()
@@ -109,17 +109,17 @@ def parse_error_message(type_: str, message: str) -> ServerError:
 
 
 def _format_server_number(value: object) -> str:
-    """Format a number as a server sent it, which may be of any length; empty for none."""
+    """Format a number reported by a server, which may have any length; empty for None."""
     return "" if value is None else format_one_line(str(value), 30)
 
 
 def is_web_page(text: str) -> bool:
-    """Return whether an answer starts like a web page for people, which no API sends."""
+    """Return whether a response starts like an HTML page, which no API sends."""
     return text.lstrip("\ufeff \t\r\n")[:14].lower().startswith(("<!doctype html", "<html", "<head"))
 
 
 def build_web_page_failure(endpoint: Endpoint, status: int = 200) -> CallFailed:
-    """Build the failure of a web page where a reply was expected."""
+    """Build the failure for a web page in place of a reply."""
     code = "" if status == 200 else f" ({status})"
     what = f"{endpoint.host} answered with a web page{code}"
     return CallFailed(
@@ -128,24 +128,24 @@ def build_web_page_failure(endpoint: Endpoint, status: int = 200) -> CallFailed:
 
 
 def build_speaks_tls_failure(endpoint: Endpoint) -> CallFailed:
-    """The failure of plain HTTP that was sent to a port of TLS."""
+    """Build the failure for plain HTTP sent to a TLS port."""
     return CallFailed("tls", f"{endpoint.host} requires TLS; use https:// in the base URL")
 
 
 def build_not_tls_failure(endpoint: Endpoint) -> CallFailed:
-    """The failure of TLS that was sent to a port of plain HTTP."""
+    """Build the failure for TLS sent to a plain HTTP port."""
     return CallFailed("tls", f"{endpoint.host} does not speak TLS; use http:// in the base URL")
 
 
 def build_total_timeout_failure(endpoint: Endpoint, partial: str) -> CallFailed:
-    """Build the failure of a call that took too long as a whole."""
+    """Build the failure for a call that exceeded the total timeout."""
     what = f"{endpoint.host} did not finish within {endpoint.total_timeout:g} s"
     remedy = "raise total_timeout in the configuration file, or use a faster model"
     return CallFailed("timeout", f"{what}; {remedy}", partial)
 
 
 def match_known_failure(host: str, error: ServerError, partial: str = "") -> CallFailed | None:
-    """Match an error message against known failures, whatever its status; None for all others."""
+    """Return the failure that a server's message identifies, whatever the status; None if it does not."""
     if error.too_long:
         tokens = f": {error.prompt_tokens} tokens" if error.prompt_tokens else ""
         limit = f", its limit is {error.limit_tokens}" if error.limit_tokens else ""
@@ -162,14 +162,14 @@ def match_known_failure(host: str, error: ServerError, partial: str = "") -> Cal
 def build_status_failure(
     endpoint: Endpoint, status: int, body: str, *, retry_after: str = "", location: str = ""
 ) -> CallFailed:
-    """Build the failure of a response with another status than 200.
+    """Build the failure for a status other than 200.
 
     Args:
-        endpoint: who was asked.
-        status: the HTTP status.
-        body: the body as text, already without the key.
-        retry_after: the header of that name.
-        location: the header of that name, without the key.
+        endpoint: the endpoint that was called.
+        status: HTTP status.
+        body: body as text, with the key redacted.
+        retry_after: ``Retry-After`` header.
+        location: ``Location`` header, with the key redacted.
     """
     host, error = endpoint.host, parse_error_body(body)
     page = is_web_page(body)
@@ -206,5 +206,5 @@ def build_status_failure(
     if status in (503, 529):
         return CallFailed("overloaded", f"{host} is overloaded or not ready ({said}); {wait}")
     if status >= 500:
-        return CallFailed("server", f"{host} failed ({said}); try again, or look at the server's log")
+        return CallFailed("server", f"{host} failed ({said}); try again, or check the server's log")
     return CallFailed("rejected", f"{host} rejected the request ({said}); check the model and the parameters")

@@ -1,4 +1,4 @@
-"""Request payloads: the body of a call with its secrets masked, as bytes."""
+"""Request payloads: encoded request bodies with secrets masked."""
 
 from __future__ import annotations
 
@@ -16,40 +16,40 @@ from context_tui.summarizer.secrets import classify_named_value, find_secrets, m
 _IDENTIFIER_KEYS = frozenset({"id", "name", "tool_use_id", "tool_call_id"})
 _DATA_KEYS = frozenset(
     {"input", "input_schema", "parameters"}
-)  # below these, any JSON: an ``id`` is a value like others
+)  # below these keys is arbitrary JSON, where ``id`` is a normal key
 _NAMED_VALUE_KEYS = frozenset(
     {"default", "const", "example", "examples", "enum", "value"}
-)  # values of what stands above them
-_SCHEMA_CHOICE_KEYS = frozenset({"anyof", "oneof", "allof", "items"})  # schemas of the same value
+)  # their values belong to the enclosing key
+_SCHEMA_CHOICE_KEYS = frozenset({"anyof", "oneof", "allof", "items"})  # schemas of the enclosing key
 _IMAGE_PREFIXES = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "JVBERi0")  # PNG, JPEG, GIF, WebP and PDF in base64
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{16,}+={0,2}")
-_MAX_DEPTH = 100  # deeper than this, JSON is masked as the text that it is
+_MAX_DEPTH = 100  # deeper JSON is masked as text
 
 
 def mask_body(body: Any) -> tuple[Any, dict[str, int]]:
-    """A copy of *body* without what looks like a secret, and how many of each kind there were.
+    """Mask the suspected secrets in a body.
 
     Args:
-        body: the JSON of a request in either wire format, or a part of it.
+        body: JSON of a request in either wire format, or a part of it.
 
     Returns:
-        A body that is as valid as the one before. In texts and values ``[masked KIND]`` stands for a secret; an
-        identifier or a key that holds one becomes ``masked_N``, the same one wherever it stands, so that calls, their
-        results and their tools still belong together. Strings that are JSON stay JSON. The data of an image stays.
+        A copy of the body, still valid, and the number of secrets by kind. In texts and values, ``[masked KIND]``
+        replaces a secret. An identifier or key with a secret becomes ``masked_N`` wherever it occurs, so that calls,
+        results and tools still match. Strings of JSON remain JSON. Image data is unchanged.
     """
     masker = _Masker()
     return masker.mask_value(body, "", False, 0), dict(masker.counts)
 
 
 class _Masker:
-    """Counts of one body's secrets, and the replacements of its identifiers."""
+    """Counts and renamed identifiers of one body."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self._identifiers: dict[str, str] = {}
 
     def mask_value(self, value: Any, name: str, data: bool, depth: int) -> Any:
-        """Any JSON; *name* is what it is called, *data* whether it is below the request's own structure."""
+        """Mask any JSON value; *name* is its key, *data* whether it is below the structure of the request."""
         if isinstance(value, str):
             return self._mask_string(value, name, depth)
         if not isinstance(value, dict | list):
@@ -69,7 +69,7 @@ class _Masker:
         if key in _IDENTIFIER_KEYS and not data and isinstance(value, str):
             return self._mask_identifier(value)
         if (lower := key.lower()) in _NAMED_VALUE_KEYS or lower in _SCHEMA_CHOICE_KEYS:
-            # What ``{"name": "DB_PASSWORD", "value": "…"}`` says, and the default of a property called ``password``.
+            # ``{"name": "DB_PASSWORD", "value": "…"}``, or the default of a property named ``password``.
             names = ("name", "key", "Name", "Key", "NAME", "KEY") if lower == "value" else ()
             called = next((fields[each] for each in names if fields.get(each)), None)
             key = called if isinstance(called, str) else name or key
@@ -108,36 +108,36 @@ class _Masker:
 
 
 def _is_image(text: str) -> bool:
-    """Return whether a text is the data of an image or a document in base64, or a ``data:`` URL that holds it."""
+    """Return whether a text is base64 of an image or document, or a ``data:`` URL of one."""
     start = text.find(";base64,", 0, 100) + 8 if text.startswith("data:") else 0
     return text.startswith(_IMAGE_PREFIXES, start) and _BASE64.fullmatch(text, start) is not None
 
 
 def build_payload(endpoint: Endpoint, request: SummaryRequest, limit_field: str = "") -> bytes:
-    """The body of a call, exactly as it is sent; nothing is added to it or changed in it afterwards.
+    """Encode the body of a call, exactly as it is sent.
 
     Args:
-        endpoint: who is asked; its model goes out as it is named.
-        request: what is asked; ``mask_secrets`` says whether it is masked.
-        limit: the API's name for the limit of the reply; its first one by default.
+        endpoint: the endpoint; the name of its model is not masked.
+        request: the request, masked if it says so.
+        limit_field: name of the output limit; by default the first one of the API.
 
     Raises:
-        SummarizerError: something in it is nested too deeply.
+        SummarizerError: the body is nested too deeply.
     """
     body = endpoint.api.build_body(request, limit_field or endpoint.api.limit_fields[0])
     return encode_body({"model": endpoint.model, **(mask_body(body)[0] if request.mask_secrets else body)})
 
 
 def count_suspected_secrets(kind: str, request: SummaryRequest) -> dict[str, int]:
-    """Count the suspected secrets of each kind in the body of a call, whether masked or sent as they are."""
+    """Count the suspected secrets by kind in the body of a call, whether or not they are masked."""
     return mask_body(APIS[kind].build_body(request, APIS[kind].limit_fields[0]))[1]
 
 
 def encode_body(body: dict[str, Any]) -> bytes:
-    """Encode the body as JSON that every server reads: a lone surrogate, which strict parsers refuse, becomes ``?``.
+    """Encode a body as JSON; lone surrogates, which strict parsers refuse, become ``?``.
 
     Raises:
-        SummarizerError: something in it is nested too deeply.
+        SummarizerError: the body is nested too deeply.
     """
     try:
         return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")

@@ -1,6 +1,7 @@
-"""From a plan to its summary: the request, the summarizer, and the reply. Used by the command line and the inspector.
+"""Summary of a plan: the request, the summarizer, and the result, for the command line and the inspector.
 
-Nothing is sent before :func:`write_summary` is called with a summarizer that has endpoints; ``extract`` never sends anything.
+Nothing is sent before :func:`write_summary` is called with a summarizer that has endpoints; ``extract`` never sends
+anything.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ if TYPE_CHECKING:
 
 EXTRACT = "extract"
 SUMMARIZER_KINDS = (EXTRACT, *APIS)
-"""What a summarizer can be; the first is the default."""
+"""Kinds of summarizers; the first is the default."""
 
 
 @dataclass(frozen=True)
 class Summarizer:
-    """Author of a summary: ``extract`` (rules, on this machine), or models, asked in this order until one answers.
+    """Author of a summary: ``extract`` (local rules), or models, called in order until one succeeds.
 
-    ``extract_bytes`` bounds an extract.
+    ``extract_bytes`` limits an extract.
     """
 
     kind: str = EXTRACT
@@ -50,7 +51,7 @@ class Summarizer:
 
     @property
     def label(self) -> str:
-        """Label for display: ``extract``, or the first model and its host."""
+        """Name for display: ``extract``, or the first model and its host."""
         if not self.endpoints:
             return EXTRACT
         return f"{self.endpoints[0].model} at {self.endpoints[0].host}"
@@ -58,14 +59,14 @@ class Summarizer:
 
 @dataclass(frozen=True)
 class PreparedSummary:
-    """Prepared summary of a plan: everything that is needed before anything is sent.
+    """Inputs of a plan's summary, prepared before anything is sent.
 
     Attributes:
-        head: the messages that will be summarised, as the runtime prepares them (before pair repair).
-        said: the same messages unprepared, without what the runtime put in: what an extract quotes.
-        previous: the body of the summary that the head holds, if it holds one.
-        request: what a model is asked, in the clear: secrets are masked in what is sent, and last.
-        repairs: what had to be changed so that a provider accepts the head.
+        head: the messages to summarise, as prepared by the runtime (before pair repair).
+        conversation: the same messages unprepared, without injected blocks, for an extract.
+        previous: body of the summary in the head, if any.
+        request: the request to a model, unmasked: secrets are masked when it is encoded.
+        repairs: changes that make the head acceptable to a provider.
         tokens: estimated tokens of the request (bytes/4).
     """
 
@@ -79,20 +80,20 @@ class PreparedSummary:
 
     @property
     def masked(self) -> bool:
-        """Whether suspected secrets are masked in what is sent, and in an extract."""
+        """Whether suspected secrets are masked in requests and extracts."""
         return self.request.mask_secrets
 
     def with_masking(self, masked: bool) -> PreparedSummary:
-        """The same with suspected secrets masked, or not."""
+        """Return a copy with suspected secrets masked or unmasked."""
         return replace(self, request=replace(self.request, mask_secrets=masked))
 
     def count_secrets(self, kind: str) -> Mapping[str, int]:
-        """Count the suspected secrets of each kind in exactly what a summarizer of *kind* is sent, or reads."""
+        """Count the suspected secrets by kind in the exact input of a summarizer of *kind*."""
         return self._mask_messages(kind)[1]
 
     @property
     def messages(self) -> list[Message]:
-        """Messages of the request for display, with their secrets masked when ``masked``."""
+        """Messages of the request for display, with secrets masked if ``masked``."""
         return self._mask_messages(EXTRACT)[0] if self.masked else self.request.messages
 
     def _mask_messages(self, kind: str) -> tuple[list[Message], Mapping[str, int]]:
@@ -104,11 +105,10 @@ class PreparedSummary:
         return self._masks[kind]
 
     def check_text(self, text: str, summary: Summary, *, edited: bool = False, cut_off: str = "") -> list[SummaryCheck]:
-        """The checks of a summary's text, and of the reply it came in unless it was *edited* since.
+        """Check a summary's text, and its reply unless the text was *edited* since.
 
-        A reply that is not whole fails one, edited or not; *cut_off* says how it ended.
-
-        An extract quotes the recording, loops and all, so that what is wrong with it is never more than a warning.
+        An incomplete reply always fails a check; *cut_off* says how it ended. An extract quotes the recording,
+        including any loops, so its failed checks are warnings.
         """
         if not summary.model:
             return [replace(each, severity="warning") for each in check_summary(text, self.head)]
@@ -127,16 +127,16 @@ class PreparedSummary:
 
 
 def prepare_summary(plan: Plan, *, mask_secrets: bool = True) -> PreparedSummary:
-    """Put together what is asked for a plan's summary, with the prompt of its policy.
+    """Prepare the summary of a plan, with the prompt of its policy.
 
     Raises:
-        PlanError: the plan summarises nothing.
+        PlanError: the plan summarises nothing, or has no prompt.
     """
     content = plan.context.content
     if content is None or not plan.needs_summary or not plan.summarised_ranges:
-        raise PlanError(f"{plan.policy}: nothing to summarise here")
+        raise PlanError(f"{plan.policy}: nothing to summarise here; choose another point or policy")
     if plan.prompt is None:
-        raise PlanError(f"{plan.policy}: its plan has no prompt for a summary")
+        raise PlanError(f"{plan.policy}: its plan has no summary prompt; choose another policy")
     head, previous, repairs = plan.messages_to_summarise, plan.previous_summary, list[str]()
     sent = head
     if plan.prompt.sends_messages:
@@ -156,11 +156,11 @@ def choose_summarizer(
     environ: Mapping[str, str] | None = None,
     config: Path | None = None,
 ) -> Summarizer:
-    """Choose the summarizer by flags, environment and configuration, with the session's own model where the policy
-    falls back to it.
+    """Build the summarizer from flags, environment and configuration; with the session's model if the policy falls back
+    to it.
 
     Raises:
-        SummarizerError: an unknown kind, or settings that cannot be used; the message says which.
+        SummarizerError: the kind is unknown, or a setting is invalid.
     """
     if kind == EXTRACT:
         return Summarizer()
@@ -183,17 +183,17 @@ async def write_summary(
     *,
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> Summary:
-    """Have the summary written. Cancelling the task closes the connection at once.
+    """Write the summary. Cancelling the task closes the connection immediately.
 
     Args:
-        on_event: told each event of the reply as it comes.
-        transport: another way to carry requests, for tests.
+        on_event: called with each event of the reply as it arrives.
+        transport: replacement for the network, for tests.
 
     Returns:
-        The summary; an extract's has no ``model``.
+        The summary; ``model`` is empty for an extract.
 
     Raises:
-        SummarizerError: there is none; the message says why in one line.
+        SummarizerError: every endpoint failed.
     """
     if not summarizer.endpoints:
         started = time.monotonic()
@@ -209,17 +209,17 @@ async def write_summary(
 def write_summary_blocking(
     summarizer: Summarizer, prepared: PreparedSummary, on_event: Callable[[ReplyEvent], None] | None = None
 ) -> Summary:
-    """:func:`write_summary` where no event loop runs; an interrupt closes the connection and passes on."""
+    """Run :func:`write_summary` without an event loop; an interrupt closes the connection and propagates."""
     return asyncio.run(write_summary(summarizer, prepared, on_event))
 
 
 def find_blocking_checks(checks: Iterable[SummaryCheck]) -> list[SummaryCheck]:
-    """Return the failed checks that block a summary: it is refused, or accepted only when the user confirms."""
+    """Return the failed checks of severity error: the summary is refused, or accepted only after confirmation."""
     return [each for each in checks if not each.ok and each.severity == "error"]
 
 
 def format_notice(summarizer: Summarizer, prepared: PreparedSummary) -> list[str]:
-    """Format the notice before anything is sent: to whom, how much, which secrets. Empty for an extract."""
+    """Describe a request before it is sent: destination, size, secrets. Empty for an extract."""
     if not summarizer.endpoints:
         return []
     first = summarizer.endpoints[0]
@@ -233,18 +233,18 @@ def format_notice(summarizer: Summarizer, prepared: PreparedSummary) -> list[str
 
 
 def format_secret_counts(secrets: Mapping[str, int]) -> str:
-    """Suspected secrets in words: ``2 AWS key id, 1 password``."""
+    """Format counts of suspected secrets: ``2 AWS key id, 1 password``."""
     return ", ".join(f"{count:,} {kind}" for kind, count in sorted(secrets.items()))
 
 
 def build_request(
     prompt: SummaryPrompt, head: list[Message], previous: str | None, tools: list[dict[str, Any]] | None = None
 ) -> SummaryRequest:
-    """Build the request of a policy's prompt for this head.
+    """Build the request of a policy's prompt for a head.
 
     Args:
-        previous: the body of a summary that the head holds, possibly empty, which is to be updated.
-        tools: the session's tool schemas, which keep a head of messages valid.
+        previous: body of the summary in the head, possibly empty, which is to be updated.
+        tools: tool schemas of the session, required by a head sent as messages.
     """
     declared = list(tools or ()) if prompt.sends_messages else []
     return SummaryRequest(
@@ -253,7 +253,7 @@ def build_request(
 
 
 def _estimate_request_tokens(request: SummaryRequest) -> int:
-    """Estimate the tokens sent, by bytes/4; thinking and blanks are left out of a request."""
+    """Estimate the tokens of a request (bytes/4); thinking and blank texts are not sent."""
     fixed = bytes_to_tokens(utf8_len(request.system or ""))
     fixed += bytes_to_tokens(len(compact_json(request.tools))) if request.tools else 0
     return fixed + sum(estimate(message) or 0 for message in clean_messages(request.messages))

@@ -84,7 +84,7 @@ def _is_bypassed(parts: SplitResult, no_proxy: str) -> bool:
 
     ``urllib`` matches names, domains and ports; networks (``10.0.0.0/8``) and bare IPv6 addresses are matched here.
     """
-    from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]  # 20 ms, only for a proxy
+    from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]  # slow, rarely needed
 
     entries = [entry.removeprefix("*.") for entry in re.split(r"[,\s]+", no_proxy)]
     host = parts.hostname or ""

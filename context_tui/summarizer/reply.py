@@ -1,4 +1,4 @@
-"""A reply: the events that it consists of in any wire format, and the check at its end that makes it a summary."""
+"""Reply of a model: its events in any wire format, and their validation as a summary."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from context_tui.summarizer.failures import (
     parse_error_message,
 )
 
-if TYPE_CHECKING:  # it knows the APIs, whose decoders make these events
+if TYPE_CHECKING:  # circular: the decoders of its APIs create these events
     from context_tui.summarizer.endpoint import Endpoint
 
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """A piece of the summary; ``index`` is the content block it belongs to."""
+    """Piece of the summary in content block ``index``."""
 
     text: str
     index: int = 0
@@ -28,14 +28,14 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class ThinkingDelta:
-    """A piece of reasoning: only its length in characters, as it never becomes part of a summary."""
+    """Length of a piece of reasoning in characters; its text is never part of a summary."""
 
     chars: int
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens reported by the server so far. Fresh input, cache reads and cache writes do not overlap."""
+    """Tokens reported so far. Fresh input, cache reads and cache writes do not overlap."""
 
     input_tokens: int | None = None
     cache_read_tokens: int | None = None
@@ -44,38 +44,38 @@ class Usage:
 
     @property
     def context_tokens(self) -> int:
-        """The whole prompt: fresh input + cache reads + cache writes."""
+        """Tokens of the whole prompt: fresh input + cache reads + cache writes."""
         return (self.input_tokens or 0) + (self.cache_read_tokens or 0) + (self.cache_write_tokens or 0)
 
     def merge(self, newer: Usage) -> Usage:
-        """Both reports as one: the newer number wins wherever there is one."""
+        """Merge two reports; numbers of the newer one take precedence."""
         values = {f.name: getattr(newer, f.name) for f in fields(self)}
         return Usage(**{name: getattr(self, name) if value is None else value for name, value in values.items()})
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyModel:
-    """Model that answers, by its own account; not always the requested one."""
+    """Name of the replying model, which may differ from the requested one."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class StopReason:
-    """Why the model stopped, in the server's words (``refusal`` for every kind of refusal)."""
+    """Stop reason reported by the server (``refusal`` for every kind of refusal)."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyFailure:
-    """The reply broke.
+    """Broken reply.
 
     Attributes:
-        kind: an ``error`` was reported in it, it is ``malformed``, a ``web_page``, in the format of the ``other_api``,
-            or it was ``cut``: it just ended.
-        type: the server's name for the error, if it gave one; the name of the ``other_api``.
-        message: the server's text, unsanitised.
+        kind: ``error`` (reported by the server), ``malformed``, ``web_page``, ``other_api`` (in its format), or
+            ``cut`` (ended early).
+        type: the server's type of the error, may be empty; name of the other API.
+        message: the server's message, unsanitised.
     """
 
     kind: str
@@ -85,7 +85,7 @@ class ReplyFailure:
 
 @dataclass(frozen=True, slots=True)
 class ReplyNote:
-    """Note for the user; ``failed`` is the call that is replaced by another: the reply starts again."""
+    """Note to the user; ``failed`` is a call that is replaced by another, so that the reply starts over."""
 
     text: str
     failed: CallFailed | None = None
@@ -94,7 +94,7 @@ class ReplyNote:
 ReplyEvent = TextDelta | ThinkingDelta | Usage | ReplyModel | StopReason | ReplyFailure | ReplyNote
 
 CUT_REASONS = frozenset({"max_tokens", "length", "model_context_window_exceeded", "pause_turn", "incomplete"})
-"""Stop reasons of a reply that is not whole."""
+"""Stop reasons of an incomplete reply."""
 
 TOOL_REASONS = frozenset({"tool_use", "tool_calls", "function_call"})
 """Stop reasons of a reply that waits for a tool."""
@@ -102,16 +102,16 @@ TOOL_REASONS = frozenset({"tool_use", "tool_calls", "function_call"})
 
 @dataclass(frozen=True)
 class Summary:
-    """A whole summary.
+    """Complete summary.
 
     Attributes:
-        text: without surrounding white space.
-        model: the model that answered, by its own account, else the one asked for.
-        usage: tokens as reported; all None when the server reports nothing.
-        stop_reason: in the server's words, empty when it gave none.
-        seconds: from sending to the end.
-        thinking_chars: characters of reasoning that came with it and are not part of it.
-        notes: what was done to the request or the call that the user should know.
+        text: the summary, stripped.
+        model: the model named in the reply, else the requested one; empty for an extract.
+        usage: reported tokens; all None if the server reports none.
+        stop_reason: reported stop reason, may be empty.
+        seconds: duration of the call.
+        thinking_chars: characters of reasoning, which is not part of the text.
+        notes: changes to the request or the call, for the user.
     """
 
     text: str
@@ -124,7 +124,7 @@ class Summary:
 
 
 class Reply:
-    """Collects a reply's events."""
+    """Accumulated events of a reply."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, list[str]] = {}
@@ -136,7 +136,7 @@ class Reply:
         self._notes: list[str] = []
 
     def add(self, event: ReplyEvent) -> None:
-        """Take in the next event."""
+        """Add the next event."""
         match event:
             case TextDelta():
                 self._blocks.setdefault(event.index, []).append(event.text)
@@ -155,15 +155,15 @@ class Reply:
 
     @property
     def text(self) -> str:
-        """The text so far, block after block."""
+        """Text so far, in the order of the blocks."""
         return "".join(piece for _, pieces in sorted(self._blocks.items()) for piece in pieces)
 
     def build_partial_summary(self, model: str, seconds: float) -> Summary:
-        """Build the summary from the reply so far, complete or not, without reasoning that a server left in the text.
+        """Return the possibly incomplete summary received so far, without reasoning that a server left in the text.
 
         Args:
-            model: the one asked for, until the reply names its own.
-            seconds: how long it has taken.
+            model: requested model, used until the reply names one.
+            seconds: duration so far.
         """
         text, hidden = _strip_thinking(self.text.strip())
         return Summary(
@@ -177,15 +177,15 @@ class Reply:
         )
 
     def build_summary(self, endpoint: Endpoint, max_tokens: int, seconds: float) -> Summary:
-        """Check the whole reply, and give it back as a summary.
+        """Validate the reply and return it as a summary.
 
         Args:
-            endpoint: who was asked.
-            max_tokens: the limit that was asked for; servers have called replies that reached it complete.
-            seconds: how long it took.
+            endpoint: the endpoint that was called.
+            max_tokens: requested limit; some servers report replies that reached it as complete.
+            seconds: duration of the call.
 
         Raises:
-            CallFailed: the reply broke, was refused, is empty, or is cut.
+            CallFailed: the reply is broken, refused, empty, or cut off.
         """
         host = endpoint.host
         made = self.build_partial_summary(endpoint.model, seconds)
@@ -235,7 +235,7 @@ class Reply:
 
 
 def _strip_thinking(text: str) -> tuple[str, int]:
-    """Return the text without reasoning that a server left in it, and the number of characters removed."""
+    """Remove reasoning that a server left in the text, and count its characters."""
     if not text.startswith("<think>"):
         return text, 0
     thought, closed, rest = text.partition("</think>")

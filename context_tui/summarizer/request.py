@@ -1,7 +1,7 @@
-"""Request of a summarizer, and its cleaning for every wire format: unusable parts are left out, the rest is made valid.
+"""Summary requests, and the cleaning of messages for all wire formats.
 
-What :func:`clean_messages` makes is Anthropic-shaped and holds text, image, tool_use and tool_result blocks only, with the
-fields that the strictest server accepts. Pairs of calls and results are the caller's (they are repaired before).
+:func:`clean_messages` returns Anthropic-shaped messages with text, image, tool_use and tool_result blocks only, with
+the fields that the strictest server accepts. The caller must have paired calls and results.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class SummaryRequest:
     """Request for a summary.
 
     Attributes:
-        system: the system prompt, or nothing.
-        messages: the history, and last the user message that asks for the summary.
+        system: the system prompt, or None.
+        messages: the history, followed by the user message that asks for the summary.
         tools: Anthropic-shaped schemas (``name``, ``description``, ``input_schema``) of the session's tools. They are
             declared so that the tool history is valid; the model may call none of them.
-        max_tokens: the most the reply may use.
-        sections: headings that a complete reply holds, in order; empty when none are asked for.
-        mask_secrets: whether what looks like a secret is masked in what is sent.
+        max_tokens: limit of the reply.
+        sections: headings of a complete reply, in order; empty if none are requested.
+        mask_secrets: mask suspected secrets when the request is encoded.
     """
 
     system: str | None
@@ -48,7 +48,7 @@ _UNSAFE_CHARS = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def format_json(value: Any, *, sort_keys: bool = False) -> str:
-    """Format *value* as compact JSON; one that is nested too deeply is named as such."""
+    """Format a value as compact JSON, or as a placeholder if it is nested too deeply."""
     try:
         return compact_text(value, sort_keys=sort_keys)
     except RecursionError:
@@ -56,9 +56,9 @@ def format_json(value: Any, *, sort_keys: bool = False) -> str:
 
 
 def clean_messages(messages: list[Message]) -> list[Message]:
-    """Clean the messages for a provider: roles alternate, results come first, thinking and blanks are removed.
+    """Clean messages for a provider: roles alternate, results come first, thinking and blank texts are removed.
 
-    Thinking is left out because the request turns it off: a provider would ignore it, or refuse a foreign signature.
+    Thinking is removed because the request disables it: a provider would ignore it, or refuse a foreign signature.
     """
     merged: list[Message] = []
     for message in messages:
@@ -76,7 +76,7 @@ def clean_messages(messages: list[Message]) -> list[Message]:
 
 
 def list_message_blocks(message: Message) -> list[dict[str, Any]]:
-    """The message's blocks; a plain string is one text block."""
+    """Return the blocks of a message; a plain string is one text block."""
     content = message.get("content")
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
@@ -101,13 +101,13 @@ def _clean_block(block: dict[str, Any]) -> dict[str, Any] | None:
                 "content": _clean_result_body(block.get("content", "")),
             }
             return {"type": "tool_result", **result, **({"is_error": True} if block.get("is_error") else {})}
-    # Provider activity and whatever comes next: shown to the model as text, since no other server knows the block.
+    # Provider-specific and future blocks: sent as text, since other servers do not know them.
     data = format_json({key: value for key, value in block.items() if key != "type"})
     return {"type": "text", "text": f"[{block.get('type', 'block')}] {data[:500]}"}
 
 
 def _clean_result_body(content: Any) -> str | list[dict[str, Any]]:
-    """A tool_result's body as text, or as a list of text and image blocks; JSON becomes its compact text."""
+    """Clean the body of a tool_result to text or a list of text and image blocks; other JSON becomes compact text."""
     if isinstance(content, str):
         return content
     if content is None:
@@ -118,14 +118,14 @@ def _clean_result_body(content: Any) -> str | list[dict[str, Any]]:
 
 
 def flatten_result_body(content: str | list[dict[str, Any]]) -> str:
-    """A cleaned body as plain text with its images named, for formats whose results are text."""
+    """Convert a cleaned body to plain text with placeholders for images, for formats whose results are text."""
     if isinstance(content, str):
         return content
     return "\n".join(block["text"] if block["type"] == "text" else "[image]" for block in content)
 
 
 def sanitize_id(value: object) -> str:
-    """A call id that every provider accepts; the same id always becomes the same one."""
+    """Return a call id that every provider accepts; equal ids remain equal."""
     text = str(value or "")
     if text and not _UNSAFE_CHARS.search(text) and len(text) <= MAX_TOOL_NAME_LENGTH:
         return text
@@ -133,19 +133,19 @@ def sanitize_id(value: object) -> str:
 
 
 def sanitize_name(value: object) -> str:
-    """A tool name that every provider accepts."""
+    """Return a tool name that every provider accepts."""
     text = str(value or "")
     safe = _UNSAFE_CHARS.sub("_", text)[:MAX_TOOL_NAME_LENGTH]
-    if safe != text and find_secrets(text):  # changed, it would no longer be seen to hold a secret
+    if safe != text and find_secrets(text):  # the changed name would hide the secret from masking
         return sanitize_id(text)
     return safe or "unnamed"
 
 
 def declare_tools(request: SummaryRequest) -> tuple[list[dict[str, Any]], list[str]]:
-    """The tools to declare, and what to tell the user about it.
+    """Return the tools to declare, and notes for the user.
 
-    A history with tool calls is refused when no tools are declared, so calls of tools without a schema get a minimal
-    one of that name.
+    Providers refuse a history with calls of undeclared tools, so tools without a schema are declared with a minimal
+    one.
     """
     declared: dict[str, dict[str, Any]] = {}
     for tool in request.tools:

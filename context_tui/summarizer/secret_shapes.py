@@ -1,6 +1,6 @@
-"""The shapes of well-known secrets: a table, one row for each kind of key or token.
+"""Shapes of well-known secrets: a table with one row per kind of key or token.
 
-A row is added here and nowhere else. Repetitions are bounded, so that no row makes the search slow.
+Repetitions in the patterns are bounded, so that the search takes linear time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _HEX = "[a-f0-9]"
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _BASE64 = "[A-Za-z0-9+/]"
 
-# Kind, how it begins (one beginning or several, with a space between), and what follows.
+# Kind, prefixes (separated by spaces), and the pattern of the rest.
 _PREFIX_SHAPES = (
     # Models
     ("Anthropic key", "sk-ant-", _WORD_CHAR + "{20,300}"),
@@ -166,7 +166,7 @@ _PREFIX_SHAPES = (
     ("password hash", "$6$", r"(?:rounds=\d{1,9}[$])?[./A-Za-z0-9]{1,16}[$][./A-Za-z0-9]{86}"),
 )
 
-# Kind, text that every one holds, and the pattern of all of it: what has no fixed beginning.
+# Secrets without a fixed prefix: kind, text that each one contains, and pattern.
 _PATTERN_SHAPES = (
     ("Asana token", "/", r"(?<![\w/.])[12]/\d{13,19}(?:/\d{13,19})?:[0-9a-f]{32}" + _END),
     ("Azure secret", "Q~", r"(?<![A-Za-z0-9_~.-])[A-Za-z0-9_~.-]{3}\dQ~[A-Za-z0-9_~.-]{31,34}(?![\w~-])"),
@@ -187,13 +187,13 @@ _PATTERN_SHAPES = (
 
 
 class SecretShape(NamedTuple):
-    """A kind of secret.
+    """Shape of a kind of secret.
 
     Attributes:
-        kind: what it is called.
-        fixed: text that every one of them holds, in a run of 15 or more characters other than spaces and brackets
-            (unless it holds a space itself); where a text lacks it, the pattern need not be tried.
-        pattern: finds one; its group, or all of it where there is none, is the secret.
+        kind: name of the kind.
+        fixed: text that each such secret contains, in a run of 15 or more characters other than spaces and brackets
+            (unless it contains a space itself); the pattern is tried only on texts that contain it.
+        pattern: matches the secret with its group, or as a whole if there is no group.
     """
 
     kind: str
@@ -202,7 +202,7 @@ class SecretShape(NamedTuple):
 
 
 def _build_prefix_shape(kind: str, start: str, rest: str) -> SecretShape:
-    """A pattern that begins with literal text, which is searched for fast, and not inside a longer word."""
+    """Build a shape with a literal prefix, which makes the search fast, not preceded by a word character."""
     literal = re.escape(start)
     return SecretShape(kind, start, re.compile(rf"{literal}(?<![A-Za-z0-9_-]{literal}){rest}"))
 
@@ -215,4 +215,4 @@ SECRET_SHAPES = (
     ),
     *(SecretShape(kind, fixed, re.compile(pattern)) for kind, fixed, pattern in _PATTERN_SHAPES),
 )
-"""Every shape, in the order in which they are looked for."""
+"""All shapes, in search order."""

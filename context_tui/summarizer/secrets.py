@@ -1,8 +1,8 @@
-"""Secrets in recorded text: found by their well-known shapes, by the name they are assigned to, or by where they stand.
+"""Detection of secrets in recorded text, by well-known shapes, by the names they are assigned to, or by context.
 
-What a JSON string escapes (``\\n`` in a private key, ``\\"`` around a password) is read as what it means, however often
-it was escaped. Everything takes linear time: repetitions are bounded, no match begins inside a word, and the pieces
-that several patterns look at do not overlap.
+JSON escapes (``\\n`` in a private key, ``\\"`` around a password) are resolved first, however often they were escaped.
+The search takes linear time: repetitions are bounded, no match begins inside a word, and the pieces searched by
+several patterns do not overlap.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from context_tui.summarizer.secret_shapes import SECRET_SHAPES
 
 
 class Secret(NamedTuple):
-    """Suspected secret: its kind, and its range."""
+    """Suspected secret: its kind and its span."""
 
     kind: str
     start: int
@@ -28,7 +28,7 @@ class Secret(NamedTuple):
 
 
 def find_secrets(text: str) -> list[Secret]:
-    """Find suspected secrets in *text*, in order; overlapping ones are one. Of assignments, only the value."""
+    """Find the suspected secrets in *text*, in order; overlapping ones are merged. Of an assignment, only the value."""
     plain, place = _resolve_escapes(text)
     secrets: list[Secret] = []
     for kind, start, end in sorted(_find_matches(plain), key=lambda found: (found[1], -found[2])):
@@ -40,7 +40,7 @@ def find_secrets(text: str) -> list[Secret]:
 
 
 def mask_text(text: str) -> tuple[str, dict[str, int]]:
-    """The text with ``[masked KIND]`` for each secret, and how many of each kind there were."""
+    """Replace each secret by ``[masked KIND]``; return the text and the counts by kind."""
     secrets = find_secrets(text)
     if not secrets:
         return text, {}
@@ -52,7 +52,7 @@ def mask_text(text: str) -> tuple[str, dict[str, int]]:
 
 
 def classify_named_value(name: str, value: str) -> str:
-    """Return the kind of secret by the name of a value in an object; empty when it is none."""
+    """Return the kind of secret of a value by its key in an object; empty if it is none."""
     if len(value) < 4 or any(c.isspace() for c in value):
         return ""
     if name.lower() in ("auth", "_auth"):
@@ -70,7 +70,7 @@ _TOKEN_RUN = re.compile(r"[^\s\"'`,;<>(){}\[\]]{15,}")
 
 def _find_matches(text: str) -> Iterator[_SecretMatch]:
     lower = _lowercase(text)
-    runs = "\n".join(_TOKEN_RUN.findall(text))  # of most texts a small part, and the only one that most shapes are in
+    runs = "\n".join(_TOKEN_RUN.findall(text))  # usually a small part of the text; most shapes occur only there
     for shape in SECRET_SHAPES:
         if shape.fixed in (text if " " in shape.fixed else runs):
             for match in shape.pattern.finditer(text):
@@ -83,13 +83,13 @@ def _find_matches(text: str) -> Iterator[_SecretMatch]:
 
 
 def _lowercase(text: str) -> str:
-    """The text in lower case, each character in its place: searching it is several times as fast as ignoring case."""
+    """Convert to lower case without moving characters: several times faster to search than ignoring case."""
     lower = text.lower()
     return lower if len(lower) == len(text) else re.sub("[A-Z]+", lambda match: match[0].lower(), text)
 
 
 def _find_positions(word: str, text: str) -> Iterator[int]:
-    """Yield every place of a word."""
+    """Yield every position of a word."""
     place = text.find(word)
     while place >= 0:
         yield place
@@ -103,11 +103,11 @@ _ESCAPED_CHARS = {"n": "\n", "r": "\r", "t": "\t"}
 
 
 def _resolve_escapes(text: str) -> tuple[str, Callable[[int], int]]:
-    """The text with its escapes resolved, and where in the original each place of it is."""
+    """Resolve escapes; return the text and a function that maps its positions to the original."""
     if "\\" not in text:
         return text, int
     parts: list[str] = []
-    after: list[int] = [0]  # places in the new text behind each resolved escape
+    after: list[int] = [0]  # positions in the new text after each resolved escape
     shifts: list[int] = [0]
     end = length = 0
     for match in _ESCAPE.finditer(text):
@@ -125,7 +125,7 @@ def _resolve_escapes(text: str) -> tuple[str, Callable[[int], int]]:
 
 # -- Assignments
 
-# In lower case; each holds one of the words.
+# Matched in lower case; each name contains one of the words.
 _NAME_WORDS = ("pass", "pwd", "psk", "secret", "token", "credential", "key")
 _NAME = (
     "(?:(?P<password>passwords?|passwd|passphrase|pwd|(?<=[_-])pass|(?<![a-z])psk)"
@@ -139,7 +139,7 @@ _NAME_END = re.compile(rf"{_NAME}\Z")
 _NAME_LENGTH = 40
 _ASSIGNMENT_SIGN = re.compile(r"[\"']?\]?[ \t]{0,8}(?::=|=>|={1,3}|:)[ \t]{0,8}")
 _QUOTED_VALUE = re.compile(r"[\"']([^\s\"'\\]{4,500})(?=[\"'])")
-# Without quotation marks. A secret has fewer characters than a password, so that no two values of a run overlap.
+# Unquoted. The character set of secrets is smaller than that of passwords, so that values in a run do not overlap.
 _BARE_PASSWORD = re.compile(r"([^\s\"'\\,;<>(){}\[\]]{4,200})")
 _BARE_SECRET = re.compile(r"([^\s\"'\\,;<>(){}\[\]&=:]{4,500}(?::[^\s\"'\\,;<>(){}\[\]&=:]{4,500})?={0,2})")
 _NEXT_PARAMETER = re.compile(r"&[A-Za-z_]\w{0,30}=")
@@ -148,7 +148,7 @@ _SQL_VALUE = re.compile(r"\s{1,3}'([^'\s]{3,200})'")
 
 
 def _find_assigned(text: str, lower: str) -> Iterator[_SecretMatch]:
-    """Yield each value assigned to the name of a secret: after a sign, in an element, or in SQL."""
+    """Find values assigned to the name of a secret: after a sign, in an XML element, or in SQL."""
     end = 0
     for place in sorted(place for word in _NAME_WORDS for place in _find_positions(word, lower)):
         if place < end or not (name := _NAMED.match(lower, place)):
@@ -159,7 +159,7 @@ def _find_assigned(text: str, lower: str) -> Iterator[_SecretMatch]:
             quoted = _QUOTED_VALUE.match(text, sign.end())
             value = quoted or bare.match(text, sign.end())
             given = sign[0] == "=" and (text[name.start() : name.end()].isupper() or text[place - 2 : place] == "--")
-            sure = (bool(quoted) or given) and name[0] != "pwd"  # which is more often a directory
+            sure = (bool(quoted) or given) and name[0] != "pwd"  # more often a directory
         else:
             pattern = (
                 _XML_VALUE if text[name.end() : name.end() + 1] == ">" else _SQL_VALUE if kind == "password" else None
@@ -233,7 +233,7 @@ _COMMAND_PATTERNS = (  # text that stands in it, and the command with its passwo
 
 
 def _find_in_urls(text: str) -> Iterator[_SecretMatch]:
-    """Passwords and tokens before the host of an address."""
+    """Find passwords and tokens before the host of a URL."""
     if "://" not in text:
         return
     for match in _URL_PASSWORD.finditer(text):
@@ -246,7 +246,7 @@ def _find_in_urls(text: str) -> Iterator[_SecretMatch]:
 
 
 def _find_in_headers(text: str, lower: str) -> Iterator[_SecretMatch]:
-    """Yield credentials in headers."""
+    """Find credentials in authorization headers."""
     for scheme in ("bearer", "basic"):
         for place in _find_positions(scheme, lower):
             match = _AUTH_SCHEME.match(text, place)
@@ -261,7 +261,7 @@ def _find_in_headers(text: str, lower: str) -> Iterator[_SecretMatch]:
 
 
 def _find_in_cookies(text: str, lower: str) -> Iterator[_SecretMatch]:
-    """The values of cookies, but for the short and the plain ones."""
+    """Find values of cookies, except short and plain ones."""
     starts = [
         match.end() for place in _find_positions("cookie", lower) if (match := _COOKIE_HEADER.match(lower, place))
     ]
@@ -283,12 +283,12 @@ def _find_in_cookies(text: str, lower: str) -> Iterator[_SecretMatch]:
 
 
 def _read_line_before(text: str, place: int) -> str:
-    """Return the relevant end of the line before a place."""
+    """Return the text on the line before a position, up to a limit."""
     return text[max(0, place - 300) : place].rpartition("\n")[2]
 
 
 def _find_in_commands(text: str, lower: str) -> Iterator[_SecretMatch]:
-    """Yield passwords in a command or its configuration without a sign before them."""
+    """Find passwords in commands and their configuration, without an assignment sign."""
     if any(caller in lower for caller in _HTTP_CLIENTS):
         for match in _USER_OPTION.finditer(text):
             before = _read_line_before(text, match.start())
@@ -306,9 +306,9 @@ def _find_in_commands(text: str, lower: str) -> Iterator[_SecretMatch]:
                     yield "password", *match.span(1)
 
 
-# -- What is plausible
+# -- Plausibility
 
-_MIN_SECRET_LENGTH = 16  # characters of a secret that only its name tells
+_MIN_SECRET_LENGTH = 16  # characters of a secret identified by its name alone
 
 _HARMLESS_VALUE = re.compile(
     r"[\W_]+|[*x.•]+|(?:none|null|true|false|undefined|required|optional|string|str|bytes|password|redacted|hidden)"
@@ -322,9 +322,9 @@ def _classify_match(match: re.Match[str]) -> str:
 
 
 def _is_plausible(kind: str, value: str, *, sure: bool) -> bool:
-    """Return whether an assigned value can be a secret: most things after ``token:`` are types, calls and counts.
+    """Return whether an assigned value may be a secret: most texts after ``token:`` are types, calls and counts.
 
-    A password may be any word where we are *sure* that it is a value and no piece of code.
+    A password may be any word if it is *sure* to be a value and not code.
     """
     if (
         len(value) < (4 if kind == "password" else _MIN_SECRET_LENGTH)
@@ -342,7 +342,7 @@ def _is_mixed(value: str) -> bool:
 
 
 def _is_random(value: str) -> bool:
-    """Long, of several kinds of characters, and without much repetition: 3 bits of entropy a character and more."""
+    """Return whether a value looks random: long, mixed, and with at least 3 bits of entropy per character."""
     if (
         len(value) < _MIN_SECRET_LENGTH
         or len(set(value)) < 8
@@ -357,7 +357,7 @@ def _is_random(value: str) -> bool:
 
 
 def _is_user_and_password(value: str) -> bool:
-    """Return whether a text is base64 of ``user:password``, as HTTP's basic scheme has it."""
+    """Return whether a value is base64 of ``user:password``, as in HTTP basic authentication."""
     try:
         data = base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError):

@@ -1,4 +1,4 @@
-"""Settings of a summarizer: flag over environment over configuration file over default.
+"""Endpoint settings, in the order of precedence: flag, environment, configuration file, default.
 
 Keys come from the environment only. In the configuration file (:mod:`context_tui.app.config`)::
 
@@ -6,7 +6,7 @@ Keys come from the environment only. In the configuration file (:mod:`context_tu
     model = "claude-haiku-4-5"
     base_url = "http://localhost:8080"
     read_timeout = 600      # seconds without a byte until the server counts as hung
-    total_timeout = 3600    # seconds until the call is given up
+    total_timeout = 3600    # seconds until the call is abandoned
 """
 
 from __future__ import annotations
@@ -37,18 +37,17 @@ def resolve_endpoint(
 ) -> Endpoint:
     """Resolve the endpoint from flags, environment and configuration file.
 
-    An address that is named but empty is an error: it was meant to be another one than the service's own.
+    A URL that is set but empty is an error, so that nothing is sent to the default service by mistake.
 
     Args:
-        kind: the API, one of ``APIS``.
+        kind: name of the API in ``APIS``.
         model: the flag, if given.
         base_url: the flag, if given.
-        environ: the environment; the process's own by default.
-        config: the configuration file; by default the one that the environment names.
+        environ: the environment; by default that of the process.
+        config: the configuration file; by default the one of the environment.
 
     Raises:
-        SummarizerError: an unknown kind, an empty or unusable URL, model, proxy, key or file, or no key for a service
-            that wants one.
+        SummarizerError: the kind is unknown, a setting is empty or invalid, or a key is missing.
     """
     api = APIS.get(kind)
     if api is None:
@@ -57,7 +56,7 @@ def resolve_endpoint(
     filed = _read_config_table(config, environ).get(kind, {})
     prefix = kind.upper()
     if model is not None and not model.strip():
-        raise SummarizerError("the name of the model is empty; give one, or leave --model out")
+        raise SummarizerError("the name of the model is empty; give one, or omit --model")
     named_url = _resolve_url(base_url, environ, f"{prefix}_BASE_URL") or filed.get("base_url")
     url = _check_url(named_url or api.base_url)
     variable, key = _find_key(api, environ)
@@ -77,11 +76,11 @@ def resolve_endpoint(
 
 
 def _resolve_url(flag: str | None, environ: Mapping[str, str], variable: str) -> str:
-    """Return the URL of the flag or else of the variable; empty when neither is set."""
+    """Return the URL from the flag or the variable; empty if neither is set."""
     for name, url in (("--base-url", flag), (variable, environ.get(variable))):
         if url is not None:
             if not url.strip():
-                remedy = f"give an address like http://localhost:8080, or leave {name} out"
+                remedy = f"give an address like http://localhost:8080, or omit {name}"
                 raise SummarizerError(f"{name} is empty; {remedy}")
             return url
     return ""
@@ -95,7 +94,7 @@ def _find_key(api: Api, environ: Mapping[str, str]) -> tuple[str, ApiKey | None]
     """Return the first variable that holds a key, and the key."""
     for name in api.key_headers:
         if value := _read_variable(environ, name):
-            # What no header can carry would be quoted, key and all, by the errors further down.
+            # httpx would quote an invalid header value, and so the key, in its error.
             if not (value.isascii() and value.isprintable()):
                 raise SummarizerError(f"{name} contains characters that are invalid in a key; set it again")
             return name, ApiKey(value)
@@ -109,7 +108,7 @@ def _check_url(url: str) -> str:
     except ValueError:
         valid = False
         parts = urlsplit("")
-    if "@" in parts.netloc or ("@" in url and not valid):  # perhaps a password: not to be repeated
+    if "@" in parts.netloc or ("@" in url and not valid):  # may be a password: do not quote it
         raise SummarizerError(
             "the base URL contains a user or a password; remove it, and set the key in the environment"
         )
@@ -119,7 +118,7 @@ def _check_url(url: str) -> str:
 
 
 def _read_config_table(config: Path | None, environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """The ``[summarizer]`` table of the configuration file, checked; empty when there is no file."""
+    """Read and validate the ``[summarizer]`` table of the configuration file; empty if there is no file."""
     path = config or config_path(environ)
     if config and not config.exists():
         raise SummarizerError(f"the configuration file {path} does not exist; create it, or name another one")

@@ -21,7 +21,7 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 @dataclass(frozen=True)
 class AnsweredCall:
-    """A call that was answered, its result not an error. At most one of the three is filled; paths may be several."""
+    """Call with a successful result. At most one field is set; there may be several paths."""
 
     read: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -30,16 +30,14 @@ class AnsweredCall:
 
 @dataclass(frozen=True)
 class FailedCall:
-    """A tool result that is an error: the tool's name (empty when the call is not in the history) and its text."""
+    """Failed call: the name of the tool (empty if the call is not in the history), and the text of the error."""
 
     tool: str
     text: str
 
 
 def find_answered_calls(messages: list[Message]) -> Iterator[AnsweredCall | FailedCall]:
-    """Yield every answered call, in the order of the answers. A failed call changed nothing, and is yielded as a
-    failure.
-    """
+    """Yield the answered calls, successful or failed, in the order of their results."""
     open_calls: dict[str, dict[str, Any]] = {}
     for message in messages:
         for block in list_message_blocks(message):
@@ -54,7 +52,7 @@ def find_answered_calls(messages: list[Message]) -> Iterator[AnsweredCall | Fail
 
 
 def extract_result_text(content: Any) -> str:
-    """The text of a result's body; nothing for JSON of other shapes."""
+    """Return the text of a result's body; empty for JSON of other shapes."""
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []
@@ -62,7 +60,7 @@ def extract_result_text(content: Any) -> str:
 
 
 def parse_call(block: dict[str, Any]) -> AnsweredCall:
-    """Parse the effect of a tool_use, assuming that it succeeded."""
+    """Classify the effect of a successful tool_use."""
     words = {word.lower() for word in _WORD.findall(str(block.get("name") or ""))}
     name = str(block.get("name") or "").lower()
     given = block.get("input")
@@ -71,7 +69,7 @@ def parse_call(block: dict[str, Any]) -> AnsweredCall:
     if patched := tuple(path.strip() for text in texts for path in _PATCHED_FILE.findall(text)):
         return AnsweredCall(changed=patched)
     paths = tuple(v for key in _PATH_ARGUMENTS if isinstance(v := arguments.get(key), str) and v.strip())[:1]
-    # Editors of one name do several things, and say which in their command.
+    # Some editors have several commands, of which one reads.
     if arguments.get("command") == "view" or words & _READ_WORDS or name in _READ_WORDS:
         return AnsweredCall(read=paths)
     if words & _WRITE_WORDS or name in _WRITE_WORDS:
@@ -82,7 +80,7 @@ def parse_call(block: dict[str, Any]) -> AnsweredCall:
 
 
 def _parse_command(arguments: dict[str, Any]) -> str:
-    """The command line; of a list, what its shell is given, else its words."""
+    """Return the command line; of a list, the script passed to the shell, else the joined words."""
     command = arguments.get("command") or arguments.get("cmd") or arguments.get("script") or ""
     if isinstance(command, list):
         words = [str(word) for word in command]

@@ -84,7 +84,7 @@ def test_empty() -> None:
     [
         ({"stop_reason": "max_tokens"}, "the model was stopped: max_tokens"),
         ({"stop_reason": "length"}, "the model was stopped: length"),
-        ({"max_tokens": 100}, "100 tokens written, which is the limit"),
+        ({"max_tokens": 100}, "stopped at the limit of 100 tokens"),
     ],
 )
 def test_cut(more: dict[str, Any], detail: str) -> None:
@@ -119,7 +119,7 @@ def test_loops() -> None:
     "text", ["[Insert the goal here]", "[your summary]", "{{goal}}", "<describe the task>", "</previous-summary>"]
 )
 def test_template_text(text: str) -> None:
-    assert failed(f"{GOOD}- {text}\n") == {"no template text": f"left in: {text}"}
+    assert failed(f"{GOOD}- {text}\n") == {"no template text": text}
     said: list[dict[str, Any]] = [*HEAD, {"role": "user", "content": text}]
     assert all(entry.ok for entry in check_summary(f"{GOOD}- {text}\n", said))  # it is what they talk about
 

@@ -238,10 +238,10 @@ async def test_a_summary_that_fails_a_check_is_asked_about() -> None:
         await until(pilot, lambda: app.first.phase is Phase.READY)
         await pilot.press("enter")
         await until(pilot, lambda: app.first.phase is Phase.DONE)
-        assert "✗ no loop" in drawn(app)
+        assert "✗ repetition" in drawn(app)
         await pilot.press("a", "a")
         assert "Accept a summary that fails a check?" in drawn(app)
-        assert "no loop: 5 times: - the same line" in drawn(app)
+        assert "repetition: 5 times: - the same line" in drawn(app)
         await pilot.press("enter")
         assert app.screen is app.first
         assert not app.answers
@@ -259,7 +259,7 @@ async def test_an_extract_that_fails_a_check_is_accepted_at_once(edited: bool) -
         await until(pilot, lambda: app.first.phase is Phase.DONE)
         if edited:
             await pilot.press("e", "X", "escape")
-        assert "! no loop" in drawn(app)
+        assert "! repetition" in drawn(app)
         await pilot.press("a")
         await until(pilot, lambda: app.answers)
     assert app.answers[0] is not None

@@ -96,7 +96,7 @@ async def test_stopping_in_the_middle_keeps_what_came() -> None:
         await pilot.press("escape")
         assert summary(app) == written.strip()
         assert "● 1 stopped by you after est. 20 tokens · asked" in drawn(app)
-        assert "✗ not cut: stopped by you" in drawn(app)
+        assert "✗ incomplete: stopped by you" in drawn(app)
         assert footer(app) == ["send again", "accept", "edit", "close", "pane"]
         await pilot.press("enter")
         await until(pilot, lambda: summary(app) == GOOD.strip())

@@ -1,21 +1,21 @@
-"""Facts of a history that a summary should preserve, found by rules.
+"""Facts of a history, extracted by rules, whose survival in a summary can be checked.
 
-Five kinds. Each says how it is found here, and :mod:`context_tui.summarizer.checks.match_fact` how it is looked for:
+There are five kinds; :mod:`context_tui.summarizer.checks.survival` describes how each is matched:
 
-- ``constraint``: a sentence that a person typed with the words of a rule in it (must, never, always, don't, only, make
-  sure…), that is no question and no line of code or of a quotation. English only.
-- ``path``: a file or an absolute folder that is in what somebody said or in the arguments of a call, or in the results
-  of at least two messages. ``src/a.py`` and ``/home/x/src/a.py`` are one where only one such file is there.
+- ``constraint``: a sentence typed by the user that contains the words of a rule (must, never, always, don't, only, make
+  sure…) and is not a question, code or a quotation. English only.
+- ``path``: a file or absolute folder that occurs in prose, in the arguments of a call, or in the results of two
+  messages. ``src/a.py`` and ``/home/x/src/a.py`` are one path if there is only one such file.
 - ``identifier``: a name with an underscore or a capital inside it, in the arguments of a call or in two messages.
-- ``error``: of each failed result the sentence that says why, and of each other result the last line that an exception
-  wrote. Places in files are no part of what it says.
-- ``number``: in what a person or the assistant said, above 1 with a unit, or of four digits, or with a decimal point;
-  and the hexadecimal name of a commit or the like.
+- ``error``: the sentence of a failed result that gives the reason, or the last exception line of any other result. Line
+  numbers are not part of it.
+- ``number``: in prose: above 1 with a unit, or of four digits, or with a decimal point; also hexadecimal names, as of
+  commits.
 
-At most :data:`MAX_FACTS_PER_KIND` of a kind count, those of the highest score: who has it (a person 8, the assistant or an earlier
-summary 4, a call that changes a file 2, another call or a failure 1, a result 0, added up; a constraint with must,
-never, always, don't or the like 1 more), then in how many messages it is, then where it is first. What looks like a
-secret is never a fact.
+The :data:`MAX_FACTS_PER_KIND` best of a kind count. The score is the sum over their sources (user 8, assistant or
+earlier summary 4, call that changes a file 2, other call or failure 1, result 0; a constraint with must, never,
+always, don't or the like 1 more). Ties are broken by the number of messages, then by the first occurrence. Suspected
+secrets are never facts.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from context_tui.summarizer.secrets import find_secrets, mask_text
 from context_tui.summarizer.tool_calls import extract_result_text, parse_call
 
 MAX_FACTS_PER_KIND = 30
-"""Facts of one kind that count."""
+"""Limit of facts of one kind."""
 
 MAX_BLOCK_CHARS = 100_000
-"""Characters of one block that are looked at, half of them at its beginning and half at its end."""
+"""Characters of one block that are searched, half at its start and half at its end."""
 
 MAX_QUOTE_CHARS = 160
-"""Most characters of the line that a fact is quoted in."""
+"""Limit of a quoted line, in characters."""
 
 
 class FactKind(StrEnum):
-    """Kind of a fact; the order is that of reports."""
+    """Kind of a fact, in the order of reports."""
 
     CONSTRAINT = "constraint"
     PATH = "path"
@@ -53,7 +53,7 @@ class FactKind(StrEnum):
 
 
 class FactSource(StrEnum):
-    """Speaker of a text in a history."""
+    """Source of a text in a history."""
 
     USER = "user"
     ASSISTANT = "assistant"
@@ -77,7 +77,7 @@ _CALL_SOURCES = frozenset({FactSource.CHANGE, FactSource.CALL})
 
 
 class TextPiece(NamedTuple):
-    """Text of a history: the number of its message, the ordinal of its block, and who says it."""
+    """Text of a history: message number, block ordinal, and source."""
 
     message: int
     block: int
@@ -90,18 +90,17 @@ class Fact:
     """Fact that a summary preserves or loses.
 
     Attributes:
-        kind: what it is.
-        text: what it says, on one line.
-        message: number of the first message in which the weightiest that have it say it.
-        block: ordinal of the block there.
-        voice: who says it there.
-        messages: how many messages have it.
-        quote: the line around it there, cut.
-        parts: what is looked for. Of a path its parts, of which the last ``required_parts`` are enough; of an identifier the
-            name; of a number its digits and its unit; of an error or a constraint its words, of which one sentence has
-            to have ``required_parts``.
-        need: how many of the parts are enough.
-        negated: whether a constraint forbids something, so that the sentence has to do so too.
+        kind: kind of the fact.
+        text: the fact, on one line.
+        message: number of the first message with the fact, among those of its best source.
+        block: block ordinal there.
+        source: source there.
+        messages: number of messages with the fact.
+        quote: the line around it there, truncated.
+        parts: the parts to match: components of a path, the name of an identifier, digits and unit of a number, or
+            the words of an error or a constraint.
+        required_parts: number of parts that must match: the last ones of a path, any in one sentence for words.
+        negated: whether a constraint forbids something, so that the matching sentence must do so too.
     """
 
     kind: FactKind
@@ -117,11 +116,11 @@ class Fact:
 
 
 def extract_text_pieces(blocks: Iterable[tuple[int, int, str, dict[str, Any], bool]]) -> Iterator[TextPiece]:
-    """The texts of a history's blocks, in order; thinking and images have none.
+    """Yield the texts of the blocks of a history, in order; thinking and images have none.
 
     Args:
-        blocks: number of the message, ordinal of the block, role, the Anthropic-shaped block, and whether the message
-            is the summary of an earlier compaction. What a runtime put in is left out before.
+        blocks: message number, block ordinal, role, Anthropic-shaped block, and whether the message is the summary of
+            an earlier compaction; without blocks injected by the runtime.
     """
     for message, ordinal, role, block, summary in blocks:
         match block:
@@ -139,19 +138,19 @@ def extract_text_pieces(blocks: Iterable[tuple[int, int, str, dict[str, Any], bo
 
 
 def _truncate_middle(text: str) -> str:
-    """The text, or its beginning and its end."""
+    """Return the text, without its middle if it is too long."""
     return text if len(text) <= MAX_BLOCK_CHARS else f"{text[: MAX_BLOCK_CHARS // 2]}\n{text[-MAX_BLOCK_CHARS // 2 :]}"
 
 
 def extract_facts(
     pieces: Iterable[TextPiece], tools: frozenset[str] = frozenset(), max_per_kind: int = MAX_FACTS_PER_KIND
 ) -> list[Fact]:
-    """The facts of a history, by kind and then by rank.
+    """Extract the facts of a history, sorted by kind and rank.
 
     Args:
-        pieces: its texts, in order.
-        tools: names of tools, which are no identifiers.
-        most: how many of a kind count.
+        pieces: texts of the history, in order.
+        tools: names of tools, which do not count as identifiers.
+        max_per_kind: limit of facts of one kind.
     """
     seen: dict[FactKind, dict[Any, _Occurrences]] = {kind: {} for kind in FactKind}
     for piece in pieces:
@@ -178,7 +177,7 @@ def extract_facts(
 
 @dataclass
 class _Occurrences:
-    """Occurrences of a fact: the first piece of the weightiest speaker and the place in it, all speakers, all messages."""
+    """Occurrences of a fact: the first one of the best source and its offset, all sources, all messages."""
 
     text: str
     first: TextPiece
@@ -195,7 +194,7 @@ class _Occurrences:
         return -_SOURCE_WEIGHTS.get(self.first.source, 0), self.first.message, self.first.block
 
     def merge(self, other: _Occurrences) -> None:
-        """Become both."""
+        """Add the occurrences of *other*."""
         if other.sort_key < self.sort_key:
             self.first, self.at = other.first, other.at
         self.sources |= other.sources
@@ -203,7 +202,7 @@ class _Occurrences:
 
 
 def _rank_facts(kind: FactKind, seen: dict[Any, _Occurrences]) -> Iterator[tuple[Any, _Occurrences]]:
-    """The best first, without those that look like a secret."""
+    """Sort facts by rank, best first, without suspected secrets."""
 
     def rank(item: tuple[Any, _Occurrences]) -> tuple[int, int, int, int]:
         each = item[1]
@@ -236,7 +235,7 @@ def _build_fact(kind: FactKind, key: Any, each: _Occurrences, required_parts: in
 
 
 def quote_line(text: str, at: int) -> str:
-    """The line of *text* around the place *at*, its white space collapsed, cut to ``MAX_QUOTE_CHARS`` characters."""
+    """Quote the line of *text* around offset *at*: white space collapsed, at most ``MAX_QUOTE_CHARS`` characters."""
     begin = max(text.rfind("\n", max(at - MAX_QUOTE_CHARS // 2, 0), at) + 1, at - MAX_QUOTE_CHARS // 2, 0)
     end = text.find("\n", at)
     return " ".join(text[begin : min(len(text) if end < 0 else end, begin + MAX_QUOTE_CHARS)].split())
@@ -245,7 +244,7 @@ def quote_line(text: str, at: int) -> str:
 # Constraints
 
 MIN_WORD_PERCENT = 60
-"""Percent of the words of an error or a constraint that one sentence has to have."""
+"""Percentage of the words of an error or a constraint that one sentence must contain."""
 
 _INJECTED = re.compile(r"<(system-reminder|local-command-\w+|command-\w+|task-notification)>")
 _LIST_ITEM = re.compile(r"\s*(?:[-*•+]|\d{1,3}[.)]|#{1,6})\s+")
@@ -262,7 +261,7 @@ _NARRATIVE = re.compile(
 )
 _NEGATION = re.compile(r"\b(?:never|not|no|cannot|avoid|without|forbidden|\w+n['’]t)\b", re.IGNORECASE)
 _CODE_LINE = re.compile(r"[{};=]\s*$|^\s*(?:>|\||\$ |def |class |import |from \S+ import )|=>|\(\)\s*[:;{]")
-_MAX_CONSTRAINT_WORDS = 60  # words of a constraint; what is longer is no rule but a paste
+_MAX_CONSTRAINT_WORDS = 60  # a longer sentence is pasted text, not a rule
 
 
 def _find_constraints(piece: TextPiece) -> Iterator[_FactMatch]:
@@ -279,7 +278,7 @@ def _find_constraints(piece: TextPiece) -> Iterator[_FactMatch]:
 
 
 def _strip_injected(text: str) -> str:
-    """Return the typed text, without what a client put between tags into it."""
+    """Remove tagged text that a client injected into a user's message."""
     parts, at, open_ended = list[str](), 0, set[str]()
     for match in _INJECTED.finditer(text):
         if match.start() < at or match[1] in open_ended:
@@ -294,7 +293,7 @@ def _strip_injected(text: str) -> str:
 
 
 def _strip_code(text: str) -> str:
-    """Return the text without fenced code."""
+    """Remove fenced code."""
     lines, fence = list[str](), ""
     for line in text.splitlines():
         mark = line.lstrip()[:3]
@@ -309,7 +308,7 @@ def _strip_code(text: str) -> str:
 
 
 def split_sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of a text: continued lines are joined, headings and list items stand alone."""
+    """Split a text into sentences: wrapped lines are joined, headings and list items are kept separate."""
     open_lines: list[str] = []
     heading = False
     for line in [*text.splitlines(), ""]:
@@ -335,9 +334,7 @@ _ENDINGS = ("ing", "ed", "es", "s", "e")
 
 
 def extract_keywords(text: str) -> tuple[str, ...]:
-    """Return the words that distinguish a sentence, each once: three letters or more or a number, without their
-    endings.
-    """
+    """Return the distinctive words of a sentence, stemmed and distinct: three letters or more, or a number."""
     found: dict[str, None] = {}
     for word in _WORD.findall(text.lower().replace("’", "'")):
         if word[0].isdigit() or (len(word) > 2 and word not in _STOP_WORDS):
@@ -346,7 +343,7 @@ def extract_keywords(text: str) -> tuple[str, ...]:
 
 
 def _stem_word(word: str) -> str:
-    """The word without its ending, so that ``changes`` and ``changing`` are ``change``; four letters stay."""
+    """Strip the ending of a word, so that ``changes`` and ``changing`` match ``change``; four letters remain."""
     return next((word[: -len(end)] for end in _ENDINGS if word.endswith(end) and len(word) - len(end) >= 4), word)
 
 
@@ -385,7 +382,7 @@ def _find_errors(piece: TextPiece) -> Iterator[_FactMatch]:
         line = _find_error_line(_TAG.sub("", piece.text))
     said = list(split_sentences(" ".join(line[:_MAX_ERROR_CHARS].split())))
     line = next((sentence for sentence in said if _ERROR_WORDS.search(sentence)), said[0] if said else "")
-    words = extract_keywords(line)  # a number that is cut in two by a blank is no word of the line
+    words = extract_keywords(line)  # blanking may split a number: such parts are not words of the line
     key = tuple(
         word for word in extract_keywords(_LINE_NUMBER.sub(" ", blank_matches(line, PATH_PATTERN))) if word in words
     )
@@ -394,14 +391,14 @@ def _find_errors(piece: TextPiece) -> Iterator[_FactMatch]:
 
 
 def _find_error_line(text: str) -> str:
-    """Return the first line that says why something failed; where none does, the first line of a short text."""
+    """Return the first line that gives the reason of a failure; without one, the first line of a short text."""
     lines = [line for line in text.splitlines() if line.strip() and not _EXIT.fullmatch(line.strip())]
     return next((line for line in lines if _ERROR_WORDS.search(line)), lines[0] if 0 < len(lines) < 4 else "")
 
 
 # Paths
 
-_TRUNCATED_ENDINGS = ("*", "…", "$", "}")  # behind these stands a part of a path
+_TRUNCATED_ENDINGS = ("*", "…", "$", "}")  # a match after one of these is only part of a path
 _SYSTEM_FOLDERS = ("/dev/", "/proc/", "/usr/bin/", "/bin/")
 
 
@@ -413,24 +410,24 @@ def _find_paths(piece: TextPiece) -> Iterator[_FactMatch]:
 
 
 def blank_matches(text: str, *patterns: re.Pattern[str]) -> str:
-    """The text with blanks for what matches, so that places stay what they are."""
+    """Replace matches by blanks, so that offsets are unchanged."""
     for pattern in patterns:
         text = pattern.sub(lambda match: " " * len(match[0]), text)
     return text
 
 
 def split_path(path: str) -> tuple[str, ...]:
-    """The folders and the name of a path, without what it begins at."""
+    """Split a path into its folders and name, without its root."""
     return tuple(part for part in path.split("/") if part not in ("", ".", "...", "~"))
 
 
 def is_folder(parts: tuple[str, ...]) -> bool:
-    """Return whether a path seems to be a folder: its last part has no suffix."""
+    """Return whether a path looks like a folder: its last part has no suffix."""
     return "." not in parts[-1][1:]
 
 
 def _merge_paths(paths: dict[Any, _Occurrences]) -> dict[Any, _Occurrences]:
-    """Paths as one that end alike, where only one longer one is there to be meant."""
+    """Merge a path into the longer one that ends with it, if there is only one."""
     by_name: dict[str, list[tuple[str, ...]]] = {}
     for parts in paths:
         if parts:
@@ -452,7 +449,7 @@ def _merge_paths(paths: dict[Any, _Occurrences]) -> dict[Any, _Occurrences]:
 
 
 def _compute_required_parts(paths: dict[Any, _Occurrences]) -> dict[Any, int]:
-    """Compute how many of its last parts identify each path; at least two for a folder, whose name can be any word."""
+    """Compute how many final parts identify each path; at least two for a folder, whose name can be any word."""
     ends: dict[tuple[str, ...], int] = {}
     for parts in paths:
         for length in range(1, len(parts) + 1):
@@ -511,11 +508,11 @@ _NUMBER = re.compile(
 _HASH = re.compile(r"(?<![\w/.-])(?=[0-9a-f]{0,40}\d)(?=[0-9a-f]{0,40}[a-f])[0-9a-f]{7,40}(?![\w-])")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 HASH = "hash"
-"""Unit of a hexadecimal name."""
+"""Unit that stands for a hexadecimal name."""
 
 
 class NumberMention(NamedTuple):
-    """Number in a text: its digits without separators, its unit or nothing, its spelling, and its place."""
+    """Number in a text: its digits without separators, its unit (may be empty), its text, and its offset."""
 
     digits: str
     unit: str
@@ -524,7 +521,7 @@ class NumberMention(NamedTuple):
 
 
 def find_numbers(text: str) -> Iterator[NumberMention]:
-    """Yield every number of a text."""
+    """Yield the numbers in a text."""
     for match in _NUMBER.finditer(text):
         yield NumberMention(match[1].replace(",", ""), _UNIT_OF.get(match[2] or "", ""), match[0], match.start())
     for match in _HASH.finditer(text):
@@ -545,7 +542,7 @@ def _find_number_facts(piece: TextPiece) -> Iterator[_FactMatch]:
 
 
 _FactMatch = tuple[Any, str, int]
-"""What makes it one fact, how it stands there, and where in the piece."""
+"""Key of a fact, its text, and its offset in the piece."""
 
 _FINDERS: dict[FactKind, Callable[[TextPiece], Iterator[_FactMatch]]] = {
     FactKind.CONSTRAINT: _find_constraints,
@@ -557,7 +554,7 @@ _FINDERS: dict[FactKind, Callable[[TextPiece], Iterator[_FactMatch]]] = {
 
 
 def _find_strings(value: Any) -> Iterator[str]:
-    """Yield all strings in a call's arguments."""
+    """Yield all strings in the arguments of a call."""
     pending = [value]
     while pending:
         each = pending.pop()

@@ -1,7 +1,7 @@
-"""Checks of a summary that need no understanding, to review before it is accepted.
+"""Mechanical checks of a summary, to review before it is accepted.
 
-From trials with small models: they copy the template, repeat one line until the limit, stop early while saying they
-are done, and name files that never existed. That a plan is told as a fact none of this can see.
+They detect failures seen with small models: copying the template, repeating a line up to the limit, stopping early
+with a normal stop reason, and naming files that never existed. They cannot detect a plan that is stated as a fact.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from context_tui.summarizer.reply import CUT_REASONS, Usage
 from context_tui.summarizer.request import Message, list_message_blocks
 
 MIN_REPEATS = 3
-"""A line that stands this often is a loop."""
+"""Occurrences of a line that make a loop."""
 
 _EMPTY_SUMMARY = re.compile(r"[^\w]*(?:none|nothing|n/?a|not applicable)?[^\w]*", re.IGNORECASE)
 _PLACEHOLDER = re.compile(
@@ -27,7 +27,7 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE,
 )
 URL_PATTERN = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://\S+", re.IGNORECASE)
-"""An address with a scheme."""
+"""URL with a scheme."""
 _SUFFIXES = (
     "c|cc|cfg|cpp|cs|css|csv|go|h|hpp|html|ini|ipynb|java|js|json|jsonl|jsx|kt|lock|log|lua|md|mjs|php|proto|py|pyi"
     "|rb|rs|rst|scss|sh|sql|svelte|svg|swift|toml|ts|tsx|txt|vue|xml|yaml|yml|zig"
@@ -38,18 +38,35 @@ PATH_PATTERN = re.compile(
     rf"|[\w-]{{1,60}}(?:\.[\w-]{{1,30}}){{0,3}}\.(?:{_SUFFIXES})"
     r")(?![\w/-])"
 )
-"""A path in prose: a file with a known ending, or an absolute place of two parts or more."""
-_PRODUCT_NAME = re.compile(r"[A-Z][A-Za-z0-9]*\.js")  # Node.js and its like are no files
+"""Path in prose: a file with a known suffix, or an absolute path of two parts or more."""
+_PRODUCT_NAME = re.compile(r"[A-Z][A-Za-z0-9]*\.js")  # Node.js and the like are not files
 
 
 @dataclass(frozen=True)
 class SummaryCheck:
-    """One check: ``severity`` is its weight when it fails, ``detail`` the finding."""
+    """Result of a check; ``severity`` applies if it is not ok, and ``detail`` is the reason."""
 
     name: str
     ok: bool
     severity: Literal["error", "warning"]
     detail: str
+
+    @property
+    def label(self) -> str:
+        """Result in words, for display; empty if another label implies it."""
+        return _LABELS.get(self.name, (self.name, self.name))[not self.ok]
+
+
+_LABELS = {
+    "not empty": ("", "empty"),
+    "not cut": ("complete", "incomplete"),
+    "sections": ("all sections", "sections"),
+    "no loop": ("no repetition", "repetition"),
+    "no template text": ("no template text", "template text"),
+    "known paths": ("known paths", "unknown paths"),
+    "smaller": ("smaller", "not smaller"),
+}
+"""By name of a check, its label if it passed and if it failed."""
 
 
 def check_summary(
@@ -61,16 +78,16 @@ def check_summary(
     max_tokens: int | None = None,
     cut_off: str = "",
 ) -> list[SummaryCheck]:
-    """Run every check of a summary, passed or not.
+    """Run all checks of a summary.
 
     Args:
-        summary: the summary's text.
-        head_messages: what it stands for.
-        usage: the reply's tokens, if known.
-        stop_reason: why the model stopped, in its server's words.
-        sections: the headings that were asked for.
-        max_tokens: the limit that was asked for; a reply that reached it is cut, whatever the server says.
-        cut_off: how the reply ended where it is known not to be whole.
+        summary: text of the summary.
+        head_messages: the messages that it replaces.
+        usage: tokens of the reply, if known.
+        stop_reason: stop reason reported by the server.
+        sections: requested headings.
+        max_tokens: requested limit; a reply that reached it is cut off, whatever the stop reason.
+        cut_off: how the reply ended, if it is known to be incomplete.
     """
     said = collect_text(head_messages)
     missing = [name for name in sections if not _has_heading(summary, name)]
@@ -107,7 +124,7 @@ def _check_not_cut(
     elif stop_reason in CUT_REASONS:
         detail = f"the model was stopped: {stop_reason}"
     elif used is not None and max_tokens is not None and used >= max_tokens:
-        detail = f"{used} tokens written, which is the limit"
+        detail = f"stopped at the limit of {used} tokens"
     elif lacks_end:
         detail = "ends before the last section"
     else:
@@ -133,9 +150,7 @@ def _check_not_looping(summary: str) -> SummaryCheck:
 
 
 def _find_repeated_tail(text: str) -> str:
-    """Return the text that is repeated ``MIN_REPEATS`` times at the end, at most 300 characters of it: a loop without
-    line breaks.
-    """
+    """Return the piece (up to 300 characters) that ``MIN_REPEATS`` copies of end the text: a loop on one line."""
     for length in range(8, min(300, len(text) // MIN_REPEATS) + 1):
         if text.endswith(text[-length:] * MIN_REPEATS) and len(set(text[-length:])) > 3:
             return text[-length:]
@@ -144,9 +159,7 @@ def _find_repeated_tail(text: str) -> str:
 
 def _check_no_template(summary: str, history: str) -> SummaryCheck:
     found = _find_unknown(_PLACEHOLDER.findall(summary), history)
-    return SummaryCheck(
-        "no template text", not found, "error", f"left in: {_format_list(found)}" if found else "none left"
-    )
+    return SummaryCheck("no template text", not found, "error", _format_list(found) if found else "none")
 
 
 def _check_known_paths(summary: str, history: str) -> SummaryCheck:
@@ -158,7 +171,7 @@ def _check_known_paths(summary: str, history: str) -> SummaryCheck:
 
 
 def _find_unknown(found: Any, history: str) -> list[str]:
-    """Return what does not occur in the conversation, each item once."""
+    """Return the distinct texts that do not occur in the history."""
     return [text for text in dict.fromkeys(found) if text.lstrip("./~") not in history]
 
 
@@ -174,7 +187,7 @@ def _format_list(texts: list[str]) -> str:
 
 
 def collect_text(messages: list[Message]) -> str:
-    """Collect all strings of the messages, tool arguments and results included."""
+    """Join all strings of the messages, including tool arguments and results."""
     texts: list[str] = []
     pending: list[Any] = [block for message in reversed(messages) for block in reversed(list_message_blocks(message))]
     while pending:

@@ -1,15 +1,15 @@
-"""Survival of facts in a summary, with the words that prove it, or what is missing.
+"""Survival of facts in a summary, with the text that proves it.
 
-- A path: a path in the summary that ends as it does, or is below it. As many of its last parts have to be there as tell
-  it from the other paths of the history, so at least the name of the file (of a folder two parts), and all that both
-  have must be the same.
-- An identifier: as a whole word, capitals as they are.
-- A number: the same digits, whatever separates thousands; of a short one the same unit too. Of a hexadecimal name its
-  first seven digits.
-- An error or a constraint: a sentence with at least 60 % of its distinctive words, and two of them, endings left out.
-  What forbids something counts only where that sentence does so too.
+- A path survives in a path with the same end, or in one below it. The final parts that distinguish it from the other
+  paths of the history must be there (at least the file name; two parts of a folder), and all parts that both have must
+  be equal.
+- An identifier must occur as a whole word, in the same case.
+- A number must have the same digits, apart from thousands separators; a short one the same unit too. Of a hexadecimal
+  name, the first seven digits are compared.
+- An error or a constraint survives in a sentence with at least 60 % and at least two of its distinctive words, compared
+  without endings. A prohibition survives only in a sentence that forbids or excludes something.
 
-Nothing is guessed: what a summary says in other words counts as lost.
+Paraphrases are not recognized: they count as lost.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from context_tui.summarizer.checks.facts import (
 )
 from context_tui.summarizer.checks.summary_checks import URL_PATTERN
 
-_MAX_PATH_PARTS = 40  # parts of a path that are looked at, from its end
+_MAX_PATH_PARTS = 40  # final parts of a path that are compared
 _PATHLIKE = re.compile(r"[\w.@+~/-]+")
 _IDENTIFIER = re.compile(r"(?<!\w)[A-Za-z_]\w*")
 
 
 class FactSurvival(NamedTuple):
-    """Survival of a fact: ``evidence`` quotes the text that preserves it, or names what is missing."""
+    """Survival of a fact; ``evidence`` quotes the summary, or names what is missing."""
 
     preserved: bool
     evidence: str
 
 
 class FactMatcher:
-    """A text, read once for all facts that are looked for in it."""
+    """Index of a text for matching any number of facts."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -57,7 +57,7 @@ class FactMatcher:
         self._paths: dict[str, dict[tuple[str, ...], int]] = {}
         for match in _PATHLIKE.finditer(blank_matches(text, URL_PATTERN)):
             parts = split_path(match[0].rstrip("."))[-_MAX_PATH_PARTS:]
-            for length in range(len(parts), 0, -1):  # and the folders that it is in
+            for length in range(len(parts), 0, -1):  # also index its folders
                 self._paths.setdefault(parts[length - 1], {}).setdefault(parts[:length], match.start())
         self._names: dict[str, int] = {}
         for match in _IDENTIFIER.finditer(text):
@@ -67,7 +67,7 @@ class FactMatcher:
             self._numbers.setdefault(digits, {}).setdefault(unit, at)
 
     def match_fact(self, fact: Fact) -> FactSurvival:
-        """Match a fact in the text."""
+        """Match a fact against the text."""
         match fact.kind:
             case FactKind.PATH:
                 return self._match_path(fact)
@@ -115,5 +115,5 @@ class FactMatcher:
         return FactSurvival(False, f"no sentence has {fact.required_parts} of its {of} words; at most {most}")
 
     def _build_evidence(self, at: int) -> FactSurvival:
-        """The line around a place."""
+        """Quote the line around an offset."""
         return FactSurvival(True, quote_line(self._text, at))

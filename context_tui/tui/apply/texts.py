@@ -95,8 +95,8 @@ def format_checks(checks: Sequence[SummaryCheck]) -> Content:
     lines = []
     for check in failed:
         sign, look = ("✗", "$error") if check.severity == "error" else ("!", "$warning")
-        lines.append(Content.assemble((f"{sign} ", look), sanitize_line(f"{check.name}: {check.detail}")))
-    passed = ", ".join(check.name for check in checks if check.ok)
+        lines.append(Content.assemble((f"{sign} ", look), sanitize_line(f"{check.label}: {check.detail}")))
+    passed = ", ".join(check.label for check in checks if check.ok and check.label)
     if passed:
         lines.append(Content.assemble(("✓ ", "$success"), passed))
     return Content("\n").join(lines)
@@ -208,7 +208,7 @@ def format_partial_draft_notice(draft: Draft | None) -> str:
 def format_accept_question(draft: Draft, failed_checks: Sequence[SummaryCheck]) -> str:
     """What is to be known before a summary is accepted that is not whole, or fails these checks."""
     how = format_draft_ending(draft)
-    failed = "; ".join(f"{check.name}: {check.detail}" for check in failed_checks if check.detail != how)
+    failed = "; ".join(f"{check.label}: {check.detail}" for check in failed_checks if check.detail != how)
     what = f"Draft {draft.number} by {draft.author}"
     said = f"{what} was {how}." if not draft.is_complete else f"{what}: {failed}."
     return sanitize_line(said if draft.is_complete or not failed else f"{said} Besides, {failed}.")

@@ -131,7 +131,7 @@ def test_the_firings_are_told_with_their_verdict_and_add_up(capsys: pytest.Captu
     for row, each in zip(rows, prices, strict=True):
         assert f"{each['cleared']:,}" in row and f"{each['rewritten']:,}" in row and each["verdict"] in row
         assert f"{each['calls_left']}  {each['verdict']}" in row
-    assert f"against no policy: {totals['saved']:,} tokens fewer sent" in out and "the sum of its firings" in out
+    assert f"compared with no policy: {totals['saved']:,} tokens fewer sent" in out and "the sum of its firings" in out
 
 
 def test_what_a_changed_prompt_reads_is_said_and_can_be_chosen(

@@ -46,7 +46,7 @@ class SweepJournal:
         self._sources = {place.name: place for place in sources}
         goes_on = resume and path.exists()
         if path.exists() and not resume and not force:
-            raise SweepFileError(f"{path} exists; go on with it by --resume, or replace it by --force")
+            raise SweepFileError(f"{path} already exists; continue it with --resume or replace it with --force")
         try:
             end = self._read_rows() if goes_on else 0
             self._file: IO[str] = path.open("r+" if goes_on else "w", encoding="ascii")
@@ -68,16 +68,16 @@ class SweepJournal:
                     found = json.loads(line)
                     self._append_recorded_row(found) if number else self._check_header(found)
                 except (ValueError, KeyError, TypeError, RecursionError):
-                    wrong = f"line {number + 1} is no row of a sweep; give another file"
+                    wrong = f"line {number + 1} is not a row of a sweep; name another file"
                     raise SweepFileError(f"{self.path}: {wrong}") from None
                 end += len(line)
         return end
 
     def _check_header(self, header: Any) -> None:
         if not isinstance(header, dict) or header.get("schema") != SCHEMA:
-            raise SweepFileError(f"{self.path}: is no file of a sweep; give another one")
+            raise SweepFileError(f"{self.path}: not a sweep file; name another one")
         if header != self._header:
-            raise SweepFileError(f"{self.path}: was made with other options or another version; begin anew by --force")
+            raise SweepFileError(f"{self.path}: made with other options or another version; start over with --force")
 
     def _append_recorded_row(self, line: dict[str, Any]) -> None:
         file, place = line.pop("file"), self._sources.get(line["session"])
@@ -189,4 +189,4 @@ def write_parquet(path: Path, rows: Iterable[SweepRow]) -> None:
     _replace_file(path, write)
 
 
-PARQUET_MISSING_TEXT = "Parquet needs pyarrow; install it by `pip install 'context-tui[parquet]'`, or write --csv"
+PARQUET_MISSING_TEXT = "Parquet needs pyarrow; install it with `pip install 'context-tui[parquet]'`, or write --csv"

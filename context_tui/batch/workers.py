@@ -112,7 +112,7 @@ def _iter_folder_sessions(folder: Path, unread: list[UnreadSession]) -> Iterator
     suffixes = list_session_suffixes()
 
     def closed(error: OSError) -> None:
-        unread.append(UnreadSession(str(error.filename), error.strerror or "it cannot be read"))
+        unread.append(UnreadSession(str(error.filename), error.strerror or "cannot be read"))
 
     for here, folders, files in os.walk(folder, onerror=closed):
         folders.sort()
@@ -197,7 +197,7 @@ def run_on_processes(
     left = yield from _run_in_pool(waiting, work, jobs)
     for task in left:  # a process ended: one at a time tells on which
         if (yield from _run_in_pool([task], work, 1)):
-            yield TaskResult(task.source, [], "the process that read it ended; it may need more memory than there is")
+            yield TaskResult(task.source, [], "its worker process died, perhaps for lack of memory")
 
 
 def count_cores() -> int:

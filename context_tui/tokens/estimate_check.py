@@ -32,12 +32,25 @@ MAX_IMAGE_TOKENS = 1_600
 """Tokens that an image has at most, at Anthropic."""
 
 
+_CAUSE_TEXTS = {
+    "silent drop": "unlogged clearing",
+    "frames of requests": "per-request overhead",
+    "injected without a record": "unlogged insertions",
+    "unexplained": "unattributed",
+}
+
+
 @dataclass(frozen=True)
 class Cause:
-    """Why an estimate is off, and by how many tokens: positive where it makes the estimate too large."""
+    """Reason for the error of an estimate, in tokens: positive where it makes the estimate too large."""
 
     label: str
     tokens: int
+
+    @property
+    def text(self) -> str:
+        """The cause as shown to people; ``label`` stays as it is in JSON."""
+        return _CAUSE_TEXTS.get(self.label, self.label)
 
 
 @dataclass(frozen=True)
@@ -71,15 +84,15 @@ class EstimateCheck:
         """Each cause in words, and what is unexplained where that is worth it; none where it is near enough."""
         if not self.is_far_off:
             return []
-        lines = [f"{cause.label} {_format_difference(cause.tokens, unit)}" for cause in self.causes]
+        lines = [f"{cause.text} {_format_difference(cause.tokens, unit)}" for cause in self.causes]
         if not lines or abs(self.unexplained) >= MIN_CAUSE_SHARE * abs(self.expected - self.recorded):
-            lines.append(f"unexplained: {_format_difference(self.unexplained, unit)}")
+            lines.append(f"unattributed {_format_difference(self.unexplained, unit)}")
         return lines
 
 
 def _format_difference(tokens: int, unit: str) -> str:
-    """By how much the real size differs from an estimate that is too large by *tokens*."""
-    return f"{abs(tokens):,}{unit} {'less' if tokens > 0 else 'more'}"
+    """Return the signed difference of the real size from an estimate that is too large by *tokens*."""
+    return f"{'−' if tokens > 0 else '+'}{abs(tokens):,}{unit}"
 
 
 def check_estimate(session: Session, context: Context) -> EstimateCheck | None:
@@ -212,10 +225,10 @@ def suggest_sizes(session: Session, context: Context) -> SuggestedSizes:
     """The categories of *context* by what was recorded, as far as that can say."""
     row = find_last_request(context)
     if row < 0:
-        return SuggestedSizes(None, "nothing recorded in this context")
+        return SuggestedSizes(None, "no recorded size in this context")
     facts, factors = context.facts, fit_factors(context.facts, row + 1)
     if factors is None:
-        return SuggestedSizes(None, "too few requests, or they do not grow steadily enough")
+        return SuggestedSizes(None, "too few requests, or their sizes do not follow the content")
     share: dict[str, float] = dict.fromkeys(CATEGORIES, 0.0)
     unsized: set[str] = set()
     appended = 0.0
@@ -241,7 +254,7 @@ def suggest_sizes(session: Session, context: Context) -> SuggestedSizes:
     share["tool_use"] += factors.request_overhead * (row - _find_first_request(facts, context))
     rest = facts.requests[row].context + appended - sum(share.values())
     if rest < -0.05 * facts.requests[row].context:
-        return SuggestedSizes(None, f"its parts would be {-rest:,.0f} tokens more than were recorded")
+        return SuggestedSizes(None, f"its parts would be {-rest:,.0f} tokens larger than the recorded size")
     share["not_in_file"] = max(rest, 0.0)
     return SuggestedSizes({name: None if name in unsized else round(tokens) for name, tokens in share.items()})
 

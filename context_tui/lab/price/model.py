@@ -102,19 +102,19 @@ def _guess_misprediction_reason(reads: list[CacheRead], row: int) -> str:
     """What may have been the reason for a call to read other than predicted."""
     read = reads[row]
     if not row:
-        return "left by another session: what was in the cache before the first call is not in the file"
+        return "cached by another session: the cache before the first call is not in the file"
     if read.recorded > read.predicted.read:
         if read.miss_reason is not None:
-            return f"{read.miss_reason}, but more than the beginning could still be read"
-        return "another request had cached what came since, such as the reply"
+            return f"{read.miss_reason}, but more than the beginning was still read"
+        return "another request had cached the newer messages, such as the reply"
     if abs(read.cached_before - read.recorded) <= SAME_SIZE_TOLERANCE:
-        return "the reply before it was not in the cache, as it was at other times"
+        return "the previous reply was not cached, unlike at other calls"
     if read.recorded and any(
         abs(each.cached_before - read.recorded) <= SAME_SIZE_TOLERANCE for each in reads[max(row - LOOKBACK, 0) : row]
     ):
-        return "an earlier entry was read: the newest was not there yet, or the end of the prompt had changed"
+        return "an earlier entry was read: the newest was not ready yet, or the end of the prompt had changed"
     if read.miss_reason is not None:
-        return f"{read.miss_reason}, and less of the beginning was there than at other times"
+        return f"{read.miss_reason}, and less of the beginning was cached than at other calls"
     if read.provider_reason is not None:
-        return f"the provider names no reason ({read.provider_reason})"
-    return "lost within its time: the prompt changed in what is not in the file, or the entry was dropped early"
+        return f"the provider gives no reason ({read.provider_reason})"
+    return "lost before it expired: something outside the file changed the prompt, or the entry was evicted early"

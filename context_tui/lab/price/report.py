@@ -7,13 +7,20 @@ from math import ceil
 from statistics import median
 
 from context_tui.lab.price.cache import CacheReuse
-from context_tui.lab.price.pricing import FiringPrice, ReplayPrice
+from context_tui.lab.price.pricing import FiringPrice, ReplayPrice, Verdict
 
 CACHE_REUSE_TEXTS: dict[CacheReuse, str] = {
     "breakpoints": "up to the end of an earlier call before the change, else the system prompt, as recorded calls did",
     "anywhere": "up to the first change",
 }
-"""What a call reads from the prompt cache where a policy changed its prompt."""
+"""Text of what a call reads from the prompt cache where a policy changed its prompt."""
+VERDICT_TEXTS: dict[Verdict, str] = {
+    "pays": "pays",
+    "does not pay": "not worth it",
+    "pays only as the cache was cold": "pays only because the cache had expired",
+    "saves nothing": "saves nothing",
+}
+"""Text of a verdict."""
 
 
 def format_cache_reuse(reuse: CacheReuse) -> str:
@@ -44,11 +51,11 @@ def format_break_even(price: FiringPrice) -> str:
 
 def format_firing_price(price: FiringPrice, priced: ReplayPrice) -> str:
     """A firing in a line: tokens cleared and rewritten, calls until it pays, calls that were left, the verdict."""
-    written = f"{price.rewritten:,} rewritten{' (the cache was cold)' if price.cold else ''}"
+    written = f"{price.rewritten:,} rewritten{' (the cache had expired)' if price.cold else ''}"
     asked = f", {format_cost(price.summarizer, priced)} for the summary" if price.summarizer else ""
-    pays = f"pays after {format_break_even(price)}" if price.break_even else f"pays {format_break_even(price)}"
+    pays = f"breaks even {'after ' if price.break_even else ''}{format_break_even(price)}"
     sums = f"{'saves' if price.cost <= 0 else 'costs'} {format_cost(abs(price.cost), priced)}"
-    left = f"{price.calls_left:,} calls left: {price.verdict}"
+    left = f"{price.calls_left:,} calls remain: {VERDICT_TEXTS[price.verdict]}"
     return f"{price.cleared:,} tokens cleared, {written}{asked}; {pays}, {left}, {sums}"
 
 
@@ -57,13 +64,13 @@ def format_savings(priced: ReplayPrice) -> str:
     saved, cheaper = priced.replay.totals.saved, priced.baseline_cost - priced.cost
     share = f" ({abs(cheaper) / priced.baseline_cost:.1%})" if priced.baseline_cost else ""
     tokens = f"{abs(saved):,} tokens {'fewer' if saved >= 0 else 'more'} sent"
-    money = f"{format_cost(abs(cheaper), priced)}{share} {'less' if cheaper >= 0 else 'more'}"
-    words = f"against no policy: {tokens}, {money}"
+    money = f"{'saves' if cheaper >= 0 else 'costs'} {format_cost(abs(cheaper), priced)}{share}"
+    words = f"compared with no policy: {tokens}, {money}{'' if cheaper >= 0 else ' more'}"
     rest = format_cost(abs(priced.unattributed_cost), priced)
     if not priced.firings or rest == format_cost(0.0, priced):
-        return f"{words}, the sum of its firings" if priced.firings else words
-    behind = "saved" if priced.unattributed_cost < 0 else "cost"
-    return f"{words}: the sum of its firings, and {rest} {behind} in contexts that began anew after them"
+        return f"{words}; the sum of its firings" if priced.firings else words
+    later = "saved" if priced.unattributed_cost < 0 else "added"
+    return f"{words}; the sum of its firings and {rest} {later} in the contexts that follow theirs"
 
 
 @dataclass(frozen=True)
@@ -113,11 +120,11 @@ def _advise_clear_at_least(priced: ReplayPrice, warm: list[WarmFiring], lost: li
     enough = sum(firing.cleared >= value for firing, _ in cleared)
     cost = sum(firing.cost for firing in unpaid)
     words = (
-        f"{len(unpaid):,} of {len(cleared):,} clearings in a warm cache cost {format_cost(cost, priced)} more than they save: "
-        f"they took {_format_range([firing.cleared for firing in unpaid])} tokens and had "
-        f"{_format_range([firing.rewritten for firing in unpaid])} written again, with "
-        f"{_format_range([firing.calls_left for firing in unpaid])} calls left. With {value:,} tokens each would have paid; "
-        f"{enough or 'none'} took as many"
+        f"{len(unpaid):,} of {len(cleared):,} clearings in a warm cache cost {format_cost(cost, priced)} more than "
+        f"they save: they cleared {_format_range([firing.cleared for firing in unpaid])} tokens, caused "
+        f"{_format_range([firing.rewritten for firing in unpaid])} to be written again, and had "
+        f"{_format_range([firing.calls_left for firing in unpaid])} calls left. Clearing {value:,} tokens each would "
+        f"have paid; {enough or 'none'} cleared that much"
     )
     return Advice("clear_at_least", value, "tokens", words, cost)
 
@@ -133,9 +140,10 @@ def _advise_waiting(priced: ReplayPrice, lost: list[FiringPrice]) -> Advice | No
         return None
     cost = sum(firing.cost for firing, calls in zip(lost, soon, strict=True) if calls is not None)
     words = (
-        f"before {len(priced.cold_calls):,} of {len(priced.cache_usage):,} calls the cache was past its time ({_format_minutes(lives)}), "
-        f"and what is cleared then is not written again for it. {len(waits):,} of {len(lost):,} firings that did not "
-        f"pay came {_format_range(waits)} calls before such a pause; they cost {format_cost(cost, priced)}"
+        f"the cache had expired ({_format_minutes(lives)}) before {len(priced.cold_calls):,} of "
+        f"{len(priced.cache_usage):,} calls, where clearing causes no extra cache writes. {len(waits):,} of "
+        f"{len(lost):,} firings that did not pay came {_format_range(waits)} calls before such a pause; "
+        f"they cost {format_cost(cost, priced)} more than they saved"
     )
     return Advice("cold", float(lives), "seconds", words, cost)
 
@@ -154,9 +162,9 @@ def _advise_batching(priced: ReplayPrice, warm: list[WarmFiring]) -> Advice | No
     every = median([calls for _, _, calls in lost])
     cost = sum(more for _, more, _ in lost)
     words = (
-        f"{len(lost):,} clearings needed {value:,} calls to pay (median), and the next change came after {every:g}: "
-        f"to clear more at a time, less often, has the rest written again less often. Done with the next one, they "
-        f"would have cost {format_cost(cost, priced)} less"
+        f"{len(lost):,} clearings needed {value:,} calls to break even (median), but the next change came after "
+        f"{every:g}: clearing more at a time, less often, rewrites the cache less often. Merged into the next one, "
+        f"they would have cost {format_cost(cost, priced)} less"
     )
     return Advice("batch", float(value), "calls", words, cost)
 

@@ -17,11 +17,11 @@ from context_tui.session.facts import Facts
 from context_tui.session.jsontext import compact_text
 from context_tui.tokens.estimators import bytes4
 
-DROPPED_DESCRIPTION = "blocks whose content the policy took out of the context, each counted once"
+DROPPED_DESCRIPTION = "blocks whose content the policy removed from the context, each counted once"
 """What ``Regret.dropped`` counts: the denominator."""
 USED_LATER_DESCRIPTION = (
-    "those of them with content that the recorded run used later and that stood nowhere else in the policy's context; "
-    "of re-fetches a lower bound, as the recorded agent still had the content"
+    "those blocks whose content the recorded run needed later and the policy's context held nowhere else; "
+    "re-fetches are a lower bound, as the recorded agent still had the content"
 )
 """What ``Regret.used_later`` counts: the numerator."""
 

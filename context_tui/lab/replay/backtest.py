@@ -102,7 +102,7 @@ class _BacktestTrigger:
         trigger = self.policy.trigger(state, self.params)
         if self.threshold is None or trigger.value is None:
             return trigger
-        words = f"it has {trigger.value:,} of {self.threshold:,}"
+        words = f"{trigger.value:,} of {self.threshold:,} tokens"
         return replace(trigger, fires=trigger.value >= self.threshold, threshold=self.threshold, reason=words)
 
     def clears_anything(self, context: Context, state: RuntimeState) -> bool:
@@ -131,10 +131,10 @@ def _backtest_compaction(
     looked = attrgetter("at")
     before = states[bisect_right(states, start, key=looked) : bisect_left(states, at, key=looked)]
     if compaction.trigger == "manual":
-        return build_result("asked for by a person")
+        return build_result("requested by the user")
     sizes = [state.recorded_usage.context for state in before if state.recorded_usage]
     if not sizes:
-        return build_result("no size was recorded in its context before it")
+        return build_result("no size was recorded earlier in its context")
     context = session.context_at(at)
     if micro:
         kept = {row: body for row, body in context.replacements.items() if row not in compaction.cleared_blocks}

@@ -144,8 +144,8 @@ class Replay:
 
 
 REPLAY_LIMITS_TEXT = (
-    "A replay shows what would have been dropped, and whether the recorded run used it later; it does not show what an",
-    "agent with that context would have done. Re-fetches are a lower bound: the recorded agent still had the content.",
+    "A replay shows what would have been dropped and whether the recorded run needed it later, not what an agent with",
+    "that context would have done. Re-fetches are a lower bound: the recorded agent still had the content.",
 )
 
 
@@ -168,7 +168,7 @@ def find_changed_params(params: Params) -> dict[str, Any]:
 def format_never_fired(missed: NearestMiss | None) -> str:
     """That a policy fires nowhere, and why."""
     if missed is None:
-        return "never fires; its runtime never looks"
+        return "never fires; its runtime reaches no checkpoint"
     nearest = "" if missed.message is None else f" nearest before #{missed.message:,}:"
     return f"never fires;{nearest} {missed.reason}"
 

@@ -95,11 +95,11 @@ def replay_recording(
         PlanError: the policy cannot be replayed, or a number makes no sense.
     """
     if not policy.phases:
-        raise PlanError(f"{policy.name} is applied by hand: it has nothing to do along a recording")
+        raise PlanError(f"{policy.name} is applied by hand: it cannot be replayed")
     if recorded not in ("keep", "ignore"):
         raise PlanError(f"recorded={recorded}: must be keep or ignore")
     if delay < 0 or (summary_tokens is not None and summary_tokens <= 0):
-        raise PlanError("the delay of a summary must be 0 or more calls, its size 1 or more tokens")
+        raise PlanError("the delay of a summary must be at least 0 calls, its size at least 1 token")
     walk = Walk(recording, policy, params, recorded, summary_tokens or recording.summary_tokens, delay)
     return walk.run(checkpoint)
 

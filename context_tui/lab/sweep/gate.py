@@ -69,7 +69,7 @@ LIMIT_LABELS = {
     "sent": "tokens sent",
     "cost": "cost",
     "peak": "largest context",
-    "regret": "tokens used later",
+    "regret": "tokens needed later",
     "overflows": "calls over the window",
     "saved": "tokens saved",
 }
@@ -87,7 +87,7 @@ def parse_gate(tables: Mapping[str, Any]) -> Gate:
     """
     unknown = set(tables) - {"old", "new", "limits"}
     if unknown:
-        raise PlanError(f"{min(unknown)}: unknown; a gate has old, new and [limits]")
+        raise PlanError(f"{min(unknown)}: unknown key; a gate has old, new and [limits]")
     for name in ("old", "new"):
         if not isinstance(tables.get(name), str):
             raise PlanError(f'{name} is missing; write {name} = "POLICY KEY=VALUE"')
@@ -159,7 +159,7 @@ def _check_limits(session: str, limits: Limits, old: Totals, new: Totals) -> lis
 def _get_limit_value(limit: str, each: Totals) -> float:
     value = _find_limit_value(limit, each)
     if value is None:
-        raise PlanError(f"{LIMIT_LABELS[limit]} of {each.setting} are not known; leave the limit out, or --quick")
+        raise PlanError(f"{LIMIT_LABELS[limit]} of {each.setting} are unknown; omit the limit or --quick")
     return value
 
 

@@ -68,7 +68,7 @@ def build_grid(policy: Policy, texts: Sequence[str] = ()) -> list[SweepSetting]:
     if count > MAX_SETTINGS:
         by = " × ".join(f"{len(each):,}" for each in values.values())
         raise PlanError(
-            f"{policy.name}: {by} are {count:,} settings, at most {MAX_SETTINGS:,} are allowed; give fewer values"
+            f"{policy.name}: {by} = {count:,} settings; at most {MAX_SETTINGS:,} are allowed: give fewer values"
         )
     return [
         build_setting(policy, build_params(policy, dict(zip(values, each, strict=True))))
@@ -84,7 +84,7 @@ def merge_grids(grids: Iterable[Sequence[SweepSetting]]) -> list[SweepSetting]:
     """
     found = {each.name: each for settings in grids for each in settings}
     if not found:
-        raise PlanError("no policy is named; give one with -P")
+        raise PlanError("no policy; name one with -P")
     if len(found) > MAX_SETTINGS:
-        raise PlanError(f"{len(found):,} settings, at most {MAX_SETTINGS:,} are allowed; give fewer values")
+        raise PlanError(f"{len(found):,} settings; at most {MAX_SETTINGS:,} are allowed: give fewer values")
     return list(found.values())

@@ -117,7 +117,7 @@ def price_replay(
     """What *replay* costs.
 
     Args:
-        recorded: what :func:`~context_tui.lab.price_replay.recorded.reconstruct_recorded_calls` says of its session, where that is there.
+        recorded: what :func:`~context_tui.lab.price.cache_requests.reconstruct_recorded_calls` says of its session, where that is there.
         shares_prefix: whether a summarizer is sent the same beginning as the calls, and so reads it from the cache;
             otherwise it pays the full price of its input.
         summarizer: the prices of its model, in the unit of the session's; default: those of the session's model.

@@ -24,12 +24,12 @@ VERDICT_TEXTS: dict[Verdict, str] = {
 
 
 def format_cache_reuse(reuse: CacheReuse) -> str:
-    """What is assumed of the cache, in a line."""
+    """Format the assumption about the cache in one line."""
     return f"a call whose prompt a policy changed reads {CACHE_REUSE_TEXTS[reuse]} (assumed)"
 
 
 def format_amount(cost: float, priced: ReplayPrice) -> str:
-    """A cost in the unit of the prices, without its name: of what is less than ten cents, the hundredths of a cent."""
+    """Format a cost without its unit; below ten cents with hundredths of a cent."""
     if priced.rate_table.unit != "USD":
         return f"{cost:,.0f}"
     digits = 4 if 0.00005 <= abs(cost) < 0.1 else 2
@@ -37,20 +37,20 @@ def format_amount(cost: float, priced: ReplayPrice) -> str:
 
 
 def format_cost(cost: float, priced: ReplayPrice) -> str:
-    """A cost in the unit of the prices, as it is shown."""
+    """Format a cost with its unit."""
     unit = "USD" if priced.rate_table.unit == "USD" else "input tokens' worth"
     return f"{format_amount(cost, priced)} {unit}"
 
 
 def format_break_even(price: FiringPrice) -> str:
-    """After how many calls a firing pays in a cache that stays warm."""
+    """Format the number of calls after which a firing breaks even in a warm cache."""
     if price.break_even is None:
         return "never"
     return f"{ceil(price.break_even):,} calls" if price.break_even else "at once"
 
 
 def format_firing_price(price: FiringPrice, priced: ReplayPrice) -> str:
-    """A firing in a line: tokens cleared and rewritten, calls until it pays, calls that were left, the verdict."""
+    """Format a firing in one line: tokens cleared and rewritten, break-even, remaining calls, verdict and cost."""
     written = f"{price.rewritten:,} rewritten{' (the cache had expired)' if price.cold else ''}"
     asked = f", {format_cost(price.summarizer, priced)} for the summary" if price.summarizer else ""
     pays = f"breaks even {'after ' if price.break_even else ''}{format_break_even(price)}"
@@ -60,7 +60,7 @@ def format_firing_price(price: FiringPrice, priced: ReplayPrice) -> str:
 
 
 def format_savings(priced: ReplayPrice) -> str:
-    """A whole policy against none, in tokens and money, and how the firings add up to that."""
+    """Format the savings of a policy in tokens and money, and how its firings add up to them."""
     saved, cheaper = priced.replay.totals.saved, priced.baseline_cost - priced.cost
     share = f" ({abs(cheaper) / priced.baseline_cost:.1%})" if priced.baseline_cost else ""
     tokens = f"{abs(saved):,} tokens {'fewer' if saved >= 0 else 'more'} sent"
@@ -75,9 +75,9 @@ def format_savings(priced: ReplayPrice) -> str:
 
 @dataclass(frozen=True)
 class Advice:
-    """One suggestion: ``about`` clear_at_least, cold or batch, its number ``value`` in ``unit``, and why in ``words``.
+    """Suggestion: ``about`` clear_at_least, cold or batch, a number ``value`` in ``unit``, the reason in ``words``.
 
-    ``saving`` is what the firings that it is about cost more than they saved, in the unit of the prices.
+    ``saving`` is what the firings concerned cost more than they saved, in the unit of the prices.
     """
 
     about: str
@@ -88,11 +88,11 @@ class Advice:
 
 
 WarmFiring = tuple[FiringPrice, tuple[float, float]]
-"""A firing in a warm cache, with the prices to write and to read."""
+"""Firing in a warm cache, with the prices to write and to read."""
 
 
 def build_advice(priced: ReplayPrice) -> list[Advice]:
-    """What follows from the prices; empty where nothing would have been better, or where nothing fired."""
+    """Derive advice from the prices; empty where nothing would have been better, or where nothing fired."""
     pairs = zip(priced.firings, priced.write_read_rates, strict=True)
     warm = [(firing, rates) for firing, rates in pairs if not firing.cold and firing.cleared > 0]
     lost = [firing for firing, _ in warm if firing.cost > 0]
@@ -101,17 +101,17 @@ def build_advice(priced: ReplayPrice) -> list[Advice]:
 
 
 def compute_break_even_clearing(firing: FiringPrice, write: float, read: float) -> int:
-    """Tokens that a firing in a warm cache would have to clear to pay with the calls that were left.
+    """Return the tokens that a firing in a warm cache would have to clear to pay with its remaining calls.
 
-    What is behind the first change is either cleared or written again: with L tokens there, n calls, and prices w and
-    r, ``(w - r) (L - C) + summarizer = n r C``.
+    What stands after the first change is either cleared or written again: with L tokens there, n calls, and prices w
+    and r, ``(w - r) (L - C) + summarizer = n r C``.
     """
     there = firing.behind + firing.cleared
     return ceil(((write - read) * there + firing.summarizer) / (firing.calls_left * read + write - read))
 
 
 def _advise_clear_at_least(priced: ReplayPrice, warm: list[WarmFiring], lost: list[FiringPrice]) -> Advice | None:
-    """How much a clearing has to take: only of firings without a summary, which no least amount is asked of."""
+    """Advise a minimum for clearings without a summary."""
     cleared = [(firing, rates) for firing, rates in warm if not firing.summarizer]
     unpaid = [firing for firing in lost if not firing.summarizer]
     if not unpaid:

@@ -23,9 +23,9 @@ from context_tui.tokens.estimators import bytes4
 
 @dataclass(frozen=True)
 class BoundShare:
-    """Of some blocks, by call and in tokens: the ``droppable`` that could be gone without regret, and what was ``dropped_unused``.
+    """Tokens by call, of some blocks: ``droppable`` without regret, and ``dropped_unused`` by the policy.
 
-    What a policy dropped too early counts as taken from where nothing uses it any more; ``dropped`` has it at once.
+    What a policy dropped too early counts from where nothing uses it any more; ``dropped`` counts it at once.
     """
 
     droppable: Sequence[int]

@@ -54,15 +54,16 @@ class RegretCase:
 
 @dataclass(frozen=True)
 class Regret:
-    """What was dropped and used later, counted once for each block (:data:`DROPPED_DESCRIPTION`, :data:`USED_LATER_DESCRIPTION`).
+    """Blocks that were dropped and needed later, each counted once.
+
+    See :data:`DROPPED_DESCRIPTION` and :data:`USED_LATER_DESCRIPTION`.
 
     Attributes:
-        dropped, tokens_dropped: how many blocks, and their estimated tokens (``bytes/4``), less what stands in the
+        dropped, tokens_dropped: number of blocks, and their estimated tokens (``bytes/4``), less what stands in the
             place of truncated ones.
         used_later, tokens_used_later: those of the cases.
         by_tier: cases by tier; ``tokens_by_tier`` their tokens.
-        read_anew: dropped blocks that are no case, and whose file was read again after the agent had changed it: the
-            content that went was no longer that of the file.
+        refetched_after_edit: dropped blocks that are no case because the agent had changed their file before it read it again.
         cases: in the order of the dropped blocks.
     """
 
@@ -202,10 +203,10 @@ def _build_case(facts: Facts, row: int, removed_at: int, use: BlockUse, tokens: 
 
 
 class ReusedBlock(NamedTuple):
-    """A block (its row) that a compaction took away, and the first use of what it held, of the highest tier.
+    """Block (its row) removed by a compaction, and the first use of its content, of the highest tier.
 
-    ``row_copies`` are the rows of blocks that still had in the context what was used then: the summary's, where that told it;
-    none where nothing there did, so that it was guessed, fetched again or typed anew.
+    ``row_copies`` are the rows of blocks in the context that still had the used content, such as the summary;
+    none where the agent guessed, fetched or typed it again.
     """
 
     row: int

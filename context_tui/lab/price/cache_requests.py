@@ -1,8 +1,8 @@
 """Reconstruct the recorded calls as prompt-cache requests: unchanged prefix, expiry and cache misses.
 
 Everything comes from the file. About a call only what was recorded before its answer is used, with three exceptions:
-the thinking of its reply, the uncached tail of its prompt, and the reason that the provider gives for a miss. The tokens
-that a call read never enter its own prediction, only later ones.
+the thinking of its reply, the uncached tail of its prompt, and the reason that the provider gives for a miss. The
+tokens that a call read never enter its own prediction, only later ones.
 """
 
 from __future__ import annotations

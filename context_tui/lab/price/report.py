@@ -130,7 +130,7 @@ def _advise_clear_at_least(priced: ReplayPrice, warm: list[WarmFiring], lost: li
 
 
 def _advise_waiting(priced: ReplayPrice, lost: list[FiringPrice]) -> Advice | None:
-    """Clearing when the time of the cache has passed costs nothing at once: where that happens in this session."""
+    """Advise to clear once the cache has expired, where that costs nothing extra and happens in this session."""
     if not priced.cold_calls:
         return None
     lives = max(used.ttl_ms for used in priced.cache_usage) // 1000 or 300
@@ -149,7 +149,7 @@ def _advise_waiting(priced: ReplayPrice, lost: list[FiringPrice]) -> Advice | No
 
 
 def _advise_batching(priced: ReplayPrice, warm: list[WarmFiring]) -> Advice | None:
-    """Clearings that the next one followed before they had paid: done with that, they would have cost less."""
+    """Advise to merge clearings that were followed by the next one before they broke even."""
     soon = [(*pair, pair[0].next_change) for pair in warm if pair[0].next_change and not pair[0].summarizer]
     lost = [
         (firing, (write - read) * firing.behind - read * firing.cleared * calls, calls)

@@ -28,16 +28,16 @@ USED_LATER_DESCRIPTION = (
 
 @dataclass(frozen=True)
 class RegretCase:
-    """A dropped block that was used later.
+    """Dropped block that was needed later.
 
     Attributes:
-        tier: the highest in which it was used.
-        message, block: the dropped block: its message, and its ordinal there; ``row`` is its row.
-        dropped: the message before which the policy took its content.
-        later, later_block: the message of the assistant that used it, the first of that tier, and the block there.
-        needle: what of it was used, as it stands in both blocks (white space around it aside).
+        tier: highest tier of its uses.
+        message, block: message of the dropped block, and its ordinal there; ``row`` is its row.
+        dropped: the message before which the policy removed its content.
+        later, later_block: the first assistant message of that tier that used it, and the block there.
+        needle: the text that was used, as it stands in both blocks (apart from surrounding white space).
         evidence: the call or line that shows the use.
-        tokens: estimated tokens (``bytes/4``) that were dropped of it.
+        tokens: estimated tokens (``bytes/4``) dropped of it.
     """
 
     tier: UseTier
@@ -63,7 +63,8 @@ class Regret:
             place of truncated ones.
         used_later, tokens_used_later: those of the cases.
         by_tier: cases by tier; ``tokens_by_tier`` their tokens.
-        refetched_after_edit: dropped blocks that are no case because the agent had changed their file before it read it again.
+        refetched_after_edit: dropped blocks that are no case: the agent had changed their file
+            before it read it again.
         cases: in the order of the dropped blocks.
     """
 
@@ -78,7 +79,7 @@ class Regret:
 
 
 class _Truncation(NamedTuple):
-    """The first truncation of a block: the plan, and what it left."""
+    """First truncation of a block: the plan and the remaining text."""
 
     plan: Plan
     change: Change
@@ -86,7 +87,7 @@ class _Truncation(NamedTuple):
 
 @dataclass
 class RemainingContext:
-    """What a replay left in its context."""
+    """Content that a replay left in its context."""
 
     replay: Replay
     uses: UseIndex
@@ -97,7 +98,7 @@ class RemainingContext:
 
     @cached_property
     def truncations(self) -> dict[int, _Truncation]:
-        """The truncated blocks by row."""
+        """Truncations, by row."""
         found: dict[int, _Truncation] = {}
         for firing in self.replay.firings:
             if firing.truncated:
@@ -108,7 +109,7 @@ class RemainingContext:
 
     @cached_property
     def removed(self) -> dict[int, int]:
-        """Of truncated blocks that went altogether, the message before which they did."""
+        """Return the message before which a truncated block was removed altogether, by row."""
         found: dict[int, int] = {}
         for firing in self.replay.firings if self.truncations else ():
             order, facts = firing.plan.context.order, firing.plan.context.facts
@@ -121,7 +122,7 @@ class RemainingContext:
         return found
 
     def contains(self, row: int, needle: str, message: int) -> bool:
-        """Whether what a block held is in the policy's context just before a message."""
+        """Return whether content of a block is in the policy's context just before a message."""
         if self.removed_by_recording.get(row, NEVER_REMOVED) <= message:
             return False
         return self.replay.removed_by_policy.get(row, NEVER_REMOVED) > message or self._truncation_contains(
@@ -129,7 +130,7 @@ class RemainingContext:
         )
 
     def _truncation_contains(self, row: int, needle: str, message: int) -> bool:
-        """Whether what a truncation left of a block holds it."""
+        """Return whether the rest of a truncated block contains a needle."""
         cut = self.truncations.get(row)
         if cut is None or self.removed.get(row, NEVER_REMOVED) <= message:
             return False
@@ -137,7 +138,7 @@ class RemainingContext:
         return needle in text or compact_text(needle)[1:-1] in text
 
     def _render_truncated(self, row: int, cut: _Truncation) -> str:
-        """What a truncation left of a block."""
+        """Render the rest of a truncated block."""
         body, render = cut.change.body, cut.change.render
         if body.text is not None or render is None:
             return body.text or ""
@@ -145,7 +146,7 @@ class RemainingContext:
         return render(earlier.text if earlier else self._read_body(row))
 
     def _read_body(self, row: int) -> Any:
-        """What a block has that can be truncated, read once for all replays."""
+        """Read the part of a block that can be truncated, once for all replays."""
         bodies: dict[int, Any] = self.uses.memo.setdefault("bodies", {})
         if row not in bodies:
             session = self.uses.session
@@ -154,7 +155,7 @@ class RemainingContext:
         return bodies[row]
 
     def find_unsatisfied_use(self, row: int) -> BlockUse | None:
-        """The first use of the highest tier of a block that finds nothing of what it uses; None where all find it."""
+        """Return the first use of the highest tier of a block whose content is missing; None where all is there."""
         gone = self.removed_by_recording.get(row, NEVER_REMOVED)
         for use in self.uses.by_row.get(row, ()):
             if use.message >= gone or self.contains(row, use.needle, use.message):
@@ -164,18 +165,18 @@ class RemainingContext:
         return None
 
     def count_removed_tokens(self, row: int) -> int:
-        """Estimated tokens that are gone of a block."""
+        """Return the estimated tokens removed of a block."""
         cut = self.truncations.get(row)
         left = cut.change.body.tokens if cut is not None and row not in self.removed else 0
         return max(bytes4(self.uses.session.facts, row) - left, 0)
 
 
 def compute_regret(replay: Replay, uses: UseIndex) -> Regret:
-    """What *replay* dropped and the recorded run used later. Takes time linear in what was dropped.
+    """Compute what *replay* dropped and the recorded run needed later, in time linear in what was dropped.
 
     Args:
         replay: a replay of the session that *uses* is the index of.
-        uses: :func:`context_tui.lab.compute_regret.index.build_use_index` the session.
+        uses: the index (:func:`context_tui.lab.regret.index.build_use_index`) of the session.
     """
     left, facts = RemainingContext(replay, uses), uses.session.facts
     cases, anew, tokens_dropped = [], 0, 0
@@ -215,10 +216,10 @@ class ReusedBlock(NamedTuple):
 
 
 def find_reused_blocks(compaction: RecordedCompaction, uses: UseIndex) -> list[ReusedBlock]:
-    """The blocks that were lost by *found* and used later by the recorded run, in prompt order.
+    """Return the blocks lost by *found* and used later by the recorded run, in prompt order.
 
     Args:
-        uses: :func:`context_tui.lab.compute_regret.index.build_use_index` its session.
+        uses: the index (:func:`context_tui.lab.regret.index.build_use_index`) of its session.
     """
     gone, facts = uses.removed_by_recording["keep"], compaction.session.facts
     made = []

@@ -46,7 +46,7 @@ class CallEffect(NamedTuple):
 
     ``fetch_key`` is the same for two calls that fetch the same; empty where the call fetches nothing, or checks for
     changes. ``read_paths`` are the files whose content it gets, ``changed_paths`` those that it changes, and
-    ``replaced_texts`` the texts that it replaces there. ``written_text`` is the content of a file it writes.
+    ``replaced_texts`` the texts that it replaces there. ``written_text`` is the whole content that it writes to a file.
     """
 
     fetch_key: str = ""

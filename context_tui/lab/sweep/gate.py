@@ -51,7 +51,8 @@ class GateViolation:
         where = self.session or "all sessions"
         bound = "at least" if self.limit == "saved" else "at most"
         allowed = f"allowed: {bound} {_format_number(self.allowed)}"
-        return f"{where}: {LIMIT_LABELS[self.limit]}: {_format_number(self.new)}, was {_format_number(self.old)}; {allowed}"
+        change = f"{_format_number(self.new)}, was {_format_number(self.old)}"
+        return f"{where}: {LIMIT_LABELS[self.limit]}: {change}; {allowed}"
 
 
 class WorseSession(NamedTuple):

@@ -178,7 +178,9 @@ def test_sizes(size: str, tokens: int) -> None:
     assert chosen.trigger(state(), chosen.Params()).value == tokens
     belief = chosen.believed_size(state())
     assert belief and belief.tokens == tokens
-    rewritten = chosen.trigger(state(context_rewritten=True, estimated_tokens=9_000, believed_tokens=9_000), chosen.Params()).value
+    rewritten = chosen.trigger(
+        state(context_rewritten=True, estimated_tokens=9_000, believed_tokens=9_000), chosen.Params()
+    ).value
     assert (rewritten == tokens) == ("recorded+new" not in size and "estimate" not in size)
 
 

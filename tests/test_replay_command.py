@@ -130,7 +130,9 @@ def test_the_firings_are_told_with_their_verdict_and_add_up(capsys: pytest.Captu
     assert all(each in head for each in ("tokens cleared", "rewritten", "pays after", "calls left", "verdict", "costs"))
     rows = out[out.index(head) :].splitlines()[1 : len(prices) + 1]
     for row, each in zip(rows, prices, strict=True):
-        assert f"{each['cleared']:,}" in row and f"{each['rewritten']:,}" in row and VERDICT_TEXTS[each["verdict"]] in row
+        assert (
+            f"{each['cleared']:,}" in row and f"{each['rewritten']:,}" in row and VERDICT_TEXTS[each["verdict"]] in row
+        )
         assert f"{each['calls_left']}  {VERDICT_TEXTS[each['verdict']]}" in row
     assert f"compared with no policy: {totals['saved']:,} tokens fewer sent" in out and "the sum of its firings" in out
 

@@ -12,14 +12,14 @@ from context_tui.session.token_factors import PRIOR, Factors, fit_factors, inter
 from context_tui.tokens.estimators import IMAGE_TOKENS
 
 MIN_REQUESTS = 12
-"""Requests of a model from which on half of them are predicted."""
+"""Requests of a model from which on predictions are tested."""
 MAX_USABLE_ERROR = 0.05
-"""Median error up to which a calibration is called usable."""
+"""Maximum median error of a usable calibration."""
 
 
 @dataclass(frozen=True)
 class ErrorStats:
-    """How far predicted sizes of requests were off, as shares of the recorded ones."""
+    """Error of predicted request sizes, relative to the recorded ones."""
 
     median: float
     p95: float
@@ -50,12 +50,12 @@ class Calibration:
 
     @property
     def fallback(self) -> str:
-        """What is used where it is not usable, in words."""
+        """Factors used where the calibration is not usable, in words."""
         return "typical factors" if self.factors is PRIOR else "factors of few requests"
 
 
 def calibrate(facts: Facts, checkpoint: Callable[[], object] = lambda: None) -> list[Calibration]:
-    """One for each model of a session that recorded sizes, in order of first use.
+    """Calibrate each model of a session that recorded sizes, in order of first use.
 
     Args:
         checkpoint: called at every request; it may raise to stop.
@@ -88,7 +88,7 @@ def _calibrate_model(facts: Facts, model: int, rows: list[int], checkpoint: Call
 def _compute_errors(
     facts: Facts, rows: list[int], factors: Factors, checkpoint: Callable[[], object]
 ) -> tuple[ErrorStats | None, ErrorStats | None]:
-    """The errors over these requests of one model, by *factors* and by ``bytes/4``."""
+    """Compute the errors over these requests of one model, by *factors* and by ``bytes/4``."""
     off, plain = list[float](), list[float]()
     fitted = estimated = 0.0
     last = -1

@@ -152,7 +152,8 @@ async def test_without_sessions_it_says_what_to_do() -> None:
 async def test_titles_are_read_beside_and_can_be_filtered_by() -> None:
     app = Shell(
         picker(
-            [entry("a", THIS_PROJECT), entry("b", THIS_PROJECT)], read_title=lambda info: f"title of {Path(info.path).stem}"
+            [entry("a", THIS_PROJECT), entry("b", THIS_PROJECT)],
+            read_title=lambda info: f"title of {Path(info.path).stem}",
         )
     )
     async with app.run_test() as pilot:

@@ -75,8 +75,8 @@ class ReplayPrice:
         costs: by call, cost of its prompt with the policy; ``baseline_costs`` without it.
         summarizer_cost: cost of all calls to a summarizer.
         firings: by firing of the replay. Several before the same call are priced together and share that price.
-        unattributed_cost: added cost of the policy that belongs to no firing: what firings of an earlier context left in
-            the next one. With it the costs of the firings add up exactly.
+        unattributed_cost: added cost of the policy that belongs to no firing: what firings of an earlier context left
+            in the next one. With it the costs of the firings add up exactly.
         reuse: what a changed prompt was taken to read.
         cold_calls: numbers of the calls before which the whole cache had expired.
         write_read_rates: by firing, the prices to write and to read a token at its call.

@@ -99,7 +99,7 @@ def replay_recording(
     if recorded not in ("keep", "ignore"):
         raise PlanError(f"recorded={recorded}: must be keep or ignore")
     if delay < 0 or (summary_tokens is not None and summary_tokens <= 0):
-        raise PlanError("the delay of a summary must be at least 0 calls, its size at least 1 token")
+        raise PlanError("the delay of a summary must be 0 or more calls, its size 1 or more tokens")
     walk = Walk(recording, policy, params, recorded, summary_tokens or recording.summary_tokens, delay)
     return walk.run(checkpoint)
 

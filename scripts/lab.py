@@ -210,7 +210,7 @@ def _calibration(labs: Sequence[Named]) -> list[str]:
         "",
         "![Errors of calibrated sizes and of bytes / 4, session by session](lab/calibration.svg)",
         "",
-        "| ruler | median of the sessions' medians | their 95th percentile |",
+        "| token measure | median of the sessions' medians | their 95th percentile |",
         "|---|--:|--:|",
         f"| calibrated | {median(ours):.1%} | {_p95(ours):.1%} |",
         f"| bytes / 4 | {median(plain):.1%} | {_p95(plain):.1%} |",

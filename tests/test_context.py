@@ -109,7 +109,7 @@ def test_an_estimate_that_is_far_off_has_a_cause(tmp_path: Path) -> None:
     session = recording.open(tmp_path)
     fit = check_estimate(session, session.context_at())
     assert fit and fit.expected == 10_101 and fit.relative_error == pytest.approx(-0.596, abs=0.001)
-    assert fit.causes_text == "unexplained: 14,899 tokens more"
+    assert fit.causes_text == "unattributed +14,899 tokens"
 
 
 @pytest.mark.parametrize(

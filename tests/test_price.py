@@ -283,7 +283,7 @@ def test_after_its_time_what_other_sessions_keep_is_read(tmp_path: Path) -> None
 def test_a_miss_that_the_file_says_nothing_of_is_listed(tmp_path: Path) -> None:
     found = after(begun(), tmp_path, 20_000, 12_500)
     [_, miss] = found.unexplained
-    assert miss.predicted > 31_000 and miss.recorded == 20_000 and "lost within its time" in miss.guess
+    assert miss.predicted > 31_000 and miss.recorded == 20_000 and "lost before it expired" in miss.guess
     assert found.error == pytest.approx(abs(miss.predicted - 20_000 - 20_000) / found.read_recorded)
     assert found.off == pytest.approx((miss.predicted - 20_000 + 20_000) / found.read_recorded)
 
@@ -616,10 +616,10 @@ def test_a_reply_that_another_request_caches_is_expected_from_then_on(tmp_path: 
         made.user(f"turn {turn}")
     found = after(made, tmp_path, size, 4_000)
     assert [miss.guess for miss in found.unexplained[1:2]] == [
-        "another request had cached what came since, such as the reply"
+        "another request had cached the newer messages, such as the reply"
     ]
     assert [(miss.predicted - miss.recorded, miss.guess) for miss in found.unexplained[2:]] == [
-        (2_500, "the reply before it was not in the cache, as it was at other times")
+        (2_500, "the previous reply was not cached, unlike at other calls")
     ]
 
 
@@ -730,7 +730,7 @@ def test_what_a_clearing_needs_is_what_pays_exactly() -> None:
     assert price(fired(sizes, {5: (value - 5, CacheCut(20_000))})).firings[0].cost > 0
     [least] = build_advice(lost)
     assert least.about == "clear_at_least" and least.value == value and f"{value:,} tokens" in least.words
-    assert "5,000 tokens" in least.words and "20 calls left" in least.words and "none took as many" in least.words
+    assert "5,000 tokens" in least.words and "20 calls left" in least.words and "none cleared that much" in least.words
 
 
 def test_small_clearings_are_to_be_batched_or_to_wait_for_the_pause() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import context_tui as ct
 from context_tui.cli import main
+from context_tui.lab.price.report import VERDICT_TEXTS
 from tests.formats import recordings
 from tests.formats.recordings import call, result, text, usage
 
@@ -129,9 +130,11 @@ def test_the_firings_are_told_with_their_verdict_and_add_up(capsys: pytest.Captu
     assert all(each in head for each in ("tokens cleared", "rewritten", "pays after", "calls left", "verdict", "costs"))
     rows = out[out.index(head) :].splitlines()[1 : len(prices) + 1]
     for row, each in zip(rows, prices, strict=True):
-        assert f"{each['cleared']:,}" in row and f"{each['rewritten']:,}" in row and each["verdict"] in row
-        assert f"{each['calls_left']}  {each['verdict']}" in row
-    assert f"against no policy: {totals['saved']:,} tokens fewer sent" in out and "the sum of its firings" in out
+        assert (
+            f"{each['cleared']:,}" in row and f"{each['rewritten']:,}" in row and VERDICT_TEXTS[each["verdict"]] in row
+        )
+        assert f"{each['calls_left']}  {VERDICT_TEXTS[each['verdict']]}" in row
+    assert f"compared with no policy: {totals['saved']:,} tokens fewer sent" in out and "the sum of its firings" in out
 
 
 def test_what_a_changed_prompt_reads_is_said_and_can_be_chosen(

@@ -91,7 +91,7 @@ def test_a_grid_reaches_into_the_policies_that_another_runs() -> None:
     [
         (["keep_recent_turn=1..3"], "did you mean keep_recent_turns"),
         (["keep_recent_turns=0..3"], "at least 1"),
-        (["keep_recent_turns=1..200", "min_clear_tokens=1..200:1"], "are 40,000 settings, at most 20,000"),
+        (["keep_recent_turns=1..200", "min_clear_tokens=1..200:1"], "= 40,000 settings; at most 20,000"),
         (["keep_recent_turns"], "write KEY=VALUE"),
     ],
 )
@@ -428,5 +428,5 @@ def test_what_is_wrong_with_a_gate_is_said(tables: dict[str, Any], says: str) ->
 def test_a_gate_on_what_is_not_known_says_so() -> None:
     unknown = SettingDrops(2, 90)
     rows = [replace(row("a", name, 100, 5), drops=unknown) for name in ("old", "new")]
-    with pytest.raises(PlanError, match="tokens used later of old are not known"):
+    with pytest.raises(PlanError, match="tokens needed later of old are unknown"):
         find_violations(Gate("old", "new", Limits(regret=2), Limits()), Sweep(_many()[:2], rows))

@@ -1,4 +1,4 @@
-"""Sweeps in files: rows as they are made, from which a sweep goes on after it was killed; CSV and Parquet tables."""
+"""Row files of sweeps: an append-only journal that a killed sweep resumes from, and CSV and Parquet tables."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ SCHEMA = "context-tui.sweep/1"
 
 
 class SweepFileError(Error):
-    """A file of a sweep that cannot be read, written, or gone on with."""
+    """Sweep file that cannot be read, written or resumed."""
 
 
 class SweepJournal:
-    """A file of rows, one JSON object a line behind a first one that says how they were made.
+    """Journal of rows: one JSON object per line after a header that records the options.
 
-    Each line is written whole before the next begins, so that a kill costs the last one at most. ``rows`` are those
-    that were there already and still hold: their sessions have not changed since.
+    Each line is written completely before the next begins, so that a kill costs the last one at most. ``rows`` are
+    those already present that still hold, as their sessions have not changed since.
     """
 
     def __init__(
         self, path: Path, options: SweepOptions, sources: Iterable[SweepSource], *, resume: bool, force: bool
     ) -> None:
-        """Begin a file, or go on with it.
+        """Create a journal, or resume one.
 
         Raises:
-            SweepFileError: it is there (and neither *resume* nor *force*), is no such file, or cannot be written.
+            SweepFileError: it exists (without *resume* or *force*), is not a journal, or cannot be written.
         """
         self.path, self.rows = path, dict[tuple[str, str], SweepRow]()
         self._header: dict[str, Any] = {"schema": SCHEMA, "version": __version__, "how": asdict(options)}
         self._sources = {place.name: place for place in sources}
         goes_on = resume and path.exists()
         if path.exists() and not resume and not force:
-            raise SweepFileError(f"{path} exists; go on with it by --resume, or replace it by --force")
+            raise SweepFileError(f"{path} already exists; continue it with --resume or replace it with --force")
         try:
             end = self._read_rows() if goes_on else 0
             self._file: IO[str] = path.open("r+" if goes_on else "w", encoding="ascii")
@@ -58,26 +58,26 @@ class SweepJournal:
             self._write_lines([self._header])
 
     def _read_rows(self) -> int:
-        """Take the rows of a file; returns where its last whole line ends."""
+        """Read the rows of the file; return the offset after its last complete line."""
         end = 0
         with self.path.open("rb") as file:
             for number, line in enumerate(file):
                 if not line.endswith(b"\n"):
-                    break  # half of one, of a sweep that was killed
+                    break  # incomplete line of a killed sweep
                 try:
                     found = json.loads(line)
                     self._append_recorded_row(found) if number else self._check_header(found)
                 except (ValueError, KeyError, TypeError, RecursionError):
-                    wrong = f"line {number + 1} is no row of a sweep; give another file"
+                    wrong = f"line {number + 1} is not a row of a sweep; name another file"
                     raise SweepFileError(f"{self.path}: {wrong}") from None
                 end += len(line)
         return end
 
     def _check_header(self, header: Any) -> None:
         if not isinstance(header, dict) or header.get("schema") != SCHEMA:
-            raise SweepFileError(f"{self.path}: is no file of a sweep; give another one")
+            raise SweepFileError(f"{self.path}: not a sweep file; name another one")
         if header != self._header:
-            raise SweepFileError(f"{self.path}: was made with other options or another version; begin anew by --force")
+            raise SweepFileError(f"{self.path}: made with other options or another version; start over with --force")
 
     def _append_recorded_row(self, line: dict[str, Any]) -> None:
         file, place = line.pop("file"), self._sources.get(line["session"])
@@ -86,7 +86,7 @@ class SweepJournal:
             self.rows[row.session, row.setting] = row
 
     def append_rows(self, source: SweepSource, rows: Iterable[SweepRow]) -> None:
-        """Write the rows of a session.
+        """Append the rows of a session.
 
         Raises:
             SweepFileError: they cannot be written.
@@ -102,12 +102,12 @@ class SweepJournal:
             raise SweepFileError(f"{self.path} cannot be written: {error.strerror}") from None
 
     def close(self) -> None:
-        """Leave it as it is, to go on with later."""
+        """Close the file, which can be resumed later."""
         with suppress(OSError):
             self._file.close()
 
     def write_sorted_rows(self, rows: Iterable[SweepRow]) -> None:
-        """Write the rows of the whole sweep in place of those that were kept as they were made.
+        """Replace the rows of the journal by the sorted rows of the whole sweep.
 
         Raises:
             SweepFileError: they cannot be written.
@@ -128,7 +128,7 @@ def _describe_file(source: SweepSource) -> dict[str, int]:
 
 
 def _replace_file(path: Path, write: Callable[[IO[str]], object]) -> None:
-    """Write a file whole, or leave what is there."""
+    """Write a file atomically."""
     try:
         with private_folder(path.absolute().parent, path.name) as folder:
             new = folder / path.name
@@ -144,7 +144,7 @@ def _collect_columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def write_csv(path: Path, rows: Iterable[SweepRow]) -> None:
-    """Rows as a table with a line of names.
+    """Write rows as a CSV table with a header line.
 
     Raises:
         SweepFileError: it cannot be written.
@@ -160,7 +160,7 @@ def write_csv(path: Path, rows: Iterable[SweepRow]) -> None:
 
 
 def require_pyarrow() -> None:
-    """Look for pyarrow, before there is anything to lose.
+    """Check for pyarrow before the sweep starts.
 
     Raises:
         SweepFileError: it is not installed.
@@ -170,10 +170,10 @@ def require_pyarrow() -> None:
 
 
 def write_parquet(path: Path, rows: Iterable[SweepRow]) -> None:
-    """Rows as a Parquet table.
+    """Write rows as a Parquet table.
 
     Raises:
-        SweepFileError: pyarrow is not installed, or it cannot be written.
+        SweepFileError: pyarrow is not installed, or the file cannot be written.
     """
     require_pyarrow()
     import pyarrow
@@ -189,4 +189,4 @@ def write_parquet(path: Path, rows: Iterable[SweepRow]) -> None:
     _replace_file(path, write)
 
 
-PARQUET_MISSING_TEXT = "Parquet needs pyarrow; install it by `pip install 'context-tui[parquet]'`, or write --csv"
+PARQUET_MISSING_TEXT = "Parquet needs pyarrow; install it with `pip install 'context-tui[parquet]'`, or write --csv"

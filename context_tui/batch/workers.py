@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class SweepSource(NamedTuple):
-    """A session to sweep: its name in rows, and the size and time (ns) of its file, by which a change is seen."""
+    """Session to sweep: its name in rows, and the size and time (ns) of its file, which show changes."""
 
     name: str
     info: SessionInfo
@@ -40,14 +40,14 @@ class SweepSource(NamedTuple):
 
 
 class SweepTask(NamedTuple):
-    """A session, and the numbers of the settings that are wanted of it."""
+    """Session, with the numbers of the settings to compute."""
 
     source: SweepSource
     setting_numbers: Sequence[int]
 
 
 class TaskResult(NamedTuple):
-    """The rows of a session; or ``failure_reason`` there are none."""
+    """Rows of a session, or the ``failure_reason``."""
 
     source: SweepSource
     rows: Sequence[SweepRow]
@@ -56,9 +56,9 @@ class TaskResult(NamedTuple):
 
 @dataclass(frozen=True)
 class SweepWork:
-    """What is done with every session, in a form that goes to other processes: policies by name, with parameters.
+    """Work for every session in a form that can be sent to other processes: policies by name, with parameters.
 
-    ``policy_files`` are the paths and texts of policies that were given as TOML.
+    ``policy_files`` are the paths and texts of policies from TOML files.
     """
 
     settings: Sequence[tuple[str, dict[str, Any]]]
@@ -69,12 +69,12 @@ class SweepWork:
     def from_settings(
         cls, settings: Iterable[SweepSetting], options: SweepOptions, files: Sequence[Path] = ()
     ) -> SweepWork:
-        """The work of these settings; *files* are those of policies that are TOML."""
+        """Build the work of these settings; *files* are those of policies from TOML files."""
         texts = [(str(path), path.read_text("utf-8-sig")) for path in files]
         return cls([(each.policy.name, each.params.model_dump()) for each in settings], options, texts)
 
     def build_settings(self) -> list[SweepSetting]:
-        """The settings, in this process."""
+        """Build the settings in this process."""
         for path, text in self.policy_files:
             policy = parse_policy(text, path, find_policy)
             if policy.name not in POLICIES:
@@ -84,14 +84,14 @@ class SweepWork:
 
 
 class SweepStopped(Exception):
-    """The sweep was told to stop."""
+    """Request to stop the sweep."""
 
 
 # What there is
 
 
 def find_sources(specs: Sequence[str | Path]) -> tuple[list[SweepSource], list[UnreadSession]]:
-    """The sessions of files, ``PATH#ID`` and folders with all that is in them, each once; and what cannot be read."""
+    """Find the sessions of files, ``PATH#ID`` and folders (recursively), each once; and the unreadable ones."""
     found: dict[str, SweepSource] = {}
     unread: list[UnreadSession] = []
     for spec in specs:
@@ -108,11 +108,11 @@ def find_sources(specs: Sequence[str | Path]) -> tuple[list[SweepSource], list[U
 
 
 def _iter_folder_sessions(folder: Path, unread: list[UnreadSession]) -> Iterator[SessionInfo]:
-    """The sessions of all files in a folder and in those in it."""
+    """Yield the sessions of all files in a folder and its subfolders."""
     suffixes = list_session_suffixes()
 
     def closed(error: OSError) -> None:
-        unread.append(UnreadSession(str(error.filename), error.strerror or "it cannot be read"))
+        unread.append(UnreadSession(str(error.filename), error.strerror or "cannot be read"))
 
     for here, folders, files in os.walk(folder, onerror=closed):
         folders.sort()
@@ -135,7 +135,7 @@ def _format_reason(error: Exception, where: str) -> str:
 def run_task(
     task: SweepTask, settings: Sequence[SweepSetting], options: SweepOptions, checkpoint: Callable[[], object]
 ) -> TaskResult:
-    """All that is wanted of a session. One that cannot be read or replayed says so."""
+    """Compute the rows of a task; a session that cannot be read or replayed gives a failure reason."""
     place = task.source
     try:
         session = scan(make_scanner(place.info))
@@ -152,11 +152,11 @@ def run_task(
 # On this machine
 
 _worker_state: dict[str, Any] = {}
-"""In a worker process: its settings, and whether it is to stop."""
+"""State of a worker process: its settings, and whether it is to stop."""
 
 
 def _init_worker(work: SweepWork, stop: Any) -> None:
-    """Begin a worker process. Interrupts are for the one that started it, and when that has gone, it goes too."""
+    """Initialize a worker process, which ignores interrupts and exits with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:
@@ -180,12 +180,12 @@ def _run_in_worker(task: SweepTask) -> TaskResult:
 def run_on_processes(
     tasks: Sequence[SweepTask], work: SweepWork, jobs: int | None = None
 ) -> Generator[TaskResult, None, None]:
-    """Do all tasks, the largest files first, in processes of their own; in this one for a single job or task.
+    """Run all tasks in worker processes, the largest files first; a single job or task runs in this process.
 
-    Closing the iterator, or an interrupt, ends them. A session on which a process ends is told, and the others go on.
+    Closing the iterator, or an interrupt, ends them. A session whose process dies is reported; the others continue.
 
     Args:
-        jobs: processes at a time (default: one for each core).
+        jobs: processes at a time (default: one per core).
     """
     waiting = sorted(tasks, key=lambda task: -task.source.file_size)
     jobs = min(jobs or count_cores(), len(waiting))
@@ -195,20 +195,20 @@ def run_on_processes(
             yield run_task(task, settings, work.options, lambda: None)
         return
     left = yield from _run_in_pool(waiting, work, jobs)
-    for task in left:  # a process ended: one at a time tells on which
+    for task in left:  # a process died: running one at a time shows which task did it
         if (yield from _run_in_pool([task], work, 1)):
-            yield TaskResult(task.source, [], "the process that read it ended; it may need more memory than there is")
+            yield TaskResult(task.source, [], "its worker process died, perhaps for lack of memory")
 
 
 def count_cores() -> int:
-    """The cores that this process may use."""
+    """Count the cores available to this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _run_in_pool(
     tasks: Sequence[SweepTask], work: SweepWork, jobs: int
 ) -> Generator[TaskResult, None, list[SweepTask]]:
-    """Do tasks in processes; returns those that are left when one of these ends."""
+    """Run tasks in processes; return those that remain when a process dies."""
     context = multiprocessing.get_context("spawn")
     stop = context.Event()
     left = {id(task): task for task in tasks}
@@ -229,7 +229,7 @@ def _run_in_pool(
 def _submit_ahead(
     tasks: Iterable[SweepTask], submit: Callable[[SweepTask], Future[TaskResult]], max_pending: int
 ) -> Iterator[tuple[SweepTask, Future[TaskResult]]]:
-    """Tasks with their results as they are done; a few are submitted ahead, so that results do not pile up."""
+    """Yield tasks with their results as they finish; only a few are submitted ahead, so that results do not pile up."""
     waiting = iter(tasks)
     going = {submit(task): task for task in islice(waiting, max_pending)}
     while going:
@@ -245,9 +245,9 @@ def _submit_ahead(
 
 
 def run_on_cluster(client: Client, tasks: Sequence[SweepTask], work: SweepWork) -> Generator[TaskResult, None, None]:
-    """Do all tasks on the workers of a Dask cluster, which must see the files under the same paths.
+    """Run all tasks on the workers of a Dask cluster, which must see the files under the same paths.
 
-    A task whose worker ends is done by another one. Closing the iterator cancels what is left.
+    A task whose worker dies runs on another one. Closing the iterator cancels the rest.
     """
     from distributed import as_completed
 
@@ -264,16 +264,16 @@ def run_on_cluster(client: Client, tasks: Sequence[SweepTask], work: SweepWork) 
 
 
 def _make_paths_absolute(task: SweepTask) -> SweepTask:
-    """A task for a process with another current folder."""
+    """Make the paths of a task independent of the current folder."""
     info = task.source.info
     return task._replace(source=task.source._replace(info=replace(info, path=os.path.abspath(info.path))))
 
 
 def _get_cluster_result(future: Any, task: SweepTask) -> TaskResult:
-    """The rows of a task that has come to its end on a cluster, or what went wrong with it there."""
+    """Return the rows of a finished task of a cluster, or the failure reason."""
     try:
         done: TaskResult = future.result()
-    except (Exception, CancelledError) as error:  # whatever its workers raise
+    except (Exception, CancelledError) as error:  # any error of its workers
         return TaskResult(task.source, [], f"failed on the cluster: {type(error).__name__}: {error}")
     return done
 

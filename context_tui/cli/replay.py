@@ -24,6 +24,7 @@ from context_tui.errors import ExitCode
 from context_tui.lab.price.model import PriceModel
 from context_tui.lab.price.pricing import FiringPrice, ReplayPrice
 from context_tui.lab.price.report import (
+    VERDICT_TEXTS,
     build_advice,
     format_amount,
     format_break_even,
@@ -376,7 +377,7 @@ def _build_price_cells(cost: FiringPrice, priced: ReplayPrice) -> tuple[object, 
         cost.rewritten,
         format_break_even(cost),
         cost.calls_left,
-        cost.verdict,
+        VERDICT_TEXTS[cost.verdict],
         format_amount(cost.cost, priced),
     )
 

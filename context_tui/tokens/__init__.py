@@ -13,7 +13,7 @@ __all__ = ["History", "estimate"]
 
 
 def estimate(what: Session | Context | dict[str, Any], by: str = "bytes/4") -> int | None:
-    """Estimated tokens of a session (all its messages), a context, a message or a block.
+    """Estimate the tokens of a session (all its messages), a context, a message or a block.
 
     Returns:
         Tokens; None for an empty history.

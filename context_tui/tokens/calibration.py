@@ -12,14 +12,14 @@ from context_tui.session.token_factors import PRIOR, Factors, fit_factors, inter
 from context_tui.tokens.estimators import IMAGE_TOKENS
 
 MIN_REQUESTS = 12
-"""Requests of a model from which on half of them are predicted."""
+"""Requests of a model from which on predictions are tested."""
 MAX_USABLE_ERROR = 0.05
-"""Median error up to which a calibration is called usable."""
+"""Maximum median error of a usable calibration."""
 
 
 @dataclass(frozen=True)
 class ErrorStats:
-    """How far predicted sizes of requests were off, as shares of the recorded ones."""
+    """Error of predicted request sizes, relative to the recorded ones."""
 
     median: float
     p95: float
@@ -50,12 +50,12 @@ class Calibration:
 
     @property
     def fallback(self) -> str:
-        """What is used where it is not usable, in words."""
+        """Factors used where the calibration is not usable, in words."""
         return "typical factors" if self.factors is PRIOR else "factors of few requests"
 
 
 def calibrate(facts: Facts, checkpoint: Callable[[], object] = lambda: None) -> list[Calibration]:
-    """One for each model of a session that recorded sizes, in order of first use.
+    """Calibrate each model of a session that recorded sizes, in order of first use.
 
     Args:
         checkpoint: called at every request; it may raise to stop.
@@ -76,11 +76,11 @@ def _calibrate_model(facts: Facts, model: int, rows: list[int], checkpoint: Call
     error, plain = _compute_errors(facts, rows[half:], tested, checkpoint) if tested else (None, None)
     why = ""
     if len(rows) < MIN_REQUESTS:
-        why = f"only {len(rows)} of its requests recorded a size; {MIN_REQUESTS} are needed"
+        why = f"only {len(rows)} requests with a recorded size; {MIN_REQUESTS} are needed"
     elif factors is None or error is None:
-        why = "the recorded sizes do not grow steadily with what is in the file"
+        why = "the recorded sizes do not follow the content of the file"
     elif error.median > MAX_USABLE_ERROR:
-        why = f"half of the sizes it predicts are more than {error.median:.0%} off"
+        why = f"half of the predicted sizes are more than {error.median:.0%} off"
     known = factors if factors and (not why or len(rows) < MIN_REQUESTS) else PRIOR
     return Calibration(name, len(rows), known, error, plain, not why, why)
 
@@ -88,7 +88,7 @@ def _calibrate_model(facts: Facts, model: int, rows: list[int], checkpoint: Call
 def _compute_errors(
     facts: Facts, rows: list[int], factors: Factors, checkpoint: Callable[[], object]
 ) -> tuple[ErrorStats | None, ErrorStats | None]:
-    """The errors over these requests of one model, by *factors* and by ``bytes/4``."""
+    """Compute the errors over these requests of one model, by *factors* and by ``bytes/4``."""
     off, plain = list[float](), list[float]()
     fitted = estimated = 0.0
     last = -1

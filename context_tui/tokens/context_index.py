@@ -30,8 +30,8 @@ class ToolResults:
 class ContextIndex:
     """A context with its sums. Positions count from 0 within the context; tokens are ``bytes/4`` estimates.
 
-    A history that grows is measured step by step: :meth:`append_until` and :meth:`put` change everything here in place, so what
-    is taken from it holds for the context that was measured last.
+    A growing history is measured step by step: :meth:`extend` and :meth:`replace_bodies` change everything in place, so
+    results hold for the context that was measured last.
 
     Attributes:
         tokens: of each message; ``total`` of all of them.

@@ -19,32 +19,45 @@ from context_tui.tokens.context_index import index_context
 from context_tui.tokens.estimators import IMAGE_TOKENS
 
 LARGE_ERROR = 0.15
-"""Share of the recorded size by which an estimate may be off before the screen says so."""
+"""Relative error of an estimate from which on the screen shows it."""
 MIN_CAUSE_SHARE = 0.1
 """Share of the whole difference from which on a cause is named."""
 MAX_RATIO_SPREAD = 0.25
-"""How far the intervals' ratios may be from their median, half of them, for a tokenizer to be the cause."""
+"""Maximum median deviation of the intervals' ratios for the tokenizer to be the cause."""
 MIN_INTERVAL_TOKENS = 200
-"""Estimated tokens that an interval must have for its ratio to say something."""
+"""Minimum estimated tokens of an interval for its ratio to be used."""
 MIN_JUMP = 1_000
-"""Tokens from which on growth without a record is told from how contents differ."""
+"""Tokens from which on growth without a record counts as an insertion."""
 MAX_IMAGE_TOKENS = 1_600
-"""Tokens that an image has at most, at Anthropic."""
+"""Maximum tokens of an image, at Anthropic."""
+
+
+_CAUSE_TEXTS = {
+    "silent drop": "unlogged clearing",
+    "frames of requests": "per-request overhead",
+    "injected without a record": "unlogged insertions",
+    "unexplained": "unattributed",
+}
 
 
 @dataclass(frozen=True)
 class Cause:
-    """Why an estimate is off, and by how many tokens: positive where it makes the estimate too large."""
+    """Reason for the error of an estimate, in tokens: positive where it makes the estimate too large."""
 
     label: str
     tokens: int
 
+    @property
+    def text(self) -> str:
+        """The cause as shown to people; ``label`` stays as it is in JSON."""
+        return _CAUSE_TEXTS.get(self.label, self.label)
+
 
 @dataclass(frozen=True)
 class EstimateCheck:
-    """The estimate beside the recorded size at the last request: ``expected`` = estimated + not in the file.
+    """Estimate compared with the recorded size at the last request: ``expected`` = estimated + not in the file.
 
-    ``causes`` are sized each by itself, largest first; ``unexplained`` is what they leave over.
+    ``causes`` are sized independently, largest first; ``unexplained`` is the remainder.
     """
 
     recorded: int
@@ -54,36 +67,36 @@ class EstimateCheck:
 
     @property
     def relative_error(self) -> float:
-        """(expected - recorded) / recorded: negative when the estimate is too small."""
+        """Relative error, (expected - recorded) / recorded: negative when the estimate is too small."""
         return (self.expected - self.recorded) / self.recorded
 
     @property
     def is_far_off(self) -> bool:
-        """Whether the estimate is so far off that it needs a reason."""
+        """Whether the error is large enough to need a reason."""
         return abs(self.relative_error) >= LARGE_ERROR
 
     @property
     def causes_text(self) -> str:
-        """The causes in words, with their tokens; nothing where the estimate is near enough."""
+        """Causes with their tokens as text; empty where the estimate is near enough."""
         return ", ".join(self.format_causes(" tokens"))
 
     def format_causes(self, unit: str = "") -> list[str]:
-        """Each cause in words, and what is unexplained where that is worth it; none where it is near enough."""
+        """Format each cause and a significant remainder; empty where the estimate is near enough."""
         if not self.is_far_off:
             return []
-        lines = [f"{cause.label} {_format_difference(cause.tokens, unit)}" for cause in self.causes]
+        lines = [f"{cause.text} {_format_difference(cause.tokens, unit)}" for cause in self.causes]
         if not lines or abs(self.unexplained) >= MIN_CAUSE_SHARE * abs(self.expected - self.recorded):
-            lines.append(f"unexplained: {_format_difference(self.unexplained, unit)}")
+            lines.append(f"unattributed {_format_difference(self.unexplained, unit)}")
         return lines
 
 
 def _format_difference(tokens: int, unit: str) -> str:
-    """By how much the real size differs from an estimate that is too large by *tokens*."""
-    return f"{abs(tokens):,}{unit} {'less' if tokens > 0 else 'more'}"
+    """Return the signed difference of the real size from an estimate that is too large by *tokens*."""
+    return f"{'−' if tokens > 0 else '+'}{abs(tokens):,}{unit}"
 
 
 def check_estimate(session: Session, context: Context) -> EstimateCheck | None:
-    """How the estimate fits what was recorded last, and what it is off by; None: nothing recorded."""
+    """Compare the estimate with the last recorded size; return None where nothing is recorded."""
     row = find_last_request(context)
     facts = context.facts
     if row < 0 or not facts.requests[row].context:
@@ -102,7 +115,7 @@ def check_estimate(session: Session, context: Context) -> EstimateCheck | None:
 
 
 def _size_causes(session: Session, before: Context, row: int, hidden: int) -> Iterator[tuple[str, float]]:
-    """Everything that can be sized, with the tokens by which it makes the estimate too large."""
+    """Yield each cause with the tokens by which it makes the estimate too large."""
     facts, factors = before.facts, fit_factors(before.facts, row + 1)
     drops = [drop for drop in session.drops if before.epoch_start < drop.message <= facts.request_message[row]]
     counted = (Explanation.CLEARED, Explanation.MICROCOMPACTION)  # their results are not in the estimate any more
@@ -138,7 +151,7 @@ def _size_causes(session: Session, before: Context, row: int, hidden: int) -> It
 
 
 def _sum_jumps(facts: Facts, begun: int, row: int, factors: Factors) -> float:
-    """Tokens by which the context grew, after the request *begun*, where nothing in the file accounts for them."""
+    """Sum the growth of the context after the request *begun* that nothing in the file explains, in tokens."""
     least = max(MIN_JUMP, 10 * factors.error)
     off = (
         interval.growth - factors.count_tokens(interval.content) - factors.request_overhead
@@ -149,14 +162,14 @@ def _sum_jumps(facts: Facts, begun: int, row: int, factors: Factors) -> float:
 
 
 def _find_first_request(facts: Facts, context: Context) -> int:
-    """Row of the first request of the context's epoch."""
+    """Return the row of the first request of the context's epoch."""
     return bisect_left(facts.request_message, max(context.epoch_start - 1, 0))
 
 
 def _is_steady(facts: Facts, end: int, factors: Factors) -> bool:
-    """Whether recorded tokens per estimated token are much the same wherever there are neither images nor thinking.
+    """Return whether recorded tokens per estimated token are steady where there are neither images nor thinking.
 
-    Thinking is taken off where a model never goes without.
+    Thinking is subtracted for a model that always thinks.
     """
     ratios = []
     for interval in find_intervals(facts, end):
@@ -173,7 +186,7 @@ def _is_steady(facts: Facts, end: int, factors: Factors) -> bool:
 
 @memoize
 def estimate_context_content(context: Context) -> ContentTokens:
-    """What is in a context by kind of content, where bodies that stand in place of recorded ones count."""
+    """Estimate the content of a context by kind, with replaced bodies in place of recorded ones."""
     facts, found = context.facts, estimate_content(context.facts, context.order)
     for row, body in context.replacements.items():
         if facts.block_flags[row] & BlockFlag.HAS_IMAGE:
@@ -185,7 +198,7 @@ def estimate_context_content(context: Context) -> ContentTokens:
 
 
 def _estimate_images(context: Context) -> int:
-    """Estimated tokens of images, and of results that hold one."""
+    """Estimate the tokens of images, and of results that hold one."""
     facts, total = context.facts, 0
     for message in context.order:
         for block in facts.blocks_of(message):
@@ -209,13 +222,13 @@ class SuggestedSizes:
 
 
 def suggest_sizes(session: Session, context: Context) -> SuggestedSizes:
-    """The categories of *context* by what was recorded, as far as that can say."""
+    """Suggest the sizes of the categories of *context* from recorded sizes, as far as these allow."""
     row = find_last_request(context)
     if row < 0:
-        return SuggestedSizes(None, "nothing recorded in this context")
+        return SuggestedSizes(None, "no recorded size in this context")
     facts, factors = context.facts, fit_factors(context.facts, row + 1)
     if factors is None:
-        return SuggestedSizes(None, "too few requests, or they do not grow steadily enough")
+        return SuggestedSizes(None, "too few requests, or their sizes do not follow the content")
     share: dict[str, float] = dict.fromkeys(CATEGORIES, 0.0)
     unsized: set[str] = set()
     appended = 0.0
@@ -241,13 +254,13 @@ def suggest_sizes(session: Session, context: Context) -> SuggestedSizes:
     share["tool_use"] += factors.request_overhead * (row - _find_first_request(facts, context))
     rest = facts.requests[row].context + appended - sum(share.values())
     if rest < -0.05 * facts.requests[row].context:
-        return SuggestedSizes(None, f"its parts would be {-rest:,.0f} tokens more than were recorded")
+        return SuggestedSizes(None, f"its parts would be {-rest:,.0f} tokens larger than the recorded size")
     share["not_in_file"] = max(rest, 0.0)
     return SuggestedSizes({name: None if name in unsized else round(tokens) for name, tokens in share.items()})
 
 
 def _count_recorded_tokens(facts: Facts, block: int, factors: Factors) -> float | None:
-    """Recorded tokens that a block takes; None where nothing sizes it."""
+    """Return the recorded tokens of a block; None where nothing sizes it."""
     kind, size = facts.kind[block], facts.size[block]
     if kind == Kind.IMAGE or facts.block_flags[block] & BlockFlag.HAS_IMAGE:
         return factors.image

@@ -13,13 +13,13 @@ from context_tui.session.values import Kind
 Estimator = Callable[[Facts, int], int]
 
 IMAGE_TOKENS = 2_000
-"""What defect takes an image of a message to be."""
+"""Tokens that defect counts for an image."""
 _IMAGE, _OTHER = int(Kind.IMAGE), int(Kind.OTHER)
 _FULL_SIZE_KINDS = frozenset({int(Kind.TOOL_USE), int(Kind.THINKING)})  # whose size is more than their text
 
 
 def bytes4(facts: Facts, block: int) -> int:
-    """Tokens of a block by defect's rule: bytes / 4, floored per block; an image 2,000; hosted activity 0."""
+    """Return the tokens of a block by defect's rule: bytes / 4, floored; an image 2,000; hosted activity 0."""
     kind = facts.kind[block]
     if kind == _IMAGE:
         return IMAGE_TOKENS
@@ -27,7 +27,7 @@ def bytes4(facts: Facts, block: int) -> int:
 
 
 def bytes35(facts: Facts, block: int) -> int:
-    """Tokens of a block by koda's rule: text bytes / 3.5, floored per block; images are not text."""
+    """Return the tokens of a block by koda's rule: text bytes / 3.5, floored per block; images are not text."""
     kind = facts.kind[block]
     size = facts.size[block] if kind in _FULL_SIZE_KINDS else facts.text_bytes[block]
     return bytes_to_koda_tokens(size)
@@ -38,7 +38,7 @@ _BYTES_RULES: dict[Estimator, Callable[[int], int]] = {bytes4: bytes_to_tokens, 
 
 
 def get_estimator(name: str) -> Estimator:
-    """The estimator of this name.
+    """Return the estimator of this name.
 
     Raises:
         PlanError: there is none.
@@ -50,12 +50,12 @@ def get_estimator(name: str) -> Estimator:
 
 
 def count_message_tokens(facts: Facts, message: int, estimator: Estimator = bytes4) -> int:
-    """Tokens of a message: the sum over its blocks."""
+    """Return the tokens of a message: the sum over its blocks."""
     return sum(estimator(facts, block) for block in facts.blocks_of(message))
 
 
 def count_context_tokens(context: Context, estimator: Estimator = bytes4) -> int:
-    """Tokens of a context: the sum over its blocks, where a body that stands in place of a recorded one counts."""
+    """Return the tokens of a context: the sum over its blocks, with replaced bodies in place of recorded ones."""
     facts, replaced, share = context.facts, context.replacements, _BYTES_RULES[estimator]
     blocks = (block for message in context.order for block in facts.blocks_of(message))
     return sum(share(replaced[block].size) if block in replaced else estimator(facts, block) for block in blocks)

@@ -12,18 +12,16 @@ from context_tui.session.session import Session
 from context_tui.tokens.measures import TokenTable, build_exact_table
 
 INSTALL_COMMAND = "pip install 'context-tui[exact]'"
-"""What brings the tokenizer."""
+"""Command that installs the tokenizer."""
 CHUNK_CHARACTERS = 4_000_000
-"""Characters that are counted at once."""
+"""Characters counted at once."""
 _O200K = re.compile(r"(^|/)(chatgpt-4o|gpt-4o|gpt-4\.[15]|gpt-[5-9]|codex|o\d)(?![a-z0-9])", re.IGNORECASE)
 _HARMONY = re.compile(r"(^|/)gpt-oss", re.IGNORECASE)
 _CL100K = re.compile(r"(^|/)(gpt-4|gpt-3\.5|gpt-35|text-embedding-[3a])", re.IGNORECASE)
 
 
 class Tokenizer(NamedTuple):
-    """``count`` gives the tokens of any text; ``name`` is what the encoding is called; ``note`` how it relates to the
-    model that it was asked for.
-    """
+    """Counter of tokens (``count``), with the ``name`` of its encoding and a ``note`` on its relation to the model."""
 
     count: Callable[[str], int]
     name: str
@@ -31,7 +29,7 @@ class Tokenizer(NamedTuple):
 
 
 def find_encoding(model: str) -> tuple[str, bool]:
-    """The encoding that a model's texts are counted in, and whether that is the model's own: OpenAI's are."""
+    """Return the encoding for a model's texts, and whether it is the model's own, as for OpenAI's models."""
     for pattern, encoding in ((_HARMONY, "o200k_harmony"), (_O200K, "o200k_base"), (_CL100K, "cl100k_base")):
         if pattern.search(model):
             return encoding, True
@@ -39,7 +37,7 @@ def find_encoding(model: str) -> tuple[str, bool]:
 
 
 def load_tokenizer(model: str) -> Tokenizer:
-    """A counter for the texts of a model.
+    """Load a counter for the texts of a model.
 
     Raises:
         MeasureError: the extra is not installed, or does not work here.
@@ -54,12 +52,12 @@ def _load_counter(encoding: str) -> Callable[[str], int]:
     try:
         from quicktok import get_encoding
     except ImportError as error:
-        raise MeasureError(f"the exact ruler needs a tokenizer that is not installed: {INSTALL_COMMAND}") from error
+        raise MeasureError(f"the exact token measure needs a tokenizer: {INSTALL_COMMAND}") from error
     try:
         count = get_encoding(encoding).count
     except Exception as error:
         raise MeasureError(
-            f"the exact ruler does not work here: quicktok: {error}; reinstall it: {INSTALL_COMMAND}"
+            f"the exact token measure does not work here: quicktok: {error}; reinstall it: {INSTALL_COMMAND}"
         ) from error
 
     def counted(text: str) -> int:
@@ -69,14 +67,14 @@ def _load_counter(encoding: str) -> Callable[[str], int]:
             )
         try:
             return int(count(text))
-        except TypeError:  # a lone surrogate, which no tokenizer takes
+        except TypeError:  # a lone surrogate, which no tokenizer accepts
             return int(count(text.encode("utf-8", "replace").decode()))
 
     return counted
 
 
 def measure_exactly(session: Session, checkpoint: Callable[[], object] = lambda: None) -> TokenTable:
-    """What the texts of a session measure by the tokenizer of its model, or by another one, which it says.
+    """Measure the texts of a session by the tokenizer of its model, or by another one, which the note names.
 
     Args:
         checkpoint: called at every message; it may raise to stop.

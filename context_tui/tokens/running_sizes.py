@@ -14,11 +14,11 @@ from context_tui.tokens.estimators import bytes4, count_message_tokens
 
 
 class RunningSizes:
-    """Estimated tokens (``bytes/4``) of messages as they stand in a context, at points that are asked for in order.
+    """Estimated tokens (``bytes/4``) of messages in the context at one point after another, in order.
 
-    What was cleared by then counts as what stands in its place: see :func:`context_tui.build_session.build_context.context_at`.
-    ``sent`` says of each message whether a model was ever given it. *checkpoint* is called at every message, and may
-    raise to stop. *tokens* are those of the messages by another ruler, and *freed* what clearing a block frees by it.
+    Cleared content counts as its replacement: see :func:`context_tui.session.context.context_at`.
+    ``sent`` tells for each message whether a model ever received it. *checkpoint* is called at every message, and may
+    raise to stop. *tokens* are those of the messages by another token measure, and *freed* what clearing a block frees by it.
     """
 
     def __init__(

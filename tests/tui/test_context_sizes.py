@@ -82,10 +82,10 @@ async def test_the_header_and_the_question_have_the_window_of_the_point(at: int 
 @pytest.mark.parametrize("width", [40, 78, 118, 158])
 def test_what_the_estimate_is_off_by_fits_the_line(width: int) -> None:
     words = format_estimate_check(OFF, width)
-    assert "19 % below the 515,912 recorded: tokenizer 123,682 more" in words
+    assert "19 % below the 515,912 recorded: tokenizer +123,682" in words
     assert len(words) <= max(width, 78)
-    assert words.endswith({40: "123,682 more", 158: "images 14,000 less"}.get(width, ", …"))
-    assert ("thinking 31,908 less" in words) == (width >= 118)
+    assert words.endswith({40: "+123,682", 158: "images −14,000"}.get(width, ", …"))
+    assert ("thinking −31,908" in words) == (width >= 118)
 
 
 def test_a_near_estimate_is_not_worth_words() -> None:
@@ -108,7 +108,7 @@ async def test_the_fit_is_told_in_the_notice_and_is_computed_by_a_thread(
     async with running.run_test(size=(160, 44)) as pilot:
         await settled(pilot)
         told = str(running.screen.query_one("#status", Static).content)
-        assert told.startswith("Estimate 19 % below the 515,912 recorded: tokenizer 123,682 more, thinking")
+        assert told.startswith("Estimate 19 % below the 515,912 recorded: tokenizer +123,682, thinking")
         await pilot.press("left", "2")
         await settled(pilot)
         assert len(threads) == 1, "settings change nothing of it"
@@ -185,9 +185,9 @@ def test_every_cause_is_listed_with_its_tokens() -> None:
     assert [(row.text, row.tokens) for row in rows[start + 2 : start + 7]] == [
         ("tokenizer: more", 123_682),
         ("thinking: less", 31_908),
-        ("frames of requests: more", 16_306),
+        ("per-request overhead: more", 16_306),
         ("images: less", 14_000),
-        ("unexplained: more", 2_447),
+        ("unattributed: more", 2_447),
     ]
     assert not any(
         row.text == "why the estimate is off" for row in shown(estimate_check=replace(OFF, expected=515_000))

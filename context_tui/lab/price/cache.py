@@ -1,8 +1,8 @@
-"""A prompt cache: what of each call is read from it, what is written to it, and what is sent anew.
+"""Prompt cache model: the tokens of each call that are read from the cache, written to it, and sent uncached.
 
-A call leaves an entry where its prompt ends (behind the last breakpoint). A later call reads the longest entry that its
-own prompt begins with, that belongs to the same model and settings, and whose time has not passed since it was last
-used. Rules and times to live: https://platform.claude.com/docs/en/build-with-claude/prompt-caching
+A call leaves an entry where its prompt ends (after the last breakpoint). A later call reads the longest entry that its
+own prompt begins with, that belongs to the same model and settings, and that has not expired since it was last used.
+Rules and times to live: https://platform.claude.com/docs/en/build-with-claude/prompt-caching
 """
 
 from __future__ import annotations
@@ -12,35 +12,35 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 CacheReuse = Literal["breakpoints", "anywhere"]
-"""What a prompt reads that changed somewhere: ``breakpoints``, the longest entry before the change, which is the end of
-an earlier call if one is near enough, else the system prompt; or ``anywhere``, all that is before the change.
+"""Reuse of the cache by a changed prompt: ``breakpoints``, the longest entry before the change, which is the end of an
+earlier call if one is near enough, else the system prompt; or ``anywhere``, everything before the change.
 
-By the recordings at hand it is the first: of eight calls within the cache's time whose messages had changed, seven read
-the system prompt, also where 10,000 tokens of messages before the change were the same, and one what the third call
-before it had left. None read up to the change.
+The available recordings show the first: of eight calls within the time to live whose messages had changed, seven read
+the system prompt, even where 10,000 tokens of messages before the change were the same, and one the entry of the third
+call before it. None read up to the change.
 """
 LOOKBACK = 20
-"""Blocks that a provider looks back from a breakpoint for an entry; the call before always has one that is found."""
+"""Blocks that a provider searches back from a breakpoint for an entry; the previous call's entry is always found."""
 CLOCK_TOLERANCE_MS = 5_000
-"""Milliseconds by which the times that a client wrote down may be off from those of the cache."""
+"""Milliseconds by which the clocks of client and cache may differ."""
 
 
 class CacheRequest(NamedTuple):
-    """One call as a cache sees it.
+    """Call as the cache sees it.
 
     Attributes:
         size: tokens of its prompt.
-        kept: tokens at its beginning that are the same as in the call before it; more than that had: nothing changed.
-        tail: tokens at its end behind the last breakpoint: they are never written.
-        sent: when it was sent, and ``ended_at`` when its reply was there, in epoch milliseconds; -1: unknown.
+        unchanged_prefix: tokens at its beginning equal to the previous call; more than that call had: nothing changed.
+        tail: tokens after the last breakpoint, which are never written.
+        sent_at, ended_at: times of the request and of the end of its reply, in epoch milliseconds; -1: unknown.
         key: model and settings; entries of another key are not read.
-        lives: milliseconds that an entry it writes lives without being used; 0: it writes none.
-        blocks: blocks that were appended since the call before.
-        floor: tokens at its beginning that are cached whatever became of the rest: those of other sessions.
-        answered: tokens of its reply that another request has put in the cache behind it.
-        lost: why what the call before left is not there, where something says so; None: nothing does.
-        seen: tokens that were read when it was recorded, where that is not what these rules say; None: it is.
-        anywhere: whether a prompt that changed is still read up to the first change (:data:`CacheReuse`), as in caches of
+        ttl_ms: time to live of an entry that it writes, in milliseconds; 0: it writes none.
+        new_blocks: blocks appended since the previous call.
+        floor: tokens at its beginning that other sessions keep cached.
+        cached_reply_tokens: tokens of its reply that another request has cached after it.
+        miss_reason: recorded reason why the entry of the previous call is gone; None: none known.
+        recorded_read: tokens read in the recording where these rules predict another number; else None.
+        anywhere: whether a changed prompt is still read up to the first change (:data:`CacheReuse`), as in caches of
             small blocks that fill themselves.
     """
 
@@ -59,13 +59,13 @@ class CacheRequest(NamedTuple):
     anywhere: bool = False
 
     def is_expired_after(self, previous: CacheRequest) -> bool:
-        """Whether what the call *before* left was past its time when this one was sent."""
+        """Return whether the entry of the call *before* had expired when this one was sent."""
         known = min(self.sent_at, previous.ended_at) >= 0 < previous.ttl_ms
         return known and self.sent_at - previous.ended_at > previous.ttl_ms + CLOCK_TOLERANCE_MS
 
 
 class CacheUsage(NamedTuple):
-    """Tokens of one call that were read from the cache, written to it (to live ``ttl_ms`` ms), and sent besides."""
+    """Tokens of one call that were read from the cache, written to it (to live ``ttl_ms`` ms), and sent uncached."""
 
     read: int
     written: int
@@ -88,7 +88,7 @@ class _CacheEntry:
 
 
 class PromptCache:
-    """The entries that the calls of one conversation leave; calls are to come in order."""
+    """Entries left by the calls of one conversation; calls must come in order."""
 
     def __init__(self) -> None:
         self._entries: list[_CacheEntry] = []
@@ -96,14 +96,14 @@ class PromptCache:
         self._clock = self._size = 0
 
     def copy(self) -> PromptCache:
-        """The same entries, to go on from apart."""
+        """Copy the cache, to continue independently."""
         other = PromptCache()
         other._entries = [_CacheEntry(e.end, e.key, e.block, e.ttl_ms, e.last_used) for e in self._entries]
         other._blocks, other._clock, other._size = self._blocks, self._clock, self._size
         return other
 
     def update(self, request: CacheRequest) -> CacheUsage:
-        """What becomes of the next call."""
+        """Take the next call, and return its usage."""
         now = request.sent_at if request.sent_at >= 0 else self._clock
         self._clock = max(self._clock, now, request.ended_at)
         self._blocks += request.new_blocks
@@ -121,12 +121,12 @@ class PromptCache:
         return CacheUsage(read, written, request.size - read - written, request.ttl_ms)
 
     def append_reply(self, tokens: int) -> None:
-        """Another request has put the last reply, of so many tokens, in the cache behind the last call."""
+        """Record that another request cached the last reply, of this many tokens, after the last call."""
         if self._entries:
             self._entries[-1].end += tokens
 
     def _truncate_entries(self, unchanged_prefix: int, *, anywhere: bool) -> None:
-        """Entries that go further than *kept* tokens are no beginning of this prompt, nor of later ones."""
+        """Remove entries longer than *kept* tokens: they are no prefix of this prompt or later ones."""
         if anywhere:
             for entry in self._entries:
                 entry.end = min(entry.end, unchanged_prefix)
@@ -134,7 +134,7 @@ class PromptCache:
             self._entries = [entry for entry in self._entries if entry.end <= unchanged_prefix]
 
     def _find_entry(self, key: Hashable, now: int) -> _CacheEntry | None:
-        """The longest entry that can be read; those that never can be again are forgotten."""
+        """Return the longest readable entry, and remove those that can never be read again."""
         last = self._entries[-1] if self._entries else None
         self._entries = [
             entry
@@ -146,7 +146,7 @@ class PromptCache:
 
 
 def compute_cache_usage(requests: Iterable[CacheRequest]) -> list[CacheUsage]:
-    """What becomes of each of *calls*, in order."""
+    """Compute the usage of each call, in order."""
     cache, found, answered = PromptCache(), list[CacheUsage](), 0
     for call in requests:
         cache.append_reply(answered)

@@ -1,8 +1,8 @@
 """Reconstruct the recorded calls as prompt-cache requests: unchanged prefix, expiry and cache misses.
 
-Everything is taken from the file, and about a call only what was recorded before it was answered, but for three things:
-the thinking of its reply, the tail of its prompt that was not cached, and the provider's word on why something was not
-found. What a call reads is never used for its own prediction, only for those behind it.
+Everything comes from the file. About a call only what was recorded before its answer is used, with three exceptions:
+the thinking of its reply, the uncached tail of its prompt, and the reason that the provider gives for a miss. The
+tokens that a call read never enter its own prediction, only later ones.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from context_tui.session.session import Session
 from context_tui.session.values import Kind, MessageFlag
 
 NOTHING_CHANGED = 1 << 60
-"""As the tokens that a call kept of the one before: all that were sent."""
+"""Unchanged prefix of a call that kept everything sent before."""
 SYSTEM_CHANGED = "the system prompt changed"
 PROVIDER_MISS_REASONS = {
     "system_changed": SYSTEM_CHANGED,
@@ -26,19 +26,19 @@ PROVIDER_MISS_REASONS = {
     "model_changed": "the model changed",
     "messages_changed": "messages changed",
 }
-"""What a provider says of a request that found less than was left; others name no cause."""
+"""Reasons of a provider for a cache miss."""
 MISPREDICTION_TOLERANCE = 1_000
-"""Tokens by which a prediction must be off for the recording to be taken instead, and for the call to be listed."""
+"""Tokens by which a prediction must be off for the recording to be used instead and the call to be listed."""
 MIN_TAIL_CHANGE = 3
-"""Tokens by which the tail of a prompt changes at least where thinking is switched on or off."""
+"""Least change of the tail of a prompt, in tokens, where thinking is switched on or off."""
 
 
 @dataclass(frozen=True)
 class CacheRead:
-    """What one recorded call read: ``predicted`` and ``recorded`` tokens.
+    """Tokens that one recorded call read, ``predicted`` and ``recorded``.
 
-    ``cached_before`` are the tokens that the call before it left in the cache, ``miss_reason`` is what broke that, and ``provider_reason`` the
-    provider's own word, as it is; None: nothing is known.
+    ``cached_before`` are the tokens that the previous call left in the cache, ``miss_reason`` why they were lost, and
+    ``provider_reason`` the unmodified reason of the provider; None: unknown.
     """
 
     message: int
@@ -51,10 +51,10 @@ class CacheRead:
 
 @dataclass(frozen=True)
 class RecordedCalls:
-    """Every recorded request of a session: as the cache saw it, and what it read.
+    """Recorded requests of a session as the cache saw them, and what they read.
 
-    ``cached_beginnings`` are, by request, the tokens at its beginning (system prompt and tools) that a cache holds within its time
-    whatever has changed behind them: as this session showed before or, where it had not yet, later.
+    ``cached_beginnings`` are, by request, the tokens at its beginning (system prompt and tools) that stay cached
+    whatever changed after them, as the session had shown by then or, where it had not yet, showed later.
     """
 
     requests: list[CacheRequest]
@@ -63,15 +63,15 @@ class RecordedCalls:
 
 
 def reconstruct_recorded_calls(session: Session) -> RecordedCalls:
-    """The recorded requests of a session, in order; empty where no usage is recorded."""
+    """Reconstruct the recorded requests of a session in order; empty without recorded usage."""
     return _CacheReconstruction(session).reconstruct()
 
 
 @dataclass
 class _CachedBeginning:
-    """Tokens at the beginning that were found although everything behind them was not: what has been seen so far.
+    """Cached tokens at the beginning that were found although everything after them was not.
 
-    ``cold`` is what other sessions keep alive; ``warm`` is that and what this one does: its system prompt and tools.
+    ``cold`` is what other sessions keep alive; ``warm`` includes the system prompt and tools of this one.
     """
 
     cold: int = 0
@@ -117,7 +117,7 @@ class _CacheReconstruction:
         return RecordedCalls(calls, reads, self._backfill_beginnings(begins))
 
     def _backfill_beginnings(self, begins: list[int]) -> list[int]:
-        """The same, with what was seen of a model's beginning later, for the requests before anything was."""
+        """Fill in what was learned later about a model's beginning for the requests before that."""
         later: dict[int, int] = {}
         for row in reversed(range(len(begins))):
             model = self.facts.request_model[row]
@@ -125,7 +125,7 @@ class _CacheReconstruction:
         return begins
 
     def _build_request(self, row: int, calls: list[CacheRequest]) -> tuple[CacheRequest, str | None]:
-        """The request of a row, and what broke the cache before it. *calls* may change at its end."""
+        """Build the request of a row, with the reason for a cache miss before it. May change the end of *calls*."""
         facts, usage, message = self.facts, self.facts.requests[row], self.facts.request_message[row]
         before = facts.request_message[row - 1] if row else -1
         since = range(before + 1, message)
@@ -161,9 +161,9 @@ class _CacheReconstruction:
         return call, lost or why
 
     def _find_sent_time(self, row: int, since: range) -> int:
-        """When a request was sent: with the newest of what came *since* the reply before, or later.
+        """Return when a request was sent: the time of the newest message *since* the previous reply, or later.
 
-        Of results that came one after the other only the first one's time is known; then it is that of the reply.
+        Of consecutive results only the first one has a known time; then the time of the reply counts.
         """
         facts = self.facts
         if not since or any(facts.first_record[message] != facts.last_record[message] for message in since):
@@ -171,7 +171,7 @@ class _CacheReconstruction:
         return max(max(facts.time[message], facts.end_time[message]) for message in since)
 
     def _find_unchanged_prefix(self, row: int) -> tuple[int, str | None]:
-        """Tokens that request *row* has in common with those before it, and what happened if that is not all."""
+        """Return the tokens that request *row* shares with earlier ones, and the reason if it is not all of them."""
         facts, message = self.facts, self.facts.request_message[row]
         before = facts.request_message[row - 1] if row else -1
         if before < epoch_at(facts, message).start:
@@ -190,7 +190,7 @@ class _CacheReconstruction:
         return (facts.requests[sent].context if sent >= 0 else 0), why
 
     def _find_first_change(self, before: int, message: int) -> tuple[int | None, str | None]:
-        """The first message that was changed since the reply *before*, and by what; None: none was."""
+        """Return the first message changed since the reply *before*, and the reason; None: none was."""
         facts, drop = self.facts, self.drops.get(message)
         since = bisect_right(facts.compactions, before, key=lambda compaction: compaction.message)
         until = bisect_right(facts.compactions, message, key=lambda compaction: compaction.message)
@@ -208,12 +208,12 @@ class _CacheReconstruction:
         return 0, str(drop.explained_by or "part of the context went")
 
     def _starts_turn(self, row: int) -> bool:
-        """Whether a turn began between request *row* and the one before it."""
+        """Return whether a turn began between request *row* and the previous one."""
         messages = self.facts.request_message
         return any(self.facts.flags[m] & MessageFlag.TURN_START for m in range(messages[row - 1] + 1, messages[row]))
 
     def _find_first_thinking(self, last: int) -> int:
-        """The first message with thinking in the turn that ended with message *last*."""
+        """Return the first message with thinking in the turn that ended with message *last*."""
         facts, first = self.facts, last
         for message in range(last, -1, -1):
             if any(facts.kind[block] == Kind.THINKING for block in facts.blocks_of(message)):
@@ -223,7 +223,7 @@ class _CacheReconstruction:
         return first
 
     def _update_thinking_switch(self, row: int, has_user_content: bool) -> bool:
-        """Whether thinking is on where it was off, or the other way round: the replies tell, and the prompt's tail."""
+        """Return whether thinking was switched on or off, judged by the replies and the tail of the prompt."""
         facts = self.facts
         now = any(facts.kind[block] == Kind.THINKING for block in facts.blocks_of(facts.request_message[row]))
         if self.has_thinking is None:
@@ -238,7 +238,7 @@ class _CacheReconstruction:
     def _update_cached_beginning(
         self, row: int, call: CacheRequest, predicted: CacheUsage, read: int, cached_before: int, *, cold: bool
     ) -> None:
-        """What this request shows of the floor, and of other requests that cache replies."""
+        """Learn from this request about the floor, and about other requests that cache replies."""
         floor = self.cached_beginnings[self.facts.request_model[row]]
         if not row:
             floor.cold = floor.warm = read

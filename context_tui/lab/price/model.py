@@ -1,8 +1,8 @@
-"""The cache model against the recording: what it says the unchanged calls read, what they did, and what it cannot say.
+"""Check of the cache model against the recording: predicted and recorded reads of the unchanged calls.
 
-By the recordings at hand a cache loses what a call left for six reasons that the file tells: its time passed, the
-context was compacted or cleared, thinking was dropped, it was switched on or off, the model changed, or the provider
-says that the prompt had changed. The rest is listed, call by call.
+In the available recordings a cache is lost for six reasons that the file shows: it expired, the context was compacted
+or cleared, thinking was dropped, thinking was switched on or off, the model changed, or the provider reports that the
+prompt had changed. The rest is listed call by call.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from context_tui.lab.price.rates import CostUnit, build_rate_table
 from context_tui.session.session import Session
 
 SAME_SIZE_TOLERANCE = 16
-"""Tokens within which two sizes are taken for the same."""
+"""Tokens within which two sizes count as equal."""
 
 
 @dataclass(frozen=True)
 class CacheMisprediction:
-    """A call that read other than predicted, in tokens.
+    """Call whose read differs from the prediction, in tokens.
 
-    ``message`` is its reply; ``guess`` says in words what may have been the reason, or what the file tells of one.
+    ``message`` is its reply; ``guess`` a possible reason in words, or the one that the file gives.
     """
 
     message: int
@@ -33,16 +33,16 @@ class CacheMisprediction:
 
 @dataclass(frozen=True)
 class PriceModel:
-    """What the recorded calls read from the prompt cache, and what the model says: tokens, and shares of what was read.
+    """Reads of the prompt cache by the recorded calls, recorded and predicted: tokens, and shares of the tokens read.
 
     Attributes:
-        read_recorded: tokens that were read, ``read_predicted`` by the model.
-        written_recorded: tokens that were written, ``written_predicted`` by the model; 0 where no writes are recorded.
-        error: by how much the sum of the predictions is off; None where nothing was read.
-        off: the same with calls that are too high and too low not evening out.
-        broken: how often the cache was lost, by reason.
-        unexplained: the calls that are off by more than ``NOTEWORTHY`` tokens.
-        cost_recorded: what all prompts cost as recorded, ``cost_predicted`` by the model, in ``unit``.
+        read_recorded: tokens read; ``read_predicted`` by the model.
+        written_recorded: tokens written; ``written_predicted`` by the model; 0 where no writes are recorded.
+        error: relative error of the sum of the predictions; None where nothing was read.
+        off: the same with errors of single calls added up in absolute terms.
+        broken: number of cache losses, by reason.
+        unexplained: calls with an error above ``MISPREDICTION_TOLERANCE`` tokens.
+        cost_recorded: cost of all prompts as recorded; ``cost_predicted`` by the model, in ``unit``.
     """
 
     read_recorded: int
@@ -59,7 +59,7 @@ class PriceModel:
 
 
 def build_price_model(session: Session) -> PriceModel:
-    """The model of the prompt cache against what a session recorded of it."""
+    """Compare the cache model with what a session recorded."""
     recorded = reconstruct_recorded_calls(session)
     reads = recorded.reads
     facts = session.facts
@@ -99,22 +99,22 @@ def build_price_model(session: Session) -> PriceModel:
 
 
 def _guess_misprediction_reason(reads: list[CacheRead], row: int) -> str:
-    """What may have been the reason for a call to read other than predicted."""
+    """Return a possible reason for a call to read other than predicted."""
     read = reads[row]
     if not row:
-        return "left by another session: what was in the cache before the first call is not in the file"
+        return "cached by another session: the cache before the first call is not in the file"
     if read.recorded > read.predicted.read:
         if read.miss_reason is not None:
-            return f"{read.miss_reason}, but more than the beginning could still be read"
-        return "another request had cached what came since, such as the reply"
+            return f"{read.miss_reason}, but more than the beginning was still read"
+        return "another request had cached the newer messages, such as the reply"
     if abs(read.cached_before - read.recorded) <= SAME_SIZE_TOLERANCE:
-        return "the reply before it was not in the cache, as it was at other times"
+        return "the previous reply was not cached, unlike at other calls"
     if read.recorded and any(
         abs(each.cached_before - read.recorded) <= SAME_SIZE_TOLERANCE for each in reads[max(row - LOOKBACK, 0) : row]
     ):
-        return "an earlier entry was read: the newest was not there yet, or the end of the prompt had changed"
+        return "an earlier entry was read: the newest was not ready yet, or the end of the prompt had changed"
     if read.miss_reason is not None:
-        return f"{read.miss_reason}, and less of the beginning was there than at other times"
+        return f"{read.miss_reason}, and less of the beginning was cached than at other calls"
     if read.provider_reason is not None:
-        return f"the provider names no reason ({read.provider_reason})"
-    return "lost within its time: the prompt changed in what is not in the file, or the entry was dropped early"
+        return f"the provider gives no reason ({read.provider_reason})"
+    return "lost before it expired: something outside the file changed the prompt, or the entry was evicted early"

@@ -26,28 +26,28 @@ from context_tui.lab.replay.result import Firing, Replay
 from context_tui.session.facts import Facts
 
 MIN_NET_SHARE_DIVISOR = 10
-"""Of firings that make the context smaller and larger, the sum must be this share of all, for costs to be shared."""
+"""Least share of the net effect in the gross effect of several firings for costs to be shared among them."""
 
 Verdict = Literal["pays", "does not pay", "pays only as the cache was cold", "saves nothing"]
 
 
 @dataclass(frozen=True)
 class FiringPrice:
-    """What one firing costs. Costs are in the unit of :class:`ReplayPrice`; what is saved is negative.
+    """Price of one firing in the unit of :class:`ReplayPrice`; savings are negative.
 
     Attributes:
-        call: number of the first call that had its context.
+        call: number of the first call with its context.
         message: the message before which it took effect.
-        cleared: tokens that each call has less by it, C.
-        behind: tokens that had been there before and that a warm cache has to write again, S.
-        rewritten: tokens of its first call that were written only because of it; 0 in a cold cache.
-        cold: whether that call would have read nothing of what was changed in any case.
-        summarizer: what the call to a summarizer costs.
-        break_even: calls after which it pays; 0 at once, None where it saves nothing with a call.
-        calls_left: calls that had its context: until that begins anew, or to the end.
+        cleared: tokens that each call has less because of it, C.
+        behind: earlier tokens that a warm cache has to write again, S.
+        rewritten: tokens of its first call that were written only because of it; 0 in an expired cache.
+        cold: whether that call would have read nothing of the changed part in any case.
+        summarizer: cost of the call to a summarizer.
+        break_even: calls after which it pays; 0 at once, None where it saves nothing per call.
+        calls_left: calls with its context: until a new context begins, or to the end.
         next_change: calls from its first one to the next firing; None where none follows in its context.
-        cost: what these calls and the summarizer cost more than without it (and without those behind it).
-        verdict: whether it paid; or only because the cache was cold then, or for one of the calls that were left.
+        cost: added cost of these calls and the summarizer, compared with the run without it and later firings.
+        verdict: whether it paid, and if only because the cache had expired then or for one of the remaining calls.
     """
 
     call: int
@@ -66,20 +66,20 @@ class FiringPrice:
 
 @dataclass(frozen=True)
 class ReplayPrice:
-    """A replay at cache prices; every cost is in ``table.unit``.
+    """Replay at cache prices; every cost is in ``rate_table.unit``.
 
     Attributes:
-        replay: what was priced.
-        table: the prices.
-        used: by call, the tokens that were read, written and sent anew with the policy, ``baseline_usage`` without it.
-        costs: by call, what its prompt costs with the policy, ``baseline_costs`` without it.
-        summarizers: what all calls to a summarizer cost.
-        firings: by firing of the replay. Several before the same call are priced as one, and have a part of that each.
-        rest: what the policy costs more than none and no firing stands for: what firings of a context that is gone
-            left in the next one. With it the costs of the firings add up exactly.
-        reuse: what a prompt that changed was taken to read.
-        cold: numbers of the calls before which the time of everything in the cache had passed.
-        write_and_read: by firing, the prices to write and to read a token at its call.
+        replay: the priced replay.
+        rate_table: the prices.
+        cache_usage: by call, tokens read, written and uncached with the policy; ``baseline_usage`` without it.
+        costs: by call, cost of its prompt with the policy; ``baseline_costs`` without it.
+        summarizer_cost: cost of all calls to a summarizer.
+        firings: by firing of the replay. Several before the same call are priced together and share that price.
+        unattributed_cost: added cost of the policy that belongs to no firing: what firings of an earlier context left
+            in the next one. With it the costs of the firings add up exactly.
+        reuse: what a changed prompt was taken to read.
+        cold_calls: numbers of the calls before which the whole cache had expired.
+        write_read_rates: by firing, the prices to write and to read a token at its call.
     """
 
     replay: Replay
@@ -97,12 +97,12 @@ class ReplayPrice:
 
     @property
     def cost(self) -> float:
-        """What all prompts and the summarizer cost with the policy."""
+        """Cost of all prompts and the summarizer with the policy."""
         return sum(self.costs) + self.summarizer_cost
 
     @property
     def baseline_cost(self) -> float:
-        """What all prompts cost without it."""
+        """Cost of all prompts without it."""
         return sum(self.baseline_costs)
 
 
@@ -114,15 +114,15 @@ def price_replay(
     summarizer: Rates | None = None,
     reuse: CacheReuse = "breakpoints",
 ) -> ReplayPrice:
-    """What *replay* costs.
+    """Price *replay*.
 
     Args:
-        recorded: what :func:`~context_tui.lab.price_replay.recorded.reconstruct_recorded_calls` says of its session, where that is there.
+        recorded: the result of :func:`~context_tui.lab.price.cache_requests.reconstruct_recorded_calls`, if computed.
         shares_prefix: whether a summarizer is sent the same beginning as the calls, and so reads it from the cache;
             otherwise it pays the full price of its input.
         summarizer: the prices of its model, in the unit of the session's; default: those of the session's model.
-        reuse: what a changed prompt reads where calls write to the cache themselves; a cache that fills itself is read
-            up to the first change in any case.
+        reuse: what a changed prompt reads where calls write to the cache explicitly; an automatic cache is read up to
+            the first change in any case.
     """
     known = recorded or reconstruct_recorded_calls(replay.session)
     run = _ReplayPricing(replay, known, shares_prefix=shares_prefix, summarizer=summarizer, reuse=reuse)
@@ -130,7 +130,7 @@ def price_replay(
 
 
 class _FiringGroup(NamedTuple):
-    """The firings before one call, taken together: tokens of it ``before`` them and ``after``."""
+    """Firings before one call, taken together: its tokens ``before`` and ``after`` them."""
 
     call: int
     firings: list[Firing]
@@ -139,8 +139,10 @@ class _FiringGroup(NamedTuple):
 
 
 class _FirstCallCost(NamedTuple):
-    """The first call with a group of firings: what it costs more than without them, the ``summarizer_cost`` too, and what it
-    costs ``cost_without_firings``; the tokens that a warm cache writes again, and those that were; whether it was cold.
+    """Cost of the first call with a group of firings.
+
+    Added cost, including the ``summarizer_cost``, and ``cost_without_firings``; the tokens that a warm cache writes
+    again, those that were written again, and whether the cache had expired.
     """
 
     added_cost: float
@@ -152,7 +154,7 @@ class _FirstCallCost(NamedTuple):
 
 
 class _ReplayPricing:
-    """One pricing on its way."""
+    """State of one pricing."""
 
     def __init__(
         self,
@@ -216,7 +218,7 @@ class _ReplayPricing:
         return ReplayPrice(replay, table, found, plain, costs, plain_costs, paid, firings, rest, reuse, cold, rates)
 
     def _find_group_ends(self) -> list[int]:
-        """By group, the call after the last one that has its context."""
+        """Return, by group, the call after the last one that has its context."""
         begins = _find_context_resets(self.replay)
         behind = (bisect_right(begins, group.call) for group in self.groups)
         return [begins[at] if at < len(begins) else len(self) for at in behind]
@@ -228,10 +230,10 @@ class _ReplayPricing:
         costs: Sequence[float],
         baseline_costs: Sequence[float],
     ) -> tuple[list[float], float]:
-        """What the calls behind each group's first one cost more by it, and what they cost more by none.
+        """Compute the added cost of the calls after each group's first one, and the added cost that no group explains.
 
-        What a call costs more is shared by the groups that are in effect, by the tokens that each took; at the first
-        call of a group, what it would cost more without it is.
+        The added cost of a call is shared by the groups in effect, by the tokens that each removed; at the first call
+        of a group, by what the call would cost without it.
         """
         without = {
             group.call: first.cost_without_firings for group, first in zip(self.groups, first_calls, strict=True)
@@ -242,7 +244,7 @@ class _ReplayPricing:
             for steps, tokens in ((taken, cleared), (size, abs(cleared))):
                 steps[group.call + 1] += tokens
                 steps[max(end, group.call + 1)] -= tokens
-        by_token = [0.0]  # a sum: what a token less made the calls before each call cost more
+        by_token = [0.0]  # prefix sums: effect of one token less on the calls before each call
         for number, (tokens, most) in enumerate(zip(accumulate(taken[:-1]), accumulate(size[:-1]), strict=True)):
             more = without.get(number, costs[number]) - baseline_costs[number]
             shared = tokens * MIN_NET_SHARE_DIVISOR > most > 0
@@ -255,7 +257,7 @@ class _ReplayPricing:
         return found, rest
 
     def _replay_calls(self, cache: PromptCache, begin: int, end: int) -> list[CacheUsage]:
-        """What becomes of some calls with the policy."""
+        """Return the usage of some calls under the policy."""
         return [self._compute_policy_usage(cache, number) for number in range(begin, end)]
 
     def _compute_policy_usage(self, cache: PromptCache, number: int) -> CacheUsage:
@@ -265,9 +267,9 @@ class _ReplayPricing:
     def _update_cache(
         self, cache: PromptCache, number: int, size: int, unchanged_prefix: int = NOTHING_CHANGED
     ) -> CacheUsage:
-        """What becomes of a call that has another *size*, and *kept* so many tokens at a firing.
+        """Return the usage of a call of another *size* whose first *kept* tokens are unchanged by a firing.
 
-        Where the recording is not as the rules of a cache say, it is as recorded, but for what is gone.
+        Where the recording contradicts the cache rules, it is followed, except for removed content.
         """
         call = self.requests[number]
         floor, lost = call.floor, call.miss_reason
@@ -295,11 +297,11 @@ class _ReplayPricing:
         return used
 
     def _reads_up_to_change(self, call: CacheRequest) -> bool:
-        """Whether a prompt that a policy changed is read up to the first change."""
+        """Return whether a prompt that a policy changed is read up to the first change."""
         return call.anywhere or self.reuse == "anywhere"
 
     def _compute_first_call_cost(self, group: _FiringGroup, usage: CacheUsage, cache: PromptCache) -> _FirstCallCost:
-        """The first call of a group, which is *now*; without it *cache* would have seen one that is larger."""
+        """Cost the first call of a group, *now*; without it *cache* would have seen a larger one."""
         warm = cache.copy()
         then = self._update_cache(cache, group.call, max(self.replay.sizes[group.call] + group.before - group.after, 0))
         cold = then.read <= usage.read
@@ -313,7 +315,7 @@ class _ReplayPricing:
         )
 
     def _compute_warm_usage(self, group: _FiringGroup, cache: PromptCache) -> CacheUsage:
-        """What would become of the first call of a group in a cache that has lost nothing."""
+        """Return the usage of the first call of a group in a cache that has lost nothing."""
         number = group.call
         if not number:
             return CacheUsage(0, 0, 0, 0)
@@ -331,7 +333,7 @@ class _ReplayPricing:
     def _compute_firing_prices(
         self, group: _FiringGroup, first: _FirstCallCost, end: int, next_change: int | None, cost: float
     ) -> list[FiringPrice]:
-        """The price of each firing of a group."""
+        """Compute the price of each firing of a group."""
         cleared = group.before - group.after
         write, read = self._get_write_read_rates(group)
         saving, left = read * cleared, end - group.call
@@ -356,7 +358,7 @@ class _ReplayPricing:
         return _split_group_price(whole, group)
 
     def _compute_summarizer_cost(self, group: _FiringGroup, cold: bool) -> float:
-        """What the calls to a summarizer cost that a group needed."""
+        """Return the cost of the summarizer calls of a group."""
         total = 0.0
         for firing in group.firings:
             rates = self.summarizer or self._get_rates(group.call, firing.cache_cut.summarizer_input)
@@ -376,7 +378,7 @@ class _ReplayPricing:
 
 
 def _build_cache_requests(replay: Replay, recorded: RecordedCalls) -> list[CacheRequest]:
-    """Every call as a cache saw it without the policy; of one that recorded no usage as far as the file tells."""
+    """Build every call as the cache saw it without the policy; without recorded usage, from the file."""
     facts, found = replay.session.facts, list[CacheRequest]()
     lives = recorded.requests[0].ttl_ms if recorded.requests else FIVE_MINUTES
     for number, (message, row) in enumerate(replay.calls):
@@ -403,12 +405,12 @@ def _build_cache_requests(replay: Replay, recorded: RecordedCalls) -> list[Cache
 
 
 def _find_request_before(facts: Facts, message: int) -> int:
-    """Row of the last request that was answered before *message*, or -1."""
+    """Return the row of the last request answered before *message*, or -1."""
     return bisect_left(facts.request_message, message) - 1
 
 
 def _find_context_resets(replay: Replay) -> list[int]:
-    """The calls with which the context begins anew, in order."""
+    """Return the calls at which a new context begins, in order."""
     facts, messages = replay.session.facts, [call.message for call in replay.calls]
     kept = (epoch for epoch in facts.epochs if epoch.cause != "start")
     if replay.recorded == "ignore":
@@ -421,7 +423,7 @@ def _group_firings(call: int, firings: list[Firing]) -> _FiringGroup:
 
 
 def _split_group_price(group_price: FiringPrice, group: _FiringGroup) -> list[FiringPrice]:
-    """The price of a group, split among its firings by what each took away."""
+    """Split the price of a group among its firings by the tokens that each removed."""
     if len(group.firings) == 1:
         return [group_price]
     parts = []

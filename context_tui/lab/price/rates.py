@@ -1,4 +1,4 @@
-"""What a model's tokens cost: by the dated table ``prices.toml``, or in multiples of an input token."""
+"""Prices of a model's tokens: from the dated table ``prices.toml``, or in multiples of an input token."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from context_tui.session.window import normalize_model_name
 
 CostUnit = Literal["USD", "input tokens"]
 FIVE_MINUTES, ONE_HOUR = 300_000, 3_600_000
-"""How long a prompt cache lives unless it is read again, in milliseconds."""
+"""Times to live of a prompt cache that is not read again, in milliseconds."""
 
 _MODEL_VERSION_SUFFIX = re.compile(r"(?:[-@]?(?:latest|20\d\d-?\d\d-?\d\d))?(?:-v\d+(?::\d+)?)?(?:\[1m\])?")
 _MILLION = 1_000_000
@@ -24,10 +24,10 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True)
 class Rates:
-    """What one token costs, in ``unit``: input, read from a cache, written to one for 5 minutes or 1 hour, output.
+    """Price of one token in ``unit``: input, cache read, cache write for 5 minutes or 1 hour, output.
 
-    ``date`` (ISO) and ``source`` say who told so and when; both are empty for multiples of an input token. Prompts of
-    more than ``above`` tokens cost what ``long`` says instead.
+    ``date`` (ISO) and ``source`` give the origin; both are empty for multiples of an input token. ``long`` replaces the
+    rates for prompts of more than ``above`` tokens.
     """
 
     input: float
@@ -42,31 +42,31 @@ class Rates:
     long: Rates | None = None
 
     def select_for_prompt(self, size: int) -> Rates:
-        """The rates for a prompt of *size* tokens."""
+        """Return the rates for a prompt of *size* tokens."""
         return self.long if self.long is not None and self.above is not None and size > self.above else self
 
     def get_write_rate(self, ttl_ms: int) -> float:
-        """What it costs to write a token to a cache that lives for *lives* milliseconds; 0: nothing is written."""
+        """Return the price of a token written to a cache with this time to live in ms; 0: nothing is written."""
         return self.write_1h if ttl_ms > FIVE_MINUTES else self.write_5m if ttl_ms else self.input
 
     def compute_usage_cost(self, usage: CacheUsage) -> float:
-        """What a prompt costs of which so much was read, written and sent anew."""
+        """Return the cost of a prompt, given its cache usage."""
         return self.read * usage.read + self.get_write_rate(usage.ttl_ms) * usage.written + self.input * usage.fresh
 
     def compute_recorded_cost(self, usage: Usage) -> float:
-        """What a prompt costs as it was recorded."""
+        """Return the cost of a prompt as it was recorded."""
         written = self.write_5m * usage.cache_write_5m + self.write_1h * usage.cache_write_1h
         return self.input * usage.fresh + self.read * usage.cache_read + written
 
 
 DEFAULT_RATES_WITH_WRITE_FEE = Rates(1.0, 0.1, 1.25, 2.0, 5.0, "input tokens")
-"""Usual multiples where writing to the cache has a fee, as with the Claude models."""
+"""Usual multiples where cache writes have a fee, as with the Claude models."""
 DEFAULT_RATES_WITHOUT_WRITE_FEE = Rates(1.0, 0.1, 1.0, 1.0, 5.0, "input tokens")
-"""Usual multiples where it has none."""
+"""Usual multiples where cache writes have no fee."""
 
 
 def find_rates(model: str | None) -> Rates | None:
-    """What the tokens of *model* cost in USD; None: unknown. Its name may have a gateway's prefix and a date."""
+    """Return the rates of *model* in USD, or None. Its name may have a gateway prefix and a date."""
     name = normalize_model_name(model or "")
     listed = _load_price_table()
     known = max((each for each in listed if name.startswith(each)), key=len, default=None)
@@ -77,9 +77,9 @@ def find_rates(model: str | None) -> Rates | None:
 
 @dataclass(frozen=True)
 class RateTable:
-    """The rates of a session's models, all in one ``unit``; ``unpriced_models`` are the models without a price in USD.
+    """Rates of a session's models, all in one ``unit``; ``unpriced_models`` have no price in USD.
 
-    One of these is enough for all costs to be told in input tokens: sums are of one unit.
+    One such model makes all costs input tokens, because sums need one unit.
     """
 
     unit: CostUnit
@@ -88,12 +88,12 @@ class RateTable:
     default_rates: Rates
 
     def get_rates(self, model: str | None) -> Rates:
-        """The rates of a model of the session."""
+        """Return the rates of a model of the session."""
         return self.by_model.get(model or "", self.default_rates)
 
     @property
     def note(self) -> str:
-        """What costs are told in, and why, in words."""
+        """Unit of the costs, and the reason for it, in words."""
         if self.unit == "USD":
             return f"USD, prices as of {min((rates.date for rates in self.by_model.values()), default='')}"
         names = ", ".join(self.unpriced_models) or "a model without a name"
@@ -101,7 +101,7 @@ class RateTable:
 
 
 def build_rate_table(models: Iterable[str | None], *, has_write_fee: bool) -> RateTable:
-    """The rates of *models*; where one is unknown, usual multiples, with a *fee* for writing to the cache or not."""
+    """Build the rates of *models*; where one is unknown, usual multiples, with or without a *fee* for cache writes."""
     names = list(dict.fromkeys(model or "" for model in models))
     found = {name: find_rates(name) for name in names}
     known = {name: rates for name, rates in found.items() if rates is not None}
@@ -113,7 +113,7 @@ def build_rate_table(models: Iterable[str | None], *, has_write_fee: bool) -> Ra
 
 @cache
 def _load_price_table() -> dict[str, Rates]:
-    """The table, by model."""
+    """Load the price table, by model."""
     text = files("context_tui.lab.price").joinpath("prices.toml").read_text("utf-8")
     return {
         name: _parse_rates(entry)

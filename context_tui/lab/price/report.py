@@ -7,22 +7,29 @@ from math import ceil
 from statistics import median
 
 from context_tui.lab.price.cache import CacheReuse
-from context_tui.lab.price.pricing import FiringPrice, ReplayPrice
+from context_tui.lab.price.pricing import FiringPrice, ReplayPrice, Verdict
 
 CACHE_REUSE_TEXTS: dict[CacheReuse, str] = {
     "breakpoints": "up to the end of an earlier call before the change, else the system prompt, as recorded calls did",
     "anywhere": "up to the first change",
 }
-"""What a call reads from the prompt cache where a policy changed its prompt."""
+"""Text of what a call reads from the prompt cache where a policy changed its prompt."""
+VERDICT_TEXTS: dict[Verdict, str] = {
+    "pays": "pays",
+    "does not pay": "not worth it",
+    "pays only as the cache was cold": "pays only because the cache had expired",
+    "saves nothing": "saves nothing",
+}
+"""Text of a verdict."""
 
 
 def format_cache_reuse(reuse: CacheReuse) -> str:
-    """What is assumed of the cache, in a line."""
+    """Format the assumption about the cache in one line."""
     return f"a call whose prompt a policy changed reads {CACHE_REUSE_TEXTS[reuse]} (assumed)"
 
 
 def format_amount(cost: float, priced: ReplayPrice) -> str:
-    """A cost in the unit of the prices, without its name: of what is less than ten cents, the hundredths of a cent."""
+    """Format a cost without its unit; below ten cents with hundredths of a cent."""
     if priced.rate_table.unit != "USD":
         return f"{cost:,.0f}"
     digits = 4 if 0.00005 <= abs(cost) < 0.1 else 2
@@ -30,47 +37,47 @@ def format_amount(cost: float, priced: ReplayPrice) -> str:
 
 
 def format_cost(cost: float, priced: ReplayPrice) -> str:
-    """A cost in the unit of the prices, as it is shown."""
+    """Format a cost with its unit."""
     unit = "USD" if priced.rate_table.unit == "USD" else "input tokens' worth"
     return f"{format_amount(cost, priced)} {unit}"
 
 
 def format_break_even(price: FiringPrice) -> str:
-    """After how many calls a firing pays in a cache that stays warm."""
+    """Format the number of calls after which a firing breaks even in a warm cache."""
     if price.break_even is None:
         return "never"
     return f"{ceil(price.break_even):,} calls" if price.break_even else "at once"
 
 
 def format_firing_price(price: FiringPrice, priced: ReplayPrice) -> str:
-    """A firing in a line: tokens cleared and rewritten, calls until it pays, calls that were left, the verdict."""
-    written = f"{price.rewritten:,} rewritten{' (the cache was cold)' if price.cold else ''}"
+    """Format a firing in one line: tokens cleared and rewritten, break-even, remaining calls, verdict and cost."""
+    written = f"{price.rewritten:,} rewritten{' (the cache had expired)' if price.cold else ''}"
     asked = f", {format_cost(price.summarizer, priced)} for the summary" if price.summarizer else ""
-    pays = f"pays after {format_break_even(price)}" if price.break_even else f"pays {format_break_even(price)}"
+    pays = f"breaks even {'after ' if price.break_even else ''}{format_break_even(price)}"
     sums = f"{'saves' if price.cost <= 0 else 'costs'} {format_cost(abs(price.cost), priced)}"
-    left = f"{price.calls_left:,} calls left: {price.verdict}"
+    left = f"{price.calls_left:,} calls remain: {VERDICT_TEXTS[price.verdict]}"
     return f"{price.cleared:,} tokens cleared, {written}{asked}; {pays}, {left}, {sums}"
 
 
 def format_savings(priced: ReplayPrice) -> str:
-    """A whole policy against none, in tokens and money, and how the firings add up to that."""
+    """Format the savings of a policy in tokens and money, and how its firings add up to them."""
     saved, cheaper = priced.replay.totals.saved, priced.baseline_cost - priced.cost
     share = f" ({abs(cheaper) / priced.baseline_cost:.1%})" if priced.baseline_cost else ""
     tokens = f"{abs(saved):,} tokens {'fewer' if saved >= 0 else 'more'} sent"
-    money = f"{format_cost(abs(cheaper), priced)}{share} {'less' if cheaper >= 0 else 'more'}"
-    words = f"against no policy: {tokens}, {money}"
+    money = f"{'saves' if cheaper >= 0 else 'costs'} {format_cost(abs(cheaper), priced)}{share}"
+    words = f"compared with no policy: {tokens}, {money}{'' if cheaper >= 0 else ' more'}"
     rest = format_cost(abs(priced.unattributed_cost), priced)
     if not priced.firings or rest == format_cost(0.0, priced):
-        return f"{words}, the sum of its firings" if priced.firings else words
-    behind = "saved" if priced.unattributed_cost < 0 else "cost"
-    return f"{words}: the sum of its firings, and {rest} {behind} in contexts that began anew after them"
+        return f"{words}; the sum of its firings" if priced.firings else words
+    later = "saved" if priced.unattributed_cost < 0 else "added"
+    return f"{words}; the sum of its firings and {rest} {later} in the contexts that follow theirs"
 
 
 @dataclass(frozen=True)
 class Advice:
-    """One suggestion: ``about`` clear_at_least, cold or batch, its number ``value`` in ``unit``, and why in ``words``.
+    """Suggestion: ``about`` clear_at_least, cold or batch, a number ``value`` in ``unit``, the reason in ``words``.
 
-    ``saving`` is what the firings that it is about cost more than they saved, in the unit of the prices.
+    ``saving`` is what the firings concerned cost more than they saved, in the unit of the prices.
     """
 
     about: str
@@ -81,11 +88,11 @@ class Advice:
 
 
 WarmFiring = tuple[FiringPrice, tuple[float, float]]
-"""A firing in a warm cache, with the prices to write and to read."""
+"""Firing in a warm cache, with the prices to write and to read."""
 
 
 def build_advice(priced: ReplayPrice) -> list[Advice]:
-    """What follows from the prices; empty where nothing would have been better, or where nothing fired."""
+    """Derive advice from the prices; empty where nothing would have been better, or where nothing fired."""
     pairs = zip(priced.firings, priced.write_read_rates, strict=True)
     warm = [(firing, rates) for firing, rates in pairs if not firing.cold and firing.cleared > 0]
     lost = [firing for firing, _ in warm if firing.cost > 0]
@@ -94,17 +101,17 @@ def build_advice(priced: ReplayPrice) -> list[Advice]:
 
 
 def compute_break_even_clearing(firing: FiringPrice, write: float, read: float) -> int:
-    """Tokens that a firing in a warm cache would have to clear to pay with the calls that were left.
+    """Return the tokens that a firing in a warm cache would have to clear to pay with its remaining calls.
 
-    What is behind the first change is either cleared or written again: with L tokens there, n calls, and prices w and
-    r, ``(w - r) (L - C) + summarizer = n r C``.
+    What stands after the first change is either cleared or written again: with L tokens there, n calls, and prices w
+    and r, ``(w - r) (L - C) + summarizer = n r C``.
     """
     there = firing.behind + firing.cleared
     return ceil(((write - read) * there + firing.summarizer) / (firing.calls_left * read + write - read))
 
 
 def _advise_clear_at_least(priced: ReplayPrice, warm: list[WarmFiring], lost: list[FiringPrice]) -> Advice | None:
-    """How much a clearing has to take: only of firings without a summary, which no least amount is asked of."""
+    """Advise a minimum for clearings without a summary."""
     cleared = [(firing, rates) for firing, rates in warm if not firing.summarizer]
     unpaid = [firing for firing in lost if not firing.summarizer]
     if not unpaid:
@@ -113,17 +120,17 @@ def _advise_clear_at_least(priced: ReplayPrice, warm: list[WarmFiring], lost: li
     enough = sum(firing.cleared >= value for firing, _ in cleared)
     cost = sum(firing.cost for firing in unpaid)
     words = (
-        f"{len(unpaid):,} of {len(cleared):,} clearings in a warm cache cost {format_cost(cost, priced)} more than they save: "
-        f"they took {_format_range([firing.cleared for firing in unpaid])} tokens and had "
-        f"{_format_range([firing.rewritten for firing in unpaid])} written again, with "
-        f"{_format_range([firing.calls_left for firing in unpaid])} calls left. With {value:,} tokens each would have paid; "
-        f"{enough or 'none'} took as many"
+        f"{len(unpaid):,} of {len(cleared):,} clearings in a warm cache cost {format_cost(cost, priced)} more than "
+        f"they save: they cleared {_format_range([firing.cleared for firing in unpaid])} tokens, caused "
+        f"{_format_range([firing.rewritten for firing in unpaid])} to be written again, and had "
+        f"{_format_range([firing.calls_left for firing in unpaid])} calls left. Clearing {value:,} tokens each would "
+        f"have paid; {enough or 'none'} cleared that much"
     )
     return Advice("clear_at_least", value, "tokens", words, cost)
 
 
 def _advise_waiting(priced: ReplayPrice, lost: list[FiringPrice]) -> Advice | None:
-    """Clearing when the time of the cache has passed costs nothing at once: where that happens in this session."""
+    """Advise to clear once the cache has expired, where that costs nothing extra and happens in this session."""
     if not priced.cold_calls:
         return None
     lives = max(used.ttl_ms for used in priced.cache_usage) // 1000 or 300
@@ -133,15 +140,16 @@ def _advise_waiting(priced: ReplayPrice, lost: list[FiringPrice]) -> Advice | No
         return None
     cost = sum(firing.cost for firing, calls in zip(lost, soon, strict=True) if calls is not None)
     words = (
-        f"before {len(priced.cold_calls):,} of {len(priced.cache_usage):,} calls the cache was past its time ({_format_minutes(lives)}), "
-        f"and what is cleared then is not written again for it. {len(waits):,} of {len(lost):,} firings that did not "
-        f"pay came {_format_range(waits)} calls before such a pause; they cost {format_cost(cost, priced)}"
+        f"the cache had expired ({_format_minutes(lives)}) before {len(priced.cold_calls):,} of "
+        f"{len(priced.cache_usage):,} calls, where clearing causes no extra cache writes. {len(waits):,} of "
+        f"{len(lost):,} firings that did not pay came {_format_range(waits)} calls before such a pause; "
+        f"they cost {format_cost(cost, priced)} more than they saved"
     )
     return Advice("cold", float(lives), "seconds", words, cost)
 
 
 def _advise_batching(priced: ReplayPrice, warm: list[WarmFiring]) -> Advice | None:
-    """Clearings that the next one followed before they had paid: done with that, they would have cost less."""
+    """Advise to merge clearings that were followed by the next one before they broke even."""
     soon = [(*pair, pair[0].next_change) for pair in warm if pair[0].next_change and not pair[0].summarizer]
     lost = [
         (firing, (write - read) * firing.behind - read * firing.cleared * calls, calls)
@@ -154,9 +162,9 @@ def _advise_batching(priced: ReplayPrice, warm: list[WarmFiring]) -> Advice | No
     every = median([calls for _, _, calls in lost])
     cost = sum(more for _, more, _ in lost)
     words = (
-        f"{len(lost):,} clearings needed {value:,} calls to pay (median), and the next change came after {every:g}: "
-        f"to clear more at a time, less often, has the rest written again less often. Done with the next one, they "
-        f"would have cost {format_cost(cost, priced)} less"
+        f"{len(lost):,} clearings needed {value:,} calls to break even (median), but the next change came after "
+        f"{every:g}: clearing more at a time, less often, rewrites the cache less often. Merged into the next one, "
+        f"they would have cost {format_cost(cost, priced)} less"
     )
     return Advice("batch", float(value), "calls", words, cost)
 

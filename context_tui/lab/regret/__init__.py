@@ -1,1 +1,1 @@
-"""What a policy dropped and the recorded run used later; and what it could have dropped without that."""
+"""Regret: content that a policy dropped and the recorded run needed later, and a bound without regret."""

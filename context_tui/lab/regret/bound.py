@@ -23,9 +23,9 @@ from context_tui.tokens.estimators import bytes4
 
 @dataclass(frozen=True)
 class BoundShare:
-    """Of some blocks, by call and in tokens: the ``droppable`` that could be gone without regret, and what was ``dropped_unused``.
+    """Tokens by call, of some blocks: ``droppable`` without regret, and ``dropped_unused`` by the policy.
 
-    What a policy dropped too early counts as taken from where nothing uses it any more; ``dropped`` has it at once.
+    What a policy dropped too early counts from where nothing uses it any more; ``dropped`` counts it at once.
     """
 
     droppable: Sequence[int]
@@ -34,23 +34,23 @@ class BoundShare:
 
     @property
     def remaining(self) -> list[int]:
-        """By call, the tokens that were sent and that nothing used any more."""
+        """Tokens by call that were still sent although nothing used them any more."""
         return [most - taken for most, taken in zip(self.droppable, self.dropped_unused, strict=True)]
 
     @property
     def wasted_tokens(self) -> int:
-        """The sum of :attr:`remaining` over all calls: what tuning leaves on the table, in tokens sent."""
+        """Sum of :attr:`remaining` over all calls: the tokens sent that tuning could save."""
         return sum(self.droppable) - sum(self.dropped_unused)
 
     @property
     def achieved_share(self) -> float | None:
-        """The share of the most, summed over all calls, that was taken; None where nothing could be dropped."""
+        """Share of the maximum that was dropped, over all calls; None where nothing could be dropped."""
         return sum(self.dropped_unused) / sum(self.droppable) if sum(self.droppable) else None
 
 
 @dataclass(frozen=True)
 class RegretBound:
-    """The bound for tool results alone, as most policies drop nothing else, and for all blocks."""
+    """Bound for tool results alone, as most policies drop nothing else, and for all blocks."""
 
     results: BoundShare
     everything: BoundShare
@@ -58,7 +58,7 @@ class RegretBound:
 
 @dataclass(frozen=True)
 class _ZeroRegretDrops:
-    """What could be dropped: by row the message from which on, and by call how many tokens."""
+    """Possible drops without regret: by row the first message, and by call the tokens."""
 
     droppable_from: Sequence[int]
     results: Sequence[int]
@@ -66,9 +66,9 @@ class _ZeroRegretDrops:
 
 
 def compute_regret_bound(replay: Replay, uses: UseIndex) -> RegretBound:
-    """What the policy of *replay* took of what could have been dropped without regret.
+    """Compute how much the policy of *replay* dropped of what could have been dropped without regret.
 
-    Takes time linear in what was dropped and in the calls, but for the first replay of a session.
+    Takes time linear in what was dropped and in the calls, apart from the first replay of a session.
     """
     best, left, facts = _get_zero_regret_drops(replay, uses), RemainingContext(replay, uses), uses.session.facts
     results, everything = _PolicyDrops(replay.calls), _PolicyDrops(replay.calls)
@@ -86,7 +86,7 @@ def compute_regret_bound(replay: Replay, uses: UseIndex) -> RegretBound:
 
 
 class _PolicyDrops:
-    """What a policy took, by call."""
+    """Drops of a policy, by call."""
 
     def __init__(self, calls: Sequence[ModelCall]) -> None:
         self.dropped_unused, self.dropped = _TokensByCall(calls), _TokensByCall(calls)
@@ -96,14 +96,14 @@ class _PolicyDrops:
 
 
 class _TokensByCall:
-    """Tokens by call, of what is added from one message to another."""
+    """Tokens by call, added over ranges of messages."""
 
     def __init__(self, calls: Sequence[ModelCall]) -> None:
         self.messages = [call.message for call in calls]
         self.deltas = [0] * (len(calls) + 1)
 
     def add(self, since: int, until: int, tokens: int) -> None:
-        """So many tokens at every call from message *since* on, before message *until*."""
+        """Add tokens to every call from message *since* on, before message *until*."""
         first, end = bisect_left(self.messages, since), bisect_left(self.messages, until)
         if first < end:
             self.deltas[first] += tokens

@@ -17,27 +17,27 @@ from context_tui.session.facts import Facts
 from context_tui.session.jsontext import compact_text
 from context_tui.tokens.estimators import bytes4
 
-DROPPED_DESCRIPTION = "blocks whose content the policy took out of the context, each counted once"
+DROPPED_DESCRIPTION = "blocks whose content the policy removed from the context, each counted once"
 """What ``Regret.dropped`` counts: the denominator."""
 USED_LATER_DESCRIPTION = (
-    "those of them with content that the recorded run used later and that stood nowhere else in the policy's context; "
-    "of re-fetches a lower bound, as the recorded agent still had the content"
+    "those blocks whose content the recorded run needed later and the policy's context held nowhere else; "
+    "re-fetches are a lower bound, as the recorded agent still had the content"
 )
 """What ``Regret.used_later`` counts: the numerator."""
 
 
 @dataclass(frozen=True)
 class RegretCase:
-    """A dropped block that was used later.
+    """Dropped block that was needed later.
 
     Attributes:
-        tier: the highest in which it was used.
-        message, block: the dropped block: its message, and its ordinal there; ``row`` is its row.
-        dropped: the message before which the policy took its content.
-        later, later_block: the message of the assistant that used it, the first of that tier, and the block there.
-        needle: what of it was used, as it stands in both blocks (white space around it aside).
+        tier: highest tier of its uses.
+        message, block: message of the dropped block, and its ordinal there; ``row`` is its row.
+        dropped: the message before which the policy removed its content.
+        later, later_block: the first assistant message of that tier that used it, and the block there.
+        needle: the text that was used, as it stands in both blocks (apart from surrounding white space).
         evidence: the call or line that shows the use.
-        tokens: estimated tokens (``bytes/4``) that were dropped of it.
+        tokens: estimated tokens (``bytes/4``) dropped of it.
     """
 
     tier: UseTier
@@ -54,15 +54,17 @@ class RegretCase:
 
 @dataclass(frozen=True)
 class Regret:
-    """What was dropped and used later, counted once for each block (:data:`DROPPED_DESCRIPTION`, :data:`USED_LATER_DESCRIPTION`).
+    """Blocks that were dropped and needed later, each counted once.
+
+    See :data:`DROPPED_DESCRIPTION` and :data:`USED_LATER_DESCRIPTION`.
 
     Attributes:
-        dropped, tokens_dropped: how many blocks, and their estimated tokens (``bytes/4``), less what stands in the
+        dropped, tokens_dropped: number of blocks, and their estimated tokens (``bytes/4``), less what stands in the
             place of truncated ones.
         used_later, tokens_used_later: those of the cases.
         by_tier: cases by tier; ``tokens_by_tier`` their tokens.
-        read_anew: dropped blocks that are no case, and whose file was read again after the agent had changed it: the
-            content that went was no longer that of the file.
+        refetched_after_edit: dropped blocks that are no case: the agent had changed their file
+            before it read it again.
         cases: in the order of the dropped blocks.
     """
 
@@ -77,7 +79,7 @@ class Regret:
 
 
 class _Truncation(NamedTuple):
-    """The first truncation of a block: the plan, and what it left."""
+    """First truncation of a block: the plan and the remaining text."""
 
     plan: Plan
     change: Change
@@ -85,7 +87,7 @@ class _Truncation(NamedTuple):
 
 @dataclass
 class RemainingContext:
-    """What a replay left in its context."""
+    """Content that a replay left in its context."""
 
     replay: Replay
     uses: UseIndex
@@ -96,7 +98,7 @@ class RemainingContext:
 
     @cached_property
     def truncations(self) -> dict[int, _Truncation]:
-        """The truncated blocks by row."""
+        """Truncations, by row."""
         found: dict[int, _Truncation] = {}
         for firing in self.replay.firings:
             if firing.truncated:
@@ -107,7 +109,7 @@ class RemainingContext:
 
     @cached_property
     def removed(self) -> dict[int, int]:
-        """Of truncated blocks that went altogether, the message before which they did."""
+        """Return the message before which a truncated block was removed altogether, by row."""
         found: dict[int, int] = {}
         for firing in self.replay.firings if self.truncations else ():
             order, facts = firing.plan.context.order, firing.plan.context.facts
@@ -120,7 +122,7 @@ class RemainingContext:
         return found
 
     def contains(self, row: int, needle: str, message: int) -> bool:
-        """Whether what a block held is in the policy's context just before a message."""
+        """Return whether content of a block is in the policy's context just before a message."""
         if self.removed_by_recording.get(row, NEVER_REMOVED) <= message:
             return False
         return self.replay.removed_by_policy.get(row, NEVER_REMOVED) > message or self._truncation_contains(
@@ -128,7 +130,7 @@ class RemainingContext:
         )
 
     def _truncation_contains(self, row: int, needle: str, message: int) -> bool:
-        """Whether what a truncation left of a block holds it."""
+        """Return whether the rest of a truncated block contains a needle."""
         cut = self.truncations.get(row)
         if cut is None or self.removed.get(row, NEVER_REMOVED) <= message:
             return False
@@ -136,7 +138,7 @@ class RemainingContext:
         return needle in text or compact_text(needle)[1:-1] in text
 
     def _render_truncated(self, row: int, cut: _Truncation) -> str:
-        """What a truncation left of a block."""
+        """Render the rest of a truncated block."""
         body, render = cut.change.body, cut.change.render
         if body.text is not None or render is None:
             return body.text or ""
@@ -144,7 +146,7 @@ class RemainingContext:
         return render(earlier.text if earlier else self._read_body(row))
 
     def _read_body(self, row: int) -> Any:
-        """What a block has that can be truncated, read once for all replays."""
+        """Read the part of a block that can be truncated, once for all replays."""
         bodies: dict[int, Any] = self.uses.memo.setdefault("bodies", {})
         if row not in bodies:
             session = self.uses.session
@@ -153,7 +155,7 @@ class RemainingContext:
         return bodies[row]
 
     def find_unsatisfied_use(self, row: int) -> BlockUse | None:
-        """The first use of the highest tier of a block that finds nothing of what it uses; None where all find it."""
+        """Return the first use of the highest tier of a block whose content is missing; None where all is there."""
         gone = self.removed_by_recording.get(row, NEVER_REMOVED)
         for use in self.uses.by_row.get(row, ()):
             if use.message >= gone or self.contains(row, use.needle, use.message):
@@ -163,18 +165,18 @@ class RemainingContext:
         return None
 
     def count_removed_tokens(self, row: int) -> int:
-        """Estimated tokens that are gone of a block."""
+        """Return the estimated tokens removed of a block."""
         cut = self.truncations.get(row)
         left = cut.change.body.tokens if cut is not None and row not in self.removed else 0
         return max(bytes4(self.uses.session.facts, row) - left, 0)
 
 
 def compute_regret(replay: Replay, uses: UseIndex) -> Regret:
-    """What *replay* dropped and the recorded run used later. Takes time linear in what was dropped.
+    """Compute what *replay* dropped and the recorded run needed later, in time linear in what was dropped.
 
     Args:
         replay: a replay of the session that *uses* is the index of.
-        uses: :func:`context_tui.lab.compute_regret.index.build_use_index` the session.
+        uses: the index (:func:`context_tui.lab.regret.index.build_use_index`) of the session.
     """
     left, facts = RemainingContext(replay, uses), uses.session.facts
     cases, anew, tokens_dropped = [], 0, 0
@@ -202,10 +204,10 @@ def _build_case(facts: Facts, row: int, removed_at: int, use: BlockUse, tokens: 
 
 
 class ReusedBlock(NamedTuple):
-    """A block (its row) that a compaction took away, and the first use of what it held, of the highest tier.
+    """Block (its row) removed by a compaction, and the first use of its content, of the highest tier.
 
-    ``row_copies`` are the rows of blocks that still had in the context what was used then: the summary's, where that told it;
-    none where nothing there did, so that it was guessed, fetched again or typed anew.
+    ``row_copies`` are the rows of blocks in the context that still had the used content, such as the summary;
+    none where the agent guessed, fetched or typed it again.
     """
 
     row: int
@@ -214,10 +216,10 @@ class ReusedBlock(NamedTuple):
 
 
 def find_reused_blocks(compaction: RecordedCompaction, uses: UseIndex) -> list[ReusedBlock]:
-    """The blocks that were lost by *found* and used later by the recorded run, in prompt order.
+    """Return the blocks lost by *found* and used later by the recorded run, in prompt order.
 
     Args:
-        uses: :func:`context_tui.lab.compute_regret.index.build_use_index` its session.
+        uses: the index (:func:`context_tui.lab.regret.index.build_use_index`) of its session.
     """
     gone, facts = uses.removed_by_recording["keep"], compaction.session.facts
     made = []

@@ -46,10 +46,10 @@ class Refetch(NamedTuple):
 
 
 class FetchLog:
-    """Everything that was fetched so far.
+    """Log of everything fetched so far.
 
-    ``refetches`` is what was fetched again. ``stale`` maps rows of blocks to messages whose calls read the same file after
-    the agent had changed it: these get what is new.
+    ``refetches`` lists what was fetched again. ``stale`` maps rows of blocks to messages whose calls read the same file
+    after the agent had changed it.
     """
 
     def __init__(self) -> None:

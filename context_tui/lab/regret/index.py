@@ -46,25 +46,25 @@ from context_tui.session.values import BlockFlag, Kind, MessageFlag, Role
 UseTier = Literal["re-fetch", "edit", "reference"]
 
 TIERS: tuple[UseTier, ...] = ("re-fetch", "edit", "reference")
-"""The tiers, the highest first: of a block with uses of several, that of the highest counts."""
+"""Tiers, the highest first; a block counts in the highest tier of its uses."""
 MAX_HOLDERS = 3
-"""Blocks that at most held something before it is used, for it to say which block it is from."""
+"""Maximum number of blocks that held something before it is used for the use to be attributed."""
 MIN_EDIT_LINE_LENGTH = 16
-"""Characters from which on a line of an edit's old text says something."""
+"""Minimum length in characters for a line of an edit's old text to be attributed."""
 LONG_LINE_LENGTH = 40
-"""Characters from which on a line says where it is from; shorter ones may be how everybody writes it."""
+"""Length in characters from which on a line identifies its source; shorter ones may be common phrases."""
 MAX_NEEDLES = 3
-"""Things that a message uses of a block that are kept: of a truncated block, one may be left and another gone."""
+"""Needles recorded for each use of a block: of a truncated block, one may remain and another be lost."""
 MIN_USE_WEIGHT = 2
-"""What the things that a message uses of a block must weigh: a long line, a path or a number 2, anything else 1."""
+"""Minimum weight of the needles of a use: a long line, a path or a number weighs 2, anything else 1."""
 
 
 class BlockUse(NamedTuple):
-    """A later use of what a block holds.
+    """Later use of the content of a block.
 
-    ``message`` is the assistant's message that uses it and ``block`` the row of the block there; ``needle`` is what is
-    looked for, ``evidence`` the line or call that shows it there, and ``copies`` are the rows of other blocks before
-    that held it too.
+    ``message`` is the assistant's message that uses it and ``block`` the row of the block there; ``needle`` is the text
+    searched for, ``evidence`` the line or call that shows it, and ``copies`` the rows of other earlier blocks that
+    held it too.
     """
 
     tier: UseTier
@@ -77,12 +77,12 @@ class BlockUse(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class UseIndex:
-    """The uses of a session by the row of the block that is used, those of higher tiers first, then the earlier ones.
+    """Uses of a session by the row of the used block, by falling tier, then by message.
 
-    ``block_count`` is how many blocks the session has; those of replays' summaries stand behind them.
-    ``stale_refetches`` maps rows to the messages that fetched again what the block held and the agent had changed since.
-    ``removed_by_recording`` maps rows to the message before which the recording itself lost their content, with its compactions kept
-    or ignored; what is never there at all is lost before message 0. ``memo`` keeps what others computed of it.
+    ``block_count`` is the number of blocks of the session; summaries of replays follow after them. ``stale_refetches``
+    maps rows to the messages that fetched the content again after the agent had changed it. ``removed_by_recording``
+    maps rows to the message before which the recording itself lost their content, with its compactions kept or ignored;
+    0 for content that never was in the context. ``memo`` caches derived results.
     """
 
     session: Session
@@ -93,12 +93,12 @@ class UseIndex:
     memo: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def find_last_use(self, row: int) -> int:
-        """The last message that uses what the block with this row holds; -1 where none does."""
+        """Return the last message that uses the content of the block with this row; -1 without one."""
         return max((use.message for use in self.by_row.get(row, ())), default=-1)
 
 
 class _Mention(NamedTuple):
-    """Something that an assistant's block uses: the blocks that held it before, and those of them it may be from."""
+    """Needle used by an assistant's block, with the earlier blocks that held it and those it may come from."""
 
     needle: str
     row: int
@@ -109,7 +109,7 @@ class _Mention(NamedTuple):
 
 @dataclass
 class _NeedleRows:
-    """Where what assistants wrote stands: rows of blocks, in order, by name, number, path or line."""
+    """Rows of blocks in which assistants wrote a name, number, path or line, in order."""
 
     rows: dict[str, list[int]] = field(default_factory=dict)
 
@@ -118,13 +118,16 @@ class _NeedleRows:
             self.rows.setdefault(each, []).append(row)
 
     def sort_rows(self, owner: Sequence[int]) -> None:
-        """Put the rows in the order of messages, each once."""
+        """Sort the rows by message, without duplicates."""
         for needle, rows in self.rows.items():
             self.rows[needle] = sorted(set(rows), key=lambda row: (owner[row], row))
 
 
 def build_use_index(session: Session | Recording, checkpoint: Callable[[], object] = lambda: None) -> UseIndex:
-    """The index of a session. Reads the text of every message once; *checkpoint* is called at each, and may raise."""
+    """Build the index of a session.
+
+    Reads the text of every message once; *checkpoint* is called at each, and may raise to stop.
+    """
     recording = Recording(session) if isinstance(session, Session) else session
     found, stale = _UseIndexer(recording.session, checkpoint).find_uses()
     order = {tier: number for number, tier in enumerate(TIERS)}
@@ -148,7 +151,7 @@ def _find_recorded_removals(recording: Recording, recorded: CompactionHandling) 
 
 
 class _UseIndexer:
-    """One pass over the assistant's messages for what may be used, and one over the others for where it stands."""
+    """One pass over the assistant's messages for uses, and one over the other messages for their sources."""
 
     def __init__(self, session: Session, checkpoint: Callable[[], object]) -> None:
         self.session, self.facts, self.checkpoint = session, session.facts, checkpoint
@@ -158,7 +161,7 @@ class _UseIndexer:
         self.texts: dict[int, str] = {}
         self.tokens, self.paths, self.lines = _NeedleRows(), _NeedleRows(), _NeedleRows()
         self.edited_lines: dict[int, list[str]] = {}
-        self.replaced_needles: dict[int, set[str]] = defaultdict(set)  # by message, what its edits take out
+        self.replaced_needles: dict[int, set[str]] = defaultdict(set)  # by message, texts that its edits replace
         self.rewritten_lines: dict[int, list[str]] = {}
 
     def find_uses(self) -> tuple[Mapping[int, list[BlockUse]], Mapping[int, list[int]]]:
@@ -191,7 +194,7 @@ class _UseIndexer:
         return zip(self.facts.blocks_of(message), self.session.content.blocks(message), strict=False)
 
     def _read_assistant_message(self, message: int) -> None:
-        """Take what a message of the assistant says for what may be used, and as a place where it stands."""
+        """Read an assistant message: what it may use, and what it says."""
         for row, block in self._read_blocks(message):
             text = self.texts[row] = extract_block_text(block)
             if self.facts.kind[row] == Kind.TOOL_USE:
@@ -216,7 +219,7 @@ class _UseIndexer:
             self.lines.add(row, find_lines(text))
 
     def _index_written(self, message: int, fetches: FetchLog) -> None:
-        """Take what the assistant says for a place of what others edit, and what it writes to a file for a copy."""
+        """Index what the assistant writes: places for later edits, and copies of what it writes to files."""
         for row in self.facts.blocks_of(message):
             self.lines.add(row, self.lines.rows.keys() & find_lines(self.texts.get(row, ""), MIN_EDIT_LINE_LENGTH))
             does = self.effects.get(row)
@@ -224,7 +227,7 @@ class _UseIndexer:
                 fetches.add_write(Fetch(row, message, does, dict.fromkeys(find_lines(does.written_text, 4))))
 
     def _read_input_message(self, message: int, fetches: FetchLog) -> None:
-        """Find what may be used in a message that no assistant wrote, and what its results have fetched."""
+        """Read a message that no assistant wrote: what it holds, and what its results have fetched."""
         facts = self.facts
         for row, block in self._read_blocks(message):
             text = extract_block_text(block)
@@ -244,7 +247,7 @@ class _UseIndexer:
                 fetches.add_fetch(Fetch(row, message, does, lines), self.owner[made], made)
 
     def _remove_prompt_needles(self) -> None:
-        """What stands in the system prompt or in a tool's description is in every context."""
+        """Remove what stands in the system prompt or in a tool description, as every context has it."""
         content = self.session.content
         text = "\n".join([content.system(), *map(compact_text, content.tools())])
         for held, found in (
@@ -275,7 +278,7 @@ class _UseIndexer:
                 self.uses_by_row[holder].append(BlockUse("edit", message, row, mention.needle, evidence, copies))
 
     def _is_about(self, row: int, files: Sequence[str]) -> bool:
-        """Whether a block is of a call that read or changed one of some files."""
+        """Return whether a block belongs to a call that read or changed one of these files."""
         made = row if self.facts.kind[row] == Kind.TOOL_USE else self.facts.tool_use_of(row)
         does = self.effects.get(made)
         known = (*does.read_paths, *does.changed_paths) if does else ()
@@ -305,11 +308,11 @@ class _UseIndexer:
                     self.uses_by_row[holder].append(BlockUse("reference", message, row, needle, evidence, copies))
 
     def _is_own_text(self, row: int) -> bool:
-        """Whether the assistant said what stands first in a block, and wrote it to no file: it may say so again."""
+        """Return whether the assistant said the text itself before the first block, and wrote it to no file."""
         return row in self.texts and not (self.effects.get(row) or CallEffect()).changed_paths
 
     def _find_mentions(self, needle: str, rows: Sequence[int], weight: int) -> Iterator[_Mention]:
-        """One mention for each message of the assistant that uses something while it is rare."""
+        """Return one mention per assistant message that uses something while it is rare."""
         before: list[int] = []
         for message, here in groupby(rows, key=self.owner.__getitem__):
             now = list(here)
@@ -322,16 +325,15 @@ class _UseIndexer:
                 return
 
     def _find_holders(self, rows: Sequence[int], message: int) -> tuple[int, ...]:
-        """The blocks before a message that hold something, newest last; none where it is not rare."""
+        """Return the blocks before a message that hold something, newest last; none where it is not rare."""
         found = tuple(takewhile(lambda row: self.owner[row] < message, islice(rows, MAX_HOLDERS + 1)))
         return found if len(found) <= MAX_HOLDERS else ()
 
     def _group_by_source(self, found: Sequence[_Mention]) -> Iterator[tuple[int, tuple[int, ...], list[_Mention]]]:
-        """What one use mentions by the block that it is from, and by what else held it: holder, copies, and mentions,
-        those first that say most.
+        """Group the mentions of one use by source block: holder, copies and mentions, the most significant first.
 
-        A mention is from the block that most of the others can be from; of several, from the newest. A recorded summary
-        comes last, as it may be undone.
+        A mention comes from the block that most of the others can come from; of several, from the newest. A recorded
+        summary comes last, as it may be undone.
         """
         facts, owner = self.facts, self.owner
         shares = Counter(row for mention in found for row in mention.sources)

@@ -42,11 +42,11 @@ _SEARCH_END = re.compile(r"\n={5,9}[^\n]*\n")
 
 
 class CallEffect(NamedTuple):
-    """What a call does.
+    """Effect of a tool call.
 
-    ``fetch_key`` is the same for two calls that fetch the same; empty where the call fetches nothing, or is made again to see
-    what has changed. ``read_paths`` are the files of which it gets the content, ``changed_paths`` those that it changes, and
-    ``replaced_texts`` are the texts that it replaces there. ``written_text`` says that it writes a file anew.
+    ``fetch_key`` is the same for two calls that fetch the same; empty where the call fetches nothing, or checks for
+    changes. ``read_paths`` are the files whose content it gets, ``changed_paths`` those that it changes, and
+    ``replaced_texts`` the texts that it replaces there. ``written_text`` is the whole content that it writes to a file.
     """
 
     fetch_key: str = ""

@@ -1,7 +1,7 @@
-"""A policy along a recording: what it would have done at each call, and what the context would have been.
+"""Replays: a policy along a recording, what it does at each call and the context that results.
 
->>> made = context_tui.lab.replay.replay(session, "defect-microcompact", keep_recent_turns=2)
->>> made.totals.saved, made.firings[0].message
+>>> result = context_tui.lab.replay.replay(session, "defect-microcompact", keep_recent_turns=2)
+>>> result.totals.saved, result.firings[0].message
 """
 
 from context_tui.lab.replay.recording import Recording

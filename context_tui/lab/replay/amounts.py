@@ -28,14 +28,14 @@ _IMAGE, _THINKING = int(Kind.IMAGE), int(Kind.THINKING)
 
 
 def build_amount(index: int, tokens: int) -> Amount:
-    """So much of one kind."""
+    """Build an amount of one kind."""
     found = [0] * 7
     found[index] = tokens
     return tuple(found)  # type: ignore[return-value]
 
 
 def count_block_amount(facts: Facts, row: int) -> Amount:
-    """What a block holds, as :mod:`context_tui.build_session.token_factors` takes it."""
+    """Count the content of a block, as :mod:`context_tui.session.token_factors` does."""
     kind = facts.kind[row]
     if kind == Kind.IMAGE or facts.block_flags[row] & BlockFlag.HAS_IMAGE:
         return build_amount(IMAGES, 1)
@@ -47,13 +47,13 @@ def count_block_amount(facts: Facts, row: int) -> Amount:
 
 
 def count_body_amount(facts: Facts, row: int, body: Body) -> Amount:
-    """What stands in place of a block."""
+    """Count the body in place of a block."""
     place = _INDEX_OF_KIND.get(facts.kind[row], -1)
     return build_amount(place, body.tokens) if place >= 0 and not body.removed else ZERO_AMOUNT
 
 
 def count_message_amount(facts: Facts, message: int, replaced: Mapping[int, Body]) -> list[int]:
-    """What the blocks of a message hold, with these bodies in place of some."""
+    """Count the blocks of a message, with other bodies in place of some."""
     found, kinds, flags = [0] * 7, facts.kind, facts.block_flags
     for row in facts.blocks_of(message):
         body = replaced.get(row)
@@ -74,27 +74,27 @@ def count_message_amount(facts: Facts, message: int, replaced: Mapping[int, Body
 
 
 def add_amounts(first: Amount, second: Amount) -> Amount:
-    """Both together."""
+    """Add two amounts."""
     text, thinking, signatures, calls, results, images, requests = first
     a, b, c, d, e, f, g = second
     return text + a, thinking + b, signatures + c, calls + d, results + e, images + f, requests + g
 
 
 def subtract_amounts(first: Amount, second: Amount) -> Amount:
-    """What the first has more than the second."""
+    """Subtract the second amount from the first."""
     text, thinking, signatures, calls, results, images, requests = first
     a, b, c, d, e, f, g = second
     return text - a, thinking - b, signatures - c, calls - d, results - e, images - f, requests - g
 
 
 def drop_thinking(amount: Amount) -> Amount:
-    """All but thinking and what it is signed with, which a runtime may leave out of a request."""
+    """Drop thinking and its signatures, which a runtime may omit from a request."""
     text, _, _, calls, results, images, requests = amount
     return text, 0, 0, calls, results, images, requests
 
 
 def sum_amounts(amounts: Iterable[Amount]) -> Amount:
-    """All together."""
+    """Sum amounts."""
     found = ZERO_AMOUNT
     for amount in amounts:
         found = add_amounts(found, amount)
@@ -102,29 +102,29 @@ def sum_amounts(amounts: Iterable[Amount]) -> Amount:
 
 
 def compute_weights(factors: Factors | None) -> tuple[float, ...]:
-    """Recorded tokens per unit of each kind, by the factors of a model; typical ones where there are none."""
+    """Return recorded tokens per unit of each kind, by the factors of a model or typical ones."""
     found = factors or PRIOR
     image = float(TYPICAL_IMAGE_TOKENS) if found.image is None else found.image
     return (found.text, found.thinking, found.signature, found.call, found.result, image, found.request_overhead)
 
 
 def convert_to_tokens(amount: Amount, kind_weights: tuple[float, ...]) -> int:
-    """Tokens that a model with these :func:`compute_weights` makes of an amount; negative for what is taken away."""
+    """Convert an amount to tokens with these :func:`compute_weights`; negative for removed content."""
     text, thinking, signatures, calls, results, images, requests = amount
     a, b, c, d, e, f, g = kind_weights
     return round(text * a + thinking * b + signatures * c + calls * d + results * e + images * f + requests * g)
 
 
 SIZE_TOLERANCE = 1_000
-"""Tokens by which a prompt may be recorded as smaller than what it holds."""
+"""Tokens by which a recorded prompt may be smaller than its content."""
 OUTLIER_SHARE = 0.05
-"""Share of the calls that may be odd ones, to which the factors are not held ..."""
+"""Share of the calls that the factors need not fit ..."""
 MIN_SCALE_RATIO = 0.9
-"""... where these would take them below this share of what all others allow."""
+"""... where these would scale them below this share of what all others allow."""
 
 
 class WeightScale(NamedTuple):
-    """What the factors of thinking and its signatures are taken by, and then all of them; at most 1 each."""
+    """Scale of the factors of thinking and its signatures, then of all factors; at most 1 each."""
 
     thinking: float
     all: float
@@ -134,7 +134,7 @@ class WeightScale(NamedTuple):
 
 
 def fit_scale(calls: Sequence[tuple[int, int, int]]) -> WeightScale:
-    """The scale for a model's calls: of each the recorded tokens, and what it holds without thinking, and of that."""
+    """Fit the scale to a model's calls: recorded tokens, content without thinking, and thinking of each."""
     room = sorted((size - rest) / thinking for size, rest, thinking in calls if thinking > 0)
     thinking = _format_upper_bound(room[int(len(room) * OUTLIER_SHARE)]) if room else 1.0
     held = [(size, rest + thinking * thought) for size, rest, thought in calls]
@@ -148,7 +148,7 @@ def fit_scale(calls: Sequence[tuple[int, int, int]]) -> WeightScale:
 
 
 def scale_weights(weights: tuple[float, ...], thinking: float, overall: float) -> tuple[float, ...]:
-    """Weights (:func:`context_tui.lab.replay.amounts.compute_weights`) that are taken by these."""
+    """Scale weights (:func:`context_tui.lab.replay.amounts.compute_weights`)."""
     return tuple(
         value * overall * (thinking if place in (THINKING, SIGNATURE) else 1.0) for place, value in enumerate(weights)
     )

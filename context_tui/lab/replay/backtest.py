@@ -22,15 +22,15 @@ from context_tui.session.facts import Compaction, epoch_at, find_last_rewrite
 
 @dataclass(frozen=True)
 class BacktestResult:
-    """A recorded compaction, and what the policy makes of it.
+    """Recorded compaction, compared with the policy.
 
     Attributes:
-        message: where it happened; ``kind`` is full or micro, ``trigger`` what the file says started it.
-        recorded: tokens that the runtime believed then: as the file says, else as the policy believes; None where it
-            looks at something else than tokens.
-        testable: whether there is anything to hold against it; ``why`` says what there is not, or what was found.
-        off_by: calls by which the policy fires earlier (negative); 0 where it fires there; None where it does not fire.
-        above: the largest size recorded before a look at which it did not compact: its threshold is above that.
+        message: where it happened; ``kind`` is full or micro, ``trigger`` the recorded cause.
+        recorded: tokens that the runtime believed then, from the file or else from the policy; None where it does not
+            use tokens.
+        testable: whether it can be compared; ``why`` says why not, or with what result.
+        off_by: calls by which the policy fires earlier (negative); 0: at the same call; None: it does not fire.
+        above: largest size recorded at a checkpoint without compaction: the threshold is above that.
     """
 
     message: int
@@ -49,7 +49,7 @@ class BacktestResult:
 
 
 class ThresholdInterval(NamedTuple):
-    """Thresholds, in tokens, that explain most compactions: above ``above``, up to ``most``; ``explains`` of ``of``."""
+    """Thresholds in tokens that explain most compactions: above ``above``, up to ``most``; ``explains`` of ``of``."""
 
     above: int
     most: int
@@ -58,7 +58,7 @@ class ThresholdInterval(NamedTuple):
 
 
 class BacktestCase(NamedTuple):
-    """A recorded compaction, and the parameters that the policy had then."""
+    """Recorded compaction, with the parameters that the policy had then."""
 
     compaction: Compaction
     params: Params
@@ -71,7 +71,7 @@ def backtest_policy(
     threshold: int | None = None,
     checkpoint: Callable[[], object] = lambda: None,
 ) -> list[BacktestResult]:
-    """Recorded compactions, held against a policy that runs along the unchanged recording.
+    """Compare recorded compactions with a policy that runs along the unchanged recording.
 
     Args:
         threshold: tokens at which it fires, in place of its own.
@@ -92,7 +92,7 @@ def backtest_policy(
 
 @dataclass(frozen=True)
 class _BacktestTrigger:
-    """A policy's trigger, perhaps with another threshold; and whether it then does anything."""
+    """Trigger of a policy, optionally with another threshold."""
 
     policy: Policy
     params: Params
@@ -102,11 +102,11 @@ class _BacktestTrigger:
         trigger = self.policy.trigger(state, self.params)
         if self.threshold is None or trigger.value is None:
             return trigger
-        words = f"it has {trigger.value:,} of {self.threshold:,}"
+        words = f"{trigger.value:,} of {self.threshold:,} tokens"
         return replace(trigger, fires=trigger.value >= self.threshold, threshold=self.threshold, reason=words)
 
     def clears_anything(self, context: Context, state: RuntimeState) -> bool:
-        """Whether there is enough for it to clear."""
+        """Return whether the policy finds enough to clear."""
         return self.policy.plan(context, self.params, state).has_changes
 
 
@@ -131,10 +131,10 @@ def _backtest_compaction(
     looked = attrgetter("at")
     before = states[bisect_right(states, start, key=looked) : bisect_left(states, at, key=looked)]
     if compaction.trigger == "manual":
-        return build_result("asked for by a person")
+        return build_result("requested by the user")
     sizes = [state.recorded_usage.context for state in before if state.recorded_usage]
     if not sizes:
-        return build_result("no size was recorded in its context before it")
+        return build_result("no size was recorded earlier in its context")
     context = session.context_at(at)
     if micro:
         kept = {row: body for row, body in context.replacements.items() if row not in compaction.cleared_blocks}
@@ -164,7 +164,7 @@ def _backtest_compaction(
 
 
 def find_explaining_threshold(tested: Sequence[BacktestResult]) -> ThresholdInterval | None:
-    """The thresholds that explain most of these compactions; None where none tells an interval."""
+    """Return the thresholds that explain most of these compactions; None where none gives an interval."""
     told = [each for each in tested if each.testable and each.recorded is not None]
     spans = [(each.above or 0, each.recorded or 0) for each in told if (each.above or 0) < (each.recorded or 0)]
     if not spans:
@@ -186,11 +186,11 @@ OWN_POLICIES = {
     "openhands": {"full": "openhands-condenser"},
     "pi": {"full": "pi"},
 }
-"""By format and kind of compaction, the agent's own policy."""
+"""Policies of the agents themselves, by format and kind of compaction."""
 
 
 class FormerPolicy(NamedTuple):
-    """What an agent once had in place of a policy, or of its defaults: from a version on, and before another one."""
+    """Former policy or defaults of an agent, from one version up to before another."""
 
     since: tuple[int, ...]
     before: tuple[int, ...]
@@ -204,13 +204,13 @@ FORMER_POLICIES = {
     "claude-code-auto": (FormerPolicy((2, 0), (2, 1, 21), "claude-code-auto", {"trigger_reserve": 45_000}),),
     "claude-code-micro": (FormerPolicy((2, 1), (2, 1, 21), "claude-code-micro-by-size", {}),),
 }
-"""By policy, what its versions differ in."""
+"""Former versions, by policy."""
 
 
 class PolicyBacktest(NamedTuple):
-    """The agent's own policy held against the recorded compactions of one kind.
+    """Policy of an agent, compared with the recorded compactions of one kind.
 
-    ``results`` is by its own thresholds, as it was in each of the ``cases``; ``fitted_results`` is with the threshold that
+    ``results`` uses its own thresholds, as they were in each of the ``cases``; ``fitted_results`` the threshold that
     explains most, which lies within ``threshold``.
     """
 
@@ -222,14 +222,14 @@ class PolicyBacktest(NamedTuple):
 
     @property
     def former_settings(self) -> list[str]:
-        """What its version had otherwise than the policy has now, as assignments."""
+        """Parameters of its version that differ from the current ones, as assignments."""
         return list(
             dict.fromkeys(text for case in self.cases for text in format_assignments(find_changed_params(case.params)))
         )
 
 
 def run_backtests(recording: Recording, checkpoint: Callable[[], object] = lambda: None) -> list[PolicyBacktest]:
-    """The agent's own policies held against what the recording did.
+    """Compare the policies of the agent with the recorded compactions.
 
     *checkpoint* is called at every message, and may raise to stop.
     """
@@ -247,7 +247,7 @@ def run_backtests(recording: Recording, checkpoint: Callable[[], object] = lambd
 
 
 def _find_own_policy(name: str, compaction: Compaction) -> tuple[str, Mapping[str, Any]]:
-    """What the version that compacted had in place of a policy; the policy as it is now where that is not known."""
+    """Return the policy and parameters of the version that compacted; the current policy where that is unknown."""
     once = FORMER_POLICIES.get(name, ())
     return next(((had.policy, had.params) for had in once if had.since <= compaction.version < had.before), (name, {}))
 

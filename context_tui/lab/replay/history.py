@@ -66,7 +66,7 @@ _BodyVersion = tuple[int, Body, Any]
 
 
 class VersionedBodies(dict[int, Body]):
-    """Block rows to the bodies in their place, which :meth:`replace_bodies` changes; there can be others later, never none."""
+    """Bodies by block row, changed by :meth:`replace_bodies`; replacements can change, never vanish."""
 
     def __init__(self, bodies: Mapping[int, Body] | None = None) -> None:
         super().__init__(bodies or {})
@@ -74,7 +74,7 @@ class VersionedBodies(dict[int, Body]):
         self._changes = 0
 
     def replace_bodies(self, bodies: Mapping[int, Body]) -> None:
-        """Let bodies stand in place of blocks."""
+        """Put bodies in place of blocks."""
         self._changes += 1
         self.update(bodies)
         versions, since = self._versions, self._changes
@@ -82,12 +82,12 @@ class VersionedBodies(dict[int, Body]):
             versions[row] = since, body, versions.get(row)
 
     def take_snapshot(self) -> Mapping[int, Body]:
-        """What it is now, which stays so."""
+        """Return the current state, which later changes leave alone."""
         return _BodiesSnapshot(self._versions, self._changes)
 
 
 class _BodiesSnapshot(Mapping[int, Body]):
-    """The bodies after so many changes."""
+    """Bodies after a number of changes."""
 
     __slots__ = ("_changes", "_length", "_versions")
 
@@ -95,7 +95,7 @@ class _BodiesSnapshot(Mapping[int, Body]):
         self._versions, self._changes, self._length = versions, changes, len(versions)
 
     def get(self, row: int, default: object = None) -> Body | None:  # type: ignore[override]
-        """The body in place of a block; None where that is as it was recorded."""
+        """Return the body in place of a block; None where it is as recorded."""
         version = self._versions.get(row)
         while version is not None and version[0] > self._changes:
             version = version[2]
@@ -183,7 +183,7 @@ class History:
         self.end_message = at
 
     def build_context(self) -> Context:
-        """The context as a policy is given it."""
+        """Build the context that a policy is given."""
         self._clear_context_memo()
         facts, content = self.recording.facts, self.recording.content
         order, replaced = ListPrefix(self.order), self.replaced.take_snapshot()
@@ -198,13 +198,13 @@ class History:
         return context
 
     def _clear_context_memo(self) -> None:
-        """Let the last context forget what was computed of it, which goes on with the history."""
+        """Clear cached results of the last context, whose messages the history goes on to change."""
         if self._context is not None:
             self._context.memo.clear()
             self._context = None
 
     def count_past_reasoning(self) -> int:
-        """Tokens that the runtime takes the hidden reasoning of ended turns to be."""
+        """Return the tokens that the runtime counts for the hidden reasoning of ended turns."""
         if not self.recording.facts.reasoning:
             return 0
         generation, taken, made = self._reasoning_cache
@@ -215,7 +215,7 @@ class History:
         return made.tokens
 
     def find_last_assistant(self) -> int:
-        """The last message of the model in prompt order, or -1."""
+        """Return the last assistant message in prompt order, or -1."""
         role = self.recording.facts.role
         for message in reversed(self.order):
             if role[message] == _ASSISTANT:
@@ -260,8 +260,9 @@ class History:
         )
 
     def compute_event_shifts(self, event: RecordedEvent, plans: Sequence[Plan]) -> list[Amount]:
-        """By what results that *event* clears move :attr:`excess` when it happens, had the policy stopped before each of
-        *plans*, which are the last that were carried out: what they took is there to be cleared by the recording.
+        """Return the shifts of :attr:`excess` by what *event* clears, had the policy stopped before each of *plans*.
+
+        *plans* are the last ones carried out; what they removed is there for the recording to clear.
         """
         facts = self.recording.facts
         rows = {row: body for row, body in event.cleared.items() if self._recording_held(row, event)}
@@ -284,7 +285,7 @@ class History:
         return found[::-1]
 
     def _recording_held(self, row: int, event: RecordedEvent) -> bool:
-        """Whether the recorded context held the whole of a result until *event*."""
+        """Return whether the recorded context held the whole of a result until *event*."""
         owner = self.recording.facts.block_message[row]
         there = self._recorded_from <= owner < event.at or owner in self._recorded_before
         return there and row not in self._cleared
@@ -337,7 +338,7 @@ class History:
         return first
 
     def _reorder_messages(self, plan: Plan, summary_tokens: int, decided: int) -> int:
-        """Leave out what *plan* drops and put in what it puts in; returns the position of the first change."""
+        """Remove what *plan* drops and add what it inserts; return the position of the first change."""
         recording = self.recording
         there = set(self.order)
         made = [
@@ -361,7 +362,7 @@ class History:
         return first
 
     def split_amount(self, position: int) -> tuple[Amount, Amount]:
-        """What it holds before a position, and from there on."""
+        """Split the amount before and from a position on."""
         asked = self.generation, len(self.order), position
         if self._split_cache[0] != asked:
             held = add_amounts(self._appended.amounts[self.end_message], self._non_appended)
@@ -375,7 +376,7 @@ class History:
         return self._split_cache[1]
 
     def _sum_span(self, first: int, end: int) -> Amount:
-        """What the messages from one position to another hold."""
+        """Sum the messages from one position to another."""
         order, known, amount = self.order[first:end], self._amounts, self.recording.get_message_amount
         if first < self._reordered_length or not order:
             return sum_amounts(known[message] if message in known else amount(message) for message in order)
@@ -387,12 +388,12 @@ class History:
         return found
 
     def _find_position(self, message: int) -> int:
-        """Where a message is; the length where it is not there."""
+        """Return the position of a message; the length where it is missing."""
         return self._positions.get(message, len(self.order))
 
     @property
     def _positions(self) -> dict[int, int]:
-        """Where the messages are."""
+        """Positions of the messages."""
         found, known = self._position_cache
         if known < len(self.order):
             found.update(zip(self.order[known:], range(known, len(self.order)), strict=True))
@@ -400,7 +401,7 @@ class History:
         return found
 
     def _replace_bodies(self, bodies: Mapping[int, Body]) -> Amount:
-        """Let bodies stand in place of blocks; returns what it holds more by that."""
+        """Put bodies in place of blocks; return the amount that this adds."""
         self._clear_context_memo()
         if self._context_index is not None and not self._context_index.replace_bodies(bodies, self.replaced):
             self._context_index = None
@@ -424,7 +425,7 @@ class History:
         self._context_index = None
 
     def _estimate_tokens(self) -> int:
-        """Estimated tokens of everything, counted anew."""
+        """Recount the estimated tokens of everything."""
         facts, owner = self.recording.facts, self.recording.facts.block_message
         there = set(self.order)
         tokens = sum(count_message_tokens(facts, message) for message in self.order)
@@ -445,7 +446,7 @@ class History:
                 row = following[row]
 
     def _mark_removed(self, removed: dict[int, int], rows: Iterable[int], at: int) -> None:
-        """Note when blocks of the session went; summaries that a policy put in are none of these."""
+        """Note when blocks of the session were removed; summaries inserted by a policy do not count."""
         for row in rows:
             if row < self._recorded_block_count:
                 removed.setdefault(row, at)

@@ -42,7 +42,7 @@ from context_tui.tokens.calibration import Calibration, calibrate
 from context_tui.tokens.estimators import count_message_tokens
 
 DEFAULT_SUMMARY_TOKENS = 2_000
-"""Tokens (``bytes/4``) of a summary, where the recording holds none to go by."""
+"""Tokens (``bytes/4``) of a summary where the recording holds none."""
 
 
 class RecordedEvent(NamedTuple):
@@ -90,8 +90,8 @@ class _SummaryContent:
 
 
 class AppendedContent(NamedTuple):
-    """What a session appends to its context: whether each message is ``is_appended``, and of those before each message the
-    estimated ``tokens`` (``bytes/4``), how many tool ``results`` there are, and what they ``amounts``.
+    """Content that a session appends to its context: whether each message ``is_appended``, and by message the running
+    sums before it: estimated ``tokens`` (``bytes/4``), number of tool ``results``, and ``amounts``.
     """
 
     is_appended: list[bool]
@@ -111,7 +111,7 @@ class Recording:
         events: what the recording did to its context, in order.
         sent: of each message, whether a model was ever given it.
         undone: messages that recorded compactions put in: summaries, and what tells the model to go on.
-        summary_tokens: estimated tokens of a summary: the median of the recorded ones, else :data:`DEFAULT_SUMMARY_TOKENS`.
+        summary_tokens: estimated tokens of a summary: the recorded median, else :data:`DEFAULT_SUMMARY_TOKENS`.
         calibrations: how each model counts, and how well that is known.
         scaled: by model, what its factors are taken by, as recorded contexts are smaller than what they hold by them;
             none is in it that needs no scaling.
@@ -135,7 +135,7 @@ class Recording:
         looks = ((message, find_phases(facts, message)) for message in range(end + 1) if self.is_sent[message])
         self.checkpoints = [(message, phases) for message, phases in looks if phases]
         sizes = [count_message_tokens(facts, message) for message in summaries if self.is_sent[message]]
-        told = [size for size in sizes if size]  # what is encrypted says nothing
+        told = [size for size in sizes if size]  # encrypted content says nothing
         self.summary_tokens = summary_tokens or (round(median(told)) if told else DEFAULT_SUMMARY_TOKENS)
         self.content = _SummaryContent(session.content, {})
         self._replies = frozenset(facts.request_message)
@@ -167,9 +167,9 @@ class Recording:
         self._weights = [by_model.get(name, self._default_weights) for name in names]
 
     def _compute_scales(self) -> dict[str, WeightScale]:
-        """By model, what its factors are to be taken by, where contexts hold more by them than was recorded.
+        """Return, by model, the scale of its factors where contexts would hold more by them than was recorded.
 
-        Less than nothing would be left of these otherwise, once most of it has gone.
+        Otherwise less than nothing would remain once most of a context is removed.
         """
         calls: dict[str, list[tuple[int, int, int]]] = {}
         models = self.facts.request_model
@@ -196,7 +196,7 @@ class Recording:
 
     @cached_property
     def sizes(self) -> list[int]:
-        """By call, the tokens of its recorded context; calibrated from what is in the file where none were recorded."""
+        """Tokens of the recorded context, by call; calibrated from the file where none were recorded."""
         if None not in self.recorded_sizes:
             return [size or 0 for size in self.recorded_sizes]
         found, row = list[int](), -1
@@ -206,7 +206,7 @@ class Recording:
         return found
 
     def _iter_recorded_amounts(self) -> Iterator[Amount]:
-        """By call, what the recorded context holds of what is in the file."""
+        """Yield, by call, the amount of the recorded context that is in the file."""
         before = self.get_appended("keep").amounts
         held, upto, events = ZERO_AMOUNT, 0, iter(self.events)
         cleared: dict[int, Body] = {}
@@ -229,7 +229,7 @@ class Recording:
             yield held
 
     def get_appended(self, recorded: CompactionHandling) -> AppendedContent:
-        """What it appends, with its compactions kept or undone."""
+        """Return what the session appends, with its compactions kept or undone."""
         if recorded not in self._appended:
             facts, result = self.facts, int(Kind.TOOL_RESULT)
             left_out = self.undoable_messages if recorded == "ignore" else frozenset[int]()
@@ -247,29 +247,29 @@ class Recording:
         return self._appended[recorded]
 
     def window_at(self, message: int, call: int) -> Window:
-        """The context window at a message, behind which *call* is the next one."""
+        """Return the context window at a message before *call*."""
         at_call = call < len(self.calls) and self.calls[call].message == message
         return self.windows[call] if at_call else self.session.window_at(message)
 
     def get_weights(self, request: int) -> tuple[float, ...]:
-        """What the model of a request makes of an amount (:func:`context_tui.lab.replay.amounts.tokens_of`)."""
+        """Return the weights of the model of a request (:func:`context_tui.lab.replay.amounts.compute_weights`)."""
         return self._weights[request] if 0 <= request < len(self._weights) else self._default_weights
 
     def get_message_amount(self, message: int) -> Amount:
-        """What a message holds as it was appended, and the request that it answered."""
+        """Return the amount of a message as it was appended, with the request that it answered."""
         known = self._amounts.get(message)
         if known is None:
             known = self._amounts[message] = self.compute_message_amount(message, {})
         return known
 
     def compute_message_amount(self, message: int, replaced: Mapping[int, Body]) -> Amount:
-        """The same with bodies in place of some of its blocks."""
+        """Return the amount of a message with other bodies in place of some blocks."""
         found = count_message_amount(self.facts, message, replaced)
         found[REQUESTS] += message in self._replies  # a request takes room of its own
         return tuple(found)  # type: ignore[return-value]
 
     def compute_amount(self, order: Iterable[int], replaced: Mapping[int, Body]) -> Amount:
-        """What messages hold with these bodies in place of blocks."""
+        """Return the amount of messages with these bodies in place of blocks."""
         owner = self.facts.block_message
         changed = {owner[row] for row in replaced}
         return sum_amounts(
@@ -278,8 +278,9 @@ class Recording:
         )
 
     def insert_message(self, insert: Insert, summary_tokens: int, there: Container[int]) -> int:
-        """The number of a message for *insert* that is none of those *there*, with a summary of so many estimated
-        tokens where it holds one.
+        """Return the number of a message for *insert* that is not among *there*.
+
+        A summary has this many estimated tokens.
         """
         made = self._inserted.setdefault((insert, summary_tokens), [])
         known = next((number for number in made if number not in there), None)
@@ -297,7 +298,7 @@ class Recording:
 
 
 def _find_events(session: Session) -> list[RecordedEvent]:
-    """What a recording did to its context: epochs that began, microcompactions, and results that went silently."""
+    """Find the changes of a recorded context: new epochs, microcompactions, and results removed silently."""
     facts, length = session.facts, len(session)
     found = list[RecordedEvent]()
     for epoch in facts.epochs:

@@ -13,24 +13,24 @@ from context_tui.session.session import Session
 from context_tui.session.values import value_class
 
 CompactionHandling = Literal["keep", "ignore"]
-"""What becomes of the compactions that the recording holds: they happen as recorded, or not at all."""
+"""Treatment of recorded compactions: they happen as recorded, or not at all."""
 
 NEVER_REMOVED = 1 << 60
-"""The message at which what never went went."""
+"""Message number for content that is never removed."""
 
 
 class ModelCall(NamedTuple):
-    """One call to the model: ``message`` is its reply, ``request`` the row of its recorded usage (-1: none)."""
+    """Call to the model: ``message`` is its reply, ``request`` the row of its recorded usage (-1: none)."""
 
     message: int
     request: int
 
 
 class CacheCut(NamedTuple):
-    """Where a context stops being the one that the call before it had, for a prompt cache.
+    """Point up to which a prompt cache can reuse the context of the previous call.
 
-    ``unchanged_prefixes`` are the tokens before the first change; ``summarizer_input`` and ``summarizer_output`` are those of a call to a summarizer, 0
-    where there was none.
+    ``unchanged_prefixes`` are the tokens before the first change; ``summarizer_input`` and ``summarizer_output`` are
+    those of a call to a summarizer, 0 without one.
     """
 
     unchanged_prefix: int
@@ -40,21 +40,21 @@ class CacheCut(NamedTuple):
 
 @value_class()
 class Firing:
-    """One time that a policy changed the context.
+    """Change of the context by a policy.
 
     Attributes:
-        call: number of the first call that had the changed context, in ``Replay.calls``.
+        call: number of the first call with the changed context, in ``Replay.calls``.
         message: the message before which it took effect.
-        decided: the message before which it was decided; earlier than ``message`` for a summary in the background.
-        policy: the policy that did it, of a chain the step.
-        plan: its plan, made at ``decided``: what it changes, and why the rest is kept.
+        decided: the message before which it was decided; earlier than ``message`` for a background summary.
+        policy: the policy that fired; of a chain, the step.
+        plan: its plan, made at ``decided``.
         before: tokens of the call without it.
-        after: tokens of the call with it, the summary too.
-        cut: what a prompt cache is left with.
-        cleared: results that were cleared; ``truncated`` likewise.
-        dropped: messages that went without a summary; ``summarised`` those that a summary stands for.
-        believed: tokens that the runtime believed the context to have; None where it looks at none.
-        reason: why it fired, in words.
+        after: tokens of the call with it, including the summary.
+        cut: what remains of the prompt cache.
+        cleared: number of cleared results; ``truncated`` likewise.
+        dropped: messages removed without a summary; ``summarised`` those replaced by one.
+        believed: size that the runtime believed the context to have, in tokens; None where it uses none.
+        reason: why it fired.
     """
 
     call: int
@@ -74,16 +74,16 @@ class Firing:
 
 
 def find_changed_rows(plan: Plan) -> frozenset[int]:
-    """The rows of the blocks that a plan changes or drops."""
+    """Return the rows of the blocks that a plan changes or drops."""
     facts, order = plan.context.facts, plan.context.order
     dropped = (order[position] for each in plan.dropped_ranges for position in each)
     return frozenset(plan.changes) | {row for message in dropped for row in facts.blocks_of(message)}
 
 
 class ReplayTotals(NamedTuple):
-    """Sums over all calls, in tokens: ``sent`` by the policy, ``saved`` against the recording, and the ``peak``.
+    """Sums over all calls in tokens: ``sent`` under the policy, ``saved`` against the recording, and the ``peak``.
 
-    ``overflows`` are the calls whose context is larger than the window.
+    ``overflows`` counts calls whose context is larger than the window.
     """
 
     sent: int
@@ -93,7 +93,7 @@ class ReplayTotals(NamedTuple):
 
 
 class NearestMiss(NamedTuple):
-    """Why a policy never did anything, in words, and before which message it came nearest to it; None: nowhere."""
+    """Reason why a policy never fired, and the message before which it came nearest; None: nowhere."""
 
     message: int | None
     reason: str
@@ -144,37 +144,37 @@ class Replay:
 
 
 REPLAY_LIMITS_TEXT = (
-    "A replay shows what would have been dropped, and whether the recorded run used it later; it does not show what an",
-    "agent with that context would have done. Re-fetches are a lower bound: the recorded agent still had the content.",
+    "A replay shows what would have been dropped and whether the recorded run needed it later, not what an agent with",
+    "that context would have done. Re-fetches are a lower bound: the recorded agent still had the content.",
 )
 
 
 def format_replay_label(made: Replay) -> str:
-    """A policy with the parameters that are not its defaults."""
+    """Format the policy of a replay with the parameters that differ from its defaults."""
     return format_policy_label(made.policy, made.params)
 
 
 def format_policy_label(policy: str, params: Params) -> str:
-    """The same of a policy that was not replayed yet."""
+    """Format a policy name with the parameters that differ from the defaults."""
     return " ".join([policy, *format_assignments(find_changed_params(params))])
 
 
 def find_changed_params(params: Params) -> dict[str, Any]:
-    """The parameters that are not the defaults, JSON-ready."""
+    """Return the parameters that differ from the defaults, JSON-ready."""
     values, defaults = params.model_dump(mode="json"), type(params)().model_dump(mode="json")
     return {name: value for name, value in values.items() if value != defaults.get(name)}
 
 
 def format_never_fired(missed: NearestMiss | None) -> str:
-    """That a policy fires nowhere, and why."""
+    """Format the reason why a policy never fires."""
     if missed is None:
-        return "never fires; its runtime never looks"
+        return "never fires; its runtime reaches no checkpoint"
     nearest = "" if missed.message is None else f" nearest before #{missed.message:,}:"
     return f"never fires;{nearest} {missed.reason}"
 
 
 def format_firing(firing: Firing, with_policy: bool = False) -> str:
-    """What a firing did, in words, and by which policy where that is asked for."""
+    """Format what a firing did, optionally with its policy."""
     parts = [
         (firing.cleared, "cleared"),
         (firing.truncated, "truncated"),

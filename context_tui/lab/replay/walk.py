@@ -1,9 +1,9 @@
-"""Replaying a policy along a recording, from one call to the model to the next.
+"""Replay of a policy along a recording, call by call.
 
-The policy sees its own history, cut by what it did before; it looks in the phases in which its runtime looks, believes
-the size that its runtime would believe, and forgets the last reported size where its runtime does, at a rewrite. What
-the provider would have reported is the recorded size and what the history holds more or less than the recorded context,
-by the calibrated size of each kind of content.
+The policy sees its own history, as its earlier firings left it. It is asked at the checkpoints of its runtime, believes
+the size that its runtime would believe, and forgets the last reported size at a rewrite where its runtime does. The
+size that the provider would have reported is the recorded size plus the difference between the history and the recorded
+context, by the calibrated size of each kind of content.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from context_tui.session.facts import Usage
 from context_tui.session.session import Session
 
 DEFAULT_SUMMARY_DELAY = 2
-"""Calls that are made while a summary is written in the background, by default."""
+"""Default number of calls made while a summary is written in the background."""
 
 
 def replay(
@@ -58,16 +58,16 @@ def replay(
     window: int | None = None,
     **params: Any,
 ) -> Replay:
-    """*policy* along *session*.
+    """Replay *policy* along *session*.
 
     Args:
-        recorded: whether the compactions that the recording holds happen (``keep``) or not (``ignore``).
+        recorded: whether recorded compactions happen (``keep``) or not (``ignore``).
         summary_tokens: estimated tokens of a summary; default: the median of the recorded ones, else 2,000.
-        delay: calls that are made while a summary is written in the background.
-        window: the context window in tokens, where the user knows better than the file.
+        delay: calls made while a summary is written in the background.
+        window: the context window in tokens, to override that of the file.
 
     Raises:
-        PlanError: no such policy or parameter, or a number that makes no sense.
+        PlanError: an unknown policy or parameter, or a value out of range.
     """
     chosen = find_policy(policy)
     if isinstance(session, Session):
@@ -87,15 +87,15 @@ def replay_recording(
     delay: int = DEFAULT_SUMMARY_DELAY,
     checkpoint: Callable[[], object] = lambda: None,
 ) -> Replay:
-    """:func:`replay` with parameters that are made already, along what all replays of a session share.
+    """Replay with ready parameters on a recording that several replays share.
 
     *checkpoint* is called at every call, and may raise to stop.
 
     Raises:
-        PlanError: the policy cannot be replayed, or a number makes no sense.
+        PlanError: the policy cannot be replayed, or a value is out of range.
     """
     if not policy.phases:
-        raise PlanError(f"{policy.name} is applied by hand: it has nothing to do along a recording")
+        raise PlanError(f"{policy.name} is applied by hand: it cannot be replayed")
     if recorded not in ("keep", "ignore"):
         raise PlanError(f"recorded={recorded}: must be keep or ignore")
     if delay < 0 or (summary_tokens is not None and summary_tokens <= 0):
@@ -105,7 +105,7 @@ def replay_recording(
 
 
 class _PolicyStep(NamedTuple):
-    """A policy with its parameters, as one of several that run in order."""
+    """Policy with its parameters, as one of several that run in order."""
 
     policy: Policy
     params: Params
@@ -113,7 +113,7 @@ class _PolicyStep(NamedTuple):
 
 @dataclass
 class _PendingFiring:
-    """What a policy did before the next call, whose size is not known yet."""
+    """Firing before the next call, whose size is not known yet."""
 
     step: _PolicyStep
     plan: Plan
@@ -129,7 +129,7 @@ class _PendingFiring:
 
 
 class _BackgroundSummary(NamedTuple):
-    """A summary that is being written in the background."""
+    """Summary that is being written in the background."""
 
     step: _PolicyStep
     plan: Plan
@@ -140,7 +140,7 @@ class _BackgroundSummary(NamedTuple):
 
 
 class Walk:
-    """One replay on its way."""
+    """State of one replay."""
 
     def __init__(
         self,
@@ -207,7 +207,7 @@ class Walk:
         return self.events[0].at if self.events else NEVER_REMOVED
 
     def _apply_events(self, message: int, *, silent: bool = False) -> None:
-        """Let happen what the recording did up to *message*, also *silent* where the call is made."""
+        """Apply the recorded events up to *message*, including *silent* ones where the call is made."""
         while self.events and self.events[0].at + (self.events[0].silent and not silent) <= message:
             event, before = self.events.popleft(), self.history.excess
             self.next_event_at = self._find_next_event()
@@ -241,13 +241,13 @@ class Walk:
                 self._note_miss(trigger, message)
 
     def _note_miss(self, trigger: Trigger, message: int) -> None:
-        """Note a trigger that does not fire, if none came nearer."""
+        """Note a trigger that does not fire, unless another one came nearer."""
         share = trigger.value / trigger.threshold if trigger.value is not None and trigger.threshold else 0.0
         if share > self.nearest_share:
             self.nearest_miss, self.nearest_share = NearestMiss(message if share else None, trigger.reason), share
 
     def _build_state(self, message: int) -> RuntimeState:
-        """What the runtime knows just before *message*."""
+        """Build the state that the runtime knows just before *message*."""
         history, facts, recording = self.history, self.recording.facts, self.recording
         reply, usage = self.last_reported or (-1, None)
         if usage is None or reply < history.floor:
@@ -275,17 +275,17 @@ class Walk:
         )
 
     def _fire(self, step: _PolicyStep, trigger: Trigger, state: RuntimeState, message: int) -> None:
-        """Do what *step* does where it fires."""
+        """Fire *step* where its trigger does."""
         if step.policy.runs_in_background(state, step.params):
             if self.background_summary is None:
                 self._start_summary(step, trigger, state, message)
         elif self.background_summary is not None and self.background_summary.step is step:
-            self._finish_summary(message)  # it waits for what is being written, and looks no more
+            self._finish_summary(message)  # a summary is being written: no further checks
         elif (plan := self._make_plan(step, state)) is not None:
             self._apply_plan(step, plan, trigger, state.believed_tokens, message, message)
 
     def _build_rewritten_state(self, state: RuntimeState) -> RuntimeState:
-        """What the runtime knows when it has changed its history."""
+        """Build the state that the runtime knows after it has changed its history."""
         history = self.history
         left, messages = history.estimate, len(history.order)
         return replace(
@@ -298,7 +298,7 @@ class Walk:
         )
 
     def _make_plan(self, step: _PolicyStep, state: RuntimeState) -> Plan | None:
-        """The plan of *step*, where it changes anything."""
+        """Plan *step*, and return the plan where it changes something."""
         history, name = self.history, step.policy.name
         generation, length = self.fruitless_plans.get(name, (-1, -1))
         if generation == history.generation and not self._has_more_to_do(step.policy, length):
@@ -313,7 +313,7 @@ class Walk:
         return None
 
     def _has_more_to_do(self, policy: Policy, length: int) -> bool:
-        """Whether a history that it left alone when it had *length* messages has grown by what it waits for."""
+        """Return whether a history left unchanged at *length* messages has grown by what the policy waits for."""
         history, facts = self.history, self.recording.facts
         if not policy.replan_on:
             return True
@@ -329,7 +329,7 @@ class Walk:
                 self._finish_summary(message)
 
     def _finish_summary(self, message: int) -> None:
-        """Put the summary that was written in the background in."""
+        """Insert the summary that was written in the background."""
         flight = self.background_summary
         self.background_summary = None
         if flight is not None:
@@ -363,7 +363,7 @@ class Walk:
     # Sending
 
     def _send_call(self, call: ModelCall) -> None:
-        """The next call: what the provider would have reported of it."""
+        """Make the next call with the size that the provider would have reported."""
         recording, history = self.recording, self.history
         weights = recording.get_weights(call.request)
         size = self._compute_size(history.excess, weights)
@@ -381,12 +381,12 @@ class Walk:
         self.call += 1
 
     def _compute_size(self, more: Amount, weights: tuple[float, ...]) -> int:
-        """Tokens of the next call, whose context holds so much more than the recorded one."""
+        """Return the tokens of the next call, given the excess over the recorded context."""
         size, held = self.baseline.sizes[self.call], self.baseline.excess[self.call]
         return max(size + convert_to_tokens(more if held is ZERO_AMOUNT else subtract_amounts(more, held), weights), 0)
 
     def _compute_unchanged_prefix(self, size: int, weights: tuple[float, ...]) -> int:
-        """Tokens at the beginning that are the same as in the call before."""
+        """Return the number of tokens at the beginning that are the same as in the previous call."""
         if not self.sizes:
             return 0
         first = self.history.changed_from
@@ -408,7 +408,7 @@ class Walk:
         return self.prefix_cache[1]
 
     def _append_firing(self, change: _PendingFiring, size: int, weights: tuple[float, ...]) -> None:
-        """A firing, now that the *size* of the first call with it is known."""
+        """Append a firing, now that the *size* of the first call with it is known."""
         plan, last = change.plan, change.after is self.history.excess
         after = size if last else self._compute_size(change.after, weights)
         asked = read = written = 0
@@ -438,17 +438,17 @@ class Walk:
 
 
 class Baseline(NamedTuple):
-    """A recording without a policy: by call, tokens of its context, and what this holds more than the recorded one."""
+    """Recording without a policy: by call, tokens of its context and the excess over the recorded one."""
 
     sizes: list[int]
     excess: list[Amount]
 
 
 def get_baseline(recording: Recording, recorded: CompactionHandling) -> Baseline:
-    """What there is without a policy: the recording itself, or that with its compactions undone.
+    """Return the recording without a policy, with its compactions kept or undone.
 
-    What came with a compaction that is undone goes with it, also what the file does not hold: the call after it has the
-    size of the one before it and what was appended, calibrated, and from there on it grows as the recorded ones do.
+    With an undone compaction, what came with it is undone too, including what the file does not hold: the next call has
+    the size of the one before plus the appended content, calibrated; from there it grows as the recorded calls do.
     """
     if recorded not in recording.memo:
         recording.memo[recorded] = (
@@ -465,7 +465,7 @@ def _build_recorded_baseline(recording: Recording) -> Baseline:
 def _build_undone_baseline(recording: Recording) -> Baseline:
     history, events = History(recording, "ignore"), iter(recording.events)
     found, event = Baseline([], []), next(events, None)
-    out_of_band = length = 0  # tokens that are in no message, and messages of the call before
+    out_of_band = length = 0  # tokens that are in no message, and messages of the previous call
     for call, size in zip(recording.calls, recording.sizes, strict=True):
         undone = False
         while event is not None and event.at <= call.message:

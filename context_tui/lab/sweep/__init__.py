@@ -1,7 +1,7 @@
-"""Many settings along many recordings: what each saves, what of it was used later, and which settings nothing beats.
+"""Sweeps: many settings over many recordings, with savings, regret and the Pareto front.
 
->>> found = context_tui.lab.sweep.sweep(sessions, {"defect-microcompact": {"keep_recent_turns": "1..8"}})
->>> found.standing.frontier, found.standing.dominated_by
+>>> result = context_tui.lab.sweep.sweep(sessions, {"defect-microcompact": {"keep_recent_turns": "1..8"}})
+>>> result.dominance.frontier, result.dominance.dominated_by
 """
 
 from context_tui.lab.sweep.results import Sweep, sweep

@@ -1,9 +1,9 @@
-"""Decision trails: settings that decide the same everywhere along a recording are replayed once.
+"""Decision trails: settings that make the same decisions throughout a recording are replayed once.
 
-A replay is told by what its policy answers: whether it fires at a look, whether it writes in the background, and what
-its plan changes. So the questions that were asked and the answers are kept as a tree. Another setting is asked the same
-questions, without walking: where it comes to an end it does the same as the setting that came there before; where it
-answers what none answered, it is replayed, and its trail is added.
+A replay is determined by the answers of its policy: whether it fires at a checkpoint, whether it writes in the
+background, and what its plan changes. The questions and answers are stored as a tree. Another setting is asked the same
+questions without a walk: where it reaches an end, it does the same as the setting that got there first; where it gives
+a new answer, it is replayed and its trail is added.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from context_tui.session.context import Context
 
 T = TypeVar("T")
 MAX_KEPT_QUESTIONS = 2_000_000
-"""Questions, and messages of contexts, that are kept of a session; settings after that are replayed one by one."""
+"""Questions, and messages of contexts, stored per session; later settings are replayed one by one."""
 
 MIN_TRIES, MIN_HIT_DIVISOR = 12, 4
-"""Settings of a policy after which nobody is asked any more, where fewer than one in so many did as another did."""
+"""Settings of a policy after which trails are given up, unless one in this many reused another's replay."""
 
 
 class _Question(NamedTuple):
-    """A question to one of the policies that run in order; with a context it is for a plan."""
+    """Question to one of the policies that run in order; with a context it asks for a plan."""
 
     step_number: int
     is_background: bool
@@ -42,7 +42,7 @@ class _Question(NamedTuple):
 
 
 class _QuestionNode(Generic[T]):
-    """A question, and where each answer leads; most have one."""
+    """Question, and the node that each answer leads to; most have one."""
 
     __slots__ = ("first_answer", "first_child", "other_children", "question")
 
@@ -68,13 +68,13 @@ class _QuestionNode(Generic[T]):
 
 
 class _ReplayEnd(NamedTuple, Generic[T]):
-    """Where a replay came to its end."""
+    """End of a replay."""
 
     result: T
 
 
 class DecisionTrails(Generic[T]):
-    """The trails along one recording, replayed in one way. ``replay_count`` is how often one had to be walked."""
+    """Trails along one recording with one set of options; ``replay_count`` counts the walks."""
 
     def __init__(self) -> None:
         self.replay_count = 0
@@ -83,7 +83,7 @@ class DecisionTrails(Generic[T]):
         self._hit_counts: dict[Hashable, tuple[int, int]] = {}
 
     def replay_or_reuse(self, policy: Policy, params: Params, replay: Callable[[Policy], T]) -> T:
-        """What *replay* makes of a policy with these parameters, or made of others that do the same."""
+        """Return what *replay* makes of a policy with these parameters, or made of others that decide the same."""
         steps = _list_steps(policy, params)
         key = (policy.name, *(each.name for each, _ in steps))
         tried, known = self._hit_counts.get(key, (0, 0))
@@ -120,12 +120,12 @@ class DecisionTrails(Generic[T]):
 
 
 def _list_steps(policy: Policy, params: Params) -> list[tuple[Policy, Params]]:
-    """The policies that run in order, with their parameters: itself, where it is made of no others."""
+    """List the policies that run in order, with their parameters; a simple policy is its own only step."""
     return list(policy.steps(params)) or [(policy, params)]
 
 
 class _RecordedPolicy:
-    """A policy whose answers are noted."""
+    """Policy whose answers are logged."""
 
     def __init__(
         self, policy: Policy, steps: list[tuple[Policy, Params]], log: list[tuple[_Question, Hashable]]
@@ -159,7 +159,7 @@ class _RecordedPolicy:
 
 
 def _describe_plan(plan: Plan) -> Hashable:
-    """What a plan does. One that cuts texts short says with what parameters: what they leave is not known before."""
+    """Describe the effect of a plan; truncations are identified by the parameters, as their output is unknown."""
     changes: Hashable
     if isinstance(plan.changes, UniformChanges):
         change = plan.changes.change

@@ -1,4 +1,4 @@
-"""Which settings nothing beats: as much saved with as little regret. And for each of the others, what beats it."""
+"""Pareto front of settings by saving and regret, and for each other setting the one that dominates it."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ K = TypeVar("K", bound=Hashable)
 
 
 class ParetoPoint(NamedTuple):
-    """What a setting comes to: ``saved`` is the more the better, ``regret`` the less."""
+    """Result of a setting: more ``saved`` is better, less ``regret`` is better."""
 
     saved: float
     regret: float
 
     def dominates(self, other: ParetoPoint) -> bool:
-        """Whether it is no worse in both, and better in one."""
+        """Return whether this point is no worse in both and better in one."""
         return self.saved >= other.saved and self.regret <= other.regret and self != other
 
 
 def find_dominated(points: Mapping[K, ParetoPoint]) -> dict[K, K]:
-    """The points that others beat, each with the one that does so at no more regret and saves the most.
+    """Map each dominated point to the one that dominates it, has no more regret and saves the most.
 
-    That one is itself beaten by none. Of equal points none beats another; the first stands for all.
+    That one is itself on the Pareto front. Equal points do not dominate each other.
     """
     ordered = sorted(points, key=lambda each: (points[each].regret, -points[each].saved))
     found: dict[K, K] = {}
@@ -37,7 +37,7 @@ def find_dominated(points: Mapping[K, ParetoPoint]) -> dict[K, K]:
 
 
 def find_frontier(points: Mapping[K, ParetoPoint]) -> list[K]:
-    """The points that no other beats, the least regret first; of equal ones the first only."""
+    """Return the points that no other dominates, by rising regret; of equal ones only the first."""
     beaten = find_dominated(points)
     left: dict[ParetoPoint, K] = {}
     for each, point in points.items():
@@ -47,20 +47,20 @@ def find_frontier(points: Mapping[K, ParetoPoint]) -> list[K]:
 
 
 def find_best(points: Mapping[K, ParetoPoint], max_regret: float) -> K | None:
-    """The point that saves most at no more regret than *most*; None where there is none."""
+    """Return the point that saves most at no more regret than *max_regret*, or None."""
     within = [each for each in find_frontier(points) if points[each].regret <= max_regret]
     return within[-1] if within else None
 
 
 @dataclass(frozen=True)
 class Dominance:
-    """How settings stand to each other, by name.
+    """Dominance among settings, by name.
 
     Attributes:
-        points: what each comes to.
-        dominated_by: those that are beaten, each with what beats it.
-        frontier: those that nothing beats, the least regret first.
-        best: the one that saves most at no more regret than the current one has; None where that is not among them.
+        points: result of each setting.
+        dominated_by: dominated settings, each with the one that dominates it.
+        frontier: the Pareto front, by rising regret.
+        best: the setting that saves most at no more regret than the current one; None without a current one.
     """
 
     points: Mapping[str, ParetoPoint]
@@ -70,7 +70,7 @@ class Dominance:
 
 
 def compute_dominance(points: Mapping[str, ParetoPoint], current: str | None = None) -> Dominance:
-    """How these settings stand to each other, and to the *current* one."""
+    """Compute the dominance among settings, and the best one compared with *current*."""
     now = points.get(current) if current is not None else None
     return Dominance(
         points, find_dominated(points), find_frontier(points), find_best(points, now.regret) if now else None

@@ -1,4 +1,4 @@
-"""A gate for CI: whether a change of settings costs, sends or regrets more than is allowed on given sessions."""
+"""CI gate: limits on what a change of settings may add in cost, tokens sent and regret on given sessions."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from context_tui.lab.sweep.results import Sweep, Totals, compute_totals
 
 @dataclass(frozen=True)
 class Limits:
-    """What a change may do at most; None: anything.
+    """Limits of a change; None: unlimited.
 
-    ``sent``, ``cost`` and ``peak`` are shares of what the old setting has: 0.02 allows two percent more. ``regret`` are
-    tokens used later, and ``overflows`` calls over the window, more than with the old setting. ``saved`` is the least
-    share of what is sent without a policy that must be saved.
+    ``sent``, ``cost`` and ``peak`` are relative to the old setting: 0.02 allows two percent more. ``regret`` (tokens
+    needed later) and ``overflows`` (calls over the window) are additions to those of the old setting. ``saved`` is the
+    least share to be saved of what is sent without a policy.
     """
 
     sent: float | None = None
@@ -29,7 +29,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Gate:
-    """Two settings by name, and what the change from one to the other may do: in all, and on each session."""
+    """Two settings by name, and the limits of the change from one to the other: in total and per session."""
 
     old_setting: str
     new_setting: str
@@ -39,7 +39,7 @@ class Gate:
 
 @dataclass(frozen=True)
 class GateViolation:
-    """A limit that is not kept: ``session`` is empty for all together."""
+    """Limit that is exceeded; ``session`` is empty for the total."""
 
     session: str
     limit: str
@@ -51,11 +51,12 @@ class GateViolation:
         where = self.session or "all sessions"
         bound = "at least" if self.limit == "saved" else "at most"
         allowed = f"allowed: {bound} {_format_number(self.allowed)}"
-        return f"{where}: {LIMIT_LABELS[self.limit]}: {_format_number(self.new)}, was {_format_number(self.old)}; {allowed}"
+        change = f"{_format_number(self.new)}, was {_format_number(self.old)}"
+        return f"{where}: {LIMIT_LABELS[self.limit]}: {change}; {allowed}"
 
 
 class WorseSession(NamedTuple):
-    """A session behind a limit that all together do not keep, with its own numbers."""
+    """Session that contributes to a violation of the total, with its own numbers."""
 
     session: str
     old: float
@@ -69,7 +70,7 @@ LIMIT_LABELS = {
     "sent": "tokens sent",
     "cost": "cost",
     "peak": "largest context",
-    "regret": "tokens used later",
+    "regret": "tokens needed later",
     "overflows": "calls over the window",
     "saved": "tokens saved",
 }
@@ -80,14 +81,14 @@ def _format_number(value: float) -> str:
 
 
 def parse_gate(tables: Mapping[str, Any]) -> Gate:
-    """The gate of a TOML file's tables: ``old_setting``, ``new_setting``, ``[limits]`` and ``[limits.session]``.
+    """Parse the gate in the tables of a TOML file: ``old``, ``new``, ``[limits]`` and ``[limits.session]``.
 
     Raises:
-        PlanError: something is missing, unknown or no number; the message says which.
+        PlanError: a value is missing, unknown or not a number; the message says which.
     """
     unknown = set(tables) - {"old", "new", "limits"}
     if unknown:
-        raise PlanError(f"{min(unknown)}: unknown; a gate has old, new and [limits]")
+        raise PlanError(f"{min(unknown)}: unknown key; a gate has old, new and [limits]")
     for name in ("old", "new"):
         if not isinstance(tables.get(name), str):
             raise PlanError(f'{name} is missing; write {name} = "POLICY KEY=VALUE"')
@@ -112,10 +113,10 @@ def _parse_limits(name: str, table: Any) -> Limits:
 
 
 def find_violations(gate: Gate, found: Sweep) -> list[GateViolation]:
-    """The limits that the change does not keep.
+    """Return the limits that the change exceeds.
 
     Raises:
-        PlanError: a limit is about what is not known: a cost without a price, or regret that was not looked for.
+        PlanError: a limit refers to an unknown value: a cost without a price, or regret that was not computed.
     """
     result = _check_limits("", gate.all, found.totals[gate.old_setting], found.totals[gate.new_setting])
     for session, rows in sorted(found.rows_by_session.items()):
@@ -125,7 +126,7 @@ def find_violations(gate: Gate, found: Sweep) -> list[GateViolation]:
 
 
 def find_worse_sessions(case: GateViolation, gate: Gate, found: Sweep) -> list[WorseSession]:
-    """The sessions that make *case* of all together: those on which the change does worse, by how much, most first."""
+    """Return the sessions on which the change does worse in the limit of *case*, by falling difference."""
     worse = list[WorseSession]()
     for session, rows in found.rows_by_session.items():
         by_name = {row.setting: compute_totals([row], found.cost_unit) for row in rows}
@@ -159,7 +160,7 @@ def _check_limits(session: str, limits: Limits, old: Totals, new: Totals) -> lis
 def _get_limit_value(limit: str, each: Totals) -> float:
     value = _find_limit_value(limit, each)
     if value is None:
-        raise PlanError(f"{LIMIT_LABELS[limit]} of {each.setting} are not known; leave the limit out, or --quick")
+        raise PlanError(f"{LIMIT_LABELS[limit]} of {each.setting} are unknown; omit the limit or --quick")
     return value
 
 

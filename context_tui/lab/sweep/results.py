@@ -1,4 +1,4 @@
-"""A sweep: the rows of all sessions, and what each setting comes to over all of them and in each project."""
+"""Result of a sweep: rows of all sessions, with the totals of each setting over all sessions and per project."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from context_tui.session.session import Session
 
 
 class UnreadSession(NamedTuple):
-    """A session that is not in a sweep, and why."""
+    """Session that could not be swept, with the reason."""
 
     session: str
     why: str
@@ -25,9 +25,9 @@ class UnreadSession(NamedTuple):
 
 @dataclass(frozen=True)
 class Totals:
-    """A setting over several sessions: sums, but for ``peak``, which is the largest; tokens.
+    """Totals of a setting over several sessions in tokens: sums, except ``peak``, which is the maximum.
 
-    ``cost`` is that of the ``priced_sessions`` sessions whose prices are in the unit of the sweep; None where there are none.
+    ``cost`` covers the ``priced_sessions`` sessions priced in the unit of the sweep; None where there are none.
     """
 
     setting: str
@@ -48,11 +48,11 @@ class Sweep:
     """Settings along sessions.
 
     Attributes:
-        settings: all of them, in order.
-        rows: one for each session and setting.
+        settings: all settings, in order.
+        rows: one row per session and setting.
         unread: sessions that could not be read or replayed.
-        current: the name of the setting that the others are held against.
-        by: what saving is counted in.
+        current: name of the setting that the others are compared with.
+        saving_unit: unit of savings.
     """
 
     settings: Sequence[SweepSetting]
@@ -63,29 +63,29 @@ class Sweep:
 
     @cached_property
     def rows_by_session(self) -> Mapping[str, list[SweepRow]]:
-        """The rows of each session."""
+        """Rows by session."""
         return _group_rows(self.rows, lambda row: row.session)
 
     @cached_property
     def totals(self) -> Mapping[str, Totals]:
-        """Every setting over all sessions."""
+        """Totals over all sessions, by setting."""
         by_setting = _group_rows(self.rows, lambda row: row.setting)
         return {name: compute_totals(rows, self.cost_unit) for name, rows in by_setting.items()}
 
     @cached_property
     def cost_unit(self) -> str:
-        """The unit in which most sessions are priced; empty where none is. Costs in another one cannot be added."""
+        """Unit in which most sessions are priced, empty where none is; costs in other units are not added."""
         units = Counter(row.cost.unit for row in self.rows if row.cost is not None)
         return max(units, key=lambda unit: units[unit], default="")
 
     @cached_property
     def dominance(self) -> Dominance:
-        """How the settings stand to each other over all sessions."""
+        """Dominance among the settings over all sessions."""
         return self._compute_dominance(self.rows)
 
     @cached_property
     def dominance_by_project(self) -> Mapping[str, Dominance]:
-        """The same in each project."""
+        """Dominance among the settings, by project."""
         return {
             name: self._compute_dominance(rows)
             for name, rows in sorted(_group_rows(self.rows, lambda r: r.project).items())
@@ -93,7 +93,7 @@ class Sweep:
 
     @cached_property
     def sorted_rows(self) -> list[SweepRow]:
-        """The rows in the order of sessions and settings, with which other setting beats each on its session."""
+        """Rows ordered by session and setting, each with the setting that dominates it on its session."""
         order = {each.name: number for number, each in enumerate(self.settings)}
         found = list[SweepRow]()
         for _, rows in sorted(self.rows_by_session.items()):
@@ -120,13 +120,14 @@ def sweep(
     by: SavingUnit = "tokens",
     checkpoint: Callable[[], object] = lambda: None,
 ) -> Sweep:
-    """Every combination of the values of parameters, of each policy by its name, along every session.
+    """Sweep every combination of parameter values of each policy, by name, over every session.
 
-    The values of a parameter are a list, or a text such as ``1..8`` (:func:`context_tui.lab.sweep.settings.build_grid`). The
-    defaults of each policy are always among the settings, and those of the first one are the current ones.
+    The values of a parameter are a list, or a text such as ``1..8``
+    (:func:`context_tui.lab.sweep.settings.build_grid`). The defaults of each policy are always among the settings;
+    those of the first policy are the current ones.
 
     Raises:
-        PlanError: no such policy or parameter, a value that is not allowed, or a policy that cannot be replayed.
+        PlanError: an unknown policy or parameter, a value that is not allowed, or a policy that cannot be replayed.
     """
     grids = []
     for name, values in policies.items():
@@ -155,7 +156,7 @@ def _sum_points(rows: Iterable[SweepRow], saving_unit: SavingUnit) -> ParetoPoin
 
 
 def compute_totals(rows: Sequence[SweepRow], unit: str) -> Totals:
-    """One setting over several sessions, with the cost of those that are priced in *unit*."""
+    """Total one setting over several sessions, with the cost of those priced in *unit*."""
     costs = [row.cost for row in rows if row.cost is not None and row.cost.unit == unit]
     return Totals(
         rows[0].setting,
@@ -185,7 +186,7 @@ def _sum_drops(each: Sequence[SettingDrops]) -> SettingDrops:
 
 
 def build_sweep_report(sweep: Sweep) -> dict[str, Any]:
-    """A sweep as JSON-ready data (schema ``context-tui.sweep/1``)."""
+    """Build the JSON document of a sweep (schema ``context-tui.sweep/1``)."""
     return {
         "schema": "context-tui.sweep/1",
         "by": sweep.saving_unit,

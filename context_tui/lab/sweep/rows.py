@@ -1,4 +1,4 @@
-"""What a setting comes to on a session: one row of a sweep, as an object and as JSON."""
+"""Row of a sweep: the result of one setting on one session, as an object and as JSON."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from context_tui.lab.sweep.frontier import ParetoPoint
 from context_tui.lab.sweep.settings import SweepSetting
 
 SavingUnit = Literal["tokens", "money"]
-"""What saving is counted in."""
+"""Unit of savings."""
 
 
 @dataclass(frozen=True)
 class SettingCost:
-    """What the prompts and summarizers of a setting cost, ``without`` any policy, and in what unit."""
+    """Cost of the prompts and summarizers of a setting, and ``without`` any policy, in ``unit``."""
 
     cost: float
     without: float
@@ -24,10 +24,10 @@ class SettingCost:
 
 @dataclass(frozen=True)
 class SettingDrops:
-    """What a setting took out of the context, and what of it the recorded run used later.
+    """Content that a setting removed from the context, and how much of it the recorded run needed later.
 
-    ``dropped`` are blocks and ``tokens_dropped`` their estimated tokens (``bytes/4``). The rest is None where it was
-    not looked for; ``by_tier`` are blocks used later, by the tier of their use.
+    ``dropped`` counts blocks, ``tokens_dropped`` their estimated tokens (``bytes/4``). The other members are None
+    where regret was not computed; ``by_tier`` counts blocks needed later by the tier of their use.
     """
 
     dropped: int
@@ -39,17 +39,17 @@ class SettingDrops:
 
 @dataclass(frozen=True)
 class SweepRow:
-    """A setting on a session. All sizes are tokens.
+    """Setting on a session. All sizes are tokens.
 
     Attributes:
         session: its path, with ``#ID`` where the file holds several.
-        project: the folder that the agent worked in, else that of the file.
-        setting: the name of the setting (:class:`context_tui.lab.sweep.settings.ReplayKey`).
-        policy, params: the same as data.
-        calls: calls to the model, ``firings`` what the policy did.
-        sent, saved, peak, overflows: the totals of the replay; ``without`` what is sent without a policy.
-        lost: what was dropped; ``cost`` what it costs, None where it was not priced.
-        dominated_by: the setting that beats this one on this session; None: none does.
+        project: working folder of the agent, else folder of the file.
+        setting: name of the setting (:class:`context_tui.lab.sweep.settings.SweepSetting`).
+        policy, params: the setting as data.
+        calls: calls to the model; ``firings`` counts the changes by the policy.
+        sent, saved, peak, overflows: totals of the replay; ``without`` is what is sent without a policy.
+        drops: removed content; ``cost`` is None where it was not priced.
+        dominated_by: setting that dominates this one on this session, if any.
     """
 
     session: str
@@ -69,18 +69,18 @@ class SweepRow:
     dominated_by: str | None = None
 
     def copy_for(self, setting: SweepSetting) -> SweepRow:
-        """The same for another setting that does the same."""
+        """Copy the row for another setting that decides the same."""
         return replace(self, setting=setting.name, policy=setting.policy.name, params=setting.param_values)
 
     def compute_point(self, saving_unit: SavingUnit) -> ParetoPoint:
-        """Saving against regret: tokens that were used later, or where that was not looked for, all dropped ones."""
+        """Return saving and regret: tokens needed later or, where regret was not computed, all dropped tokens."""
         used = self.drops.tokens_used_later
         saved = self.saved if saving_unit == "tokens" else self.cost.without - self.cost.cost if self.cost else 0.0
         return ParetoPoint(saved, self.drops.tokens_dropped if used is None else used)
 
 
 def build_row_report(row: SweepRow) -> dict[str, Any]:
-    """A row as JSON-ready data (schema ``context-tui.sweep/1``)."""
+    """Build the JSON form of a row (schema ``context-tui.sweep/1``)."""
     return {
         "session": row.session,
         "project": row.project,
@@ -103,10 +103,10 @@ def build_row_report(row: SweepRow) -> dict[str, Any]:
 
 
 def parse_row_report(report: Mapping[str, Any]) -> SweepRow:
-    """The row of what :func:`build_row_report` made.
+    """Parse the JSON form of a row.
 
     Raises:
-        KeyError, TypeError, ValueError: it is no such thing.
+        KeyError, TypeError, ValueError: the report is not a row.
     """
     totals = dict(report["totals"])
     cost = totals.pop("cost")
@@ -120,7 +120,7 @@ def parse_row_report(report: Mapping[str, Any]) -> SweepRow:
 
 
 def flatten_row(row: SweepRow) -> dict[str, Any]:
-    """A row as columns of a table: texts and numbers only; those of the parameters are ``params.NAME``."""
+    """Flatten a row to table columns of texts and numbers; parameters become ``params.NAME``."""
     report = build_row_report(row)
     totals, regret = report.pop("totals"), report.pop("regret")
     cost, tiers = totals.pop("cost") or {}, regret.pop("by_tier") or {}

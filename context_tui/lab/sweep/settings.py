@@ -1,4 +1,4 @@
-"""The settings of a sweep: every combination of the values that are asked for, of one policy after another."""
+"""Settings of a sweep: all combinations of the requested values, policy by policy."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from context_tui.policies.parameter_space import build_params, list_parameters
 from context_tui.policies.parameters import format_assignments, parse_assignments, parse_values
 
 MAX_SETTINGS = 20_000
-"""Settings that a sweep may have in all."""
+"""Maximum number of settings of a sweep."""
 
 
 class SweepSetting(NamedTuple):
-    """A policy with all its parameters; ``name`` says those that are not its defaults, as they are typed."""
+    """Policy with all its parameters; ``name`` lists those that differ from the defaults, as they are typed."""
 
     policy: Policy
     params: Params
@@ -27,21 +27,21 @@ class SweepSetting(NamedTuple):
 
     @property
     def param_values(self) -> dict[str, Any]:
-        """The parameters, JSON-ready."""
+        """Parameters as JSON-ready data."""
         return self.params.model_dump(mode="json")
 
 
 def build_setting(policy: Policy, params: Params) -> SweepSetting:
-    """The setting of these parameters."""
+    """Build the setting of these parameters."""
     values = find_changed_params(params)
     return SweepSetting(policy, params, " ".join([policy.name, *format_assignments(values)]), not values)
 
 
 def parse_grid_values(policy: Policy, texts: Sequence[str]) -> dict[str, list[Any]]:
-    """The values that ``KEY=VALUES`` texts name, by parameter; those of a list are one.
+    """Parse ``KEY=VALUES`` texts to values by parameter; the value of a list parameter is one list.
 
     Raises:
-        PlanError: a text has no value, or a value is not allowed. A name may be unknown.
+        PlanError: a text has no value, or a value is not allowed. Unknown names are not checked here.
     """
     given = parse_assignments(texts)
     own = {name: text for name, text in given.items() if "." not in name}
@@ -55,7 +55,7 @@ def parse_grid_values(policy: Policy, texts: Sequence[str]) -> dict[str, list[An
 
 
 def build_grid(policy: Policy, texts: Sequence[str] = ()) -> list[SweepSetting]:
-    """Every combination of the values that ``KEY=VALUES`` texts name, the last one changing fastest.
+    """Build every combination of the values in ``KEY=VALUES`` texts; the last one varies fastest.
 
     Values are ``1..8``, ``1..8:2`` with a step, ``a,b,c``, or one value
     (:func:`context_tui.policies.parameters.parse_values`); lists of names are one value.
@@ -68,7 +68,7 @@ def build_grid(policy: Policy, texts: Sequence[str] = ()) -> list[SweepSetting]:
     if count > MAX_SETTINGS:
         by = " × ".join(f"{len(each):,}" for each in values.values())
         raise PlanError(
-            f"{policy.name}: {by} are {count:,} settings, at most {MAX_SETTINGS:,} are allowed; give fewer values"
+            f"{policy.name}: {by} = {count:,} settings; at most {MAX_SETTINGS:,} are allowed: give fewer values"
         )
     return [
         build_setting(policy, build_params(policy, dict(zip(values, each, strict=True))))
@@ -77,14 +77,14 @@ def build_grid(policy: Policy, texts: Sequence[str] = ()) -> list[SweepSetting]:
 
 
 def merge_grids(grids: Iterable[Sequence[SweepSetting]]) -> list[SweepSetting]:
-    """The settings of several grids, each once, in their order.
+    """Merge several grids in order, without duplicates.
 
     Raises:
-        PlanError: there are none, or more than :data:`MAX_SETTINGS`.
+        PlanError: there are no settings, or more than :data:`MAX_SETTINGS`.
     """
     found = {each.name: each for settings in grids for each in settings}
     if not found:
-        raise PlanError("no policy is named; give one with -P")
+        raise PlanError("no policy; name one with -P")
     if len(found) > MAX_SETTINGS:
-        raise PlanError(f"{len(found):,} settings, at most {MAX_SETTINGS:,} are allowed; give fewer values")
+        raise PlanError(f"{len(found):,} settings; at most {MAX_SETTINGS:,} are allowed: give fewer values")
     return list(found.values())

@@ -168,7 +168,7 @@ def _build_cause_rows(estimate_check: EstimateCheck) -> list[BreakdownRow]:
     most = max(abs(cause.tokens) for cause in causes) or 1
     found = [BreakdownRow("why the estimate is off", note="tokens"), BreakdownRow(f"the estimate is {off}; by cause:")]
     for cause in causes:
-        tokens, text = abs(cause.tokens), f"{cause.label}: {'less' if cause.tokens > 0 else 'more'}"
+        tokens, text = abs(cause.tokens), f"{cause.text}: {'less' if cause.tokens > 0 else 'more'}"
         if tokens:
             found.append(BreakdownRow(text, tokens=tokens, share=tokens / estimate_check.recorded, bar=tokens / most))
     return found

@@ -11,7 +11,7 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from context_tui.lab.price.pricing import FiringPrice, ReplayPrice
-from context_tui.lab.price.report import format_cost
+from context_tui.lab.price.report import VERDICT_TEXTS, format_cost
 from context_tui.lab.replay.result import Firing, format_firing, format_never_fired
 from context_tui.lab.study import Study
 from context_tui.session.facts import Compaction, Facts
@@ -301,8 +301,8 @@ def _format_verdict(cost: FiringPrice) -> str:
         left = pluralize(cost.calls_left, "call")
         return f"pays after {ceil(cost.break_even):,} of {left} left" if cost.break_even else "pays at once"
     if cost.verdict == "does not pay" and cost.break_even:
-        return f"does not pay: only after {ceil(cost.break_even):,} calls, {cost.calls_left:,} left"
-    return cost.verdict
+        return f"not worth it: breaks even after {ceil(cost.break_even):,} calls, {cost.calls_left:,} remain"
+    return VERDICT_TEXTS[cost.verdict]
 
 
 class FiringItem(NamedTuple):

@@ -23,7 +23,7 @@ IGNORED_TYPES = frozenset(
         *("security_risk_score", "realtime_item", "state"),
     }
 )
-"""Types of records that say nothing of the context: what the model sees of them is told by items."""
+"""Types of records outside the context: what the model sees of them is recorded as items."""
 _OLD_META_MEMBERS = ("id", "timestamp", "instructions")
 
 
@@ -36,7 +36,7 @@ class RolloutLine(NamedTuple):
 
 
 def parse_rollout_line(record: Record) -> RolloutLine:
-    """Parse a record in either form; it has no type where it is neither."""
+    """Parse a record in either form; its type is empty if it is neither."""
     kind = record.get("type")
     if "payload" in record and isinstance(kind, str):
         return RolloutLine(kind, record["payload"], parse_time_ms(record.get("timestamp")))
@@ -50,7 +50,7 @@ def parse_rollout_line(record: Record) -> RolloutLine:
 
 
 def as_object(value: Any) -> Record:
-    """An object's members; of anything else none."""
+    """Return an object; an empty one for any other value."""
     return value if isinstance(value, dict) else {}
 
 
@@ -65,9 +65,9 @@ class SessionMeta(NamedTuple):
 
     @property
     def note(self) -> str:
-        """Note about the origin of its history, for users."""
+        """Note about the origin of the history, for users; empty if there is nothing to report."""
         if self.continued_from:
-            return f"it goes on with session {self.continued_from}, whose messages are not in this file"
+            return f"continues session {self.continued_from}, whose messages are not in this file"
         if self.forked_from:
             return f"forked from session {self.forked_from}, whose messages are repeated here without their usage"
         return ""
@@ -86,21 +86,21 @@ def parse_session_meta(payload: Any) -> SessionMeta:
 
 NO_SUMMARY = "(no summary available)"
 MISSING_SUMMARY = {"type": "compaction", "note": "the summary is not in this file"}
-"""What stands in place of a summary that was left out of a file, whose size is unknown."""
+"""Placeholder of a summary that is not in the file; its size is unknown."""
 
 
 def parse_rollout_item(item: Any) -> MessagePart:
-    """Parse an item of the conversation; developer and Codex messages are injected.
+    """Parse an item of the conversation; messages of the developer and of Codex are injected.
 
     Raises:
-        ValueError: it is not known.
+        ValueError: the item is of an unknown type.
     """
     part = parse_item(item)
     return mark_injected(replace(part, role=Role.USER, is_injected=True) if part.role == Role.SYSTEM else part)
 
 
 def mark_injected(part: MessagePart) -> MessagePart:
-    """A part, marked where Codex says it as a user: surroundings and instructions, or the summary of a compaction."""
+    """Mark a user message written by Codex: injected environment and instructions, or the summary of a compaction."""
     if part.role != Role.USER or part.has_results:
         return part
     if is_summary_message(part.blocks):
@@ -109,13 +109,13 @@ def mark_injected(part: MessagePart) -> MessagePart:
 
 
 class ItemReference(NamedTuple):
-    """An entry of a new history that is an earlier item, by its id."""
+    """Reference in a new history to an earlier item, by its id."""
 
     item: str
 
 
 def find_replacement_history(payload: Record) -> list[Any] | None:
-    """Return the items of the history after a compaction; None where they are not recorded."""
+    """Return the items of the history after a compaction; None if they are not recorded."""
     if isinstance(items := payload.get("replacement_history"), list):
         return items
     entries = payload.get("replacement_history_entries")
@@ -135,10 +135,10 @@ def format_item_key(item: Any) -> str:
 
 
 def parse_compaction(payload: Record) -> MessagePart:
-    """A compaction: its summary first, then everything else of the history it leaves; ``context`` is their order.
+    """Parse a compaction: its summary first, then the other messages of its history; ``context`` is their order.
 
-    A summary that the file does not hold, as who made it left it out, is a block of unknown size at the end. What is
-    only kept for reviews of what the model did (``guardian_history``) is no compaction.
+    A summary that was left out of the file is a block of unknown size at the end. A history kept only for reviews of
+    the model's actions (``guardian_history``) is not a compaction.
     """
     if find_replacement_history(payload) is None:
         if "guardian_history" in payload:
@@ -159,16 +159,16 @@ def list_item_keys(payload: Record) -> list[list[str]]:
 
 
 class RolloutItems:
-    """Items that messages were read from; those of the newest record are cached, as it may hold several messages."""
+    """Items of messages; those of the newest record are cached, since a record may hold several messages."""
 
     def __init__(self) -> None:
         self._newest: tuple[LineContent | None, int] = (None, -1)
         self._newest_items: list[list[Item]] = []
 
     def find_items(self, origin: Origin) -> list[Item] | None:
-        """Return the items of a message that was read from a rollout; None for others.
+        """Return the items of a message that was read from a rollout; None for other messages.
 
-        Of a summary that is told as a text, or not at all, there are none, and it has to be written anew.
+        A summary that is recorded as text, or not at all, has no items and must be written as a new one.
         """
         content = origin.session.content
         if not isinstance(content, LineContent) or origin.session.info.format != "codex":
@@ -178,7 +178,7 @@ class RolloutItems:
         return [item for row, number in numbers for item in self._read_items(content, row)[number]] or None
 
     def _read_items(self, content: LineContent, row: int) -> list[list[Item]]:
-        """Read the items of the messages in a record, by number; none for a message of which only the text is recorded."""
+        """Read the items of the messages in a record, by number; empty for a message recorded as text only."""
         if self._newest != (content, row):
             self._newest, self._newest_items = (content, row), _list_record_items(content.read_record(row))
         return self._newest_items
@@ -197,16 +197,14 @@ def _list_record_items(record: Record) -> list[list[Item]]:
 
 
 class _HistoryMessage(NamedTuple):
-    """A message of a history and the items that it is made of."""
+    """Message of a history, and its items."""
 
     part: MessagePart
     items: list[Item]
 
 
 class _History(NamedTuple):
-    """The messages of a history, the summary first; what it is in prompt order: their numbers, and the keys of earlier
-    items; what was not understood.
-    """
+    """Messages of a history, the summary first; prompt order as their numbers and keys of earlier items; problems."""
 
     messages: list[_HistoryMessage]
     order: list[int | str]
@@ -220,7 +218,7 @@ def _get_summary_text(payload: Record) -> str:
 
 def _parse_history(payload: Record) -> _History:
     found, notes = list[_HistoryMessage](), list[str]()
-    order = list[int | str]()  # the numbers are those in what was found
+    order = list[int | str]()  # numbers index the messages of this history
     for item in find_replacement_history(payload) or ():
         if isinstance(item, ItemReference):
             order.append(format_item_key({"id": item.item}))
@@ -254,9 +252,7 @@ def _parse_history(payload: Record) -> _History:
 
 
 def _is_history_summary(part: MessagePart, text: str) -> bool:
-    """Return whether a message of a new history is the summary: marked as one, encrypted, or equal to the recorded
-    text.
-    """
+    """Return whether a message of a new history is the summary: by mark, encryption, or the recorded text."""
     if part.role != Role.USER or part.has_results or not part.blocks:
         return False
     block, marked = part.blocks[0], bool(part.flags & MessageFlag.SUMMARY)
@@ -264,16 +260,16 @@ def _is_history_summary(part: MessagePart, text: str) -> bool:
 
 
 SUMMARY_PREFIX = "Another language model started to solve this problem and produced a summary of its thinking process"
-"""The first words of the user message that holds the summary of a compaction."""
+"""First words of the user message with the summary of a compaction."""
 INSTRUCTIONS_START = "# AGENTS.md instructions"
 _ELEMENT_NAME = re.compile(r"[a-z][a-z0-9]*[_ ][a-z0-9_ ]*")
-"""Names of several words, as the elements of Codex have and those of HTML have not."""
+"""Element name of several words: Codex's elements have such names, HTML's do not."""
 _SINGLE_WORD_ELEMENTS = ("skill", "hook", "recommended")
 MAX_TAG_LENGTH = 200
 
 
 def is_scaffolding(text: str) -> bool:
-    """Return whether a text of a user message was injected by Codex: its instructions, or one element of its own."""
+    """Return whether a text of a user message was injected by Codex: instructions, or one of its elements."""
     text = text.strip()
     if text.startswith(INSTRUCTIONS_START):
         return True

@@ -1,7 +1,7 @@
-"""Messages and records of Gemini CLI, in documents (up to 0.38) and in lines (since 0.39).
+"""Reader of Gemini CLI's messages and records, in documents (up to 0.38) and in JSON Lines (since 0.39).
 
-Results stand inside the message that made the calls, so that one record is a message of the model and the one that
-answers it. Thoughts are the summaries that the API gave; they are not sent again.
+Results are recorded with their calls, so that one record holds a message of the model and the message with its results.
+Thoughts are summaries from the API; they are not sent again.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from context_tui.session.values import MessageFlag, Role
 Block = dict[str, Any]
 NOTICE_TYPES = ("info", "error", "warning")
 SUMMARY_START = "<state_snapshot>"
-"""How the summary of a compression begins."""
+"""Start of the summary of a compression."""
 MASKED_START = "<tool_output_masked>"
-"""How a result begins that was taken out of the history."""
+"""Start of a result that was removed from the history."""
 SETUP_START = "<session_context>"
-"""How the message begins that tells of the folder and the date."""
+"""Start of the message that states the folder and the date."""
 
 
 class _HistoryMessage(NamedTuple):
-    """Message of the history: whether it is sent, its identity among versions, and the same without results."""
+    """Message of the history: whether it is sent, its signature, and its signature without results."""
 
     sent: bool
     version: int
@@ -38,11 +38,11 @@ class _HistoryMessage(NamedTuple):
 
 
 class GeminiLineShape:
-    """The records of a file of lines (since 0.39)."""
+    """Records of a JSON Lines file (since 0.39)."""
 
     def __init__(self) -> None:
-        self._history: dict[str, _HistoryMessage] = {}  # by its key, in the order of the history
-        self._masked_calls: set[str] = set()  # calls whose results were taken out
+        self._history: dict[str, _HistoryMessage] = {}  # by key, in the order of the history
+        self._masked_calls: set[str] = set()  # calls whose results were removed
 
     def parse(self, record: dict[str, Any]) -> MessagePart:
         """Parse a record."""
@@ -66,7 +66,7 @@ class GeminiLineShape:
         raise ValueError("neither a message nor anything else that Gemini CLI records")
 
     def resolve_in_order(self, record: dict[str, Any], part: MessagePart) -> MessagePart:
-        """Resolve a record by those before it: a rewritten history is compared with the known one."""
+        """Resolve a record by those before it; a rewritten history is compared with the known one."""
         if part.rewound_key:
             while self._history and self._history.popitem()[0] != part.rewound_key:
                 pass
@@ -77,9 +77,9 @@ class GeminiLineShape:
         return part
 
     def _place_history(self, part: MessagePart) -> MessagePart:
-        """Place a rewritten history: a compression where anything of the previous one is missing.
+        """Resolve a rewritten history, which is a compression if anything of the previous one is missing.
 
-        A message that only differs by results that were taken out is the one that was there.
+        A message that differs only by removed results is the known message.
         """
         history: dict[str, _HistoryMessage] = {}
         then = list[MessagePart]()
@@ -102,10 +102,10 @@ class GeminiLineShape:
 
 
 class GeminiDocumentShape(DocumentShape):
-    """The message list of a document (up to 0.38)."""
+    """Message list of a document (up to 0.38)."""
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        """Set the accounting: nothing but the messages was seen by the model; Google's input includes cached tokens."""
+        """Set the accounting: the context consists of the messages alone; Google's input tokens include cached ones."""
         builder.facts.input_includes_cache = True
 
     def parse(self, value: Any, place: int) -> MessagePart:
@@ -128,10 +128,10 @@ def find_message_lists(values: list[Element]) -> list[Run]:
 
 
 def parse_gemini_usage(value: Any) -> Usage | None:
-    """Recorded tokens: the input has cached ones in it, and not those of tools; the output has no thoughts in it.
+    """Parse recorded tokens: input includes cached tokens but not those of tools; output excludes thoughts.
 
     Raises:
-        ValueError: a size is none; the message names it.
+        ValueError: a size is invalid; the message names it.
     """
     usage = parse_usage(value, "input", cache_read="cached", output=("output", "thoughts"), includes_cache=True)
     tools = parse_usage(value, "tool")
@@ -141,13 +141,13 @@ def parse_gemini_usage(value: Any) -> Usage | None:
 
 
 def parse_message(message: dict[str, Any], name: str) -> list[MessagePart]:
-    """Parse a message: itself, and after one of the model the results of its calls.
+    """Parse a message, and for a message of the model also the results of its calls.
 
     Args:
-        name: what calls are named after that have no id.
+        name: The prefix of the ids made for calls without one.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the value is not a message.
     """
     kind, time = message.get("type"), parse_time_ms(message.get("timestamp"))
     if kind == "user":
@@ -175,21 +175,21 @@ def parse_message(message: dict[str, Any], name: str) -> list[MessagePart]:
 
 
 def parse_content(content: Any) -> Iterator[Block]:
-    """Gemini's parts as blocks; what has no counterpart stays, unknown to every estimator."""
+    """Convert Gemini's parts to blocks; a part without counterpart is kept, unknown to every estimator."""
     for part in content if isinstance(content, list) else [] if content in (None, "") else [content]:
         yield _parse_block(part)
 
 
 def is_command(text: str) -> bool:
-    """Return whether typed text is a command of the program, which is not sent; comments of code are no commands.
+    """Return whether typed text is a command to Gemini CLI, which is not sent; comments in code are not commands.
 
-    Source: Gemini CLI, isSlashCommand; up to 0.1 those of ``?`` too.
+    Source: Gemini CLI, isSlashCommand; up to 0.1 also commands with ``?``.
     """
     return text.startswith(("/", "?")) and not text.startswith(("//", "/*"))
 
 
 def _parse_user_message(message: dict[str, Any], time: int) -> MessagePart:
-    """Parse a message in the user's place: typed text, injected text, or results."""
+    """Parse a message of the user role: typed text, injected text, or results."""
     blocks = list(parse_content(message.get("content")))
     text = next((parse_id(block.get("text")) for block in blocks if block.get("type") == "text"), "").lstrip()
     results = bool(blocks) and all(block.get("type") == "tool_result" for block in blocks)
@@ -205,7 +205,7 @@ def _parse_user_message(message: dict[str, Any], time: int) -> MessagePart:
 
 
 def _parse_history(messages: list[Any]) -> MessagePart:
-    """Parse a rewritten history: after a compression with its summary, with results removed, or with more messages."""
+    """Parse a rewritten history: compressed to a summary, with results removed, or with more messages."""
     listed = [message for message in messages if isinstance(message, dict)]
     answered = {parse_id(call.get("id")) for message in listed for call in _list_calls(message) if call.get("result")}
     found: list[MessagePart] = []
@@ -221,7 +221,7 @@ def _parse_history(messages: list[Any]) -> MessagePart:
         if first.role is None or (
             first.has_results and {block.get("tool_use_id") for block in first.blocks} <= answered
         ):
-            continue  # a notice, or results that stand with their calls too
+            continue  # a notice, or results that are also recorded with their calls
         found += [replace(first, key=key, version=_summarize_message([first, *more]).version, usage=None), *more]
         keys.append(key)
     return MessagePart(
@@ -230,7 +230,7 @@ def _parse_history(messages: list[Any]) -> MessagePart:
 
 
 def _summarize_message(parts: list[MessagePart]) -> _HistoryMessage:
-    """A message by its parts, however it is written: a history has no thoughts in it."""
+    """Summarize a message by its parts, in any notation; thoughts are left out, since histories have none."""
     blocks = [block for part in parts for block in part.blocks if block.get("type") != "thinking"]
     bare = [{**block, "content": None} if block.get("type") == "tool_result" else block for block in blocks]
     sent = parts[0].role is not None and not parts[0].flags & MessageFlag.NOT_SENT
@@ -238,7 +238,7 @@ def _summarize_message(parts: list[MessagePart]) -> _HistoryMessage:
 
 
 def _group_messages(parts: Iterable[MessagePart]) -> Iterator[list[MessagePart]]:
-    """The parts of each message of a history: one with a key, and those behind it without."""
+    """Group the messages of a history: one with a key, and the following ones without."""
     own = list[MessagePart]()
     for part in parts:
         if part.key and own:
@@ -273,7 +273,7 @@ def _parse_thoughts(message: dict[str, Any]) -> Iterator[Block]:
 
 
 def _parse_reply(message: dict[str, Any], calls: list[tuple[dict[str, Any], str]]) -> Iterator[Block]:
-    """Parse a reply and its calls; calls recorded in both places count once, with the id that is answered."""
+    """Parse a reply and its calls; calls recorded in both places count once, with the id that has a result."""
     ids = set[str]()
     for block in parse_content(message.get("content")):
         if block.get("type") == "tool_use":
@@ -303,14 +303,14 @@ def _format_signature(name: str, given: dict[str, Any]) -> str:
 
 
 def _parse_result(call: dict[str, Any], own: str) -> Block:
-    """The result of a call, which may be several parts."""
+    """Parse the result of a call, which may be several parts."""
     given = call.get("result")
     if isinstance(given, str):
         body: Any = given
         failed = False
     else:
         blocks = [_parse_block(part) for part in (given if isinstance(given, list) else [given])]
-        if any(block.get("tool_use_id") == own for block in blocks):  # those of calls beside it may stand there too
+        if any(block.get("tool_use_id") == own for block in blocks):  # results of parallel calls may be there too
             blocks = [block for block in blocks if block.get("tool_use_id", own) == own]
         failed = any(block.get("is_error") for block in blocks)
         bodies = [block["content"] if block.get("type") == "tool_result" else [block] for block in blocks]
@@ -344,7 +344,7 @@ def _parse_block(part: Any) -> Any:
 
 
 def _parse_function_response(answer: dict[str, Any]) -> Block:
-    """A functionResponse: its output or error as text where that is all it has, else its JSON, and other parts."""
+    """Parse a functionResponse: its output or error as text if that is all, else its JSON; and other parts."""
     response = answer.get("response")
     members = response if isinstance(response, dict) else {}
     [only] = members if len(members) == 1 else [""]

@@ -1,4 +1,4 @@
-"""Events of GitHub Copilot CLI as messages, and the sub-agents among them."""
+"""Reader of GitHub Copilot CLI's events, including those of sub-agents."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from context_tui.session.values import Role
 Block = dict[str, Any]
 Data = dict[str, Any]
 HIDDEN_SUMMARY: Block = {"type": "hidden_summary"}
-"""What stands in the place of a summary that is not in the file."""
+"""Placeholder of a summary that is not in the file."""
 
 
 def find_agent_id(record: Data) -> str:
-    """The sub-agent that an event is of: its own id, before that the call that started it; empty for the main one."""
+    """Return the sub-agent of an event: its id, or in older files its call; empty for the main agent."""
     data = record.get("data")
     return parse_id(record.get("agentId")) or parse_id(data.get("parentToolCallId") if isinstance(data, dict) else None)
 
 
 class CopilotShape:
-    """The events of the main agent, or of one sub-agent."""
+    """Events of the main agent, or of one sub-agent."""
 
     def __init__(self, agent: str = "") -> None:
         self._agent = agent
@@ -37,7 +37,7 @@ class CopilotShape:
         """Parse an event; events of other agents are left out.
 
         Raises:
-            ValueError: it is none.
+            ValueError: the value is not an event.
         """
         kind, data = record.get("type"), record.get("data")
         if not isinstance(kind, str) or not isinstance(data, dict):
@@ -62,7 +62,7 @@ def _parse_system(data: Data, key: str, time: int) -> MessagePart:
 
 
 def _parse_user(data: Data, key: str, time: int) -> MessagePart:
-    """Parse typed text, and what the program put around it for the model."""
+    """Parse typed text, and the text that Copilot CLI adds for the model."""
     typed, sent = parse_id(data.get("content")), parse_id(data.get("transformedContent"))
     texts, injected = [typed], set[int]()
     if sent and sent != typed:
@@ -99,7 +99,7 @@ def _parse_notification(data: Data, key: str, time: int) -> MessagePart:
 
 
 def _parse_assistant(data: Data, key: str, time: int) -> MessagePart:
-    """Parse a reply. Only its output tokens are recorded, which say nothing about the context, so they are left out."""
+    """Parse a reply. Only its output tokens are recorded, which do not show the context, so they are left out."""
     blocks: list[Block] = []
     thought, hidden = parse_id(data.get("reasoningText")), parse_id(data.get("reasoningOpaque"))
     if thought or hidden:
@@ -141,7 +141,7 @@ def _parse_result(data: Data, key: str, time: int) -> MessagePart:
 
 
 def _parse_usage_event(data: Data, key: str, time: int) -> MessagePart:
-    """A request's own usage, which is only in logs of other programs."""
+    """Parse the usage of a request, which only logs of other programs have."""
     usage, notes = parse_usage_or_note(_parse_usage, data)
     return MessagePart(key=key, usage=usage, notes=notes)
 
@@ -158,7 +158,7 @@ def _parse_usage(data: Any) -> Usage | None:
 
 
 def _parse_shutdown(data: Data, key: str, time: int) -> MessagePart:
-    """The size of the context when the session ended, with its newest reply."""
+    """Parse the size of the context at the end of the session, which belongs to the newest reply."""
     size = _parse_tokens(data, "currentTokens")
     return MessagePart(key=key, usage=Usage(size) if size else None)
 
@@ -232,7 +232,7 @@ _SUBAGENT_STARTED = re.compile(rb'"subagent\.started"')
 
 
 class Subagent(NamedTuple):
-    """A sub-agent: what its events name, the call that started it, and its own name."""
+    """Sub-agent: the id in its events, the call that started it, and its name."""
 
     id: str
     call: str
@@ -240,10 +240,10 @@ class Subagent(NamedTuple):
 
 
 def find_subagents(path: Path) -> Iterator[Subagent]:
-    """The sub-agents that were started, in the order of the file.
+    """Find the sub-agents that were started, in the order of the file.
 
     Raises:
-        UnreadableSession: it cannot be read.
+        UnreadableSession: the file cannot be read.
     """
     file, known = LineFile(path), set[str]()
     try:

@@ -1,7 +1,7 @@
-"""Entries of a pi session as messages.
+"""Reader of the entries of a pi session.
 
-Entries of versions 2 and 3 are a tree; the newest is where it stands. What pi puts around summaries and around the
-output of a command that was typed is not in the file: summaries are shown as they are recorded.
+Entries of versions 2 and 3 form a tree, in which the newest entry is the current one. The text that pi adds around
+summaries and the output of typed commands is not in the file: summaries are shown as recorded.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from context_tui.session.values import MessageFlag, Role
 
 Block = dict[str, Any]
 IGNORED_TYPES = frozenset({"thinking_level_change", "active_tools_change", "custom", "label", "session_info"})
-"""Entries that are in no context."""
+"""Types of entries that are in no context."""
 UNSENT_STOP_REASONS = ("aborted", "error")
-"""Why replies stopped that pi keeps, and does not send again."""
+"""Stop reasons of replies that pi keeps but does not send again."""
 
 
 class PiShape:
@@ -42,13 +42,13 @@ class PiShape:
                 return told.parse_compaction()
             case "model_change":
                 return told.build_ignored(model=parse_id(record.get("modelId")))
-            case "leaf":  # what comes next hangs below another entry
+            case "leaf":  # the next entry has another parent
                 return MessagePart(key=told.key, parent_key=parse_id(record.get("targetId")))
             case str() if kind in IGNORED_TYPES:
                 return told.build_ignored()
         if not told.key:
             raise ValueError(f"unknown type of entry {str(kind)[:40]!r}")
-        return told.build_ignored(notes=(f"unknown type of entry {str(kind)[:40]!r}",))  # others hang below it
+        return told.build_ignored(notes=(f"unknown type of entry {str(kind)[:40]!r}",))  # may have children
 
 
 class _PiEntry:
@@ -67,10 +67,10 @@ class _PiEntry:
         return MessagePart(Role.USER, blocks, time=self.time, is_injected=injected, key=self.key, parent_key=self.below)
 
     def parse_message(self) -> MessagePart:
-        """A message of any role.
+        """Parse a message of any role.
 
         Raises:
-            ValueError: it is none.
+            ValueError: the entry has no valid message.
         """
         message = self.record.get("message")
         if not isinstance(message, dict):
@@ -125,9 +125,7 @@ class _PiEntry:
         )
 
     def parse_compaction(self) -> MessagePart:
-        """Parse a summary and what is kept after it: from an entry on, by its id, or by its number among the entries
-        (v1); or, where none is stated, copies of messages.
-        """
+        """Parse a summary and the kept messages: from an entry on, by id or by number (v1), or as copies."""
         record = self.record
         since, tail = record.get("firstKeptEntryId", record.get("firstKeptEntryIndex")), record.get("retainedTail")
         if not isinstance(since, str | int) or isinstance(since, bool):
@@ -155,7 +153,7 @@ class _PiEntry:
 def _parse_copied_messages(messages: list[Any]) -> tuple[list[MessagePart], tuple[str, ...]]:
     """Parse the messages in a compaction, consecutive results as one; and count the unknown ones.
 
-    What their requests took tells nothing of the context that they are in now.
+    Their usage is ignored, since it belongs to another context.
     """
     kept, notes = list[MessagePart](), list[str]()
     for message in messages:
@@ -172,12 +170,12 @@ def _parse_copied_messages(messages: list[Any]) -> tuple[list[MessagePart], tupl
 
 
 def parse_pi_usage(value: Any) -> Usage | None:
-    """Recorded usage; the input leaves cached tokens out, whoever the provider is."""
+    """Parse recorded usage; the input excludes cached tokens, whatever the provider."""
     return parse_usage(value, "input", cache_read="cacheRead", cache_write="cacheWrite", output=("output",))
 
 
 def parse_content_blocks(content: Any) -> list[Block]:
-    """pi's content as blocks; what is not known stays as it is."""
+    """Convert pi's content to blocks; unknown parts are kept unchanged."""
     if content is None:
         return []
     return [_parse_block(each) for each in (content if isinstance(content, list) else [content])]

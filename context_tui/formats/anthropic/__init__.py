@@ -98,7 +98,7 @@ class AnthropicFormat(Format):
         model = run.get("model")
         if isinstance(model, str) and model.startswith("claude"):
             return Claim(60, "a request to a Claude model")
-        return Claim(20, "a list of messages, with nothing to tell its provider")
+        return Claim(20, "a list of messages, of any provider")
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
         """List the message lists in a file."""

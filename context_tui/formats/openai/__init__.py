@@ -75,7 +75,7 @@ def _make_weak_claim(run: Run, messages: list[dict[str, Any]]) -> Claim:
     model = run.get("model")
     if isinstance(model, str) and model.startswith(("gpt-", "o1", "o3", "o4")):
         return Claim(60, "a request to an OpenAI model")
-    return Claim(10, "a list of messages, with nothing to tell its provider")
+    return Claim(10, "a list of messages, of any provider")
 
 
 def _has_functions(tools: Any) -> bool:

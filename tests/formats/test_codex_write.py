@@ -192,7 +192,7 @@ def test_a_summary_between_a_call_and_its_result_parts_no_pair(tmp_path: Path) -
     for summary in (1, 4):
         session.facts.flags[summary] |= MessageFlag.SUMMARY
     losses = export(session, tmp_path / "out.jsonl", "codex").losses
-    assert "summaries between a call and its result are plain messages: 1" in losses
+    assert "summaries between a call and its result, written as plain messages: 1" in losses
     (told,) = payloads(tmp_path / "out.jsonl", "compacted")
     assert told["message"] == "It began so." and len(told["replacement_history"]) == 2
     again = ct.open_session(tmp_path / "out.jsonl")

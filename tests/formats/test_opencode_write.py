@@ -154,7 +154,7 @@ def test_calls_without_results_and_results_without_calls(tmp_path: Path) -> None
     ]
     losses = FORM.write(from_messages(messages), tmp_path / "out.json")
     assert losses.lines == [
-        "results left out whose call is not there: 1",
+        "results left out whose call is missing: 1",
         "results moved to their calls: 1",
         "messages with results and text split into two: 1",
     ]

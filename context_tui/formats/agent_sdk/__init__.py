@@ -1,4 +1,7 @@
-"""agent-sdk's sessions, and the look-alike lines of ``claude -p --output-format stream-json``."""
+"""agent-sdk, and the similar output of ``claude -p --output-format stream-json``.
+
+A session is a JSON Lines file with messages, events of the system and results, each with a ``session_id``.
+"""
 
 from __future__ import annotations
 
@@ -32,37 +35,37 @@ __all__ = ["AgentSdkFormat"]
 
 
 class AgentSdkFormat(Format):
-    """Sessions of agent-sdk, and streams of events in the same types."""
+    """Format of agent-sdk's sessions, and of streams of events of the same types."""
 
     name: ClassVar[str] = "agent-sdk"
     about: ClassVar[str] = "agent-sdk sessions, and output of claude -p --output-format stream-json (JSONL)"
     from_source: ClassVar[str] = ALL_FROM_SOURCE
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Recognise Claude Code's types with a ``session_id`` and without its chain of records."""
+        """Recognise Claude Code's record types with a ``session_id`` and without its chain of uuids."""
         if any(is_stream_record(value) for value in parse_first_values(head) if isinstance(value, dict)):
             return Claim(88, "lines of a stream with a session_id")
         return None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """List the session of a file, and the sub-agents whose messages are among its own."""
+        """List the session of a file, and the sub-agents whose messages are in the same file."""
         main = self._read_main_info(path)
         return [main, *(_build_subagent_info(main, agent) for agent in find_subagents(path))]
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """A scanner for it, or for a sub-agent."""
+        """Return a scanner of the session, or of a sub-agent."""
         if info.id and all(agent.id != info.id for agent in find_subagents(path)):
             raise UnreadableSession(f"{path}: unknown session {info.id!r}")
         return LineScanner(path, info, partial(AgentSdkShape, is_agent_sdk(read_first_objects(path)), info.id))
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
-        """The sub-agent whose messages name the call."""
+        """Return the sub-agent whose messages name the call."""
         path, own = Path(session.info.path), session.facts.call_id(call)
         started = next((agent for agent in find_subagents(path) if own and agent.id == own), None)
         return _build_subagent_info(self._read_main_info(path), started) if started else None
 
     def read_title(self, path: Path) -> str:
-        """The first line of what was typed."""
+        """Return the first line of the first typed text."""
         custom = ""
         for value in read_first_objects(path):
             given = value.get("custom_title") or value.get("customTitle")
@@ -79,15 +82,15 @@ class AgentSdkFormat(Format):
         return custom
 
     def write(self, session: Session, path: Path) -> Losses:
-        """Write the context as agent-sdk does."""
+        """Write the context in agent-sdk's form."""
         return write(session, path)
 
     def can_copy(self, session: Session) -> bool:
-        """Return False for a session that is only some of the lines."""
+        """Return False for a session that is only a part of the lines."""
         return is_whole_file(session)
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
-        """Write the lines as they are."""
+        """Write the lines unchanged."""
         return copy_lines(session, path)
 
     def _read_main_info(self, path: Path) -> SessionInfo:

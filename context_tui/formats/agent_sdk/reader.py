@@ -1,4 +1,4 @@
-"""Records of agent-sdk and of ``claude -p --output-format stream-json`` as messages, and the sub-agents among them."""
+"""Reader of records of agent-sdk and of ``claude -p --output-format stream-json``, including sub-agents."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ IGNORED_TYPES = frozenset(
         *("auth_status", "keep_alive", "control_request", "control_response", "control_cancel_request"),
     }
 )
-"""Types of records that are part of no message: totals, progress, and what is said between the ends of a stream."""
+"""Types of records that are part of no message: totals, progress, and deltas of a stream."""
 KEPT_BEHIND_SUMMARY = 4
-"""Messages that agent-sdk keeps behind a summary unless it is told otherwise."""
+"""Messages that agent-sdk keeps after a summary by default."""
 MISSING_SUMMARY_NOTE = (
     "agent-sdk keeps no summary in the file, nor what else it kept: that is taken to be its default, 4 messages"
 )
-"""What a user has to know of a file with a compaction."""
+"""Note about a file with a compaction."""
 
 Record = dict[str, Any]
 
@@ -57,7 +57,7 @@ def is_stream_record(value: Record) -> bool:
 
 
 def is_agent_sdk(records: list[Record]) -> bool:
-    """Return whether records are agent-sdk's, with the content of messages beside their type; else they are a stream's."""
+    """Return whether records are agent-sdk's, with content next to the type of a message, rather than a stream's."""
     own = ("content" in each for each in records if each.get("type") in [*ROLES])
     return next(own, any("permission_mode" in each for each in records))
 
@@ -69,7 +69,7 @@ def find_parent_call(record: Record) -> str:
 
 @dataclass
 class _HistoryMessage:
-    """A message of the history of a run: its key, role, and whether it holds calls or results."""
+    """Message of the history of a run: its key, role, and whether it holds calls or results."""
 
     key: str
     role: Role
@@ -80,14 +80,14 @@ class _HistoryMessage:
 class AgentSdkShape:
     """Messages as sent; totals, progress and other agents' messages are outside the conversation.
 
-    ``agent_sdk`` says that the lines are agent-sdk's, ``agent`` whose messages these are (:func:`find_parent_call`).
+    ``agent_sdk`` states that the lines are agent-sdk's, ``agent`` whose messages are read (:func:`find_parent_call`).
     """
 
     def __init__(self, agent_sdk: bool = False, agent: str = "") -> None:
         self._is_agent_sdk, self._agent = agent_sdk, agent
-        self._boundary: Record | None = None  # of a stream, whose summary has not been said yet
+        self._boundary: Record | None = None  # of a stream, whose summary has not been read yet
         self._history: list[_HistoryMessage] = []  # of agent-sdk's file
-        self._results_open = False  # whether results that come are more of those that were said last
+        self._results_open = False  # whether further results belong to the newest message
         self._compacted = self._resumed = False
 
     def parse(self, record: Record) -> ParsedRecord:
@@ -159,9 +159,7 @@ class AgentSdkShape:
 
 
 def _find_split_point(history: list[_HistoryMessage]) -> int:
-    """Return the first message of a history that agent-sdk keeps (its ``find_split_point``); fewer where that is
-    nothing.
-    """
+    """Return the first message of a history that agent-sdk keeps, as its ``find_split_point`` does."""
     for keep in range(KEPT_BEHIND_SUMMARY, 0, -1):
         at = len(history) - keep
         while at > 0 and history[at].role == Role.USER and history[at].has_results and history[at - 1].has_calls:
@@ -192,7 +190,7 @@ def _parse_message(record: Record, message: Record, role: Role) -> MessageRecord
 
 
 def _parse_boundary(boundary: Record) -> tuple[str | None, int | None, tuple[str, ...]]:
-    """Parse the trigger and the tokens before a compaction, and what is wrong with them."""
+    """Parse the trigger of a compaction and the tokens before it, with their problems."""
     about = boundary.get("compact_metadata")
     about = about if isinstance(about, dict) else {}
     trigger = about.get("trigger")
@@ -207,17 +205,17 @@ _PARENT_CALL = re.compile(rb'"parent_tool_use_id"\s*:\s*"([^"\\]+)"')
 
 
 class Subagent(NamedTuple):
-    """Sub-agent: the id of the call that started it, and its first prompt, where stated."""
+    """Sub-agent: the id of the call that started it, and its first prompt, if stated."""
 
     id: str
     title: str
 
 
 def find_subagents(path: Path) -> Iterator[Subagent]:
-    """The sub-agents that say something, in the order of the file.
+    """Find the sub-agents with messages, in the order of the file.
 
     Raises:
-        UnreadableSession: it cannot be read.
+        UnreadableSession: the file cannot be read.
     """
     file, known = LineFile(path), set[bytes]()
     try:
@@ -242,7 +240,7 @@ def is_compacted(path: Path) -> bool:
     """Return whether a file records a compaction.
 
     Raises:
-        UnreadableSession: it cannot be read.
+        UnreadableSession: the file cannot be read.
     """
     file = LineFile(path)
     try:

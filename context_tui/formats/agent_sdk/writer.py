@@ -1,4 +1,4 @@
-"""Write a session as agent-sdk keeps it: one line for the start, one for every message."""
+"""Writer of sessions in agent-sdk's form: one line for the start, one for each message."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def write(session: Session, path: Path) -> Losses:
 
 
 def format_usage(usage: Usage) -> dict[str, Any]:
-    """Usage as the Messages API reports it."""
+    """Format usage as the Messages API reports it."""
     return {
         "input_tokens": usage.fresh,
         "output_tokens": usage.output,
@@ -62,7 +62,7 @@ def format_usage(usage: Usage) -> dict[str, Any]:
 
 
 def _build_block(block: Block, losses: Losses) -> Block | None:
-    """A block that agent-sdk takes when it goes on with a session; None for one that it would pass over in silence."""
+    """Build a block that agent-sdk accepts on resuming; None for a block that it would silently ignore."""
     match block:
         case {"type": "text" | "thinking" | "tool_use"} | {"type": "image", "source": {"type": "base64"}}:
             return block

@@ -1,4 +1,4 @@
-"""Anthropic Messages: a request as it was sent, alone or logged with its response, or a bare list of messages."""
+"""Anthropic's Messages API: a request, alone or logged with its response, or a bare list of messages (JSON)."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def find_reply(run: Run) -> dict[str, Any] | None:
 
 
 class AnthropicShape:
-    """Messages requests: every element is a message, and stays as it is."""
+    """Messages of a request, which stay unchanged."""
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        """Take the model, the window, the system prompt and the size of the tools."""
+        """Read the model, the window, the system prompt and the size of the tools."""
         facts, reply = builder.facts, find_reply(run) or {}
         model = run.get("model") or reply.get("model")
         facts.model = truncate_name(model) if isinstance(model, str) else None
@@ -47,7 +47,7 @@ class AnthropicShape:
             facts.tools_bytes = len(compact_json(tools))
 
     def parse_tools(self, run: Run) -> list[dict[str, Any]]:
-        """Tool schemas as they are in the request."""
+        """Return the tool schemas of the request, unchanged."""
         return parse_tool_schemas(run.get("tools"))
 
     def parse_response(self, run: Run) -> dict[str, Any] | None:
@@ -70,16 +70,14 @@ class AnthropicShape:
 
 
 class AnthropicFormat(Format):
-    """Anthropic Messages JSON."""
+    """Format of Messages requests and message lists."""
 
     name: ClassVar[str] = "anthropic"
     about: ClassVar[str] = "Anthropic Messages request or message list (JSON, JSONL), with its response if logged"
     suffixes: ClassVar[tuple[str, ...]] = (".json", ".jsonl")
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Recognise tool schemas, block types, a system member or a response; a list of plain strings could be
-        anyone's.
-        """
+        """Recognise tool schemas, block types, a system member or a response; plain texts are ambiguous."""
         run = read_head_run(head)
         if run is None or not (run.elements or run.members):
             return None
@@ -97,14 +95,14 @@ class AnthropicFormat(Format):
         model = run.get("model")
         if isinstance(model, str) and model.startswith("claude"):
             return Claim(60, "a request to a Claude model")
-        return Claim(20, "a list of messages, with nothing to tell its provider")
+        return Claim(20, "a list of messages, of any provider")
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """The message lists in a file."""
+        """List the message lists in a file."""
         return list_document_sessions(path, self.name, AnthropicShape)
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """A scanner for one of them."""
+        """Return a scanner of a session."""
         return DocumentScanner(path, info, AnthropicShape)
 
     def unsupported_reason(self, role: str, block: dict[str, Any]) -> str:
@@ -112,11 +110,11 @@ class AnthropicFormat(Format):
         return find_unsupported_reason(role, block)
 
     def write(self, session: Session, path: Path) -> Losses:
-        """Write a Messages request without its limits: model, system, tools and messages, as far as they are known."""
+        """Write a Messages request without limits: model, system, tools and messages, if known."""
         return write_request(session, path)
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
-        """Write what was read: a request with its response, members of other programs and recorded usage."""
+        """Write the unchanged input: a request with its response, members of other programs and recorded usage."""
         return copy_document(session, path)
 
 

@@ -1,4 +1,4 @@
-"""Write a session as a Messages request: blocks and members of the vendor's types, and nothing else."""
+"""Writer of Messages requests, with only the blocks and members of the vendor's types."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ REQUIRED_MEMBERS: dict[str, tuple[str, ...]] = {
     "container_upload": ("file_id",),
     "tool_reference": ("tool_name",),
 }
-"""Per type of block, the members that it has to have."""
+"""Required members, by type of block."""
 OPTIONAL_MEMBERS: dict[str, tuple[str, ...]] = {
     "text": ("cache_control", "citations"),
     "document": ("cache_control", "citations", "context", "title"),
@@ -47,9 +47,9 @@ OPTIONAL_MEMBERS: dict[str, tuple[str, ...]] = {
     "web_search_tool_result": ("cache_control", "caller"),
     "web_fetch_tool_result": ("cache_control", "caller"),
 }
-"""Those that it may have; ``cache_control`` where nothing is said."""
+"""Optional members, by type of block; ``cache_control`` for types not listed."""
 TOOL_MEMBERS = ("name", "description", "input_schema", "cache_control", "type", "strict", "defer_loading")
-"""Members of a tool with a schema of its own; one that the provider hosts is passed on."""
+"""Members of a tool with a schema; a tool that the provider hosts is written unchanged."""
 
 RESULT_BLOCK_TYPES = ("text", "image", "document", "search_result", "tool_reference")
 ASSISTANT_BLOCK_TYPES = ("thinking", "redacted_thinking", "server_tool_use")
@@ -58,7 +58,7 @@ UNSUPPORTED_BLOCKS = "blocks left out that a Messages request cannot hold"
 
 
 def find_unsupported_reason(role: str, block: Block) -> str:
-    """Why a message of *role* cannot hold *block*; empty when it can."""
+    """Return why a message of *role* cannot hold *block*; empty if it can."""
     kind = str(block.get("type"))
     if kind in ("thinking", "redacted_thinking") and not block.get("signature" if kind == "thinking" else "data"):
         return "unsigned thinking blocks left out, which Anthropic refuses"
@@ -72,7 +72,7 @@ def find_unsupported_reason(role: str, block: Block) -> str:
 
 
 def write_request(session: Session, path: Path) -> Losses:
-    """Write a Messages request without its limits: model, system, tools and messages, as far as they are known."""
+    """Write a Messages request without limits: model, system, tools and messages, if known."""
     losses = Losses()
     system, tools = session.content.system(), [_build_tool(tool, losses) for tool in session.content.tools()]
     request = {
@@ -100,7 +100,7 @@ def _is_complete(block: Block) -> bool:
 
 
 def _build_image_source(image: Block) -> Block | None:
-    """Return the source of an image for a request; None where Anthropic could not read it."""
+    """Return the source of an image for a request; None if Anthropic cannot read it."""
     source = image.get("source")
     if not isinstance(source, dict):
         return None
@@ -115,7 +115,7 @@ def _build_image_source(image: Block) -> Block | None:
 
 
 def _build_block(block: Block, losses: Losses) -> Block:
-    """A block that is not refused, without members that are."""
+    """Build an accepted block, without members that are refused."""
     kind = str(block.get("type"))
     allowed = ("type", *REQUIRED_MEMBERS[kind], *OPTIONAL_MEMBERS.get(kind, ("cache_control",)))
     for name in block:
@@ -141,7 +141,7 @@ def _build_block(block: Block, losses: Losses) -> Block:
 
 
 def _build_result_body(body: Any, losses: Losses) -> Any:
-    """The content of a result; what a result cannot hold becomes text."""
+    """Build the content of a result; parts that a result cannot hold become text."""
     if isinstance(body, str):
         return body
     if not isinstance(body, list):

@@ -1,4 +1,8 @@
-"""Tasks of Cline, Roo Code and their forks: the conversation, and related files that say what was sent of it."""
+"""Cline, Roo Code and their forks, coding agents that are extensions of VS Code, and Cline's SDK and command line.
+
+A task is a folder in the storage of the editor: ``api_conversation_history.json`` holds the conversation in the form of
+the Messages API, other files its usage, deletions and rewrites. The SDK keeps sessions as ``ID.messages.json``.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +37,7 @@ _TASK_MARK = re.compile(r"</?(task|feedback|user_message)>\s*")
 
 
 class ClineFormat(Format):
-    """``api_conversation_history.json`` of Cline and Roo Code."""
+    """Format of Cline's and Roo Code's ``api_conversation_history.json``."""
 
     name: ClassVar[str] = "cline"
     about: ClassVar[str] = "Cline and Roo Code tasks (api_conversation_history.json, with the files beside it)"
@@ -41,7 +45,7 @@ class ClineFormat(Format):
     from_source: ClassVar[str] = "deleted ranges, condensed tasks"
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Recognise messages with a ``ts`` of their own, or the details of the environment in them."""
+        """Recognise messages with a ``ts``, or with the details of the environment."""
         values = parse_first_values(head)
         if len(values) != 1 or not isinstance(values[0], list):
             return None
@@ -56,7 +60,7 @@ class ClineFormat(Format):
         return Claim(86, f"a list of messages beside {UI_MESSAGES_FILE}") if named else None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """The only session of a task."""
+        """List the only session of a task."""
         runs = read_runs(path)[:1]
         infos = list_document_sessions(path, self.name, lambda: ClineShape(RelatedFacts()), read_runs=lambda _: runs)
         return [
@@ -71,7 +75,7 @@ class ClineFormat(Format):
         )
 
     def read_title(self, path: Path) -> str:
-        """The task's first words."""
+        """Return the first words of the task."""
         values = read_first_values(path)
         return _find_title(Run({}, values[0])) if values and isinstance(values[0], list) else ""
 
@@ -80,15 +84,15 @@ class ClineFormat(Format):
         return list_related_files(path)
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """The tasks in the storage of editors, and of the command line."""
+        """Yield the tasks in the storage of editors, and of the command line."""
         return find_tasks(environ)
 
     def can_copy(self, session: Session) -> bool:
-        """Return False where related files describe the conversation too, which no copy has."""
+        """Return False if related files also describe the conversation, since a copy lacks them."""
         return not any(os.path.isfile(other) for other in list_related_files(Path(session.info.path)))
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
-        """Write the conversation as it was read, where that is all there is of it."""
+        """Write the unchanged conversation, if no related files describe it."""
         return copy_document(session, path) if self.can_copy(session) else None
 
     def unsupported_reason(self, role: str, block: dict[str, Any]) -> str:
@@ -115,7 +119,7 @@ def _list_messages(run: Run) -> Iterable[dict[str, Any]]:
 
 
 def _find_title(run: Run) -> str:
-    """The task's first words."""
+    """Return the first words of the task."""
     for message in _list_messages(run):
         if message.get("role") == "user":
             return format_title(_TASK_MARK.sub("", extract_text(parse_blocks(message.get("content"))[:1]), count=2))
@@ -123,7 +127,7 @@ def _find_title(run: Run) -> str:
 
 
 def _find_note(run: Run) -> str:
-    """Return a note where calls are plain text."""
+    """Return a note if calls are plain text; else an empty string."""
     spoken = [message for message in _list_messages(run) if message.get("role") == "assistant"]
     native = any(block.get("type") == "tool_use" for each in spoken for block in parse_blocks(each.get("content")))
     if native or not any(has_text_call(text) for message in spoken for text in _list_texts(message)):

@@ -38,7 +38,7 @@ def find_extension_storages(environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def find_tasks(environ: Mapping[str, str]) -> Iterator[SessionFile]:
-    """The conversations of all tasks."""
+    """Yield the conversations of all tasks."""
     folders = [storage / name / "tasks" for storage in find_extension_storages(environ) for name in EXTENSIONS]
     for folder in [*folders, find_data_folder(environ) / "tasks"]:
         for task in list_entries(folder):
@@ -49,7 +49,7 @@ def find_tasks(environ: Mapping[str, str]) -> Iterator[SessionFile]:
 
 
 def find_sdk_sessions(environ: Mapping[str, str]) -> Iterator[SessionFile]:
-    """The sessions of the SDK."""
+    """Yield the sessions of the SDK."""
     for folder in list_entries(find_session_folder(environ)):
         for path in list_files(folder.path, ".messages.json"):
             yield SessionFile(path, "", False)

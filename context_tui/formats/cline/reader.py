@@ -1,4 +1,4 @@
-"""Elements of ``api_conversation_history.json`` as messages: Anthropic's, and what Cline and Roo Code add."""
+"""Reader of ``api_conversation_history.json``: messages of the Messages API with Cline's and Roo Code's additions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from context_tui.session.validation import truncate_name
 from context_tui.session.values import MessageFlag, Role
 
 NEVER_DELETED = 2
-"""Messages that Cline's truncation never deletes: the task, and the first reply.
+"""Number of messages that Cline's truncation never deletes: the task, and the first reply.
 
 Source: Cline, ContextManager.applyContextHistoryUpdates.
 """
@@ -40,19 +40,19 @@ def format_element_key(place: int) -> str:
 
 
 class ClineShape(DocumentShape):
-    """Elements of one conversation, with the facts of its related files."""
+    """Elements of one conversation, combined with its related files."""
 
     def __init__(self, related: RelatedFacts) -> None:
         self._related = related
-        self._replaced_by: dict[int, int] = {}  # element to the one from which on it is not sent
+        self._replaced_by: dict[int, int] = {}  # element to the element from which it is no longer sent
         self._usage_by_reply: dict[int, Usage] = {}
         self._context_after_deletion: dict[
             int, tuple[str | int, ...]
-        ] = {}  # element at which messages are deleted to what is left
+        ] = {}  # element at which messages are deleted to the remaining elements
         self._clears_by_element: dict[int, tuple[tuple[str, int], ...]] = {}
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        """Read the model, and what answers, replaces or deletes each element."""
+        """Read the model, and the usage, replacement or deletion of each element."""
         builder.facts.input_includes_cache = self._related.input_includes_cache
         builder.facts.model = truncate_name(self._related.model) or None
         elements = [*map(_parse_element, run.elements)]
@@ -92,7 +92,7 @@ class ClineShape(DocumentShape):
                     "truncation", context=self._context_after_deletion[place], has_summary=False
                 ),
             )
-        if self._replaced_by.get(place, place + 1) <= place:  # replaced by what stands before it
+        if self._replaced_by.get(place, place + 1) <= place:  # replaced by an earlier element
             part = replace(part, flags=MessageFlag.NOT_SENT)
         if role == Role.ASSISTANT:
             info = value.get("modelInfo")
@@ -103,7 +103,7 @@ class ClineShape(DocumentShape):
         return replace(part, injected_blocks=find_injected_blocks(blocks), model=_find_model(blocks))
 
     def _find_remaining(self, place: int) -> tuple[str | int, ...]:
-        """Return the context after a summary or marker at *place*: what nothing up to there replaced, and itself."""
+        """Return the context after a summary or marker at *place*: elements not replaced so far, and itself."""
         return (
             *(format_element_key(each) for each in range(place) if self._replaced_by.get(each, place + 1) > place),
             0,
@@ -114,7 +114,7 @@ class ClineShape(DocumentShape):
         return MicroCompactionRecord("duplicate reads", cleared_keys=clears) if clears else None
 
     def _find_deletions(self, elements: list[dict[str, Any]]) -> None:
-        """Find the deletions: each holds from the request that the newest user message is sent with."""
+        """Find the deletions; each takes effect with the request of the newest user message."""
         for deleted in self._related.deletions:
             at = deleted.start if 0 <= deleted.start < len(elements) else -1
             if at >= 0 and elements[at].get("role") == "assistant":
@@ -124,7 +124,7 @@ class ClineShape(DocumentShape):
                 self._context_after_deletion[at] = (*map(format_element_key, kept), 0)
 
     def _find_rewrites(self, elements: list[dict[str, Any]]) -> None:
-        """Blocks that were sent with much less in their place; others stay as they are recorded."""
+        """Find blocks that were sent in a much shorter form; other rewrites are ignored."""
         for each in self._related.rewrites:
             if not 0 <= each.element < len(elements):
                 continue
@@ -139,7 +139,7 @@ class ClineShape(DocumentShape):
 
 
 def _parse_element(element: Element) -> dict[str, Any]:
-    """An element as an object; an empty one for what is none."""
+    """Return an element as an object; an empty one if it is not an object."""
     try:
         value = decode_element(element)
     except ValueError:
@@ -148,7 +148,7 @@ def _parse_element(element: Element) -> dict[str, Any]:
 
 
 def _find_replacements(elements: list[dict[str, Any]]) -> dict[int, int]:
-    """Return by element the summary or marker that replaces it; those whose summary is deleted too are sent again.
+    """Return by element the summary or marker that replaces it; elements of a deleted summary are sent again.
 
     Source: Roo Code, getEffectiveApiHistory.
     """
@@ -168,7 +168,7 @@ def _find_replacements(elements: list[dict[str, Any]]) -> dict[int, int]:
 
 
 def _match_usage(elements: list[dict[str, Any]], related: RelatedFacts) -> dict[int, Usage]:
-    """Return the usage of the request that each reply answers: by its time, its place, or else by order."""
+    """Match usage of requests to replies: by time, by place, or else by order."""
     replies = [
         place for place, value in enumerate(elements) if value.get("role") == "assistant" and not value.get("isSummary")
     ]
@@ -197,7 +197,7 @@ def _match_usage_by_time(replies: list[int], times: list[int], related: RelatedF
 
 
 def _parse_block(block: dict[str, Any]) -> dict[str, Any]:
-    """A block; reasoning of other providers is thinking, of unknown size where it is encrypted."""
+    """Parse a block; reasoning of other providers becomes thinking, of unknown size if encrypted."""
     if block.get("type") != "reasoning":
         return block
     told = block.get("text") or "\n\n".join(
@@ -216,7 +216,7 @@ def _find_model(blocks: list[dict[str, Any]]) -> str:
 
 
 TYPED_MARKERS = ("<feedback>", "<answer>", "<user_message>", "<task>")
-"""What stands around words of a person, also in the results of tools."""
+"""Tags around words typed by a person, which also occur in results of tools."""
 NOTICE_STARTS = (
     "<environment_details>",
     "[ERROR]",
@@ -228,14 +228,14 @@ NOTICE_STARTS = (
     "<file_content ",
     "<folder_content ",
 )
-"""How blocks begin that say something to the model in the place of a person."""
+"""Beginnings of notices to the model in user messages, which nobody typed."""
 _TEXT_RESULT = re.compile(r"\[\w+[^\n]*\] Result:")
-"""How the result of a tool is headed where calls are XML in texts."""
+"""Heading of a tool's result when calls are XML in texts."""
 _XML_CALL = re.compile(r"<(read_file|execute_command|write_to_file|apply_diff|replace_in_file|attempt_completion)>")
 
 
 def find_injected_blocks(blocks: list[dict[str, Any]]) -> frozenset[int]:
-    """The blocks of a user message, by number, that nobody typed."""
+    """Return the numbers of the blocks of a user message that nobody typed."""
     found, behind = set[int](), False
     for number, block in enumerate(blocks):
         if block.get("type") == "tool_result":

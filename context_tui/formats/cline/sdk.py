@@ -1,4 +1,4 @@
-"""Sessions of Cline's SDK and command line: ``<id>.messages.json`` with what each reply took."""
+"""Sessions of Cline's SDK and command line: ``<id>.messages.json``, with the usage of each reply."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NOTICE_MARK = "<SYSTEM_NOTICE>"
 
 
 class ClineSdkFormat(Format):
-    """Cline's SDK."""
+    """Format of the sessions of Cline's SDK."""
 
     name: ClassVar[str] = "cline-sdk"
     about: ClassVar[str] = "Cline SDK and command line sessions (.messages.json)"
@@ -66,31 +66,31 @@ class ClineSdkFormat(Format):
         ]
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """A scanner for it."""
+        """Return a scanner of the session."""
         return DocumentScanner(path, info, ClineSdkShape)
 
     def read_title(self, path: Path) -> str:
-        """The first line of what was asked."""
+        """Return the first line of the first prompt."""
         return read_document_title(path, ClineSdkShape())
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
-        """Write the session as it was read."""
+        """Write the session unchanged."""
         return copy_document(session, path)
 
     def related_files(self, path: Path) -> Iterable[Path]:
-        """The descriptions of the session."""
+        """Return the files that can describe the session."""
         return _list_description_files(path)
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """The sessions in Cline's data folder."""
+        """Yield the sessions in Cline's data folder."""
         return find_sdk_sessions(environ)
 
 
 class ClineSdkShape(DocumentShape):
-    """Messages of a session, Anthropic's but for files; a compaction is one that says so of itself."""
+    """Messages of a session: those of the Messages API, with file blocks; a summary is marked as such."""
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        """Take the system prompt."""
+        """Read the system prompt."""
         builder.facts.input_includes_cache = True
         builder.append_system(extract_text(parse_blocks(run.get("system_prompt"))))
 
@@ -145,7 +145,7 @@ def _parse_usage(metrics: Any) -> Usage | None:
 
 
 def _parse_block(block: dict[str, Any]) -> dict[str, Any]:
-    """A block; a file is its text."""
+    """Parse a block; a file becomes its text."""
     if block.get("type") == "file" and isinstance(content := block.get("content"), str):
         return {"type": "text", "text": content}
     return block
@@ -158,13 +158,13 @@ def _is_injected(block: dict[str, Any]) -> bool:
 
 
 def _list_description_files(path: Path) -> list[Path]:
-    """List the possible files with a description of a session."""
+    """List the files that can describe a session, existing or not."""
     names = (path.name.replace(".messages.json", ".json"), "session.json")
     return [path.with_name(name) for name in names if name != path.name]
 
 
 def _read_description(path: Path) -> dict[str, Any]:
-    """Read the description of a session; empty where there is none."""
+    """Read the description of a session; empty if there is none."""
     for beside in _list_description_files(path):
         try:
             with open_regular(beside) as file:

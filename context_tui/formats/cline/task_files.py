@@ -20,7 +20,7 @@ CONVERSATION_FILES = ("api_conversation_history.json", "claude_messages.json")
 
 @dataclass(frozen=True)
 class RecordedRequest:
-    """Recorded request: its time, the last element when it was shown (-2: not stated), and its usage."""
+    """Recorded request: its time, the last element at that time (-2: not stated), and its usage."""
 
     time: int
     after: int
@@ -47,7 +47,7 @@ class Rewrite:
 
 @dataclass
 class RelatedFacts:
-    """Facts in the files beside a conversation; unreadable ones add nothing."""
+    """Facts from the related files of a conversation; unreadable files add none."""
 
     requests: list[RecordedRequest] = field(default_factory=list)
     deletions: list[Deletion] = field(default_factory=list)
@@ -58,9 +58,7 @@ class RelatedFacts:
 
 
 def list_related_files(path: Path) -> tuple[Path, ...]:
-    """List the files that can describe a conversation, present or not; none for a file with another name, such as an
-    export in the task's folder.
-    """
+    """List the files that can describe a conversation, existing or not; none for an export in the task's folder."""
     return (
         tuple(path.with_name(name) for name in (UI_MESSAGES_FILE, REWRITES_FILE, METADATA_FILE))
         if path.name in CONVERSATION_FILES
@@ -69,7 +67,7 @@ def list_related_files(path: Path) -> tuple[Path, ...]:
 
 
 def read_related_files(path: Path) -> RelatedFacts:
-    """Read the files beside the conversation at *path*."""
+    """Read the related files of the conversation at *path*."""
     found, others = RelatedFacts(), list_related_files(path)
     if not others:
         return found
@@ -100,7 +98,7 @@ def _read_json(path: Path) -> Any:
 def _update_requests(shown: list[dict[str, Any]], found: RelatedFacts) -> None:
     """Update the answered requests, and whether their input tokens include cached ones.
 
-    Cline's never do; Roo says so of providers of OpenAI's kind, and its newer versions count all of them so.
+    Cline's never do. Roo's do if the provider is marked as OpenAI-compatible, and in newer versions for all providers.
     """
     told: list[tuple[int, int, tuple[int, ...]]] = []
     protocols = set[str]()
@@ -143,9 +141,9 @@ def _update_deletions(shown: list[dict[str, Any]], found: RelatedFacts) -> None:
 
 
 def _update_rewrites(rewrites: Any, shown: list[dict[str, Any]], found: RelatedFacts) -> None:
-    """Rewritten blocks; the rewriting is of the request behind the one whose time it has.
+    """Update the rewritten blocks; a rewrite takes effect with the request after the one whose time it has.
 
-    Each is ``[element, [kind, [[block, [[time, "text", [text], …], …]], …]]]``, the last of its changes being in force.
+    Each is ``[element, [kind, [[block, [[time, "text", [text], …], …]], …]]]``; the last change is in force.
     """
     times = [parse_time_ms(each.get("ts")) for each in shown]
     places = [each.get("conversationHistoryIndex") for each in shown]

@@ -1,4 +1,4 @@
-"""Write a session as a task's conversation, to be continued from the folder of that task."""
+"""Writer of conversations that are continued from the folder of a task."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from context_tui.session.values import BlockFlag, MessageFlag
 
 Block = dict[str, Any]
 RESUME_NOTE = (
-    "to go on with it, put it in the place of api_conversation_history.json in its task's folder, with the editor "
-    "closed; a range that ui_messages.json there tells as deleted is deleted from it too"
+    "to resume, replace api_conversation_history.json in the task's folder with this file while the editor is "
+    "closed; a range that ui_messages.json there records as deleted is deleted from it too"
 )
 UNSUPPORTED_BLOCKS = "blocks left out that Cline cannot hold"
 
 
 def write_conversation(session: Session, path: Path) -> Losses:
-    """Write the messages of a context, summaries marked as Roo Code marks them; foreign blocks are left out."""
+    """Write the messages of a context, with summaries marked as by Roo Code; blocks of other formats are left out."""
     losses, facts = Losses(), session.facts
     messages: list[dict[str, Any]] = []
     stamp = int(time.time() * 1000) - len(session.context_at())
@@ -47,7 +47,7 @@ def write_conversation(session: Session, path: Path) -> Losses:
 
 
 def _count_injected(session: Session, index: int, blocks: list[Block], losses: Losses) -> None:
-    """Count the injected blocks that read as typed now."""
+    """Count the injected blocks that will be read as typed."""
     facts, told = session.facts, find_injected_blocks(blocks)
     rows = enumerate(facts.blocks_of(index))
     losses.add(
@@ -56,14 +56,14 @@ def _count_injected(session: Session, index: int, blocks: list[Block], losses: L
 
 
 def find_unsupported_block_reason(role: str, block: Block) -> str:
-    """Return why a message of *role* cannot hold *block*; empty when it can. Unsigned thinking stays as reasoning."""
+    """Return why a message of *role* cannot hold *block*; empty if it can. Unsigned thinking is kept as reasoning."""
     if role == "assistant" and block.get("type") == "thinking":
         return ""
     return UNSUPPORTED_BLOCKS if find_unsupported_reason(role, block) else ""
 
 
 def _build_block(block: Block) -> Block:
-    """A block as Cline keeps it."""
+    """Build a block in Cline's form."""
     if block.get("type") == "thinking" and not block.get("signature"):
         return {"type": "reasoning", "text": str(block.get("thinking") or ""), "summary": []}
     return block

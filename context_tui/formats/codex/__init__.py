@@ -1,4 +1,8 @@
-"""OpenAI Codex CLI: rollouts, the files that it keeps its sessions in."""
+"""Codex CLI, OpenAI's coding agent for the terminal.
+
+Sessions are rollouts, JSON Lines files ``~/.codex/sessions/YYYY/MM/DD/rollout-TIME-ID.jsonl``, with one item of the
+Responses API or one event per line.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +33,13 @@ __all__ = ["CodexFormat"]
 
 
 class CodexFormat(Format):
-    """Codex CLI rollouts."""
+    """Format of Codex CLI's rollouts."""
 
     name: ClassVar[str] = FORMAT_NAME
     about: ClassVar[str] = "OpenAI Codex CLI rollouts (JSONL), old ones too, with compactions, forks and rollbacks"
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Recognise the envelopes of its lines; older files by their first line, or lines of state between items."""
+        """Recognise the envelopes of lines; older files by their first line, or by lines of state between items."""
         values = parse_first_values(head)
         for value in values:
             if isinstance(value, dict) and "payload" in value and _get_text(value.get("type")) in RECORD_TYPES:
@@ -53,27 +57,27 @@ class CodexFormat(Format):
         return None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """The one session of a file; its folder, and what it goes on with."""
+        """List the only session of a file, with its folder and the session that it continues."""
         return [read_session_info(path)]
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """A scanner for it, or for a branch that a rollback left."""
+        """Return a scanner of the session, or of a branch abandoned by a rollback."""
         return LineScanner(path, info, CodexShape, input_includes_cache=True)
 
     def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
-        """A branch that a rollback left."""
+        """Return a branch abandoned by a rollback."""
         return find_branch(main, session_id)
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
-        """The rollout of the sub-agent that a call started."""
+        """Return the rollout of the sub-agent that a call started."""
         return find_subagent_session(session, call)
 
     def read_title(self, path: Path) -> str:
-        """The first prompt."""
+        """Return the first prompt."""
         return find_title(path)
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """The rollouts below ``CODEX_HOME``, archived ones too."""
+        """Yield the rollouts below ``CODEX_HOME``, including archived ones."""
         return find_sessions(environ, cwd)
 
     def unsupported_reason(self, role: str, block: dict[str, Any]) -> str:
@@ -81,7 +85,7 @@ class CodexFormat(Format):
         return unsupported_reason(role, block)
 
     def write(self, session: Session, path: Path) -> Losses:
-        """Write a rollout of its own that ``codex resume`` takes."""
+        """Write a new rollout for ``codex resume``."""
         return write(session, path)
 
     def can_copy(self, session: Session) -> bool:
@@ -93,7 +97,7 @@ class CodexFormat(Format):
         return copy_lines(session, path)
 
     def build_resume_command(self, session: Session, written_session: Path, out_path: Path) -> str:
-        """``codex resume``."""
+        """Build the ``codex resume`` command."""
         return build_resume_command(session, written_session, out_path)
 
 

@@ -1,4 +1,4 @@
-"""Paths, titles and resume commands of Codex's rollouts, those of sub-agents included."""
+"""Paths, titles and resume commands of Codex's rollouts, including those of sub-agents."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from context_tui.session.values import Role
 
 ROLLOUT_FOLDERS = ("sessions", "archived_sessions")
 TITLE_HEAD_BYTES = 512 << 10
-"""How far a prompt is looked for: a session begins with some 100 KB of instructions."""
+"""Bytes of a file that are searched for the first prompt: a session begins with some 100 KB of instructions."""
 _ROLLOUT = re.compile(r"rollout-(\d{4})-(\d\d)-(\d\d)T.*\.jsonl")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def find_codex_home(environ: Mapping[str, str]) -> Path:
-    """Codex's folder."""
+    """Return Codex's folder."""
     if configured := environ.get("CODEX_HOME"):
         return Path(configured)
     return find_home_folder(environ) / ".codex"
 
 
 def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
-    """Yield every rollout by its name, in folders of days or in one; only its first line names the project."""
+    """Yield every rollout by file name, in folders by day or in one; only its first line names the project."""
     for folder in ROLLOUT_FOLDERS:
         for place, _, names in os.walk(find_codex_home(environ) / folder):
             for name in names:
@@ -76,13 +76,13 @@ def find_title(path: Path) -> str:
             event = as_object(told.payload)
             if event.get("type") == "user_message" and isinstance(text := event.get("message"), str):
                 return format_title(text)
-        except (ValueError, AttributeError):  # not JSON, cut at the end of the head, or no record
+        except (ValueError, AttributeError):  # not JSON, cut off at the end of the head, or not a record
             continue
     return ""
 
 
 def find_rollout(path: Path, session_id: str) -> Path | None:
-    """Return the rollout of another session in the same tree, on the day of its id or one around it."""
+    """Return the rollout of another session in the same tree, on the day of its id or an adjacent one."""
     if not _UUID.fullmatch(session_id):
         return None
     root = path.parents[3] if len(path.parents) > 3 and path.parent.name.isdecimal() else path.parent
@@ -92,7 +92,7 @@ def find_rollout(path: Path, session_id: str) -> Path | None:
 
 
 def _list_days(session_id: str) -> list[datetime]:
-    """List the day of an id (of version 7, which begins with the time), and those before and after it."""
+    """List the day of an id (UUID version 7, which begins with the time), and the days before and after."""
     if session_id[14] != "7":
         return []
     made = int(session_id[:8] + session_id[9:13], 16) // 1000
@@ -100,7 +100,7 @@ def _list_days(session_id: str) -> list[datetime]:
 
 
 def build_resume_command(session: Session, written: Path, out: Path) -> str:
-    """Build the shell command that resumes the *written* session once it is at *out*; empty where there is none.
+    """Build the shell command that resumes the *written* session once it is at *out*; empty if there is none.
 
     Codex finds a session by its id in the name of a file below its folder, so a file elsewhere is copied there.
     """
@@ -118,7 +118,7 @@ def build_resume_command(session: Session, written: Path, out: Path) -> str:
         home = root / f"{now:%Y/%m/%d}" / f"rollout-{now:%Y-%m-%dT%H-%M-%S}-{meta.id}.jsonl"
         folder = shlex.quote(str(home.parent))
         return f"mkdir -p {folder} && cp -n {shlex.quote(str(out))} {shlex.quote(str(home))} && {resume}"
-    except (OSError, ValueError, RuntimeError):  # a path that no system takes, no home: what was written is good still
+    except (OSError, ValueError, RuntimeError):  # an invalid path, or no home: the written file is still good
         return ""
 
 
@@ -128,7 +128,7 @@ _AGENT_ID_MEMBERS = ("agent_id", "thread_id", "receiver_thread_id")
 
 
 def read_session_info(path: Path) -> SessionInfo:
-    """The one session of a file: its folder, what started it (by its file, where that is here), what it goes on with.
+    """Read the only session of a file, with its folder, its parent (by file, if found) and the session it continues.
 
     Raises:
         UnreadableSession: the file cannot be read.
@@ -140,10 +140,10 @@ def read_session_info(path: Path) -> SessionInfo:
 
 
 def find_subagent_session(session: Session, call: int) -> SessionInfo | None:
-    """The session of the sub-agent that the call in a block row started; None where no record says which.
+    """Return the session of the sub-agent that the call in a block row started; None if no record names it.
 
     Raises:
-        UnreadableSession: it is not here.
+        UnreadableSession: the session is missing.
     """
     facts = session.facts
     if facts.tool_name(call).rpartition("__")[2] != SPAWN_TOOL or (row := facts.call_result[facts.call[call]]) < 0:

@@ -1,4 +1,4 @@
-"""Codex rollouts as messages: items make the model's view; events give usage, windows and rollbacks."""
+"""Reader of Codex rollouts: items form the context; events state usage, windows and rollbacks."""
 
 from __future__ import annotations
 
@@ -40,33 +40,35 @@ from context_tui.session.values import MessageFlag, Role
 Record = dict[str, Any]
 
 FORK_COPY_MS = 2_000
-"""Longest time after its first line in which a fork has written the history that it begins with. Lines of that are
-stamped anew or keep their older times; no reply of a model comes so soon."""
+"""Longest time, from its first line, in which a fork writes the history that it begins with.
+
+These lines have new timestamps or keep the older ones; no reply of a model comes so soon."""
 USED_WINDOW_PERCENT = 95
-"""Of a model's window, what Codex uses and tells, unless a catalog of models says otherwise."""
+"""Percentage of a model's window that Codex uses and reports, unless a model catalog says otherwise."""
 REASONING_ENVELOPE_BYTES = 650
-"""Bytes around the reasoning that stands encrypted."""
+"""Overhead of encrypted reasoning, in bytes."""
 REASONING_ESTIMATE_RATIO = 1.3
-"""Tokens that Codex takes reasoning to be, by its encrypted bytes, for a recorded one: 51,185 for 39,296 in 112 replies
-of two rollouts that have both."""
+"""Ratio of Codex's estimate of reasoning tokens, by encrypted bytes, to recorded reasoning tokens.
+
+Measured on 112 replies in two rollouts that have both: 51,185 to 39,296."""
 KEPT_PROMPT_BYTES = 80_000
-"""Bytes of the newest typed messages that a compaction without a history of its own keeps (20,000 tokens of 4)."""
+"""Bytes of the newest typed messages kept by a compaction without a history (20,000 tokens of 4 bytes)."""
 
 
 class CodexShape:
-    """Pass over a rollout."""
+    """Records of a rollout."""
 
     def __init__(self) -> None:
         self._replies = ResponseGrouping()
         self._users: list[_UserMessage] = []
-        self._key_by_item: dict[str, str] = {}  # of an item, by that of its id
-        self._session_ids: set[str] = set()  # ids of sessions whose history is here, this one's first
+        self._key_by_item: dict[str, str] = {}  # key of an item, by the key of its id
+        self._session_ids: set[str] = set()  # ids of the sessions whose history the file holds, its own first
         self._start_time = -1
         self._newest_line: tuple[Record, RolloutLine] = ({}, RolloutLine("", None))
         self._usage_order = _UsageOrder()
-        self._reasoning_tokens = 0  # of the newest reply, by what stands encrypted for it
+        self._reasoning_tokens = 0  # of the newest reply, estimated from its encrypted reasoning
 
-    # -- what a record says
+    # -- a record by itself
 
     def parse(self, record: Record) -> ParsedRecord:
         """Parse a record by itself."""
@@ -92,7 +94,7 @@ class CodexShape:
             return MetadataRecord()
         raise ValueError(f"unknown type of record {line.kind[:40]!r}" if line.kind else "not a record of a rollout")
 
-    # -- what it says in its place
+    # -- a record after those before it
 
     def resolve_in_order(self, record: Record, part: ParsedRecord) -> ParsedRecord:
         """Resolve a record by those before it."""
@@ -203,9 +205,10 @@ class CodexShape:
         return found
 
     def _find_kept_users(self) -> list[str]:
-        """Return what a compaction with only a summary keeps: the first messages of the session, and what was typed.
+        """Return the messages kept by a compaction with only a summary: the session's first ones, and typed messages.
 
-        That is the newest that fit; of the one before these Codex keeps a part, which the file does not hold.
+        Of the typed messages the newest that fit are kept. Codex also keeps a part of the one before these, which is
+        not in the file.
         """
         at = next((n for n, user in enumerate(self._users) if user.typed), len(self._users))
         kept, room = list[str](), KEPT_PROMPT_BYTES
@@ -217,7 +220,7 @@ class CodexShape:
         return [*(user.key for user in self._users[:at] if not user.summary), *reversed(kept)]
 
     def _roll_back(self, turns: Any) -> str:
-        """The key of the first of the last *turns* typed messages, which are left with all behind them."""
+        """Return the key of the first of the last *turns* typed messages, where the abandoned branch begins."""
         typed = [at for at, user in enumerate(self._users) if user.typed]
         if type(turns) is not int or turns <= 0 or not typed:
             return ""
@@ -264,20 +267,20 @@ class _UserMessage:
 
 
 class _UsageOrder:
-    """Tells which reply a count is of. Up to 0.5x a count comes before the items of its reply, later behind them.
+    """Assignment of token counts to replies: up to 0.5x a count precedes the items of its reply, later it follows.
 
-    Which it is shows at the first count after a user message: whether any item of a reply stands between them.
+    The first count after a user message decides: in newer files items of a reply stand between the two.
     """
 
     def __init__(self) -> None:
         self._last_count: Any = None  # the totals of the newest count
         self._counts_first = False
-        self._pending: Usage | None = None  # of the reply that comes next
+        self._pending: Usage | None = None  # of the next reply
         self._awaiting_count = True  # no count since the newest user message
         self._has_reply_items = False  # an item of a reply since the newest user message or count
 
     def note_prompt(self) -> None:
-        """A user message has come."""
+        """Note a user message."""
         self._awaiting_count, self._has_reply_items = True, False
 
     def note_compaction(self) -> None:
@@ -285,7 +288,7 @@ class _UsageOrder:
         self._pending, self._has_reply_items = None, False
 
     def pop_reply_usage(self) -> Usage | None:
-        """Return the known usage of the reply whose item has come."""
+        """Return the pending usage of the reply whose first item was read, and clear it."""
         self._has_reply_items = True
         usage, self._pending = self._pending, None
         return usage
@@ -301,7 +304,7 @@ class _UsageOrder:
         return True
 
     def update(self, usage: Usage | None) -> Usage | None:
-        """Take a new count; returns it where it is of the newest reply, not of the next one."""
+        """Add a new count; return it if it is of the newest reply, not of the next one."""
         if self._awaiting_count:
             self._counts_first, self._awaiting_count = not self._has_reply_items, False
         came, self._has_reply_items = self._has_reply_items, False
@@ -312,7 +315,7 @@ class _UsageOrder:
 
 
 def estimate_reasoning_tokens(item: Record) -> int:
-    """Estimate the tokens of encrypted reasoning as Codex does: four bytes a token of what is left when decoded.
+    """Estimate the tokens of encrypted reasoning as Codex does: four bytes of the decoded text per token.
 
     Source: codex-rs/core, estimate_reasoning_length.
     """
@@ -321,7 +324,7 @@ def estimate_reasoning_tokens(item: Record) -> int:
 
 
 def _estimate_missing_reasoning(info: Record, usage: Usage) -> int:
-    """Estimate the same from recorded tokens, for a reply whose encrypted reasoning was removed from a published file."""
+    """Estimate the same from recorded tokens, for replies whose encrypted reasoning was removed on publication."""
     told = as_object(info.get("last_token_usage")).get("reasoning_output_tokens")
     return round(told * REASONING_ESTIMATE_RATIO) if type(told) is int and 0 < told <= usage.output else 0
 
@@ -347,7 +350,7 @@ def _parse_window(value: Any) -> MetadataRecord:
     """Parse the window that Codex uses, and the model's: since 0.5x the former is 95 % of the latter
     (openai/codex#8763).
 
-    Which version it is shows in the number: models have windows of whole thousands, or of whole times 1,024.
+    The number itself shows the version: windows of models are multiples of 1,000 or of 1,024. See openai/codex#8763.
     """
     try:
         window = parse_tokens(value, "model_context_window")
@@ -361,7 +364,7 @@ def _parse_window(value: Any) -> MetadataRecord:
 
 
 def _parse_tools(value: Any) -> list[dict[str, Any]] | None:
-    """Parse the tools that a client gave the session, Anthropic-shaped; Codex's own are never recorded."""
+    """Parse the tools that a client added to the session, Anthropic-shaped; Codex's own are never recorded."""
     tools = [tool for tool in value if isinstance(tool, dict)] if isinstance(value, list) else []
     return [
         {

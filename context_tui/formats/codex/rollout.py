@@ -29,7 +29,7 @@ IGNORED_TYPES = frozenset(
         *("security_risk_score", "realtime_item", "state"),
     }
 )
-"""Types of records that say nothing of the context: what the model sees of them is told by items."""
+"""Types of records outside the context: what the model sees of them is recorded as items."""
 _OLD_META_MEMBERS = ("id", "timestamp", "instructions")
 
 
@@ -42,7 +42,7 @@ class RolloutLine(NamedTuple):
 
 
 def parse_rollout_line(record: Record) -> RolloutLine:
-    """Parse a record in either form; it has no type where it is neither."""
+    """Parse a record in either form; its type is empty if it is neither."""
     kind = record.get("type")
     if "payload" in record and isinstance(kind, str):
         return RolloutLine(kind, record["payload"], parse_time_ms(record.get("timestamp")))
@@ -56,7 +56,7 @@ def parse_rollout_line(record: Record) -> RolloutLine:
 
 
 def as_object(value: Any) -> Record:
-    """An object's members; of anything else none."""
+    """Return an object; an empty one for any other value."""
     return value if isinstance(value, dict) else {}
 
 
@@ -71,9 +71,9 @@ class SessionMeta(NamedTuple):
 
     @property
     def note(self) -> str:
-        """Note about the origin of its history, for users."""
+        """Note about the origin of the history, for users; empty if there is nothing to report."""
         if self.continued_from:
-            return f"it goes on with session {self.continued_from}, whose messages are not in this file"
+            return f"continues session {self.continued_from}, whose messages are not in this file"
         if self.forked_from:
             return f"forked from session {self.forked_from}, whose messages are repeated here without their usage"
         return ""
@@ -92,14 +92,14 @@ def parse_session_meta(payload: Any) -> SessionMeta:
 
 NO_SUMMARY = "(no summary available)"
 MISSING_SUMMARY = {"type": "compaction", "note": "the summary is not in this file"}
-"""What stands in place of a summary that was left out of a file, whose size is unknown."""
+"""Placeholder of a summary that is not in the file; its size is unknown."""
 
 
 def parse_rollout_item(item: Any) -> MessageRecord | MetadataRecord:
     """Parse an item of the conversation; developer and Codex messages are injected.
 
     Raises:
-        ValueError: it is not known.
+        ValueError: the item is of an unknown type.
     """
     part = parse_item(item)
     if not isinstance(part, MessageRecord):
@@ -117,13 +117,13 @@ def mark_injected(part: MessageRecord) -> MessageRecord:
 
 
 class ItemReference(NamedTuple):
-    """An entry of a new history that is an earlier item, by its id."""
+    """Reference in a new history to an earlier item, by its id."""
 
     item: str
 
 
 def find_replacement_history(payload: Record) -> list[Any] | None:
-    """Return the items of the history after a compaction; None where they are not recorded."""
+    """Return the items of the history after a compaction; None if they are not recorded."""
     if isinstance(items := payload.get("replacement_history"), list):
         return items
     entries = payload.get("replacement_history_entries")
@@ -145,8 +145,8 @@ def format_item_key(item: Any) -> str:
 def parse_compaction(payload: Record) -> ParsedRecord:
     """A compaction: its summary first, then everything else of the history it leaves; ``context`` is their order.
 
-    A summary that the file does not hold, as who made it left it out, is a block of unknown size at the end. What is
-    only kept for reviews of what the model did (``guardian_history``) is no compaction.
+    A summary that was left out of the file is a block of unknown size at the end. A history kept only for reviews of
+    the model's actions (``guardian_history``) is not a compaction.
     """
     if find_replacement_history(payload) is None:
         if "guardian_history" in payload:
@@ -168,16 +168,16 @@ def list_item_keys(payload: Record) -> list[list[str]]:
 
 
 class RolloutItems:
-    """Items that messages were read from; those of the newest record are cached, as it may hold several messages."""
+    """Items of messages; those of the newest record are cached, since a record may hold several messages."""
 
     def __init__(self) -> None:
         self._newest: tuple[LineContent | None, int] = (None, -1)
         self._newest_items: list[list[Item]] = []
 
     def find_items(self, origin: Origin) -> list[Item] | None:
-        """Return the items of a message that was read from a rollout; None for others.
+        """Return the items of a message that was read from a rollout; None for other messages.
 
-        Of a summary that is told as a text, or not at all, there are none, and it has to be written anew.
+        A summary that is recorded as text, or not at all, has no items and must be written as a new one.
         """
         content = origin.session.content
         if not isinstance(content, LineContent) or origin.session.info.format != "codex":
@@ -187,7 +187,7 @@ class RolloutItems:
         return [item for row, number in numbers for item in self._read_items(content, row)[number]] or None
 
     def _read_items(self, content: LineContent, row: int) -> list[list[Item]]:
-        """Read the items of the messages in a record, by number; none for a message of which only the text is recorded."""
+        """Read the items of the messages in a record, by number; empty for a message recorded as text only."""
         if self._newest != (content, row):
             self._newest, self._newest_items = (content, row), _list_record_items(content.read_record(row))
         return self._newest_items
@@ -206,16 +206,14 @@ def _list_record_items(record: Record) -> list[list[Item]]:
 
 
 class _HistoryMessage(NamedTuple):
-    """A message of a history and the items that it is made of."""
+    """Message of a history, and its items."""
 
     part: MessageRecord
     items: list[Item]
 
 
 class _History(NamedTuple):
-    """The messages of a history, the summary first; what it is in prompt order: their numbers, and the keys of earlier
-    items; what was not understood.
-    """
+    """Messages of a history, the summary first; prompt order as their numbers and keys of earlier items; problems."""
 
     messages: list[_HistoryMessage]
     order: list[int | str]
@@ -229,7 +227,7 @@ def _get_summary_text(payload: Record) -> str:
 
 def _parse_history(payload: Record) -> _History:
     found, notes = list[_HistoryMessage](), list[str]()
-    order = list[int | str]()  # the numbers are those in what was found
+    order = list[int | str]()  # numbers index the messages of this history
     for item in find_replacement_history(payload) or ():
         if isinstance(item, ItemReference):
             order.append(format_item_key({"id": item.item}))
@@ -274,16 +272,16 @@ def _is_history_summary(part: MessageRecord, text: str) -> bool:
 
 
 SUMMARY_PREFIX = "Another language model started to solve this problem and produced a summary of its thinking process"
-"""The first words of the user message that holds the summary of a compaction."""
+"""First words of the user message with the summary of a compaction."""
 INSTRUCTIONS_START = "# AGENTS.md instructions"
 _ELEMENT_NAME = re.compile(r"[a-z][a-z0-9]*[_ ][a-z0-9_ ]*")
-"""Names of several words, as the elements of Codex have and those of HTML have not."""
+"""Element name of several words: Codex's elements have such names, HTML's do not."""
 _SINGLE_WORD_ELEMENTS = ("skill", "hook", "recommended")
 MAX_TAG_LENGTH = 200
 
 
 def is_scaffolding(text: str) -> bool:
-    """Return whether a text of a user message was injected by Codex: its instructions, or one element of its own."""
+    """Return whether a text of a user message was injected by Codex: instructions, or one of its elements."""
     text = text.strip()
     if text.startswith(INSTRUCTIONS_START):
         return True

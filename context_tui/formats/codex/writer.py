@@ -1,7 +1,7 @@
-"""Write a rollout that Codex can resume: its first line, the context of a turn, and the items of the context.
+"""Writer of rollouts that Codex can resume: first line, context of a turn, and the items of the context.
 
-A context that holds a summary begins with a compaction that tells its new history whole, up to the summary. Messages
-that were read from items are these items again; what is shown on resuming (``event_msg``) is made anew.
+A context with a summary begins with a compaction that records the whole history up to the summary. Messages
+that were read from items are written as the same items; events shown on resuming (``event_msg``) are new.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from context_tui.session.session import Session
 from context_tui.session.values import Kind, MessageFlag, RecordKind, Role
 
 VERSION = "0.142.4"
-"""The version of the program whose records ours are like."""
+"""Version of Codex whose records are reproduced."""
 PROVIDER = "openai"
-"""Codex resumes nothing that names no provider."""
+"""Provider that is named in the first line; Codex resumes no rollout without one."""
 _SOURCE_SESSION_MEMBERS = ("forked_from_id", "parent_thread_id", "history_base", "session_id", "dynamic_tools")
-"""What the first line of another session tells that is not so of this one."""
+"""Members of a recorded first line that do not hold for a new session."""
 _USAGE_FIELDS = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_output_tokens", "total_tokens")
 
 Record = dict[str, Any]
 
 
 def write(session: Session, path: Path) -> Losses:
-    """Write the session's context to the new file *path*; returns the losses."""
+    """Write the session's context to the new file *path*; return the losses."""
     writer = _Writer(session)
     write_lines(writer.build_records(), path)
     return writer.losses
@@ -64,7 +64,7 @@ class _Writer:
         if replaced:
             yield self._build_record("compacted", self._build_compaction(order[:replaced]))
         parting = sum(1 for message in order[replaced:] if facts.flags[message] & MessageFlag.SUMMARY)
-        self.losses.add("summaries between a call and its result are plain messages", parting)
+        self.losses.add("summaries between a call and its result, written as plain messages", parting)
         for message in order[replaced:]:
             self._time = max(self._time, facts.time[message])
             if model != (model := self._models.get(message, model)):
@@ -82,17 +82,17 @@ class _Writer:
             yield self._build_record("event_msg", self._build_token_count((0, 0, 0, 0, self._estimate_context())))
 
     def _count_compacted(self, order: Sequence[int]) -> int:
-        """Count the messages that a compaction records: up to the last summary, except one between a call and its
+        """Count the messages that a compaction records: up to the last summary not between a call and its
         result.
 
-        A compaction's summary is a user's message, so that what is called before it has to be answered before it.
+        A compaction's summary is a user message, so calls before it must have their results before it.
         """
         facts, left, until = self._session.facts, 0, -1
         rows = [(at, row) for at, message in enumerate(order) for row in facts.blocks_of(message)]
         answers = {facts.call_id(row): at for at, row in rows if facts.kind[row] == Kind.TOOL_RESULT}
         for at, message in enumerate(order):
             own = facts.blocks_of(message)
-            begins = all(facts.kind[row] != Kind.TOOL_USE for row in islice(own, 1))  # else it was joined to a call
+            begins = all(facts.kind[row] != Kind.TOOL_USE for row in islice(own, 1))  # else merged with a call
             if facts.flags[message] & MessageFlag.SUMMARY and begins and until <= at:
                 left = at + 1
             ids = (facts.call_id(row) for row in facts.blocks_of(message) if facts.kind[row] == Kind.TOOL_USE)
@@ -133,7 +133,7 @@ class _Writer:
         return {"cwd": cwd or self._session.info.cwd, **made, **given, "model": model}
 
     def _build_compaction(self, messages: Sequence[int]) -> Record:
-        """A compaction that leaves *messages*, of which the last is the summary."""
+        """Build a compaction whose history is *messages*, the last of which is the summary."""
         *before, summary = messages
         if self._session.facts.role[summary] == Role.ASSISTANT:
             self.losses.add_note("the summary is written as a user message, as Codex does")
@@ -144,7 +144,7 @@ class _Writer:
         return {"message": text, "replacement_history": history}
 
     def _build_display_events(self, written: WrittenItem) -> Iterator[Record]:
-        """Build the events that are shown when a session is resumed: typed texts, and the assistant's."""
+        """Build the events shown when a session is resumed: typed texts, and texts of the assistant."""
         item = written.item
         if item.get("type") != "message" or not (written.is_typed or item.get("role") == "assistant"):
             return
@@ -181,7 +181,7 @@ def _find_first_payload(content: LineContent, rows: list[int], kind: str) -> Rec
 
 
 def _make_id() -> str:
-    """An id of version 7, which begins with the time, as Codex's do."""
+    """Make a UUID of version 7, which begins with the time, like Codex's."""
     time = parse_time_ms(datetime.now(UTC))
     number = (time << 80) | (7 << 76) | (secrets.randbits(12) << 64) | (2 << 62) | secrets.randbits(62)
     return str(uuid.UUID(int=number))

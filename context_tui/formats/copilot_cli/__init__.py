@@ -1,4 +1,7 @@
-"""GitHub Copilot CLI's sessions: ``events.jsonl`` in a folder for each."""
+"""GitHub Copilot CLI, a coding agent for the terminal.
+
+Each session has a folder with ``events.jsonl``, a JSON event per line; events of sub-agents are in the same file.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ EVENTS_FILE = "events.jsonl"
 
 
 class CopilotCliFormat(Format):
-    """Sessions of GitHub Copilot CLI, with its sub-agents."""
+    """Format of GitHub Copilot CLI's sessions and sub-agents."""
 
     name: ClassVar[str] = "copilot-cli"
     about: ClassVar[str] = "GitHub Copilot CLI sessions (events.jsonl), with compactions, rewinds and sub-agents"
@@ -37,16 +40,16 @@ class CopilotCliFormat(Format):
         return None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """The session, and its sub-agents, whose events are in the same file."""
+        """List the session, and its sub-agents, whose events are in the same file."""
         main = _read_main_info(path)
         return [main, *(_build_subagent_info(main, agent) for agent in find_subagents(path))]
 
     def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
-        """A branch that a rewind left."""
+        """Return a branch abandoned by a rewind."""
         return find_branch(main, session_id)
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """A scanner for the session, a branch of it, or a sub-agent."""
+        """Return a scanner of the session, of a branch, or of a sub-agent."""
         if not info.id or info.id.startswith(BRANCH_PREFIX):
             return LineScanner(path, info, CopilotShape)
         if all(agent.id != info.id for agent in find_subagents(path)):
@@ -54,7 +57,7 @@ class CopilotCliFormat(Format):
         return LineScanner(path, info, lambda: CopilotShape(info.id))
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
-        """The sub-agent that names the call that started it."""
+        """Return the sub-agent whose events name the call that started it."""
         path, own = Path(session.info.path), session.facts.call_id(call)
         started = next((agent for agent in find_subagents(path) if own and agent.call == own), None)
         return _build_subagent_info(_read_main_info(path), started) if started else None
@@ -68,7 +71,7 @@ class CopilotCliFormat(Format):
         return ""
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """Yield a session for each folder; its project is named only inside."""
+        """Yield the session of each folder; only the file itself names its project."""
         for entry in list_entries(find_program_folder(environ, "COPILOT_HOME", ".copilot") / "session-state"):
             if entry.name.endswith(".jsonl"):
                 yield SessionFile(Path(entry.path), "", False)
@@ -77,7 +80,7 @@ class CopilotCliFormat(Format):
 
 
 def _read_main_info(path: Path) -> SessionInfo:
-    """The session of a file, with the folder that its first event names."""
+    """Read the session of a file, with the folder named in its first event."""
     [main] = list_only_session(path, CopilotCliFormat.name)
     data = next(iter(read_first_objects(path)), {}).get("data")
     context = data.get("context") if isinstance(data, dict) else None

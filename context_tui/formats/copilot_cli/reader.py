@@ -1,4 +1,4 @@
-"""Events of GitHub Copilot CLI as messages, and the sub-agents among them."""
+"""Reader of GitHub Copilot CLI's events, including those of sub-agents."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from context_tui.session.values import Role
 Block = dict[str, Any]
 Data = dict[str, Any]
 HIDDEN_SUMMARY: Block = {"type": "hidden_summary"}
-"""What stands in the place of a summary that is not in the file."""
+"""Placeholder of a summary that is not in the file."""
 
 
 def find_agent_id(record: Data) -> str:
-    """The sub-agent that an event is of: its own id, before that the call that started it; empty for the main one."""
+    """Return the sub-agent of an event: its id, or in older files its call; empty for the main agent."""
     data = record.get("data")
     return parse_id(record.get("agentId")) or parse_id(data.get("parentToolCallId") if isinstance(data, dict) else None)
 
 
 class CopilotShape:
-    """The events of the main agent, or of one sub-agent."""
+    """Events of the main agent, or of one sub-agent."""
 
     def __init__(self, agent: str = "") -> None:
         self._agent = agent
@@ -47,7 +47,7 @@ class CopilotShape:
         """Parse an event; events of other agents are left out.
 
         Raises:
-            ValueError: it is none.
+            ValueError: the value is not an event.
         """
         kind, data = record.get("type"), record.get("data")
         if not isinstance(kind, str) or not isinstance(data, dict):
@@ -242,7 +242,7 @@ _SUBAGENT_STARTED = re.compile(rb'"subagent\.started"')
 
 
 class Subagent(NamedTuple):
-    """A sub-agent: what its events name, the call that started it, and its own name."""
+    """Sub-agent: the id in its events, the call that started it, and its name."""
 
     id: str
     call: str
@@ -250,10 +250,10 @@ class Subagent(NamedTuple):
 
 
 def find_subagents(path: Path) -> Iterator[Subagent]:
-    """The sub-agents that were started, in the order of the file.
+    """Find the sub-agents that were started, in the order of the file.
 
     Raises:
-        UnreadableSession: it cannot be read.
+        UnreadableSession: the file cannot be read.
     """
     file, known = LineFile(path), set[str]()
     try:

@@ -1,4 +1,8 @@
-"""The databases of Crush and of the Go opencode before it, which differ in a few columns."""
+"""Crush, a coding agent for the terminal, and its predecessor, the opencode written in Go.
+
+Sessions are in a SQLite database in the folder of the project, ``.crush/crush.db`` or ``.opencode/opencode.db``; their
+schemas differ in a few columns.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +23,12 @@ from context_tui.session.session import Session, SessionInfo
 __all__ = ["CrushFormat"]
 
 DATABASE_PATHS = (Path(".crush") / "crush.db", Path(".opencode") / "opencode.db")
-"""Where the databases are in the folder of a project."""
+"""Paths of the databases in the folder of a project."""
 _SIZES_QUERY = "SELECT session_id, sum(length(CAST(parts AS BLOB))) FROM messages GROUP BY session_id"
 
 
 class CrushFormat(Format):
-    """Crush's and the Go opencode's sessions."""
+    """Format of Crush's and the Go opencode's sessions."""
 
     name: ClassVar[str] = "crush"
     about: ClassVar[str] = "Crush's and the Go opencode's databases (SQLite, read-only with the write-ahead log)"
@@ -32,7 +36,7 @@ class CrushFormat(Format):
     from_source: ClassVar[str] = "the Go opencode's"
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Recognise its tables and the columns of the one with messages."""
+        """Recognise the tables of the database, and the columns of ``messages``."""
         if not head.startswith(SQLITE_MAGIC):
             return None
         columns, sessions = read_columns(path, "messages", "sessions")
@@ -41,19 +45,19 @@ class CrushFormat(Format):
         return Claim(97, "Crush's tables (or the Go opencode's)")
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """List the sessions with messages, in the order in which they began; always by their own ids."""
+        """List the sessions with messages, in the order in which they began; always by id."""
         with closing(Database(path)) as database:
             return _list_sessions(database)
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """A scanner for one of them."""
+        """Return a scanner of a session."""
         scanner = EntryScanner(CrushSource(Database(path), info.id), info, CrushShape)
         if not scanner.count:
             raise UnreadableSession(f"{path}: unknown session {info.id!r}, or one without messages")
         return scanner
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
-        """The session of an agent: its id is that of the call, or ends with it."""
+        """Return the session of a sub-agent, whose id is that of the call or ends with it."""
         call_id = session.facts.call_id(call)
         if session.facts.tool_name(call) not in ("agent", "agentic_fetch") or not call_id:
             return None
@@ -61,7 +65,7 @@ class CrushFormat(Format):
         return next((each for each in self.list_sessions(path) if each.id.rpartition("$$")[2] == call_id), None)
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """The databases of the current project."""
+        """Yield the databases of the current project."""
         folder = cwd.absolute()
         for project in (folder, *folder.parents):
             for place in DATABASE_PATHS:

@@ -1,4 +1,4 @@
-"""Rows of ``sessions`` and ``messages`` as messages, in the schemas of the Go opencode and of Crush."""
+"""Reader of rows of ``sessions`` and ``messages``, in the schemas of the Go opencode and of Crush."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Block = dict[str, Any]
 
 ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "tool": Role.USER, "system": Role.SYSTEM}
 FAILED_REASONS = ("error", "canceled")
-"""Reasons to finish that are no end of a reply."""
+"""Finish reasons of replies that failed."""
 
 
 class CrushShape:
-    """The rows of one session: the texts of an entry are its columns as an object, and its parts."""
+    """Rows of one session; the texts of an entry are its columns as an object, and its parts."""
 
     def __init__(self) -> None:
         self._summaries: list[int] = []
@@ -70,7 +70,7 @@ class CrushShape:
             self._newest_reply = messages.start
 
     def finish(self, about: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
-        """Replace the compactions, and take the session's tokens as those of the newest reply."""
+        """Replace the compactions, and assign the session's tokens to the newest reply."""
         facts = builder.facts
         summaries = ((message, Spans(range(message, message + 1))) for message in self._summaries)
         replace_compactions(facts, (Compaction(message, "full", prefix=prefix) for message, prefix in summaries))
@@ -82,7 +82,7 @@ class CrushShape:
 
 
 def _parse_entry(entry: Entry) -> tuple[dict[str, Any], list[tuple[Any, dict[str, Any]]], list[str]]:
-    """The columns of a row, the types of its parts with what they hold, and what cannot be read."""
+    """Parse the columns of a row, its parts with their types, and notes on unreadable parts."""
     assert entry.texts is not None
     columns, text = entry.texts
     row, parts = loads(columns), loads(text)
@@ -96,7 +96,7 @@ def _parse_entry(entry: Entry) -> tuple[dict[str, Any], list[tuple[Any, dict[str
 
 
 def _format_failure(finish: dict[str, Any]) -> str:
-    """Why a reply ended that did not end well, in a line."""
+    """Format the failure of a reply as one line."""
     if finish.get("reason") not in FAILED_REASONS:
         return ""
     words = [parse_id(finish.get(name)) for name in ("message", "details")]
@@ -104,7 +104,7 @@ def _format_failure(finish: dict[str, Any]) -> str:
 
 
 def _parse_block(kind: Any, data: dict[str, Any]) -> Block | None:
-    """A part as a block; None where it is of no known type."""
+    """Convert a part to a block; None if its type is unknown."""
     match kind:
         case "text":
             return {"type": "text", "text": data.get("text")}
@@ -123,7 +123,7 @@ def _parse_block(kind: Any, data: dict[str, Any]) -> Block | None:
             return {**result, "content": content, **({"is_error": True} if data.get("is_error") else {})}
         case "image_url":
             return {"type": "image", "source": {"type": "url", "url": parse_id(data.get("url"))}}
-        case "binary":  # its members have no names of their own in the source
+        case "binary":  # its members have Go's default names
             return _build_media_block(parse_id(data.get("MIMEType")), parse_id(data.get("Data")))
     return None
 
@@ -134,22 +134,22 @@ def _build_media_block(mime: str, data: str) -> Block:
 
 
 def _parse_usage(about: Mapping[str, Any]) -> Usage | None:
-    """The tokens of a session's row, which are those of its newest request; none right after a summary.
+    """Parse the tokens of a session's row, which are those of its newest request; None right after a summary.
 
     Raises:
-        ValueError: a size is none; the message names it.
+        ValueError: a size is invalid; the message names it.
     """
     prompt, made = (parse_tokens(about.get(name), name) for name in ("prompt_tokens", "completion_tokens"))
     return Usage(fresh=prompt, output=made) if prompt else None
 
 
 SUMMARY_ID = "\0summary"
-"""The id of the summary that one dialect keeps in the session's row."""
+"""Key of the summary's id, which one dialect keeps in the session's row."""
 _COLUMNS = ("role", "model", "provider", "created_at", "finished_at", "is_summary_message")
 
 
 class CrushSource(RowSource):
-    """Messages by the second in which they were made, and as they were written within one."""
+    """Messages by creation time in seconds, then in the order in which they were written."""
 
     metadata_columns = (
         "summary_message_id",
@@ -165,7 +165,7 @@ class CrushSource(RowSource):
         self._session_row: Mapping[str, Any] = {}
 
     def list_ids(self) -> list[str]:
-        """The ids of the messages."""
+        """List the ids of the messages."""
         self._session_row = self.read_metadata()
         order = "created_at, rowid" if "created_at" in self.columns else "rowid"
         time = "created_at" if "created_at" in self.columns else "NULL"

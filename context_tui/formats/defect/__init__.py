@@ -1,4 +1,8 @@
-"""defect's sessions: folders with a journal of messages."""
+"""defect, a coding agent for the terminal.
+
+A session is a folder with ``meta.json`` (its description), ``journal.jsonl`` (its messages, a JSON object per line) and
+``snapshot.json`` (the history after the last turn).
+"""
 
 from __future__ import annotations
 
@@ -34,7 +38,7 @@ __all__ = ["DefectFormat"]
 
 
 class DefectFormat(Format):
-    """Journals of defect, and its snapshots where there is no journal."""
+    """Format of defect's journals, and of its snapshots without a journal."""
 
     name: ClassVar[str] = "defect"
     about: ClassVar[str] = "defect session folders (meta.json, journal.jsonl, snapshot.json)"
@@ -42,7 +46,7 @@ class DefectFormat(Format):
     from_source: ClassVar[str] = ALL_FROM_SOURCE
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Recognise the sequence of its records; a snapshot by its reference; a description by the files beside it."""
+        """Recognise the numbers of records, the reference of a snapshot, or a description next to session files."""
         objects = [value for value in parse_first_values(head) if isinstance(value, dict)]
         if objects and is_journal_line(objects[0]):
             return Claim(90, "numbered records of a journal")
@@ -53,18 +57,18 @@ class DefectFormat(Format):
         return None
 
     def is_standalone(self, path: Path) -> bool:
-        """Return whether a file is the one that its folder's session is read from."""
+        """Return whether a file is the one from which its folder's session is read."""
         return path.name not in (paths.META_FILE, paths.SNAPSHOT_FILE) or paths.find_session_file(path) == path
 
     def list_folder_sessions(self, path: Path) -> list[SessionInfo]:
-        """The session of a folder with a description, or those of the folders in it."""
+        """List the session of a folder with a description, or those of its subfolders."""
         if not paths.read_meta(path):
             return [info for file in paths.find_sessions_below(path) for info in self.list_sessions(file)]
         file = paths.find_session_file(path / paths.META_FILE)
         return self.list_sessions(file) if os.path.isfile(file) else []
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """The only session of a folder."""
+        """List the only session of a folder."""
         file = paths.find_session_file(path)
         about = paths.read_meta(file.parent) if file.name in (paths.JOURNAL_FILE, paths.SNAPSHOT_FILE) else {}
         own, cwd = about.get("session_id"), about.get("cwd")
@@ -77,16 +81,16 @@ class DefectFormat(Format):
         return [replace(info, cwd=cwd if isinstance(cwd, str) else "") for info in found]
 
     def related_files(self, path: Path) -> Iterable[Path]:
-        """The other files of its folder."""
+        """Return the other files of the session's folder."""
         names = (paths.META_FILE, paths.JOURNAL_FILE, paths.SNAPSHOT_FILE)
         return [path.with_name(name) for name in names if name != path.name]
 
     def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
-        """Return the messages of a failed turn, which defect reverts."""
+        """Return the branch of a failed turn, whose messages defect reverts."""
         return find_branch(main, session_id)
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """A scanner for it."""
+        """Return a scanner of the session."""
         file = Path(info.path)
         if _is_snapshot_file(file):
             return DocumentScanner(file, info, SnapshotShape, read_runs=_SNAPSHOT_RUNS)
@@ -113,16 +117,16 @@ class DefectFormat(Format):
         return write(session, path)
 
     def can_copy(self, session: Session) -> bool:
-        """Return False for a branch, which is only some of the lines."""
+        """Return False for a branch, which is only a part of the lines."""
         return isinstance(session.content, DocumentContent) or is_whole_file(session)
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
-        """Write the journal as it is, or the snapshot where there is none."""
+        """Write the journal unchanged, or the snapshot if there is no journal."""
         notes = copy_document(session, path)
         return copy_lines(session, path) if notes is None else notes
 
     def build_resume_command(self, session: Session, written_session: Path, out_path: Path) -> str:
-        """Build the commands that install the session where defect looks, and resume it."""
+        """Build the shell command that copies the session to defect's folder and resumes it."""
         return build_resume_command(session, written_session, out_path)
 
 
@@ -132,7 +136,7 @@ def _is_snapshot_file(path: Path) -> bool:
 
 
 def _find_history(values: list[Element]) -> list[Run]:
-    """The history in the state of a snapshot."""
+    """Return the history in the state of a snapshot."""
     states = [(decode_members(each) or {}).get("state") for each in values]
     return find_runs([each for each in states if each is not None], lists=SnapshotShape.lists)
 

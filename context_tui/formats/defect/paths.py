@@ -1,7 +1,7 @@
-"""Session folders of defect: the description, the journal, and the snapshot that a shortened journal continues.
+"""Session folders of defect: description, journal, and the snapshot that a shortened journal continues.
 
-defect writes the snapshot at the end of each turn, as a shortcut; a journal that was shortened begins behind one, and
-says nothing without it.
+defect writes the snapshot at the end of each turn, as a shortcut; a shortened journal begins after a snapshot and is
+incomplete without it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def is_snapshot(value: Record) -> bool:
 
 
 def read_meta(folder: Path) -> Record:
-    """The description of the session in a folder; nothing where there is none."""
+    """Read the description of the session in a folder; empty if there is none."""
     try:
         with open_regular(folder / META_FILE) as file:
             values = parse_first_values(file.read(_MAX_META_BYTES))
@@ -51,14 +51,14 @@ def read_meta(folder: Path) -> Record:
 
 
 def find_session_file(path: Path) -> Path:
-    """Return the file that a session is read from, given any file of its folder: the journal, or the snapshot alone."""
+    """Return the file from which a session is read, by any file of its folder: the journal, or the lone snapshot."""
     journal, snapshot = path.with_name(JOURNAL_FILE), path.with_name(SNAPSHOT_FILE)
     if path.name not in (META_FILE, SNAPSHOT_FILE, JOURNAL_FILE):
         return path
     if not os.path.isfile(snapshot):
         return journal
     stamp = read_file_stamp(journal)
-    return journal if stamp and stamp[1] else snapshot  # an empty journal says nothing yet
+    return journal if stamp and stamp[1] else snapshot  # an empty journal holds no messages yet
 
 
 def find_sessions_below(folder: Path) -> Iterator[Path]:
@@ -74,7 +74,7 @@ def find_sessions_below(folder: Path) -> Iterator[Path]:
 
 
 def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
-    """The sessions of any project, and those that ``--local`` keeps in the folder of the current one."""
+    """Yield the sessions of all projects, and those kept in the current project's folder by ``--local``."""
     state = find_program_folder(environ, "XDG_STATE_HOME", ".local", "state")
     for path in find_sessions_below(state / "defect" / "sessions"):
         yield SessionFile(path, "", False)
@@ -86,8 +86,8 @@ def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile
 def read_journal_base(journal: Path) -> Record | None:
     """Read the base of a shortened journal, as a line before its first; None for a complete journal.
 
-    The snapshot beside it may stand for lines that are still there. Where these only add messages, they are taken off
-    its end again, so that each is read from the line that says it; else such lines are left out.
+    The snapshot may include lines that are still in the journal. If these only add messages, the messages are removed
+    from the snapshot, so that each is read from its own line; else such lines are left out.
     """
     first = next((value for value in read_first_objects(journal) if is_journal_line(value)), None)
     begins = first.get("seq") if first else None
@@ -106,7 +106,7 @@ def read_journal_base(journal: Path) -> Record | None:
 
 
 def _read_added_messages(journal: Path, before: int) -> list[Any] | None:
-    """Read the messages that the lines before a number add to the history; None where they change it otherwise."""
+    """Read the messages that the lines before a number add to the history; None if they change it otherwise."""
     found: list[Any] = []
     ended = 0
     with open_regular(journal) as file:
@@ -132,7 +132,7 @@ def _read_added_messages(journal: Path, before: int) -> list[Any] | None:
 
 
 def _read_object(path: Path) -> Record:
-    """The object in a file; an empty one where there is none that can be worked with."""
+    """Read the object in a file; an empty one if there is none or it cannot be read."""
     try:
         with open_regular(path) as file:
             value = loads(file.read(MAX_RECORD_BYTES))

@@ -1,7 +1,7 @@
-"""Lines of a defect journal as messages: turns, and snapshots that replace the history.
+"""Reader of defect's journals: turns, and snapshots that replace the history.
 
-Usage is told for a turn, the sum of its requests. A turn that failed is taken back. defect records no compaction while
-it runs (0.1.0-alpha.6), but its loader takes a snapshot between the lines for the history from there on.
+Usage is recorded per turn, as the sum of its requests. A failed turn is reverted. defect records no compaction while it
+runs (0.1.0-alpha.6), but its loader treats a snapshot between the lines as the history from there on.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Record = dict[str, Any]
 Block = dict[str, Any]
 ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT}
 _OUTPUT_MEMBERS = {"text": "text", "json": "value", "content": "blocks"}
-"""The member that holds the body of a result, by its kind."""
+"""Member with the body of a result, by its kind."""
 
 
 def is_journal_line(value: Record) -> bool:
@@ -45,15 +45,15 @@ def is_journal_line(value: Record) -> bool:
 
 
 class JournalShape:
-    """Journal: messages that a snapshot leaves unchanged are the known ones, so that only new ones are added.
+    """Journal; of a snapshot only messages that differ from the known ones are added.
 
-    Lines up to *known*, but for one that stands before the journal with that number, say what is known already.
+    Lines with numbers up to *known* repeat known messages, except the base before the journal, which has that number.
     """
 
     def __init__(self, base_seq: int = -1) -> None:
         self._base_seq = base_seq
         self._seq: int | None = None
-        self._turn_end = 0  # messages of the history when the last turn ended
+        self._turn_end = 0  # length of the history at the end of the last turn
         self._key_count = 0
         self._turn_replies = 0  # of the assistant in this turn
         self._history: list[tuple[str, MessageRecord]] = []
@@ -151,7 +151,7 @@ def parse_message(value: Any) -> MessageRecord:
     """A message of a journal or a snapshot.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the value is not a message.
     """
     if not isinstance(value, dict):
         raise ValueError("not a message: not a JSON object")
@@ -164,12 +164,12 @@ def parse_message(value: Any) -> MessageRecord:
 
 
 class SnapshotShape(DocumentShape):
-    """The history in a snapshot, where there is no journal."""
+    """History in a snapshot without a journal."""
 
     lists: ClassVar[MessageLists] = MessageLists(keys=("history",), required_keys=("role",), excluded_keys=("history",))
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        """Take nothing: only the history is there."""
+        """Read nothing: a snapshot has only the history."""
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
         """A message."""
@@ -177,13 +177,13 @@ class SnapshotShape(DocumentShape):
 
 
 def _parse_usage(value: Any) -> Usage | None:
-    """Parse the usage of a turn; None where the provider reported nothing, so that each size is null."""
+    """Parse the usage of a turn; None if the provider reported none, so that every size is null."""
     told = isinstance(value, dict) and any(size is not None for size in value.values())
     return parse_anthropic_usage(value) if told else None
 
 
 def _parse_block(item: Block) -> Block:
-    """A block as Anthropic's; what has no counterpart stays as it is."""
+    """Convert a block to Anthropic's form; one without counterpart is kept unchanged."""
     match item.get("type"):
         case "thinking":
             signature = {"signature": item["signature"]} if item.get("signature") is not None else {}
@@ -200,7 +200,7 @@ def _parse_block(item: Block) -> Block:
 
 
 def _parse_image(item: Block) -> Block:
-    """Parse an image, whose data or address is in an object of its own."""
+    """Parse an image, whose data or URL is in a separate object."""
     match item.get("data"):
         case {"kind": "base64", "encoded": str() as data}:
             source = {"type": "base64", "media_type": parse_id(item.get("mime")) or "image/png", "data": data}
@@ -211,7 +211,7 @@ def _parse_image(item: Block) -> Block:
 
 
 def _parse_output(output: Any) -> Any:
-    """The body of a result: a text, any value, or texts and images."""
+    """Parse the body of a result: a text, any value, or texts and images."""
     if not isinstance(output, dict) or not isinstance(kind := output.get("kind"), str):
         return output
     if kind not in _OUTPUT_MEMBERS or _OUTPUT_MEMBERS[kind] not in output:
@@ -221,7 +221,7 @@ def _parse_output(output: Any) -> Any:
 
 
 def _parse_output_block(item: Any) -> Any:
-    """A text or an image in the body of a result."""
+    """Parse a text or an image in the body of a result."""
     match item:
         case {"kind": "text", "text": str() as text}:
             return {"type": "text", "text": text}

@@ -1,7 +1,7 @@
-"""Write a journal that defect can resume, with turns as if each had just ended.
+"""Writer of journals that defect can resume, with turns that have all ended.
 
-defect takes back what stands behind the last turn that ended, so each one does. A summary is a message like others; it
-is told by its first words.
+defect reverts everything after the last turn that ended, so each turn ends. A summary is an ordinary message,
+recognised by its first words.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from context_tui.session.memory import collect_usage
 from context_tui.session.session import Session
 
 VERSION = 1
-"""The version of the schema that is written."""
+"""Version of the schema that is written."""
 SESSIONS_FOLDER = "${XDG_STATE_HOME:-$HOME/.local/state}/defect/sessions"
 Block = dict[str, Any]
 Record = dict[str, Any]
 
 
 def write(session: Session, path: Path) -> Losses:
-    """Write the messages of a context, with the usage of each turn; returns the losses."""
+    """Write the messages of a context, with the usage of each turn; return the losses."""
     losses = Losses()
     records = _build_records(session, losses)
     write_lines(({"schema_version": VERSION, "seq": at, "record": each} for at, each in enumerate(records)), path)
@@ -41,7 +41,7 @@ def write(session: Session, path: Path) -> Losses:
 
 
 def build_resume_command(session: Session, written: Path, out: Path) -> str:
-    """Build the command that installs the journal among defect's sessions, and opens it."""
+    """Build the shell command that copies the journal to defect's sessions and opens it."""
     own = str(uuid.uuid4())
     cwd = session.info.cwd or str(Path.cwd())
     meta = json.dumps({"schema_version": VERSION, "session_id": own, "cwd": cwd, "mcp_servers": []})
@@ -53,7 +53,7 @@ def build_resume_command(session: Session, written: Path, out: Path) -> str:
 
 
 def _build_records(session: Session, losses: Losses) -> Iterator[Record]:
-    """Build the records: a turn begins after typed text, ends before the next, and records the usage of its requests."""
+    """Build the records: a turn begins after typed text, ends before the next, and records its requests' usage."""
     context, usages = session.context_at(), collect_usage(session)
     began, used = False, list[Usage]()
     for index, message in zip(context.order, session.messages_in(context), strict=True):
@@ -83,7 +83,7 @@ def _build_turn_end(used: list[Usage]) -> Record:
 
 
 def _build_block(block: Block, losses: Losses) -> Block | None:
-    """A block as defect has it; None for one that it cannot hold."""
+    """Build a block in defect's form; None if defect cannot hold it."""
     match block.get("type"):
         case "text":
             return {"type": "text", "text": block.get("text") or ""}
@@ -125,7 +125,7 @@ def _build_output_block(block: Block) -> Record | None:
 
 
 def _build_image(block: Block) -> Record | None:
-    """An image as defect has it: its kind, and its data or address in an object; None for a reference to a file."""
+    """Build an image in defect's form: its kind, and an object with data or URL; None for a reference to a file."""
     match block.get("source"):
         case {"type": "base64", "data": str() as data, **more}:
             return {"mime": str(more.get("media_type") or "image/png"), "data": {"kind": "base64", "encoded": data}}

@@ -1,4 +1,8 @@
-"""Gemini CLI's sessions: JSON documents up to 0.38, JSON lines since."""
+"""Gemini CLI, Google's coding agent for the terminal.
+
+Sessions are files ``~/.gemini/tmp/PROJECT/chats/session-TIME-ID``: one JSON document up to 0.38, JSON Lines since 0.39.
+Those of sub-agents are in a folder named after the session that started them.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +42,7 @@ __all__ = ["GeminiCliFormat"]
 
 
 class GeminiCliFormat(Format):
-    """Sessions of Gemini CLI, with those of its sub-agents."""
+    """Format of Gemini CLI's sessions and of those of its sub-agents."""
 
     name: ClassVar[str] = "gemini-cli"
     about: ClassVar[str] = "Gemini CLI sessions (JSON, JSONL), with rewinds, compressions and sub-agents"
@@ -53,7 +57,7 @@ class GeminiCliFormat(Format):
         return None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """The session, and those of its sub-agents; these have it as parent."""
+        """List the session, and the sessions of its sub-agents, whose parent it is."""
         [main] = list_only_session(path, self.name)
         head = next(iter(read_first_objects(path)), {})
         if head.get("kind") == "subagent":
@@ -67,11 +71,11 @@ class GeminiCliFormat(Format):
         return found
 
     def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
-        """A branch that a rewind left."""
+        """Return a branch abandoned by a rewind."""
         return find_branch(main, session_id)
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """A scanner for the session, or for a branch of it."""
+        """Return a scanner of the session, or of a branch."""
         if not _is_document(path):
             return LineScanner(path, info, GeminiLineShape, input_includes_cache=True)
         if info.id.startswith("branch-"):
@@ -81,7 +85,7 @@ class GeminiCliFormat(Format):
         )
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
-        """The session of a sub-agent that a call says it started."""
+        """Return the session of the sub-agent that a call started, according to the call."""
         facts = session.facts
         own, message = facts.call_id(call), facts.block_message[call]
         for record in _read_records(session, message):
@@ -100,11 +104,11 @@ class GeminiCliFormat(Format):
         raise UnreadableSession(f"{path.name}#{agent}: the file of this sub-agent is not here")
 
     def is_standalone(self, path: Path) -> bool:
-        """Return whether a file is not a sub-agent's, which are in a folder of their own among the chats."""
+        """Return whether a file is not a sub-agent's; those are in a subfolder of the chats."""
         return path.suffix not in CHAT_SUFFIXES or path.parent.parent.name != "chats"
 
     def read_title(self, path: Path) -> str:
-        """Return the summary that the program made, else the first typed text."""
+        """Return Gemini CLI's summary of the session, else the first typed text."""
         typed = ""
         for record in read_first_objects(path):
             listed = record.get("messages")
@@ -120,7 +124,7 @@ class GeminiCliFormat(Format):
         return find_sessions(environ, cwd)
 
     def write(self, session: Session, path: Path) -> Losses:
-        """Write lines, as since 0.39."""
+        """Write JSON Lines, as since 0.39."""
         return write_session(session, path)
 
     def can_copy(self, session: Session) -> bool:
@@ -128,13 +132,13 @@ class GeminiCliFormat(Format):
         return is_whole_file(session) if isinstance(session.content, LineContent) else not session.info.id
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
-        """Write the file as it is."""
+        """Write the file unchanged."""
         if not self.can_copy(session):
             return None
         return copy_lines(session, path) if isinstance(session.content, LineContent) else copy_document(session, path)
 
     def build_resume_command(self, session: Session, written_session: Path, out_path: Path) -> str:
-        """Build the command that resumes the session, where its project is known."""
+        """Build the command that resumes the session; empty if its project is unknown."""
         return build_resume_command(session, written_session, out_path)
 
 
@@ -147,7 +151,7 @@ def _find_typed_text(message: Any) -> str:
 
 
 def _is_document(path: Path) -> bool:
-    """Return whether a file is one document, not lines: its only object holds the messages."""
+    """Return whether a file is one document, whose only object holds the messages, rather than JSON Lines."""
     values = read_first_values(path)
     return len(values) == 1 and isinstance(values[0], dict) and "messages" in values[0]
 

@@ -1,4 +1,4 @@
-"""Paths of Gemini CLI's sessions; those of sub-agents are in a folder named after the session that started them."""
+"""Paths of Gemini CLI's sessions; those of sub-agents are in a folder named after their parent session."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ PROJECT_HASH = re.compile("[0-9a-f]{64}")
 
 
 def find_projects_folder(environ: Mapping[str, str]) -> Path:
-    """The folder with one for each project."""
+    """Return the folder of Gemini CLI's projects."""
     root = environ.get("GEMINI_CLI_HOME")
     return (Path(root) if root else find_home_folder(environ)) / ".gemini" / "tmp"
 
 
 def compute_project_hash(folder: str) -> str:
-    """Compute Gemini CLI's key of a project: the hash of its path, which may hold bytes that are no characters."""
+    """Compute Gemini CLI's key of a project: the hash of its path, which need not be valid UTF-8."""
     return hashlib.sha256(folder.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
-    """The sessions of every project, whose folder is named after the hash of its path or, newer, after its name.
+    """Yield the sessions of every project; a folder is named by the hash of the project's path, or (newer) by its name.
 
-    Where that is a name, whether it is the current project cannot be told for sure without opening a file.
+    With a name, only the content of a file can confirm that it belongs to the current project.
     """
     hashed = compute_project_hash(str(cwd.absolute()))
     slug = re.sub("[^a-z0-9]+", "-", cwd.name.lower()).strip("-")
@@ -42,22 +42,22 @@ def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile
         ]
         lines = {path.name for path in files if path.suffix == ".jsonl"}
         for path in files:
-            if f"{path.name}l" not in lines:  # one that was gone on with since
+            if f"{path.name}l" not in lines:  # else continued in a newer version
                 yield SessionFile(path, project, here)
 
 
 def find_subagent_files(path: Path, session_id: str) -> list[Path]:
-    """The files of the sub-agents of a session."""
+    """List the files of a session's sub-agents."""
     if not session_id or not re.fullmatch(r"[\w-]+", session_id):
         return []
     return sorted(list_files(path.parent / session_id, *CHAT_SUFFIXES))
 
 
 def build_subagent_info(path: Path, name: str, session_id: str, parent: str) -> SessionInfo:
-    """A sub-agent's session.
+    """Build the description of a sub-agent's session.
 
     Raises:
-        OSError: its file is not there.
+        OSError: its file is missing.
     """
     status = path.stat()
     return SessionInfo(str(path), name, session_id, path.stem, parent, status.st_mtime, status.st_size)

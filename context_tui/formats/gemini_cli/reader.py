@@ -1,7 +1,7 @@
-"""Messages and records of Gemini CLI, in documents (up to 0.38) and in lines (since 0.39).
+"""Reader of Gemini CLI's messages and records, in documents (up to 0.38) and in JSON Lines (since 0.39).
 
-Results stand inside the message that made the calls, so that one record is a message of the model and the one that
-answers it. Thoughts are the summaries that the API gave; they are not sent again.
+Results are recorded with their calls, so that one record holds a message of the model and the message with its results.
+Thoughts are summaries from the API; they are not sent again.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from context_tui.session.values import MessageFlag, Role
 Block = dict[str, Any]
 NOTICE_TYPES = ("info", "error", "warning")
 SUMMARY_START = "<state_snapshot>"
-"""How the summary of a compression begins."""
+"""Start of the summary of a compression."""
 MASKED_START = "<tool_output_masked>"
-"""How a result begins that was taken out of the history."""
+"""Start of a result that was removed from the history."""
 SETUP_START = "<session_context>"
-"""How the message begins that tells of the folder and the date."""
+"""Start of the message that states the folder and the date."""
 
 
 class _HistoryMessage(NamedTuple):
-    """Message of the history: whether it is sent, its identity among versions, and the same without results."""
+    """Message of the history: whether it is sent, its signature, and its signature without results."""
 
     sent: bool
     version: int
@@ -51,11 +51,11 @@ class _HistoryMessage(NamedTuple):
 
 
 class GeminiLineShape:
-    """The records of a file of lines (since 0.39)."""
+    """Records of a JSON Lines file (since 0.39)."""
 
     def __init__(self) -> None:
-        self._history: dict[str, _HistoryMessage] = {}  # by its key, in the order of the history
-        self._masked_calls: set[str] = set()  # calls whose results were taken out
+        self._history: dict[str, _HistoryMessage] = {}  # by key, in the order of the history
+        self._masked_calls: set[str] = set()  # calls whose results were removed
 
     def parse(self, record: dict[str, Any]) -> ParsedRecord:
         """Parse a record."""
@@ -89,7 +89,7 @@ class GeminiLineShape:
     def _place_history(self, part: HistoryRecord) -> ParsedRecord:
         """Place a rewritten history: a compression where anything of the previous one is missing.
 
-        A message that only differs by results that were taken out is the one that was there.
+        A message that differs only by removed results is the known message.
         """
         history: dict[str, _HistoryMessage] = {}
         then = list[MessageRecord]()
@@ -113,10 +113,10 @@ class GeminiLineShape:
 
 
 class GeminiDocumentShape(DocumentShape):
-    """The message list of a document (up to 0.38)."""
+    """Message list of a document (up to 0.38)."""
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        """Set the accounting: nothing but the messages was seen by the model; Google's input includes cached tokens."""
+        """Set the accounting: the context consists of the messages alone; Google's input tokens include cached ones."""
         builder.facts.input_includes_cache = True
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
@@ -138,10 +138,10 @@ def find_message_lists(values: list[Element]) -> list[Run]:
 
 
 def parse_gemini_usage(value: Any) -> Usage | None:
-    """Recorded tokens: the input has cached ones in it, and not those of tools; the output has no thoughts in it.
+    """Parse recorded tokens: input includes cached tokens but not those of tools; output excludes thoughts.
 
     Raises:
-        ValueError: a size is none; the message names it.
+        ValueError: a size is invalid; the message names it.
     """
     usage = parse_usage(value, "input", cache_read="cached", output=("output", "thoughts"), includes_cache=True)
     tools = parse_usage(value, "tool")
@@ -154,10 +154,10 @@ def parse_message(message: dict[str, Any], name: str) -> list[MessageRecord | Om
     """Parse a message: itself, and after one of the model the results of its calls.
 
     Args:
-        name: what calls are named after that have no id.
+        name: The prefix of the ids made for calls without one.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the value is not a message.
     """
     kind, time = message.get("type"), parse_time_ms(message.get("timestamp"))
     if kind == "user":
@@ -185,15 +185,15 @@ def parse_message(message: dict[str, Any], name: str) -> list[MessageRecord | Om
 
 
 def parse_content(content: Any) -> Iterator[Block]:
-    """Gemini's parts as blocks; what has no counterpart stays, unknown to every estimator."""
+    """Convert Gemini's parts to blocks; a part without counterpart is kept, unknown to every estimator."""
     for part in content if isinstance(content, list) else [] if content in (None, "") else [content]:
         yield _parse_block(part)
 
 
 def is_command(text: str) -> bool:
-    """Return whether typed text is a command of the program, which is not sent; comments of code are no commands.
+    """Return whether typed text is a command to Gemini CLI, which is not sent; comments in code are not commands.
 
-    Source: Gemini CLI, isSlashCommand; up to 0.1 those of ``?`` too.
+    Source: Gemini CLI, isSlashCommand; up to 0.1 also commands with ``?``.
     """
     return text.startswith(("/", "?")) and not text.startswith(("//", "/*"))
 
@@ -231,7 +231,7 @@ def _parse_history(messages: list[Any]) -> HistoryRecord:
         if isinstance(first, OmittedMessage) or (
             first.has_results and {block.get("tool_use_id") for block in first.blocks} <= answered
         ):
-            continue  # a notice, or results that stand with their calls too
+            continue  # a notice, or results that are also recorded with their calls
         found += [replace(first, key=key, version=_summarize_message([first, *more]).version, usage=None), *more]
         keys.append(key)
     return HistoryRecord(
@@ -289,7 +289,7 @@ def _parse_thoughts(message: dict[str, Any]) -> Iterator[Block]:
 
 
 def _parse_reply(message: dict[str, Any], calls: list[tuple[dict[str, Any], str]]) -> Iterator[Block]:
-    """Parse a reply and its calls; calls recorded in both places count once, with the id that is answered."""
+    """Parse a reply and its calls; calls recorded in both places count once, with the id that has a result."""
     ids = set[str]()
     for block in parse_content(message.get("content")):
         if block.get("type") == "tool_use":
@@ -319,14 +319,14 @@ def _format_signature(name: str, given: dict[str, Any]) -> str:
 
 
 def _parse_result(call: dict[str, Any], own: str) -> Block:
-    """The result of a call, which may be several parts."""
+    """Parse the result of a call, which may be several parts."""
     given = call.get("result")
     if isinstance(given, str):
         body: Any = given
         failed = False
     else:
         blocks = [_parse_block(part) for part in (given if isinstance(given, list) else [given])]
-        if any(block.get("tool_use_id") == own for block in blocks):  # those of calls beside it may stand there too
+        if any(block.get("tool_use_id") == own for block in blocks):  # results of parallel calls may be there too
             blocks = [block for block in blocks if block.get("tool_use_id", own) == own]
         failed = any(block.get("is_error") for block in blocks)
         bodies = [block["content"] if block.get("type") == "tool_result" else [block] for block in blocks]
@@ -360,7 +360,7 @@ def _parse_block(part: Any) -> Any:
 
 
 def _parse_function_response(answer: dict[str, Any]) -> Block:
-    """A functionResponse: its output or error as text where that is all it has, else its JSON, and other parts."""
+    """Parse a functionResponse: its output or error as text if that is all, else its JSON; and other parts."""
     response = answer.get("response")
     members = response if isinstance(response, dict) else {}
     [only] = members if len(members) == 1 else [""]

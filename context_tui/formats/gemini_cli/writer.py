@@ -1,4 +1,4 @@
-"""Write a session that Gemini CLI resumes: lines, as since 0.39, with results inside the message of their calls."""
+"""Writer of sessions that Gemini CLI can resume: JSON Lines, as since 0.39, with results next to their calls."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SUMMARY_END = "</state_snapshot>"
 
 
 def write_session(session: Session, path: Path) -> Losses:
-    """Write the metadata and a record for each message; returns the losses."""
+    """Write the metadata and a record for each message; return the losses."""
     losses = Losses()
     write_lines(_Writer(session, losses).build_records(), path)
     for what, there in (("system prompt is", session.content.system()), ("tool schemas are", session.content.tools())):
@@ -36,7 +36,10 @@ def write_session(session: Session, path: Path) -> Losses:
 
 
 def build_resume_command(session: Session, written: Path, out: Path) -> str:
-    """Gemini CLI finds a session by its id among the chats of the current project; empty where these are not known."""
+    """Build the shell command that resumes a session; empty if the chats of its project are unknown.
+
+    Gemini CLI finds a session by its id among the chats of the current project.
+    """
     header = next(iter(read_first_objects(written)), {})
     own, started = header.get("sessionId"), header.get("startTime")
     if not isinstance(own, str) or not isinstance(started, str):
@@ -55,13 +58,13 @@ def build_resume_command(session: Session, written: Path, out: Path) -> str:
 
 
 def _find_chats_folder(cwd: str) -> Path | None:
-    """Return the chats of a project whose folder is named after its path; None where there are none."""
+    """Return the chats of a project whose folder is named by the hash of its path; None if there are none."""
     chats = find_projects_folder(os.environ) / compute_project_hash(cwd) / "chats"
     return chats if cwd and os.path.isdir(chats) else None
 
 
 class _Writer:
-    """The records of a context, one after the other."""
+    """Builder of the records of a context."""
 
     def __init__(self, session: Session, losses: Losses) -> None:
         self._session, self._losses = session, losses
@@ -69,7 +72,7 @@ class _Writer:
         self._usages, self._models = collect_usage(session), collect_models(session)
 
     def build_records(self) -> Iterator[Record]:
-        """Metadata, and the messages."""
+        """Build the metadata, then the messages."""
         times = [time for time in self._facts.time if time >= 0]
         yield {
             "sessionId": str(uuid.uuid4()),
@@ -110,7 +113,7 @@ class _Writer:
         return {"id": str(uuid.uuid4()), "timestamp": when, "type": kind, **members}
 
     def _build_reply(self, index: int, blocks: list[Block], answered: dict[str, Block]) -> Record:
-        """The members of a reply: thoughts, content, and calls with their results."""
+        """Build the members of a reply: thoughts, content, and calls with their results."""
         thoughts, content, calls = list[Record](), list[Record](), list[Record]()
         order = [block.get("type") for block in blocks]
         kinds = ("thinking", "text", "tool_use")
@@ -150,7 +153,7 @@ class _Writer:
         return {**told, "result": [self._build_function_response(result, name)], "status": status}
 
     def _build_function_response(self, result: Block, name: str) -> Record:
-        """Build a functionResponse: text as output or error, images beside it, JSON as it is."""
+        """Build a functionResponse: text as output or error, images next to it, JSON unchanged."""
         body, parts = result.get("content"), list[Record]()
         if isinstance(body, dict) and list(body) not in (["output"], ["error"]):
             response = body
@@ -168,7 +171,7 @@ class _Writer:
         return {"functionResponse": {**told, **({"parts": parts} if parts else {})}}
 
     def _build_user_records(self, index: int, blocks: list[Block]) -> Iterator[Record]:
-        """Build the records in the user's place: results without their call, and texts."""
+        """Build the records of the user role: results without their call, and texts."""
         results = [block for block in blocks if block.get("type") == "tool_result"]
         if results:
             yield self._build_record(
@@ -203,7 +206,7 @@ class _Writer:
 
 
 def _build_part(block: Block) -> Record | None:
-    """A text or an image as Gemini has it."""
+    """Build a text or an image in Gemini's form."""
     source = block.get("source")
     if block.get("type") == "text":
         return {"text": block.get("text") or ""}

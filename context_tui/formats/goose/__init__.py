@@ -1,4 +1,7 @@
-"""Goose's sessions: its database, and the files with lines that came before it."""
+"""Goose, Block's open agent for terminal and desktop.
+
+Sessions are in a SQLite database, ``sessions.db``; up to 1.9 each was a JSON Lines file with a message per line.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +30,12 @@ from context_tui.session.session import SessionInfo
 __all__ = ["GooseFormat"]
 
 OWN_CONTENT_TYPES = frozenset({"toolRequest", "toolResponse", "frontendToolRequest", "conversationCompacted"})
-"""Types of content that nobody else has."""
+"""Types of content that no other format has."""
 _SIZES_QUERY = "SELECT session_id, sum(length(CAST(content_json AS BLOB))) FROM messages GROUP BY session_id"
 
 
 class GooseFormat(Format):
-    """Goose's sessions."""
+    """Format of Goose's sessions."""
 
     name: ClassVar[str] = "goose"
     about: ClassVar[str] = "Goose's database (SQLite, read-only), and its session files up to 1.9 (JSONL)"
@@ -40,7 +43,7 @@ class GooseFormat(Format):
     from_source: ClassVar[str] = ALL_FROM_SOURCE
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Recognise the columns of its tables; lines by the first one, or by types of content."""
+        """Recognise the columns of the tables; lines by the first one, or by types of content."""
         if head.startswith(SQLITE_MAGIC):
             [columns] = read_columns(path, "messages")
             own = {"id", "session_id", "role", "content_json"} <= columns
@@ -51,7 +54,7 @@ class GooseFormat(Format):
         return Claim(90, "messages of Goose") if any(map(_is_goose_message, objects)) else None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """List the sessions of a database with messages, always by their own ids; the one of a file."""
+        """List the sessions with messages of a database, always by id, or the only session of a file."""
         if not is_database(path):
             source = LinesSource(path)
             source.list_ids()
@@ -61,7 +64,7 @@ class GooseFormat(Format):
             return _list_sessions(database)
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """A scanner for one of them."""
+        """Return a scanner of a session."""
         source = GooseRows(Database(path), info.id) if info.id else LinesSource(path)
         scanner = EntryScanner(source, info, GooseShape)
         if not scanner.count:
@@ -80,7 +83,7 @@ class GooseFormat(Format):
         return ""
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """The database, and the files where there is none: it takes them over."""
+        """Yield the database, or without one the files, which Goose migrates to the database."""
         for folder in _list_session_folders(environ):
             if os.path.isfile(folder / "sessions.db"):
                 yield SessionFile(folder / "sessions.db", ALL_PROJECTS, False)
@@ -101,7 +104,7 @@ def _list_session_folders(environ: Mapping[str, str]) -> list[Path]:
 
 
 def _is_goose_message(value: dict[str, Any]) -> bool:
-    """Return whether an object is a message of Goose: by a type of content, or by members that only its messages have."""
+    """Return whether an object is a message of Goose, by a type of content or by members of its messages only."""
     content = value.get("content")
     parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
     if "created" not in value or "role" not in value or not parts:

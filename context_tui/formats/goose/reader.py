@@ -1,4 +1,4 @@
-"""Messages of Goose from rows of its database and from lines of files (up to 1.9), and which of them the model still has."""
+"""Reader of Goose's messages, in rows of its database or lines of files (up to 1.9), and of their visibility."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ IGNORED_TYPES = frozenset(
         *("conversationCompacted", "contextLengthExceeded", "summarizationRequested"),
     }
 )
-"""Content that the model is not given."""
+"""Types of content that are not sent."""
 
 
 class GooseShape:
-    """Messages: the text of an entry is one with ``role``, ``created``, ``content`` and ``metadata``."""
+    """Messages; the text of an entry is an object with ``role``, ``created``, ``content`` and ``metadata``."""
 
     def __init__(self) -> None:
         self._hidden: list[bool] = []  # by message
         self._summaries: list[int] = []
         self._newest_reply = -1
-        self._has_visible = False  # whether the model still has a message
+        self._has_visible = False  # whether any message is visible to the model
 
     def parse(self, entry: Entry) -> ParsedRecord:
         """Parse a message; the first line of a file describes the session."""
@@ -95,7 +95,7 @@ class GooseShape:
             self._newest_reply = messages.start
 
     def finish(self, about: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
-        """Replace the compactions, leave out messages hidden without one, and take the session's tokens."""
+        """Replace the compactions, leave out messages hidden without one, and assign the session's tokens."""
         facts = builder.facts
         summaries = ((message, Spans(range(message, message + 1))) for message in self._summaries)
         replace_compactions(facts, (Compaction(message, "full", prefix=prefix) for message, prefix in summaries))
@@ -125,7 +125,7 @@ def _parse_entry(entry: Entry) -> dict[str, Any]:
 
 
 def _parse_block(kind: str, value: dict[str, Any]) -> Block | None:
-    """Content as a block; None where it is of no known type."""
+    """Convert content to a block; None if its type is unknown."""
     match kind:
         case "text":
             return {"type": "text", "text": value.get("text")}
@@ -146,7 +146,7 @@ def _parse_block(kind: str, value: dict[str, Any]) -> Block | None:
 
 
 def _parse_call(value: dict[str, Any]) -> Block:
-    """A call; one that the model made badly has no name, and says what was wrong."""
+    """Parse a call; an invalid one has no name, and holds its error."""
     made: Any = value.get("toolCall")
     made = made if isinstance(made, dict) else {}
     called: Any = made.get("value")
@@ -200,10 +200,10 @@ def _parse_image(value: dict[str, Any]) -> Block:
 
 
 def _parse_usage(about: Mapping[str, Any]) -> Usage | None:
-    """Parse the tokens of the session's newest request; where its parts are not stated, all count as input.
+    """Parse the tokens of the session's newest request; if only the total is stated, all count as input.
 
     Raises:
-        ValueError: a size is none; the message names it.
+        ValueError: a size is invalid; the message names it.
     """
     names = ("input_tokens", "output_tokens", "total_tokens")
     given, made, total = (parse_tokens(about.get(name), name) for name in names)
@@ -211,12 +211,12 @@ def _parse_usage(about: Mapping[str, Any]) -> Usage | None:
 
 
 class GooseRows(RowSource):
-    """Messages by the second in which they were made, then by id."""
+    """Messages by creation time in seconds, then by id."""
 
     metadata_columns = ("total_tokens", "input_tokens", "output_tokens", "working_dir", "description", "name")
 
     def list_ids(self) -> list[str]:
-        """The ids of the messages."""
+        """List the ids of the messages."""
         order = "created_timestamp, id" if "created_timestamp" in self.columns else "id"
         rows = self.database.query(f"SELECT id FROM messages WHERE session_id = ? ORDER BY {order}", (self.session_id,))
         return [decode_text(row[0]) for row in rows]
@@ -233,7 +233,7 @@ class GooseRows(RowSource):
 
 
 class LinesSource:
-    """Lines of the file. Goose rewrites it for a compaction, so all of it is held in memory."""
+    """Lines of a file, which Goose rewrites at a compaction, so all are held in memory."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -241,11 +241,11 @@ class LinesSource:
         self._stamp: Hashable = None
 
     def read_stamp(self) -> Hashable:
-        """Time and size of the file."""
+        """Return the time and size of the file."""
         return read_file_stamp(self.path)
 
     def list_ids(self) -> list[str]:
-        """The numbers of the records, from 1."""
+        """List the numbers of the records, from 1."""
         stamp = self.read_stamp()
         if stamp != self._stamp:
             data = read_whole_file(self.path)
@@ -253,7 +253,7 @@ class LinesSource:
         return [str(number) for number in range(1, len(self._lines) + 1)]
 
     def read_entries(self, ids: Sequence[str]) -> list[Entry]:
-        """Records with these numbers."""
+        """Yield the records with these numbers."""
         return [Entry(each, (self._lines[int(each) - 1],)) for each in ids if int(each) <= len(self._lines)]
 
     def read_metadata(self) -> Mapping[str, Any]:
@@ -266,7 +266,7 @@ class LinesSource:
 
 
 def _split_records(line: bytes) -> list[bytes]:
-    """The objects on a line: one, or several that were written at once."""
+    """Return the objects on a line: one, or several that were written at once."""
     if not line.strip():
         return []
     with suppress(ValueError):
@@ -275,7 +275,7 @@ def _split_records(line: bytes) -> list[bytes]:
 
 
 def _format_line(role: Any, content: Any, created: Any, metadata: Any) -> bytes:
-    """A row as the line that it would be."""
+    """Format a row as a line of a file."""
     about = {"role": decode_value(role), "created": decode_value(created)}
     raw = content if isinstance(content, bytes) else compact_json(decode_value(content))
     own = metadata if isinstance(metadata, bytes) and metadata.strip() else b"null"

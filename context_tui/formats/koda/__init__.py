@@ -1,4 +1,8 @@
-"""koda's database: every session in it, archived rows and compactions included; other tables are never read."""
+"""koda, a coding agent for the terminal.
+
+All sessions are kept in one SQLite database, ``koda.db``, with a row per message. Rows archived by compactions stay in
+it. Tables other than those of sessions are never read.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ __all__ = ["KodaFormat"]
 
 
 class KodaFormat(Format):
-    """koda's SQLite database."""
+    """Format of koda's SQLite database."""
 
     name: ClassVar[str] = "koda"
     about: ClassVar[str] = "koda's database (SQLite, opened read-only with its write-ahead log)"
@@ -33,7 +37,7 @@ class KodaFormat(Format):
     from_source: ClassVar[str] = ALL_FROM_SOURCE
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Recognise its tables and the columns of the one with messages."""
+        """Recognise the tables of the database, and the columns of ``messages``."""
         if not head.startswith(SQLITE_MAGIC):
             return None
         columns, metadata = read_columns(path, "messages", "session_metadata")
@@ -43,19 +47,19 @@ class KodaFormat(Format):
         return Claim(99 if sure else 80, "koda's tables")
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """List the sessions with messages, in the order in which they began; always by their own ids."""
+        """List the sessions with messages, in the order in which they began; always by id."""
         with closing(Database(path)) as database:
             return _list_sessions(database)
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """A scanner for one of them."""
+        """Return a scanner of a session."""
         scanner = RowScanner(Database(path), info, KodaShape)
         if not scanner.count and info.id not in {each.id for each in self.list_sessions(path)}:
             raise UnreadableSession(f"{path}: unknown session {info.id!r}")
         return scanner
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """The database, where its code and where its documentation have it."""
+        """Yield the database, at the path in koda's code and at the path in its documentation."""
         folder = Path(environ.get("XDG_CONFIG_HOME") or find_home_folder(environ) / ".config") / "koda"
         places = (folder / "db" / "koda.db", folder / "koda.db")
         return [SessionFile(path, ALL_PROJECTS, False) for path in places if os.path.isfile(path)]
@@ -65,11 +69,11 @@ class KodaFormat(Format):
         return write_database(session, path)
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
-        """Write a new database with the rows as they are, and what the other tables of sessions hold of this one."""
+        """Write a new database with the unchanged rows of the session in all tables of sessions."""
         return copy_rows(session, path)
 
     def edit_in_place(self, session: Session, texts: Mapping[int, str], check: SessionCheck) -> Path:
-        """Clear results in their rows, by the UPDATE that is koda's microcompaction."""
+        """Clear results in their rows, by the same UPDATE as koda's microcompaction."""
         return clear_rows(session, texts, check)
 
 

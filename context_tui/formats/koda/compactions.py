@@ -1,7 +1,7 @@
 """koda's full compactions, inferred from the rows that they archived.
 
-A compaction stamps the rows it archives and appends two more: the summary, and a hint to go on. Rows are sent by id,
-so the context after it is what was left, then the summary, then the hint.
+A compaction stamps the rows it archives and appends two rows: the summary, and a hint to continue. Rows are sent by
+id, so the context after it consists of the remaining rows, the summary, and the hint.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Stamp = tuple[int, str]
 
 
 def update_compactions(facts: Facts, archived: Sequence[str | None]) -> None:
-    """Replace the compactions of a session, and the contexts that they begin."""
+    """Replace the compactions of a session, and the contexts after them."""
     found = find_compactions(facts, archived)
     facts.compactions, facts.rewrites, facts.epochs = [], [], [Epoch(0, "start")]
     for compaction in found:
@@ -27,7 +27,7 @@ def update_compactions(facts: Facts, archived: Sequence[str | None]) -> None:
 
 
 def find_compactions(facts: Facts, archived: Sequence[str | None]) -> list[Compaction]:
-    """The compactions of a session; ``archived`` holds, per message, when it was archived."""
+    """Find the compactions of a session; ``archived`` holds the archiving time of each message."""
     stamps = [None if when is None else (parse_time_ms(when), when) for when in archived]
     summaries = [m for m in range(len(facts)) if facts.flags[m] & MessageFlag.SUMMARY and facts.role[m] == Role.SYSTEM]
     found: list[Compaction] = []
@@ -40,8 +40,10 @@ def find_compactions(facts: Facts, archived: Sequence[str | None]) -> list[Compa
 
 
 def _match_stamps(summaries: Sequence[int], stamps: Sequence[Stamp | None]) -> list[Stamp | None]:
-    """Match each summary to the stamp of its archived rows, if any: the latest of those that are all older than the
-    summary, and were archived before it was, and before the rows of any later summary.
+    """Match each summary to the stamp of its archived rows, if any.
+
+    It is the latest stamp whose rows are all older than the summary, and that is earlier than the stamp of the summary
+    itself and the stamps of later summaries.
     """
     last_with = {stamp: message for message, stamp in enumerate(stamps) if stamp is not None}
     possible = sorted(last_with)
@@ -52,7 +54,7 @@ def _match_stamps(summaries: Sequence[int], stamps: Sequence[Stamp | None]) -> l
             end = begin = bisect_left(possible, archived)
         while begin and last_with[possible[begin - 1]] >= summary:
             begin -= 1
-        del possible[begin:end]  # nor can they be of an earlier summary
+        del possible[begin:end]  # they belong to no earlier summary either
         found.append(possible[begin - 1] if begin else None)
         if begin:
             del possible[begin - 1 :]
@@ -60,19 +62,17 @@ def _match_stamps(summaries: Sequence[int], stamps: Sequence[Stamp | None]) -> l
 
 
 class _RemainingRows:
-    """Rows that successive compactions left in the context: not archived by one of them."""
+    """Rows that successive compactions left in the context, since none of them archived these."""
 
     def __init__(self, stamps: Sequence[Stamp | None]) -> None:
         self._stamps = stamps
         self._next_message = 0
-        self._archive_queue: list[tuple[Stamp, int]] = []  # a heap of those that will be archived
+        self._archive_queue: list[tuple[Stamp, int]] = []  # a heap of the rows that will be archived
         self._starts: list[int] = []
         self._stops: list[int] = []
 
     def compute_remaining(self, summary: int, own: Stamp) -> Spans:
-        """Compute the messages before *summary* that remain after those archived at *own* are removed; asked for in
-        order.
-        """
+        """Compute the messages before *summary* that remain after *own*'s rows are archived; call in order."""
         for message in range(self._next_message, summary):
             if self._stops and self._stops[-1] == message:
                 self._stops[-1] += 1
@@ -95,14 +95,14 @@ class _RemainingRows:
 
 
 def mark_archived_unsent(facts: Facts, archived: Sequence[str | None]) -> None:
-    """Mark archived rows that would be in the context at the end as not sent: their summary is deleted."""
+    """Mark archived rows of a deleted summary, which the last context would include, as not sent."""
     for message in order_at(facts, len(facts))[1]:
         if archived[message] is not None:
             facts.flags[message] |= MessageFlag.NOT_SENT
 
 
 def _is_hint_next(facts: Facts, summary: int) -> bool:
-    """Return whether a hint follows a summary: a text of the assistant that no model produced."""
+    """Return whether a hint follows a summary: a text of the assistant without a model's usage."""
     hint = summary + 1
     if hint >= len(facts) or facts.role[hint] != Role.ASSISTANT:
         return False

@@ -1,4 +1,4 @@
-"""Results cleared in koda's own database, by the statement that koda clears them with.
+"""In-place clearing of results in koda's own database, by the statement that koda uses.
 
 koda's microcompaction is ``UPDATE messages SET content = ? WHERE id IN (...)``, 100 rows at once; no other column or
 table is touched (koda-core, ``microcompact.rs`` and ``db/queries.rs``). Here it is one transaction, for all batches.
@@ -22,18 +22,18 @@ from context_tui.session.values import Kind
 from context_tui.text.private_files import move_to_free_name, private_folder
 
 BATCH_ROWS = 100
-"""Rows that one statement clears."""
+"""Rows cleared by one statement."""
 
 
 def clear_rows(session: Session, texts: Mapping[int, str], check: SessionCheck) -> Path:
-    """Clear the results of these block rows, once nobody else has the database open and a backup is there.
+    """Clear the results of these block rows, if no other process has the database open, after a backup.
 
     Returns:
         The path of the backup.
 
     Raises:
-        Error: nothing was changed, and why.
-        OSError: nothing was changed, as it could not be written.
+        Error: nothing was changed; the message says why.
+        OSError: nothing was changed, since a file could not be written.
     """
     if not isinstance(session.content, RowContent):
         raise Error("the session was not read from a database; open the database itself")
@@ -42,7 +42,7 @@ def clear_rows(session: Session, texts: Mapping[int, str], check: SessionCheck) 
     ids = {session.facts.record_place[record] for record in _find_records(session, texts)}
     rows: RowCursor[KodaRow] = session.content.rows
     path = Path(os.path.realpath(rows.database.path))
-    rows.database.close()  # or it is this program that has it open
+    rows.database.close()  # else this program itself has it open
     with closing(LockedDatabase(path)) as held:
         expected = _compute_expected_state(rows, held, ids)
         backup = _back_up(held, path)
@@ -54,28 +54,28 @@ def clear_rows(session: Session, texts: Mapping[int, str], check: SessionCheck) 
             again = scan(RowScanner(held, session.info, KodaShape))
             content = again.content
             same = isinstance(content, RowContent) and content.rows.state == expected
-            if not same or connection.total_changes - before != len(ids):  # as by a trigger
+            if not same or connection.total_changes - before != len(ids):  # such as by a trigger
                 raise Error(f"{path}: more would change than the cleared results; nothing was changed")
             check(again)
     return backup
 
 
 def _find_records(session: Session, texts: Mapping[int, str]) -> list[int]:
-    """The records of some results, each of which is one."""
+    """Return the records of some results, each of which is one row."""
     facts, found = session.facts, []
     for message in sorted({facts.block_message[block] for block in texts}):
         blocks, records = list(facts.blocks_of(message)), list(facts.records_of(message))
         if len(blocks) != len(records) or any(facts.kind[block] != Kind.TOOL_RESULT for block in blocks):
-            raise Error(f"message {message}: is not made of one row a result; it cannot be changed in place")
+            raise Error(f"message {message}: does not have one row per result; it cannot be changed in place")
         found += [record for block, record in zip(blocks, records, strict=True) if block in texts]
     return found
 
 
 def _compute_expected_state(rows: RowCursor[KodaRow], held: LockedDatabase, ids: set[int]) -> tuple[int, int, int]:
-    """Compute what the rows will be from what they are now, which must equal what was read.
+    """Compute the new state of the rows from the present one, which must equal the state that was read.
 
     Raises:
-        Error: it is not.
+        Error: the rows have changed since.
     """
     now, after = RowCursor(held, KodaShape(held), rows.session), 0
     for row in now.read_remaining():
@@ -91,7 +91,7 @@ def _compute_expected_state(rows: RowCursor[KodaRow], held: LockedDatabase, ids:
 
 
 def _back_up(held: LockedDatabase, path: Path) -> Path:
-    """Copy the database to a new file beside it: ``NAME.backup``, ``NAME.backup-2`` and so on."""
+    """Copy the database to a new file next to it: ``NAME.backup``, ``NAME.backup-2`` and so on."""
     name = f"{path.name}.backup"
     with private_folder(path.parent, name) as folder:
         made = folder / name

@@ -1,4 +1,4 @@
-"""Rows of koda's ``messages`` as messages, in any version of the schema."""
+"""Reader of rows of koda's ``messages`` table, in any version of the schema."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from context_tui.session.values import MessageFlag, Role
 
 
 class KodaShape:
-    """The rows of ``messages``, of any version of the schema."""
+    """Rows of ``messages``, of any version of the schema."""
 
     session_column = "session_id"
     id_column = "id"
@@ -25,10 +25,10 @@ class KodaShape:
         self._columns = columns.intersection(KodaRow._fields)
         self.select_sql = f"SELECT {format_column_list(columns)} FROM messages"
         self._has_completion = "completed_at" in columns
-        self._archive_times: list[str | None] = []  # by message, when it was
+        self._archive_times: list[str | None] = []  # by message
 
     def parse_row(self, values: tuple[Any, ...]) -> KodaRow:
-        """A row of what was selected."""
+        """Convert a selected row."""
         return KodaRow(*values)
 
     def parse(self, row: KodaRow) -> ParsedRecord:
@@ -36,15 +36,15 @@ class KodaShape:
         return parse_message_row(row, has_completion=self._has_completion)
 
     def query_row_size(self, row_id: int) -> int:
-        """Bytes of a row, found without reading it."""
+        """Query the size of a row, in bytes, without reading it."""
         return sum(self._database.measure_text("messages", name, row_id) for name in self._columns)
 
     def format_row(self, row: KodaRow) -> str:
-        """A row's texts."""
+        """Return a row's texts."""
         return "\n".join(decode_text(value) for value in row.texts)
 
     def add_facts(self, row: KodaRow, message: int, usage: Usage | None, builder: MessageBuilder) -> None:
-        """Note whose prompt tokens include cached ones, rows of the system prompt, and when a row was archived."""
+        """Record whether prompt tokens include cached ones, rows of the system prompt, and the archiving time."""
         if usage and usage.fresh != row.prompt_tokens:
             builder.facts.input_includes_cache = True
         if message < 0:
@@ -53,7 +53,7 @@ class KodaShape:
             self._archive_times.append(None if row.compacted_at is None else decode_text(row.compacted_at))
 
     def finish(self, builder: MessageBuilder) -> None:
-        """Tell the compactions from what they archived."""
+        """Infer the compactions from the archived rows."""
         update_compactions(builder.facts, self._archive_times)
 
 
@@ -61,7 +61,7 @@ ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM, 
 
 
 class KodaRow(NamedTuple):
-    """A row of ``messages``; older schemas lack most columns, which are then NULL."""
+    """Row of ``messages``; older schemas lack most columns, which are then NULL."""
 
     id: Any
     role: Any
@@ -79,7 +79,7 @@ class KodaRow(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of its texts, as the database counts them."""
+        """Size of the row's texts in bytes, as counted by the database."""
         return sum(len(_as_bytes(value)) for value in self.texts)
 
     @property
@@ -89,14 +89,14 @@ class KodaRow(NamedTuple):
 
 
 def format_column_list(columns: frozenset[str]) -> str:
-    """The columns of :class:`KodaRow` for a SELECT from a table that may lack some."""
+    """Format the columns of :class:`KodaRow` for a SELECT from a table that may lack some."""
     return ", ".join(name if name in columns else f"NULL AS {name}" for name in KodaRow._fields)
 
 
 def parse_message_row(row: KodaRow, *, has_completion: bool) -> MessageRecord:
     """Parse a row. koda treats an unknown role as the user's.
 
-    ``has_completion`` says that the schema marks replies as complete; those that are not are never sent.
+    With ``has_completion`` the schema marks replies as complete; incomplete ones are never sent.
     """
     role = ROLES.get(decode_text(row.role), Role.USER)
     content = None if row.content is None else decode_text(row.content)
@@ -122,7 +122,7 @@ def parse_message_row(row: KodaRow, *, has_completion: bool) -> MessageRecord:
 
 
 def _parse_calls(row: KodaRow) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-    """The calls of an assistant row; a list that cannot be read is ignored, as koda does."""
+    """Parse the calls of an assistant row; an unreadable list is ignored, as koda does."""
     if not row.tool_calls:
         return [], ()
     try:
@@ -148,13 +148,13 @@ def _get_call_name(call: dict[str, Any]) -> str:
 
 
 def _parse_usage(row: KodaRow) -> Usage | None:
-    """Recorded usage, as the provider reported it to koda.
+    """Parse recorded usage, as the provider reported it to koda.
 
-    Anthropic's prompt tokens leave cached ones out, the others' include them, and the row does not say whose they are:
-    tokens written to a cache, or more read from it than there were prompt tokens, are Anthropic's.
+    Anthropic's prompt tokens exclude cached tokens, those of other providers include them, and the row does not state
+    the provider. Cache writes, or more cache reads than prompt tokens, indicate Anthropic.
 
     Raises:
-        ValueError: a size is none; the message names it.
+        ValueError: a size is invalid; the message names it.
     """
     if row.prompt_tokens is None:
         return None
@@ -165,7 +165,7 @@ def _parse_usage(row: KodaRow) -> Usage | None:
 
 
 def _as_number(value: Any) -> Any:
-    """Convert a column's number; text in an untyped column is a problem."""
+    """Convert a column's number; text in an untyped column is invalid."""
     return decode_text(value) if isinstance(value, bytes) else value
 
 

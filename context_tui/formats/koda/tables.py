@@ -1,4 +1,4 @@
-"""koda's session tables: created in a database of ours, with the rows of one session copied to it."""
+"""koda's session tables, created in a new database, with the rows of one session copied to it."""
 
 from __future__ import annotations
 
@@ -48,22 +48,22 @@ TABLE_COLUMNS = {
         "updated_at": "DATETIME DEFAULT CURRENT_TIMESTAMP",
     },
 }
-"""The columns of each table, with how they are declared. koda's database has others, with keys in one of them."""
+"""Columns of each table, with their declarations. koda's database has other tables, one of which holds API keys."""
 _FOREIGN_KEY = "FOREIGN KEY(session_id) REFERENCES sessions(id)"
 _CONSTRAINTS = {
     "messages": {_FOREIGN_KEY: {"session_id"}},
     "session_metadata": {"PRIMARY KEY(session_id, key)": {"session_id", "key"}, _FOREIGN_KEY: {"session_id"}},
 }
-"""What is declared of a table as a whole, with the columns that it takes."""
+"""Table constraints, with the columns that each needs."""
 BATCH_ROWS = 64
-"""Rows that are copied at once."""
+"""Rows copied at once."""
 
 
 def format_schema(columns: Mapping[str, frozenset[str]] | None = None) -> str:
     """Format the statements that create the tables: all of them, or with the columns and gaps of a database.
 
     Args:
-        columns: of each table of that database.
+        columns: The columns of each table of that database.
     """
     tables = []
     for table, known in TABLE_COLUMNS.items():
@@ -77,10 +77,10 @@ def format_schema(columns: Mapping[str, frozenset[str]] | None = None) -> str:
 
 
 def copy_rows(session: Session, path: Path) -> list[str] | None:
-    """Write a database with the rows that *session* was read from, and what the other tables hold of it.
+    """Write a database with the rows of *session* in all tables of sessions.
 
     Returns:
-        What is left out, in words; None for a session that was not read from a database.
+        Notes on what is left out; None for a session that was not read from a database.
 
     Raises:
         OSError: the database cannot be written.
@@ -106,8 +106,8 @@ def copy_rows(session: Session, path: Path) -> list[str] | None:
 def _copy_table(
     source: Database, copied: sqlite3.Connection, table: str, names: list[str], where: str, session: str, last: int
 ) -> None:
-    """Copy the rows of one session from a table; those of messages up to the id *last*, which was read."""
-    # Text comes as bytes, so that what is no UTF-8 stays what it is.
+    """Copy the rows of one session from a table; of messages only those up to the id *last*, which were read."""
+    # Text is read as bytes, so that invalid UTF-8 stays unchanged.
     value = "CASE typeof(?{0}) WHEN 'blob' THEN CAST(?{0} AS TEXT) ELSE ?{0} END"
     values = ", ".join(value.format(number) for number in range(1, len(names) + 1))
     insert = f"INSERT OR IGNORE INTO {table} ({', '.join(names)}) VALUES ({values})"

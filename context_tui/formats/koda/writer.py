@@ -1,4 +1,4 @@
-"""Write a session as a new koda database: the tables that hold sessions, and this session's rows."""
+"""Writer of new koda databases: the tables of sessions, with the rows of one session."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RowValues = dict[str, Any]
 THINKING_TYPES = ("thinking", "redacted_thinking")
 ASSISTANT_TYPES = ("text", "tool_use", *THINKING_TYPES)
 USER_TYPES = ("text", "tool_result")
-"""Types of blocks that a row holds; an image leaves a word in its place."""
+"""Types of blocks that a row can hold; an image is replaced by a word."""
 JOINED_TEXTS = "messages whose texts were merged into one"
 SUMMARY_MARKED = "summaries written as koda's system row, with koda's marker"
 
@@ -43,7 +43,7 @@ def write_database(session: Session, path: Path) -> Losses:
     """Write the tables and the rows.
 
     Returns:
-        What koda has no place for.
+        The losses.
 
     Raises:
         OSError: the database cannot be written.
@@ -81,7 +81,7 @@ def write_database(session: Session, path: Path) -> Losses:
             )
             database.executemany(_INSERT, [_build_values(row, new_id, now, losses) for row in rows])
     except sqlite3.Error as error:
-        raise OSError(str(error)) from None  # as of any file: told of the one that was named
+        raise OSError(str(error)) from None  # as for any file, reported with the named path
     return losses
 
 
@@ -108,7 +108,7 @@ def _format_time(when: datetime) -> str:
 
 
 def _format_usage(usage: Usage) -> RowValues:
-    """Usage as koda's columns have it: where nothing was written to a cache, prompt tokens include cached ones."""
+    """Format usage for koda's columns: without cache writes, prompt tokens include cached ones."""
     written = usage.cache_write_5m + usage.cache_write_1h
     return {
         "prompt_tokens": usage.fresh if written else usage.fresh + usage.cache_read,
@@ -119,7 +119,7 @@ def _format_usage(usage: Usage) -> RowValues:
 
 
 def _replace_surrogates(value: str | None) -> str | None:
-    """Text with something else for lone surrogates, which no UTF-8 holds."""
+    """Replace lone surrogates in a text, which UTF-8 cannot encode."""
     return value and _LONE_SURROGATES.sub("\ufffd", value)
 
 
@@ -161,7 +161,7 @@ def _join_blocks(blocks: list[Block]) -> Block:
 
 
 def _format_summary(blocks: list[Block]) -> str:
-    """A summary as koda's system row has it; nothing when the blocks are none."""
+    """Format a summary for koda's system row; empty if the blocks are not a summary."""
     texts = [str(block.get("text") or "") for block in blocks if block.get("type") == "text"]
     if len(texts) != len(blocks) or not texts:
         return ""

@@ -1,4 +1,8 @@
-"""mini-swe-agent's trajectories: of version 1, of version 2 with tool calls or Responses items, and bare lists."""
+"""mini-swe-agent, a minimal research agent that runs shell commands.
+
+A session is a trajectory, a JSON file ``NAME.traj.json`` with the messages and the configuration: of version 1 (texts),
+of version 2 (tool calls or Responses items), or a bare list of messages.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +29,14 @@ LAST_TRAJECTORY = "last_mini_run.traj.json"
 
 
 class MiniSweAgentFormat(Format):
-    """mini-swe-agent's ``.traj.json``."""
+    """Format of mini-swe-agent's ``.traj.json``."""
 
     name: ClassVar[str] = "mini-swe-agent"
     about: ClassVar[str] = "mini-swe-agent trajectory (.traj.json, versions 1 and 2, and bare lists of messages)"
     suffixes: ClassVar[tuple[str, ...]] = (".json",)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Recognise the members beside the messages; a bare list by the observations in it."""
+        """Recognise the members next to the messages, or the observations in a bare list."""
         values = parse_first_values(head)
         if len(values) != 1:
             return None
@@ -49,19 +53,19 @@ class MiniSweAgentFormat(Format):
         return None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """The only session of a trajectory."""
+        """List the only session of a trajectory."""
         return list_document_sessions(path, self.name, MiniSweAgentShape, read_runs=_read_runs)
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """A scanner for it."""
+        """Return a scanner of the session."""
         return DocumentScanner(path, info, MiniSweAgentShape, read_runs=_read_runs)
 
     def read_title(self, path: Path) -> str:
-        """The task's first line."""
+        """Return the title of the task."""
         return read_document_title(path, MiniSweAgentShape())
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """The last trajectory, which is all that it keeps where nobody says otherwise."""
+        """Yield the last trajectory, the only one that is kept by default."""
         home = find_home_folder(environ)
         folders = [Path(environ.get("XDG_CONFIG_HOME") or home / ".config"), home / "Library" / "Application Support"]
         if local := environ.get("LOCALAPPDATA"):
@@ -72,7 +76,7 @@ class MiniSweAgentFormat(Format):
         return [SessionFile(path, "", False) for place in places if os.path.isfile(path := place / LAST_TRAJECTORY)]
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
-        """Write the trajectory as it was read."""
+        """Write the trajectory unchanged."""
         return copy_document(session, path)
 
 
@@ -85,7 +89,7 @@ def _find_runs(values: list[Element]) -> list[Run]:
 
 
 def _is_bare_trajectory(messages: list[Any]) -> bool:
-    """Return whether a list of messages is a trajectory: only texts, with a command or its output."""
+    """Return whether a list of messages is a trajectory: texts only, with a command or its output."""
     texts = [message for message in messages if isinstance(message, dict)]
     if not all(
         message.get("role") in ("system", "user", "assistant") and isinstance(message.get("content", ""), str)

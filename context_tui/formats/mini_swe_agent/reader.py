@@ -1,4 +1,4 @@
-"""Elements of mini-swe-agent's message list as messages."""
+"""Reader of mini-swe-agent's message list."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TYPED_STARTS = (
     "Command not executed. The user rejected your command",
     "Commands not executed. The user rejected your commands",
 )
-"""How texts begin that a person typed at the agent's prompt; the other texts of the user are its observations."""
+"""Beginnings of texts typed at the agent's prompt; the other user texts are observations."""
 
 
 _TEMPLATE_STARTS = (
@@ -30,31 +30,31 @@ _TEMPLATE_STARTS = (
     "We're currently solving the following ",
     "ISSUE:",
 )
-"""How lines begin that templates of SWE-agent and mini-swe-agent put before a task."""
+"""Beginnings of lines that templates of SWE-agent and mini-swe-agent put before a task."""
 _TASK_PREFIX = "Please solve this issue: "
-"""What they put before one on its line."""
+"""Prefix that templates put before a task on the same line."""
 
 
 def find_task_title(text: str) -> str:
-    """The title of a task, without what a template says before each; what it says where that is all."""
+    """Return the title of a task, without the text of a template, unless there is nothing else."""
     lines = [line.strip() for line in text[:4_000].splitlines()]
     own = next((line for line in lines if line and not line.startswith(_TEMPLATE_STARTS)), text)
     return format_title(own.removeprefix(_TASK_PREFIX))
 
 
 class MiniSweAgentShape(DocumentShape):
-    """Messages of Chat Completions with what the agent knows of them in ``extra``, or items of the Responses API."""
+    """Messages of Chat Completions, with the agent's data in ``extra``, or items of the Responses API."""
 
     def __init__(self) -> None:
         self._chat_shape = OpenAIShape()
         self._task_place = -1  # the element that holds the task
 
     def title(self, text: str) -> str:
-        """The title of the task."""
+        """Title of the task."""
         return find_task_title(text)
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        """Take the model that was asked for."""
+        """Read the requested model."""
         builder.facts.input_includes_cache = True
         info = run.get("info")
         for each in ("config", "model"):
@@ -94,7 +94,7 @@ class MiniSweAgentShape(DocumentShape):
         return self._chat_shape.parse(value, place)
 
     def _is_observation(self, value: dict[str, Any], extra: dict[str, Any], place: int) -> bool:
-        """Return whether a user text was injected by the agent: all but the task and what a person typed."""
+        """Return whether a user text was injected by the agent: any but the task and typed texts."""
         if self._task_place < 0 or place == self._task_place:
             self._task_place = place
             return False

@@ -1,4 +1,4 @@
-"""OpenAI Chat Completions: a request as it was sent, alone or logged with its response, or bare lists of messages."""
+"""OpenAI's Chat Completions API: requests, alone or logged with their responses, or bare lists of messages (JSON)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["OpenAIFormat"]
 
 
 class OpenAIFormat(Format):
-    """OpenAI Chat Completions JSON."""
+    """Format of Chat Completions requests and message lists."""
 
     name: ClassVar[str] = "openai"
     about: ClassVar[str] = "OpenAI Chat Completions request, message list or runs (JSON, JSONL), with logged responses"
@@ -42,11 +42,11 @@ class OpenAIFormat(Format):
         return _make_weak_claim(run, messages)
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """The runs in a file."""
+        """List the runs in a file."""
         return list_document_sessions(path, self.name, OpenAIShape)
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """A scanner for one of them."""
+        """Return a scanner of a session."""
         return DocumentScanner(path, info, OpenAIShape)
 
     def unsupported_reason(self, role: str, block: dict[str, Any]) -> str:
@@ -54,16 +54,16 @@ class OpenAIFormat(Format):
         return find_unsupported_reason(role, block)
 
     def write(self, session: Session, path: Path) -> Losses:
-        """Write a Chat Completions request: model, system message, messages and tools, as far as they are known."""
+        """Write a Chat Completions request: model, system message, messages and tools, if known."""
         return write_request(session, path)
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
-        """Write what was read: a request with its response, members of other programs and recorded usage."""
+        """Write the unchanged input: a request with its response, members of other programs and recorded usage."""
         return copy_document(session, path)
 
 
 def _make_weak_claim(run: Run, messages: list[dict[str, Any]]) -> Claim:
-    """Claim weakly what may be OpenAI's but could be anyone's."""
+    """Make a weak claim on messages that are not specific to OpenAI."""
     roles = {message.get("role") for message in messages if isinstance(message.get("role"), str)}
     if "developer" in roles:
         return Claim(72, "a developer message in the list")
@@ -72,7 +72,7 @@ def _make_weak_claim(run: Run, messages: list[dict[str, Any]]) -> Claim:
     model = run.get("model")
     if isinstance(model, str) and model.startswith(("gpt-", "o1", "o3", "o4")):
         return Claim(60, "a request to an OpenAI model")
-    return Claim(10, "a list of messages, with nothing to tell its provider")
+    return Claim(10, "a list of messages, of any provider")
 
 
 def _has_functions(tools: Any) -> bool:

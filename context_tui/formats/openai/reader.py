@@ -1,4 +1,4 @@
-"""Chat Completions messages as Anthropic-shaped blocks."""
+"""Reader of Chat Completions messages, as Anthropic-shaped blocks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROLES = {
     **{"tool": Role.USER, "function": Role.USER},
 }
 TEXT_RESULT_START = "EXECUTION RESULT of ["
-"""How OpenHands begins the result of a call as text, for models that call no functions: typed by nobody."""
+"""Start of a call's result as text, which OpenHands writes for models without function calls; nobody typed it."""
 TEXT_PART_TYPES = ("text", "input_text", "output_text")
 
 
@@ -44,13 +44,13 @@ def find_reply(run: Run) -> dict[str, Any] | None:
 
 
 class OpenAIShape:
-    """Chat Completions requests: tool messages become one user message, tool calls blocks of the assistant's."""
+    """Messages of a request; tool messages become one user message, tool calls become blocks of the assistant's."""
 
     def __init__(self) -> None:
         self._function_calls = FunctionCalls()
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        """Take the model, the window and the size of the tools."""
+        """Read the model, the window and the size of the tools."""
         facts, response = builder.facts, run.get("response")
         model = run.get("model") or (response.get("model") if isinstance(response, dict) else None)
         facts.model = truncate_name(model) if isinstance(model, str) else None
@@ -94,7 +94,7 @@ class OpenAIShape:
     def _parse_assistant(
         self, value: dict[str, Any], blocks: list[dict[str, Any]], place: int
     ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-        """Blocks of an assistant message: thinking, text, refusal, calls; and what was not understood."""
+        """Parse the blocks of an assistant message (thinking, text, refusal, calls), with notes on problems."""
         calls, notes = [], []
         given = value.get("tool_calls")
         for call in given if isinstance(given, list) else []:
@@ -114,9 +114,9 @@ class OpenAIShape:
 
 
 class FunctionCalls:
-    """Ids for calls of the old style, which have none; a result, which has none either, is of the newest before it.
+    """Ids for function calls of the old style, which have none; a result belongs to the newest call before it.
 
-    What was asked about an element is answered the same way again.
+    Repeated requests for an element return the same id.
     """
 
     def __init__(self) -> None:
@@ -125,14 +125,14 @@ class FunctionCalls:
         self._answers: dict[int, str] = {}  # element with a result -> the call that it answers
 
     def make_call_id(self, place: int) -> str:
-        """The id of the call in the element at *place*."""
+        """Make the id of the call in the element at *place*."""
         call_id = f"function-{place}"
         if place > self._newest:
             self._newest, self._newest_call = place, call_id
         return call_id
 
     def find_call_id(self, place: int) -> str:
-        """Return the id of the call that the element at *place* answers; empty where there is none."""
+        """Return the id of the call whose result is the element at *place*; empty if there is none."""
         return self._answers.setdefault(place, self._newest_call)
 
 
@@ -152,7 +152,7 @@ def parse_schemas(tools: Any) -> list[dict[str, Any]]:
 
 
 def parse_thinking(value: dict[str, Any]) -> list[dict[str, Any]]:
-    """The thinking in a message of the assistant: blocks as Anthropic's, or one text."""
+    """Parse the thinking in a message of the assistant: Anthropic-shaped blocks, or one text."""
     blocks = value.get("thinking_blocks")
     if isinstance(blocks, list) and (kept := parse_blocks([block for block in blocks if isinstance(block, dict)])):
         return kept
@@ -161,7 +161,7 @@ def parse_thinking(value: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def parse_call(call: dict[str, Any], call_id: str) -> dict[str, Any]:
-    """A tool call as a block."""
+    """Convert a tool call to a block."""
     if isinstance(custom := call.get("custom"), dict):  # a call whose argument is free text
         name, given = custom.get("name"), {RAW_ARGUMENTS_KEY: str(custom.get("input") or "")}
     else:
@@ -172,7 +172,7 @@ def parse_call(call: dict[str, Any], call_id: str) -> dict[str, Any]:
 
 
 def parse_content_part(part: dict[str, Any]) -> dict[str, Any]:
-    """A content part as a block; what has no counterpart stays as it is, unknown to every estimator."""
+    """Convert a content part to a block; one without counterpart is kept, unknown to every estimator."""
     kind = part.get("type")
     if kind in TEXT_PART_TYPES and isinstance(part.get("text"), str):
         return {**part, "type": "text"}
@@ -183,7 +183,7 @@ def parse_content_part(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parse_result_body(content: Any) -> Any:
-    """A tool message's content as a tool_result's."""
+    """Convert the content of a tool message to that of a tool_result."""
     if isinstance(content, list):
         return [parse_content_part(part) if isinstance(part, dict) else part for part in content]
     return "" if content is None else content

@@ -1,4 +1,4 @@
-"""Write a session as a Chat Completions request."""
+"""Writer of Chat Completions requests."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from context_tui.session.session import Message, Session
 
 Block = dict[str, Any]
 OWN_PART_MEMBERS = {"input_audio": ("data", "format"), "file": ("file_data", "file_id", "filename")}
-"""Parts of a user message with their own members, which stand in a member named like the part."""
+"""Members of content parts other than text and images, which are in a member named like the part."""
 
 
 def find_unsupported_reason(role: str, block: Block) -> str:
-    """Why a message of *role* cannot hold *block*; empty when it can."""
+    """Return why a message of *role* cannot hold *block*; empty if it can."""
     kind, spoken = block.get("type"), role == "assistant"
     match kind:
         case "thinking" | "redacted_thinking":
@@ -37,7 +37,7 @@ def find_unsupported_reason(role: str, block: Block) -> str:
 
 
 def write_request(session: Session, path: Path) -> Losses:
-    """Write model, system message, messages and tools; returns the losses."""
+    """Write model, system message, messages and tools; return the losses."""
     losses = Losses()
     system = session.content.system()
     messages: list[Message] = [{"role": "system", "content": system}] if system else []
@@ -120,13 +120,13 @@ def _build_tool_message(result: Block, losses: Losses) -> tuple[Message, list[Bl
 
 
 def _build_content(blocks: list[Block]) -> str | list[Block]:
-    """Text as one string where there is one, else content parts."""
+    """Build content: a string for a single text, else content parts."""
     content = [_build_part(block) for block in blocks]
     return str(content[0]["text"]) if len(content) == 1 and content[0]["type"] == "text" else content
 
 
 def _build_part(block: Block) -> Block:
-    """A block that is not refused as a content part, without members that it cannot have."""
+    """Build an accepted content part from a block, without members that it cannot have."""
     match kind := str(block.get("type")):
         case "image":
             return {"type": "image_url", "image_url": {"url": _format_image_url(block)}}

@@ -1,4 +1,8 @@
-"""opencode: its database, the tree of files that came before it, and what ``opencode export`` writes."""
+"""opencode, a coding agent for the terminal.
+
+Sessions are kept in a SQLite database; before 1.2 in a tree of JSON files, one for each session, message and part.
+``opencode export`` writes a session as one JSON document, and ``opencode import`` reads it.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +45,7 @@ SELECT session_id, sum(size) FROM (
 
 
 class OpencodeFormat(Format):
-    """opencode's sessions."""
+    """Format of opencode's sessions: database, tree of files, export."""
 
     name: ClassVar[str] = "opencode"
     about: ClassVar[str] = "opencode's database (SQLite, read-only), session files before 1.2, and exports (JSON)"
@@ -49,10 +53,10 @@ class OpencodeFormat(Format):
     from_source: ClassVar[str] = "the database, exports, compactions"
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Recognise its tables, or ids of sessions.
+        """Recognise the tables of the database, or the ids of a session.
 
         Raises:
-            UnreadableSession: it is a part of a session, which has another file.
+            UnreadableSession: the file is one message or part of a session.
         """
         if head.startswith(SQLITE_MAGIC):
             messages, parts = read_columns(path, "message", "part")
@@ -75,7 +79,7 @@ class OpencodeFormat(Format):
         return None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """List the sessions of a database with messages, always by their own ids; the one of a file."""
+        """List the sessions with messages of a database, always by id, or the only session of a file."""
         if is_database(path):
             with closing(Database(path)) as database:
                 return _list_table_sessions(database)
@@ -86,7 +90,7 @@ class OpencodeFormat(Format):
         return [_build_session_info(path, own, TreeSource(path, parse_id(own.get("id"))).compute_size())]
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """A scanner for one of them, or for what one of them was before it was reverted."""
+        """Return a scanner of a session, or of its branch of reverted messages."""
         source = _open_source(path, info)
         scanner = EntryScanner(source, info, OpencodeShape)
         if not scanner.count:
@@ -98,7 +102,7 @@ class OpencodeFormat(Format):
         return scanner
 
     def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
-        """Return the reverted messages."""
+        """Return the branch of reverted messages."""
         sessions = self.list_sessions(Path(main.path)) if main.id else [main]
         return find_branch_in(main, session_id, sessions)
 
@@ -118,7 +122,7 @@ class OpencodeFormat(Format):
         return found
 
     def list_folder_sessions(self, path: Path) -> list[SessionInfo]:
-        """The sessions of a storage tree, or the one that a folder of messages is of."""
+        """List the sessions of a storage tree, or the session of a folder of messages."""
         found = []
         for file in find_folder_files(path):
             try:
@@ -128,11 +132,11 @@ class OpencodeFormat(Format):
         return found
 
     def reads_all_siblings(self, path: Path) -> bool:
-        """Return whether it is a session file of a storage tree, all of which opencode lists."""
+        """Return whether a file is a session file of a storage tree, where opencode lists all sessions."""
         return path.absolute() in list_session_files(path.absolute().parent.parent.parent)
 
     def read_title(self, path: Path) -> str:
-        """The title in a session file or at the head of an export."""
+        """Return the title in a session file or at the head of an export."""
         if is_database(path):
             return ""
         value = _read_head(path)
@@ -140,25 +144,25 @@ class OpencodeFormat(Format):
         return parse_id((info if isinstance(info, dict) else value).get("title"))
 
     def related_files(self, path: Path) -> Iterable[Path]:
-        """Return the messages of a session in the tree, and their parts."""
+        """Return the folders of a session's messages and parts in the tree."""
         if is_database(path) or "info" in (head := _read_head(path)):
             return []
         return TreeSource(path, parse_id(head.get("id"))).list_folders()
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """Databases, or the files of the tree."""
+        """Yield the databases, or the session files of the tree."""
         return find_sessions(environ, cwd)
 
     def write(self, session: Session, path: Path) -> Losses:
-        """Write an export."""
+        """Write the context as an export."""
         return write_export(session, path)
 
     def can_copy(self, session: Session) -> bool:
-        """Return False for a branch, and where something could not be read."""
+        """Return False for a branch, and if anything could not be read."""
         return is_copyable(session)
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
-        """Write what ``opencode export`` does of the session."""
+        """Write the session as ``opencode export`` does."""
         return copy_session(session, path)
 
     def build_resume_command(self, session: Session, written_session: Path, out_path: Path) -> str:
@@ -172,7 +176,7 @@ class OpencodeFormat(Format):
 
 
 def _read_head(path: Path) -> dict[str, Any]:
-    """Read the first object of a file, as far as its head goes."""
+    """Read the first object of a file, as far as its head holds it."""
     values = read_first_values(path)
     return values[0] if values and isinstance(values[0], dict) else {}
 
@@ -187,7 +191,7 @@ def _open_source(path: Path, info: SessionInfo) -> EntrySource:
 
 
 def _list_table_sessions(database: Database) -> list[SessionInfo]:
-    """The sessions of a database, as they were begun."""
+    """List the sessions of a database, in the order in which they began."""
     path = str(database.path)
     names = ("id", "parent_id", "title", "directory", "time_updated", "time_created")
     known = query_sessions_with_messages(database, "session", "message", names)
@@ -240,7 +244,7 @@ def _find_session_file(path: Path, session_id: str) -> Path | None:
 
 
 def _find_subagent_id(session: Session, call: int) -> str:
-    """Return the id of the session that a call started; empty where its part names none."""
+    """Return the id of the session that a call started; empty if its part names none."""
     content, facts = session.content, session.facts
     if not isinstance(content, EntryContent):
         return ""

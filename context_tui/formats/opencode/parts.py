@@ -1,7 +1,7 @@
-"""Messages of opencode: body and parts, the same in the database, the storage tree and an export.
+"""Parser of opencode's messages: body and parts, the same in the database, the storage tree and an export.
 
-Reproduced from opencode's own conversion to what it sends (``toModelMessages`` in ``session/message-v2.ts``): ignored
-texts and plain files are left out, results of calls that never ended say so, replies that failed are not sent.
+Reproduces opencode's conversion to requests (``toModelMessages`` in ``session/message-v2.ts``): ignored texts and plain
+files are left out, calls that never ended get a result that says so, and failed replies are not sent.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ Value = dict[str, Any]
 Block = dict[str, Any]
 
 COMPACTION_PROMPT = "What did we do so far?"
-"""What the model is given in place of a ``compaction`` part."""
+"""Text sent in place of a ``compaction`` part."""
 SUBTASK_PROMPT = "The following tool was executed by the user"
-"""And in place of a ``subtask`` part: a command that the user ran."""
+"""Text sent in place of a ``subtask`` part, a command that the user ran."""
 INTERRUPTED_RESULT = "[Tool execution was interrupted]"
-"""The result of a call that never ended."""
+"""Result of a call that never ended."""
 TEXT_FILE_TYPES = ("text/plain", "application/x-directory")
-"""Files of these types were read when they were attached: a synthetic text holds what was in them."""
+"""Types of files that were read when attached; a synthetic text holds their content."""
 IGNORED_PARTS = frozenset({"step-start", "step-finish", "snapshot", "patch", "agent", "retry"})
-"""Parts that the model is not given."""
+"""Types of parts that are not sent."""
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[^,;]*)*;base64,(.*)", re.DOTALL)
 
 
 @dataclass
 class RequestStep:
-    """Request within a message: what was said, the results, and its recorded usage."""
+    """Request within a message: the blocks of its reply, their results, and the recorded usage."""
 
     reply_blocks: list[Block] = field(default_factory=list)
     results: list[Block] = field(default_factory=list)
@@ -46,7 +46,7 @@ def parse_message(info: Value, parts: Sequence[Any]) -> ParsedRecord:
     """Parse a message.
 
     Raises:
-        ValueError: it is no message.
+        ValueError: the value is not a message.
     """
     role = info.get("role")
     if role not in ("user", "assistant"):
@@ -60,7 +60,7 @@ def parse_opencode_usage(value: Any) -> Usage | None:
     """Parse recorded usage: ``input`` excludes cached tokens; ``total`` shows whether ``output`` includes reasoning.
 
     Raises:
-        ValueError: a size is none; the message names it.
+        ValueError: a size is invalid; the message names it.
     """
     if not isinstance(value, dict):
         return None
@@ -74,7 +74,7 @@ def parse_opencode_usage(value: Any) -> Usage | None:
 
 
 def is_summary(info: Value) -> bool:
-    """Return whether a message is a valid summary: finished, without an error; old versions only record the time."""
+    """Return whether a message is a valid summary: finished, without error; old versions record only the time."""
     ended = bool(info.get("finish")) or parse_time(info, "completed") >= 0
     return info.get("role") == "assistant" and info.get("summary") is True and not info.get("error") and ended
 
@@ -85,13 +85,13 @@ def find_compaction_part(parts: Sequence[Any]) -> Value | None:
 
 
 def parse_time(value: Value, name: str) -> int:
-    """A time within ``time``, as epoch milliseconds; -1 where there is none."""
+    """Parse a member of ``time`` into epoch milliseconds; -1 if it is missing."""
     times = value.get("time")
     return parse_time_ms(times.get(name)) if isinstance(times, dict) else -1
 
 
 def get_call_state(part: Value) -> Value:
-    """The state of a call."""
+    """Return the state of a call; empty if it has none."""
     state = part.get("state")
     return state if isinstance(state, dict) else {}
 
@@ -150,7 +150,7 @@ def _parse_assistant(info: Value, parts: list[Value], notes: list[str]) -> Parse
     for number, step in enumerate(steps):
         usage, unread = parse_usage_or_note(parse_opencode_usage, step.usage if len(steps) > 1 else info.get("tokens"))
         notes += unread
-        if flags & MessageFlag.SUMMARY:  # it is that of the context before
+        if flags & MessageFlag.SUMMARY:  # the usage is of the previous context
             usage = None
         if step.reply_blocks or not number:
             made.append(MessageRecord(Role.ASSISTANT, step.reply_blocks, flags=flags, time=time, usage=usage))
@@ -164,7 +164,7 @@ def _parse_assistant(info: Value, parts: list[Value], notes: list[str]) -> Parse
 
 
 def _split_steps(parts: list[Value], notes: list[str], *, ended: bool) -> Iterator[RequestStep]:
-    """Split a message into its requests: one, or in old versions all of a turn."""
+    """Split a message into its requests: one, or in old versions all requests of a turn."""
     step = RequestStep()
     for part in parts:
         kind, text = parse_id(part.get("type")), part.get("text")
@@ -193,7 +193,7 @@ def _split_steps(parts: list[Value], notes: list[str], *, ended: bool) -> Iterat
 
 
 def _parse_reasoning(part: Value) -> Block:
-    """Reasoning as a thinking block, with its signature if there is one; encrypted it is of unknown size."""
+    """Convert reasoning to a thinking block, with its signature if any; of unknown size if encrypted."""
     block: Block = {"type": "thinking", "thinking": part.get("text")}
     metadata = part.get("metadata")
     for own in metadata.values() if isinstance(metadata, dict) else ():
@@ -207,7 +207,7 @@ def _parse_reasoning(part: Value) -> Block:
 
 
 def _parse_result(state: Value, *, ended: bool) -> Block | None:
-    """Parse the result of a call: its output with attachments, its error, or that it never ended; None while it runs."""
+    """Parse the result of a call: output with attachments, error, or interruption; None while the call runs."""
     metadata = state.get("metadata")
     match state.get("status"):
         case "completed":
@@ -229,7 +229,7 @@ def _parse_result(state: Value, *, ended: bool) -> Block | None:
 
 
 def _parse_file(part: Value) -> Block:
-    """A file as an image or a document; one that is only named is of unknown size."""
+    """Convert a file to an image or a document, of unknown size if it is only named."""
     mime, url = parse_id(part.get("mime")), parse_id(part.get("url"))
     data = _DATA_URL.fullmatch(url)
     source = {"type": "base64", "media_type": mime or data[1], "data": data[2]} if data else {"type": "url", "url": url}
@@ -240,7 +240,7 @@ def _parse_file(part: Value) -> Block:
 
 
 def _format_error(error: Any) -> str:
-    """Why a reply failed, in a line."""
+    """Format the error of a failed reply as one line."""
     if not isinstance(error, dict):
         return truncate_name(parse_id(error))
     data = error.get("data")

@@ -1,4 +1,4 @@
-"""Paths of opencode's sessions: a database for each channel; a tree of files before 1.2."""
+"""Paths of opencode's sessions: one database for each release channel; before 1.2 a tree of files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from context_tui.formats.kit.files import ALL_PROJECTS, find_data_home, list_ent
 
 
 def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
-    """The databases; where there is none, the session files of the tree, which opencode takes over into one."""
+    """Yield the databases; without any, the session files of the tree, which opencode migrates to a database."""
     folder = find_data_home(environ) / "opencode"
     named = environ.get("OPENCODE_DB") or ""
     own = [folder / named] if named and named != ":memory:" else []
@@ -25,12 +25,12 @@ def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile
 
 
 def is_database_name(name: str) -> bool:
-    """Return whether a name is that of opencode's database: of a release, or of a channel."""
+    """Return whether a file name is that of a database, of the release or of a channel."""
     return name == "opencode.db" or (name.startswith("opencode-") and name.endswith(".db"))
 
 
 def list_session_files(storage: Path) -> Iterator[Path]:
-    """The session files of a tree."""
+    """List the session files of a tree."""
     for project in list_entries(storage / "session"):
         for entry in list_entries(project.path):
             if entry.name.startswith("ses_") and entry.name.endswith(".json"):
@@ -38,7 +38,7 @@ def list_session_files(storage: Path) -> Iterator[Path]:
 
 
 def find_folder_files(folder: Path) -> list[Path]:
-    """Yield the session files of a folder of the tree: its root, the data folder, or the messages of one."""
+    """Yield the session files of a folder: the root of a tree, the data folder, or the messages of a session."""
     if folder.parent.name == "message" and folder.name.startswith("ses_"):
         root = folder.parent.parent
         own = [path for path in list_session_files(root) if path.stem == folder.name]

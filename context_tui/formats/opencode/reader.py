@@ -1,4 +1,4 @@
-"""opencode's messages one by one, and the compactions and reverts that follow from all of them."""
+"""Reader of opencode's messages, and of the compactions and reverts that result from them."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from context_tui.session.jsontext import is_nested_deeper, loads
 from context_tui.session.values import Spans
 
 REVERTED_NOTE = "parts of this message that were reverted are left out: "
-"""Begins a text that stands behind the parts of an entry, with how many there are."""
+"""Start of a text after the parts of an entry, which states the number of reverted parts."""
 
 
 ParsedEntry = tuple[dict[str, Any], Sequence[Any], tuple[str, ...]]
 
 
 class CompactionRequest(NamedTuple):
-    """A user message that asks for a compaction: its messages, and where the tail begins that stays."""
+    """User message that requests a compaction: its messages, and the start of the tail that is kept."""
 
     messages: range
     auto: bool
@@ -43,7 +43,7 @@ class CompactionRequest(NamedTuple):
 
 
 class CompactionSummary(NamedTuple):
-    """A summary: its messages, the message that asked for it, and the tokens that it was made from."""
+    """Summary: its messages, the message that requested it, and the tokens before the compaction."""
 
     messages: range
     parent: str
@@ -52,16 +52,16 @@ class CompactionSummary(NamedTuple):
 
 
 class OpencodeShape:
-    """Messages with their parts: the texts of an entry are the body of the message and those of its parts."""
+    """Messages with their parts; the texts of an entry are the body of the message and its parts."""
 
     def __init__(self) -> None:
         self._newest: tuple[Entry | None, ParsedEntry] = (None, ({}, (), ()))
         self._messages: dict[str, range] = {}
-        self._created: list[int] = []  # of each message that says when, in the order of the session, never falling
-        self._first_message: list[int] = []  # the first message of each of these
+        self._created: list[int] = []  # of each message with a time, in session order, never decreasing
+        self._first_message: list[int] = []  # the first message built from each of these
         self._compaction_requests: dict[str, CompactionRequest] = {}
         self._summaries: list[CompactionSummary] = []
-        self._cleared_calls: list[tuple[int, str]] = []  # when, and the call
+        self._cleared_calls: list[tuple[int, str]] = []  # time of the clearing, and the call
 
     def parse(self, entry: Entry) -> ParsedRecord:
         """Parse a message."""
@@ -96,16 +96,14 @@ class OpencodeShape:
                     self._cleared_calls.append((when, parse_id(each.get("callID"))))
 
     def finish(self, about: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
-        """Replace the compactions, in the order in which they happened; returns the reverted messages."""
+        """Replace the compactions, in chronological order; return the reverted messages."""
         facts = builder.facts
         found = [*self._find_compactions(), *self._find_microcompactions(facts)]
         replace_compactions(facts, sorted(found, key=lambda each: (each.message, each.kind == "full")))
         return self._find_reverted(about.get("revert"), len(facts))
 
     def _find_compactions(self) -> Iterator[Compaction]:
-        """Find full compactions: the request, the summary, and the tail that was kept; in old versions the summary
-        alone.
-        """
+        """Find full compactions: request, summary and kept tail; in old versions the summary alone."""
         for each in self._summaries:
             marker = self._compaction_requests.get(each.parent)
             if marker is None:
@@ -119,7 +117,7 @@ class OpencodeShape:
                 yield Compaction(each.messages.start, "full", trigger, each.tokens, prefix)
 
     def _find_microcompactions(self, facts: Facts) -> Iterator[Compaction]:
-        """Microcompactions: results that were cleared before the next message was begun are one."""
+        """Find microcompactions; results cleared before the next message began belong to the same one."""
         found: dict[int, set[int]] = {}
         for when, call_id in self._cleared_calls:
             call = facts.call_row(call_id)
@@ -132,7 +130,7 @@ class OpencodeShape:
             yield Compaction(at, "micro", "auto", cleared_blocks=frozenset(rows))
 
     def _find_reverted(self, revert: Any, length: int) -> list[set[int]]:
-        """Find the messages from the reverted one on; with a part named, those after it."""
+        """Find the messages from the reverted one on; if a part is named, those after that message."""
         if not isinstance(revert, dict):
             return []
         at = self._messages.get(parse_id(revert.get("messageID")))
@@ -143,10 +141,10 @@ class OpencodeShape:
 
 
 def parse_entry(entry: Entry) -> ParsedEntry:
-    """The body of a message, its parts, and what of them cannot be read.
+    """Parse an entry into the body of a message, its parts, and notes on unreadable parts.
 
     Raises:
-        ValueError: the body is no object.
+        ValueError: the body is not an object.
     """
     assert entry.texts is not None
     body, *texts = entry.texts
@@ -173,7 +171,7 @@ def parse_entry(entry: Entry) -> ParsedEntry:
 
 
 def remove_reverted(parts: Sequence[tuple[str, bytes]], revert: Any) -> list[bytes]:
-    """The texts of *parts*, given with their ids, up to the one that a session was taken back to."""
+    """Return the texts of *parts*, which have their ids, up to the part that the session was reverted to."""
     named = revert.get("partID") if isinstance(revert, dict) else None
     ids = [name for name, _ in parts]
     cut = ids.index(named) if named and named in ids else len(parts)

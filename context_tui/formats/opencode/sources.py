@@ -1,6 +1,6 @@
 """Sources of the messages of an opencode session: tables, a tree of files, or an export.
 
-In the database only ``session``, ``message`` and ``part`` are named: others hold what nobody but opencode may read.
+Of the database only ``session``, ``message`` and ``part`` are read: other tables hold data private to opencode.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from context_tui.session.jsontext import loads
 
 
 class TableSource:
-    """The rows of one session in the database: messages as they were made, parts by their ids."""
+    """Rows of one session in the database: messages by creation time, parts by id."""
 
     def __init__(self, database: Database, session_id: str) -> None:
         self.database, self._session = database, session_id
@@ -51,7 +51,7 @@ class TableSource:
         return self.database.read_stamp()
 
     def list_ids(self) -> list[str]:
-        """The ids of the messages, by the time at which they were made."""
+        """List the ids of the messages, by creation time."""
         self._revert = self.read_metadata().get("revert")
         rows = self.database.query(
             "SELECT id FROM message WHERE session_id = ? ORDER BY time_created, id", (self._session,)
@@ -63,7 +63,7 @@ class TableSource:
         return query_in_batches(ids, self._read_entries)
 
     def read_metadata(self) -> Mapping[str, Any]:
-        """Return the point that the session was reverted to, if any."""
+        """Return the point to which the session was reverted, if any."""
         if "revert" not in self.database.list_columns("session"):
             return {}
         rows = self.database.query("SELECT revert FROM session WHERE id = ?", (self._session,))
@@ -77,7 +77,8 @@ class TableSource:
         )
         parts: dict[str, list[tuple[str, bytes]]] = {}
         for message, name, data in self.database.query(
-            f"SELECT message_id, id, data FROM part WHERE message_id IN ({format_placeholders(ids)}) ORDER BY message_id, id",
+            f"SELECT message_id, id, data FROM part WHERE message_id IN ({format_placeholders(ids)})"
+            " ORDER BY message_id, id",
             tuple(ids),
             max_value_bytes=longest,
         ):
@@ -87,7 +88,7 @@ class TableSource:
 
 
 class TreeSource:
-    """Files of one session: ``message/SESSION/ID.json`` and ``part/MESSAGE/ID.json`` beside its own."""
+    """Files of one session: ``message/SESSION/ID.json`` and ``part/MESSAGE/ID.json`` besides the session file."""
 
     def __init__(self, path: Path, session_id: str) -> None:
         self.path, self._session = path, session_id
@@ -95,11 +96,11 @@ class TreeSource:
         self._revert: Any = None
 
     def read_stamp(self) -> Hashable:
-        """Times and sizes of all its files."""
+        """Return the times and sizes of all files of the session."""
         return read_file_stamp(self.path), tuple(self._list_stamps())
 
     def list_ids(self) -> list[str]:
-        """The names of the message files, which ascend as messages are made."""
+        """List the names of the message files, which ascend with creation time."""
         self._revert = self.read_metadata().get("revert")
         return [_get_stem(entry) for entry in entries_in(self.messages) if entry.name.endswith(".json")]
 
@@ -111,7 +112,7 @@ class TreeSource:
         """The body of the session."""
         try:
             return read_session_object(self.path)
-        except UnreadableSession:  # caught in the middle of being written
+        except UnreadableSession:  # being written right now
             return {}
 
     def _read_entry(self, name: str) -> Entry | None:
@@ -126,12 +127,12 @@ class TreeSource:
         return Entry(name, (body, *remove_reverted(parts, self._revert)))
 
     def compute_size(self) -> int:
-        """Bytes of all its files."""
+        """Return the size of all files of the session, in bytes."""
         stamps = (stamp for _, stamp in self._list_stamps())
         return sum(stamp[1] for stamp in (read_file_stamp(self.path), *stamps) if stamp)
 
     def list_folders(self) -> list[Path]:
-        """The folders of its files, be they there or not."""
+        """List the folders of the session's files, existing or not."""
         return [self.messages, *(self._parts / _get_stem(entry) for entry in entries_in(self.messages))]
 
     def _list_stamps(self) -> Iterator[tuple[str, tuple[int, int] | None]]:
@@ -142,7 +143,7 @@ class TreeSource:
 
 
 class ExportSource:
-    """Messages in the document that ``opencode export`` writes."""
+    """Messages of a document written by ``opencode export``."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -151,11 +152,11 @@ class ExportSource:
         self._elements: list[Element] = []
 
     def read_stamp(self) -> Hashable:
-        """Time and size of the file."""
+        """Return the time and size of the file."""
         return read_file_stamp(self.path)
 
     def list_ids(self) -> list[str]:
-        """List the places of the messages. A document that cannot be read now keeps what was read of it."""
+        """List the indexes of the messages. While a document cannot be read, its last messages are kept."""
         stamp = self.read_stamp()
         if stamp != self._stamp:
             try:
@@ -189,7 +190,7 @@ class ExportSource:
 
 
 def find_message_folders(path: Path, session_id: str) -> tuple[Path, Path]:
-    """Return the folders of a session's messages and parts; versions up to 0.5 had them below its own folder."""
+    """Return the folders of a session's messages and parts; up to 0.5 these are below the session's folder."""
     root = path.parent.parent
     if path.parent.name == "info" and root.name == "session":
         return root / "message" / session_id, root / "part" / session_id
@@ -197,10 +198,10 @@ def find_message_folders(path: Path, session_id: str) -> tuple[Path, Path]:
 
 
 def read_session_object(path: Path) -> dict[str, Any]:
-    """The body of a session in a file of its own.
+    """Read the body of a session from its session file.
 
     Raises:
-        UnreadableSession: it cannot be read.
+        UnreadableSession: the file cannot be read.
     """
     value = _parse_json(_read_bytes(path))
     if not isinstance(value, dict):
@@ -229,7 +230,7 @@ def read_export(path: Path) -> tuple[Mapping[str, Any], list[Element]]:
 
 
 def _read_document(path: Path, data: bytes) -> tuple[Element, str]:
-    """The value in a file, and what was left of one that was cut off, if it was."""
+    """Read the value of a file, and the incomplete last element if the file is cut off."""
     decode = msgspec.json.Decoder(msgspec.Raw).decode
     with suppress(ValueError, RecursionError):
         return decode(data), ""
@@ -255,7 +256,7 @@ def _get_part_id(part: Element) -> str:
 
 
 def _format_element(element: Element) -> bytes:
-    """The text of an element; in ASCII where strict JSON refused it, as it may hold what UTF-8 cannot."""
+    """Format an element as JSON; in ASCII if strict JSON fails, since it may hold lone surrogates."""
     if isinstance(element, msgspec.Raw):
         return bytes(memoryview(element))
     try:
@@ -269,7 +270,7 @@ def _get_stem(entry: os.DirEntry[str]) -> str:
 
 
 def _read_bytes(path: Path) -> bytes | None:
-    """The bytes of a file; None where there is none that can be read."""
+    """Read the bytes of a file; None if it is missing or cannot be read."""
     try:
         with open_regular(path) as file:
             return file.read()
@@ -282,7 +283,7 @@ def _as_bytes(value: Any) -> bytes:
 
 
 def _parse_json(value: Any) -> Any:
-    """The value of some JSON text; None where it is none."""
+    """Parse JSON text; None if it is invalid."""
     if value is None:
         return None
     with suppress(ValueError):

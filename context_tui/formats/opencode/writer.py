@@ -1,4 +1,4 @@
-"""Write a session as a document that ``opencode import`` takes, or copy it as ``opencode export`` would."""
+"""Writer of documents that ``opencode import`` accepts, and of copies as ``opencode export`` makes them."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ from context_tui.session.values import BlockFlag, MessageFlag
 Block = dict[str, Any]
 
 PROVIDERS = {"claude": "anthropic", "gpt": "openai", "o": "openai", "gemini": "google", "grok": "xai"}
-"""Providers by how the names of their models begin; others are not known from the name."""
+"""Providers by the prefix of their models' names."""
 VERSION = "1.2.0"
-"""The version whose schema this is."""
+"""Version of opencode whose schema is written."""
 UNSUPPORTED_BLOCKS = "blocks left out that opencode cannot hold"
 MEDIA_TYPES = ("image", "document")
 
 
 @dataclass
 class _ExportDocument:
-    """Messages written so far, with ascending ids and times as opencode's."""
+    """Messages written so far, with ascending ids and times like opencode's."""
 
     session: str
     model: dict[str, str]
     folder: str
     messages: list[dict[str, Any]] = field(default_factory=list)
-    open_calls: dict[str, dict[str, Any]] = field(default_factory=dict)  # those without a result so far
+    open_calls: dict[str, dict[str, Any]] = field(default_factory=dict)  # calls without a result so far
     _newest_prompt: str = ""  # the newest message of the user
     _id_count: int = 0
     _now: int = 1
 
     def make_id(self, prefix: str) -> str:
-        """A new id, behind all before it."""
+        """Make a new id, greater than all earlier ones."""
         self._id_count += 1
         stamp = (self._now * 0x1000 + self._id_count) & 0xFFFFFFFFFFFF
         return f"{prefix}_{stamp:012x}{uuid.uuid4().hex[:14]}"
@@ -89,7 +89,7 @@ def write_export(session: Session, path: Path) -> Losses:
     """Write the context at the end of *session*.
 
     Returns:
-        What opencode has no place for.
+        The losses.
     """
     losses, facts, context = Losses(), session.facts, session.context_at()
     made = _ExportDocument(f"ses_{uuid.uuid4().hex[:26]}", _parse_model(facts.model), session.info.cwd or "/")
@@ -100,7 +100,7 @@ def write_export(session: Session, path: Path) -> Losses:
             made.model = _parse_model(models.get(index) or facts.model)
             _add_reply(made, message["content"], max(facts.time[index], 0), usages.get(index), losses)
             if facts.flags[index] & MessageFlag.SUMMARY and not _mark_summary(made):
-                losses.add("summaries that are replies like others now")
+                losses.add("summaries written as plain replies")
         else:
             _add_user_message(made, message["content"], injected, max(facts.time[index], 0), losses)
     for part in made.open_calls.values():
@@ -119,7 +119,7 @@ def write_export(session: Session, path: Path) -> Losses:
 
 
 def _parse_model(name: str | None) -> dict[str, str]:
-    """Parse a model, and its provider as far as the name says."""
+    """Parse a model's name into provider and model; the provider may be unknown."""
     known = name or "unknown"
     return {
         "providerID": next((provider for start, provider in PROVIDERS.items() if known.startswith(start)), "unknown"),
@@ -128,7 +128,7 @@ def _parse_model(name: str | None) -> dict[str, str]:
 
 
 def _mark_summary(made: _ExportDocument) -> bool:
-    """Say of the newest reply that it is the summary that the message before asked for; whether that asked for one."""
+    """Mark the newest reply as the summary that the message before it requested; return whether it requested one."""
     if len(made.messages) < 2:
         return False
     asked, reply = made.messages[-2:]
@@ -153,7 +153,7 @@ def _end_replies(made: _ExportDocument) -> None:
 
 
 def _add_reply(made: _ExportDocument, blocks: list[Block], time: int, usage: Usage | None, losses: Losses) -> None:
-    """A message of the assistant; its calls wait for their results."""
+    """Add a message of the assistant; its calls wait for their results."""
     usage = usage or Usage()
     cache = {"read": usage.cache_read, "write": usage.cache_write_5m + usage.cache_write_1h}
     tokens = {"input": usage.fresh, "output": usage.output, "reasoning": 0, "cache": cache}
@@ -190,7 +190,7 @@ def _build_input(block: Block, losses: Losses) -> dict[str, Any]:
 def _add_user_message(
     made: _ExportDocument, blocks: list[Block], injected: list[bool], time: int, losses: Losses
 ) -> None:
-    """A user's message: results go to their calls, the rest is a message of its own."""
+    """Add a user message: results go to their calls, the rest becomes a separate message."""
     own = [
         (block, put_in) for block, put_in in zip(blocks, injected, strict=True) if block.get("type") != "tool_result"
     ]
@@ -199,7 +199,7 @@ def _add_user_message(
         if block.get("type") == "tool_result":
             part = made.open_calls.pop(str(block.get("tool_use_id") or ""), None)
             if part is None:
-                losses.omit("results left out whose call is not there", block)
+                losses.omit("results left out whose call is missing", block)
                 continue
             if part["messageID"] != newest:
                 losses.add("results moved to their calls")
@@ -233,14 +233,14 @@ def _build_call_state(
     if not files or len(words) > 1 or len(files) + len(words) < len(blocks):
         return {**state, "output": convert_body_to_text(block, losses)}
     if not words:
-        losses.add("results of images alone, with an empty text before them now")
+        losses.add("results of images alone, written with an empty text")
     own = {"sessionID": made.session, "messageID": part["messageID"], "type": "file"}
     attachments = [{"id": made.make_id("prt"), **own, **file} for file in files]
     return {**state, "output": "".join(words), "attachments": attachments}
 
 
 def _build_file_members(block: Block) -> dict[str, str]:
-    """A file part's own members for an image or a document; nothing where it has no address."""
+    """Build the members of a file part for an image or a document; empty if the block has no address."""
     source = block.get("source")
     if block.get("type") not in MEDIA_TYPES or not isinstance(source, dict):
         return {}
@@ -260,21 +260,21 @@ TEXT_COLUMNS = {
     "parent_id": "parentID",
     "directory": "directory",
 } | {name: name for name in ("path", "title", "version", "agent")}
-"""Columns of ``session`` with text, and what an export calls them."""
+"""Text columns of ``session``, and their names in an export."""
 TIME_COLUMNS = {"time_created": "created", "time_updated": "updated"}
 
 
 def is_copyable(session: Session) -> bool:
-    """Return whether a session was read from opencode's files, is no branch, and is all JSON."""
+    """Return whether a session was read from opencode's files, is not a branch, and is valid JSON throughout."""
     is_branch = bool(session.info.id.rpartition("/")[0])
     return isinstance(session.content, EntryContent) and not is_branch and not session.facts.problems
 
 
 def copy_session(session: Session, path: Path) -> list[str] | None:
-    """Write the messages that *session* was read from, each as it is, with what was recorded.
+    """Write the messages of *session* unchanged, with all recorded members.
 
     Returns:
-        Nothing to be known about it; None where :func:`is_copyable` does not hold.
+        No notes; None if :func:`is_copyable` is False.
     """
     content = session.content
     if not isinstance(content, EntryContent) or not is_copyable(session):
@@ -298,7 +298,7 @@ def copy_session(session: Session, path: Path) -> list[str] | None:
 
 
 def _read_session_row(database: Database, session_id: str) -> dict[str, Any]:
-    """Read the row of a session as an export has it."""
+    """Read the row of a session, in the form of an export."""
     columns = database.list_columns("session")
     names = [name for name in (*TEXT_COLUMNS, *TIME_COLUMNS, "revert") if name in columns]
     rows = database.query(f"SELECT {', '.join(names)} FROM session WHERE id = ?", (session_id,))
@@ -309,7 +309,7 @@ def _read_session_row(database: Database, session_id: str) -> dict[str, Any]:
 
 
 def _read_message_rows(database: Database, session_id: str, ids: list[str]) -> Iterator[dict[str, Any]]:
-    """Read messages with their parts, and with the ids in columns."""
+    """Read messages with their parts, including the ids in columns."""
     for begin in range(0, len(ids), BATCH_SIZE):
         some = ids[begin : begin + BATCH_SIZE]
         found: dict[str, dict[str, Any]] = {}
@@ -319,7 +319,8 @@ def _read_message_rows(database: Database, session_id: str, ids: list[str]) -> I
             own = {"id": decode_text(name), "sessionID": session_id}
             found[decode_text(name)] = {"info": {**own, **loads(data)}, "parts": []}
         for name, message, data in database.query(
-            f"SELECT id, message_id, data FROM part WHERE message_id IN ({format_placeholders(some)}) ORDER BY message_id, id",
+            f"SELECT id, message_id, data FROM part WHERE message_id IN ({format_placeholders(some)})"
+            " ORDER BY message_id, id",
             some,
         ):
             own = {"id": decode_text(name), "sessionID": session_id, "messageID": decode_text(message)}

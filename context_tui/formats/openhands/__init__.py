@@ -1,4 +1,8 @@
-"""OpenHands: conversations of the SDK (V1) as folders or lists of events, and V0's trajectories and evaluations."""
+"""OpenHands, an open platform of coding agents.
+
+Conversations of its SDK (V1) are folders with ``base_state.json`` and a JSON file per event, or lists of events.
+V0 has trajectories and evaluation logs, with events of another shape.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +36,11 @@ from context_tui.session.session import SessionInfo
 __all__ = ["OpenHandsFormat"]
 
 TITLE_EVENTS = 5
-"""Events that are read to tell what a conversation is about."""
+"""Number of events that are read for the title of a conversation."""
 
 
 class OpenHandsFormat(Format):
-    """OpenHands' events, of both generations."""
+    """Format of OpenHands' events, of both generations."""
 
     name: ClassVar[str] = "openhands"
     about: ClassVar[str] = (
@@ -71,7 +75,7 @@ class OpenHandsFormat(Format):
         return Claim(89, "an event of a conversation") if alone else None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """The histories in a file, each a session; or the conversation whose state or first event it is."""
+        """List the histories in a file, each a session; or the conversation of a state or first event."""
         conversation = find_conversation_file(path)
         if conversation and conversation != path:
             raise UnreadableSession(f"{path}: one event of an OpenHands conversation; open {conversation}")
@@ -81,7 +85,7 @@ class OpenHandsFormat(Format):
         return [replace(info, title=name or info.title) for info, name in zip(infos, named, strict=True)]
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """A scanner for one of them."""
+        """Return a scanner of a session."""
         others = [*self.related_files(path)] if find_conversation_file(path) else ()
         return DocumentScanner(path, info, OpenHandsShape, read_runs=read_histories, related_files=others)
 
@@ -92,7 +96,7 @@ class OpenHandsFormat(Format):
         return [path.parent / EVENTS_FOLDER] if path.name == STATE_FILE else []
 
     def read_title(self, path: Path) -> str:
-        """The first line of what was asked."""
+        """Return the first line of the first prompt."""
         if find_conversation_file(path) != path:
             return read_document_title(path, OpenHandsShape(), find_runs)
         try:
@@ -101,11 +105,11 @@ class OpenHandsFormat(Format):
             return ""
 
     def is_standalone(self, path: Path) -> bool:
-        """Return False for the events of a conversation, which its state or first event represents."""
+        """Return False for events of a conversation that its state or first event represents."""
         return path.parent.name != EVENTS_FOLDER or path.name == "0.json"
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """The conversations of the command line and of a local server."""
+        """Yield the conversations of the command line and of a local server."""
         kept = Path(environ.get("OPENHANDS_PERSISTENCE_DIR") or find_home_folder(environ) / ".openhands")
         folder = Path(environ.get("OPENHANDS_CONVERSATIONS_DIR") or kept / "conversations")
         for entry in list_entries(folder):
@@ -116,12 +120,12 @@ class OpenHandsFormat(Format):
 
 
 def _flatten_pairs(listed: list[Any]) -> list[Any]:
-    """Events of a history, pairs of them taken apart."""
+    """Return the events of a history, with pairs flattened."""
     return [event for each in listed for event in (each if isinstance(each, list) else [each])]
 
 
 def _is_sdk_event(value: dict[str, Any]) -> bool:
-    """An event of the SDK."""
+    """Return whether a value is an event of the SDK."""
     kind = value.get("kind")
     return (
         "source" in value and isinstance(kind, str) and kind.endswith(("Event", "Condensation", "CondensationRequest"))
@@ -129,7 +133,7 @@ def _is_sdk_event(value: dict[str, Any]) -> bool:
 
 
 def _is_legacy_event(value: dict[str, Any]) -> bool:
-    """An action or observation of V0; in old files they have no source."""
+    """Return whether a value is an action or observation of V0; in old files these have no source."""
     own = ("source", "is_confirmed", "wait_for_response", "extras", "args", "cause", "exit_code", "keep_prompt")
     return any(isinstance(value.get(name), str) for name in ("action", "observation")) and any(
         name in value for name in own

@@ -1,4 +1,4 @@
-"""Events of the software-agent SDK (OpenHands V1), the blocks of observations, and the view that condensations change."""
+"""Events of the software-agent SDK (OpenHands V1), blocks of observations, and the view changed by condensations."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from context_tui.session.values import Role
 
 Event = dict[str, Any]
 UsageByResponse = Mapping[str, Usage]
-"""What each response took, by its id."""
+"""Usage of each response, by its id."""
 
 
 def parse_usages(stats: Any) -> tuple[dict[str, Usage], int]:
-    """What each response took, as ``base_state.json`` tells it, and the context window of the newest (0: unknown).
+    """Parse the usage of each response in ``base_state.json``, and the context window of the newest (0: unknown).
 
-    Sizes that never were are left out.
+    Invalid sizes are left out.
     """
     found, window = dict[str, Usage](), 0
     metrics = stats.get("usage_to_metrics") if isinstance(stats, dict) else None
@@ -51,7 +51,7 @@ def parse_event(event: Event, view: EventView, usages: UsageByResponse) -> Parse
     """What an event says; kinds that no model is shown are beside the conversation.
 
     Raises:
-        ValueError: it lacks what its kind has.
+        ValueError: the event lacks a required member of its kind.
     """
     kind, key, time = event["kind"], parse_id(event.get("id")), parse_time_ms(event.get("timestamp"))
     response = parse_id(event.get("llm_response_id"))
@@ -103,7 +103,7 @@ def parse_event(event: Event, view: EventView, usages: UsageByResponse) -> Parse
 
 
 def _parse_result(event: Event) -> dict[str, Any]:
-    """The result that an event is."""
+    """Parse an event that is the result of a call."""
     failed, body = event["kind"] != "ObservationEvent", list[dict[str, Any]]()
     if event["kind"] == "AgentErrorEvent":
         body = [{"type": "text", "text": parse_id(event.get("error"))}]
@@ -120,7 +120,7 @@ def _parse_result(event: Event) -> dict[str, Any]:
 def _parse_condensation(event: Event, key: str, time: int, view: EventView) -> ParsedRecord:
     """A condensation; without a place for its summary it puts none in."""
     given, summary, offset = event.get("forgotten_event_ids"), event.get("summary"), event.get("summary_offset")
-    # An earlier summary is an event of its own, whose id is made from that of its condensation.
+    # An earlier summary is a separate event, whose id is derived from that of its condensation.
     forgotten = {parse_id(each).removesuffix("-summary") for each in (given if isinstance(given, list) else [])}
     told = isinstance(summary, str) and type(offset) is int and offset >= 0
     context = view.condense(key, forgotten.__contains__, summary=told, offset=offset if told else None)
@@ -132,7 +132,7 @@ def _parse_condensation(event: Event, key: str, time: int, view: EventView) -> P
 
 
 def _parse_tools(tools: Any) -> list[dict[str, Any]]:
-    """Tools as far as an event tells of them: name and description; their parameters are known by a name only."""
+    """Parse the tools of an event: name and description; of their parameters only a type name is recorded."""
     listed = [tool for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
     return [
         {
@@ -154,7 +154,7 @@ Block = dict[str, Any]
 
 
 def parse_content_blocks(content: Any) -> list[Block]:
-    """Content of a message of the SDK: text stays, images that are named by address become blocks of their own."""
+    """Parse content of the SDK: text stays unchanged, images given by URL become separate blocks."""
     found: list[Block] = []
     for part in parse_blocks(content):
         urls = part.get("image_urls")
@@ -168,7 +168,7 @@ def parse_content_blocks(content: Any) -> list[Block]:
 
 
 def add_metadata(text: str, metadata: Any) -> str:
-    """The output of a command with what its model is told of it.
+    """Add to the output of a command the metadata that the model sees.
 
     Source: OpenHands, CmdOutputObservation.to_agent_observation; the SDK's TerminalObservation.to_llm_content.
     """
@@ -184,7 +184,7 @@ def add_metadata(text: str, metadata: Any) -> str:
 
 
 def join_metadata(blocks: list[Block], metadata: Any) -> list[Block]:
-    """Blocks of an observation, the last text of which says what its model is told of the command."""
+    """Add to the last text of an observation the metadata of the command that the model sees."""
     at = next((at for at in reversed(range(len(blocks))) if blocks[at].get("type") == "text"), None)
     if at is None or not isinstance(metadata, dict):
         return blocks
@@ -196,18 +196,18 @@ def join_metadata(blocks: list[Block], metadata: Any) -> list[Block]:
 
 
 class EventView:
-    """The events that a model is shown, by key, in order; what was asked once is answered the same way again.
+    """Events that are sent to the model, by key, in order; repeated events and condensations have no further effect.
 
     Source: OpenHands software-agent-sdk, context/view/view.py; OpenHands V0, memory/view.py.
     """
 
     def __init__(self) -> None:
-        self._shown: list[tuple[str, bool]] = []  # key, and whether it is a message (else it only counts)
+        self._shown: list[tuple[str, bool]] = []  # key, and whether it is a message (else only counted)
         self._seen: set[str] = set()
         self._context_by_condensation: dict[str, tuple[str | int, ...]] = {}
 
     def append(self, key: str, *, message: bool = True) -> None:
-        """Take an event; one that was taken before stays where it is."""
+        """Append an event; a known one keeps its place."""
         if key and key not in self._seen:
             self._seen.add(key)
             self._shown.append((key, message))
@@ -215,13 +215,13 @@ class EventView:
     def condense(
         self, key: str, is_forgotten: Callable[[str], bool], *, summary: bool, offset: int | None
     ) -> tuple[str | int, ...]:
-        """The context that a condensation leaves, as :class:`CompactionRecord` tells it: keys, and 0 for its own summary.
+        """Return the context after a condensation, as in :class:`CompactionRecord`: keys, and 0 for its own summary.
 
         Args:
-            key: of the condensation; its summary goes by it from now on.
-            forgets: whether an event is taken out, by its key.
-            summary: whether it puts one in.
-            offset: in front of how many of the events that are left; None: behind them.
+            key: The key of the condensation, which becomes the key of its summary.
+            is_forgotten: Returns whether an event is removed, by its key.
+            summary: Whether a summary is inserted.
+            offset: The number of remaining events before the summary; None: all of them.
         """
         if key not in self._context_by_condensation:
             self._seen.add(key)

@@ -23,24 +23,24 @@ from context_tui.session.values import Role
 Event = dict[str, Any]
 
 UNCOUNTED_EVENTS = frozenset({"change_agent_state", "agent_state_changed", "null"})
-"""Events that are not even counted when a model is shown the history."""
+"""Events that do not even count when the history is prepared for the model."""
 IGNORED_ACTIONS = frozenset({"recall", "condensation_request", "loop_recovery", "pause", "resume", "start"})
-"""Actions that no model is shown."""
+"""Actions that are not sent to the model."""
 _USAGE_FIELDS = ("prompt_tokens", "cache_read_tokens", "cache_write_tokens", "completion_tokens")
 
 
 class LegacyEventParser:
-    """Understands events one after the other; what one says because of those before it is remembered by its place."""
+    """Parser of events in order; state that depends on earlier events is remembered by place."""
 
     def __init__(self) -> None:
         self._view = EventView()
-        self._first_event_by_response: dict[str, int] = {}  # response to the event that says its text
-        self._made_up_calls: set[str] = set()  # made up ids of calls that have none
-        self._open_call = ""  # the newest of them that nothing has answered
-        self._newest_place = -1  # the last event that asked or answered so
+        self._first_event_by_response: dict[str, int] = {}  # response to the event with its text
+        self._made_up_calls: set[str] = set()  # made-up ids of calls without one
+        self._open_call = ""  # the newest of these without a result
+        self._newest_place = -1  # the last event with such a call or result
         self._answers: dict[int, str] = {}
         self._summaries: set[str] = set()
-        self._task_place = -1  # the first thing that was said
+        self._task_place = -1  # the first message
         self._totals: tuple[int, ...] = (0, 0, 0, 0)
         self._last_totals_place = -1  # the last event whose totals were read
         self._usage_by_place: dict[int, Usage] = {}
@@ -49,7 +49,7 @@ class LegacyEventParser:
         """What an event says.
 
         Raises:
-            ValueError: it is neither an action nor an observation.
+            ValueError: the event is neither an action nor an observation.
         """
         action, seen = event.get("action"), event.get("observation")
         key, kind = _format_key(event.get("id"), place), action if isinstance(action, str) else seen
@@ -104,7 +104,7 @@ class LegacyEventParser:
         if self._first_event_by_response.setdefault(response_id or str(place), place) == place:
             blocks = [*parse_thinking(message), *map(parse_content_part, parse_blocks(message.get("content")))]
             blocks = [block for block in blocks if block.get("text", "x").strip()]
-        if kind == "finish":  # its call is not sent again, as nothing answers it
+        if kind == "finish":  # its call is not sent again, since it has no result
             thought = {"type": "text", "text": parse_id(_get_arguments(event).get("final_thought"))}
             blocks = blocks or [thought]
         else:
@@ -137,7 +137,7 @@ class LegacyEventParser:
         return MessageRecord(Role.ASSISTANT, [*blocks, use], usage=usage, notes=notes)
 
     def _compute_usage(self, event: Event, place: int) -> tuple[Usage | None, tuple[str, ...]]:
-        """What the request behind an action took: as its response says, else what the totals grew by."""
+        """Compute the usage of an action's request: that of its response, else the growth of the totals."""
         metrics = event.get("llm_metrics")
         totals = metrics.get("accumulated_token_usage") if isinstance(metrics, dict) else None
         notes: tuple[str, ...] = ()
@@ -187,7 +187,7 @@ class LegacyEventParser:
         return MessageRecord(Role.USER, [result], has_results=True)
 
     def _find_call_id(self, event: Event, place: int) -> str:
-        """The id of the call that an observation answers; empty where it answers none."""
+        """Return the id of the call that an observation is the result of; empty if there is none."""
         metadata = event.get("tool_call_metadata")
         if isinstance(metadata, dict):
             return parse_id(metadata.get("tool_call_id"))
@@ -224,18 +224,18 @@ class LegacyEventParser:
 
 
 def _format_key(event_id: Any, place: int) -> str:
-    """What an event is known by: its id, or its place where it has none."""
+    """Format the key of an event: its id, or its place if it has none."""
     return parse_id(event_id) or f"@{place}"
 
 
 def _get_arguments(event: Event) -> Event:
-    """What an action was given; older ones have it beside their kind."""
+    """Return the arguments of an action; older actions have them next to their kind."""
     arguments = event.get("args", event)
     return arguments if isinstance(arguments, dict) else {}
 
 
 def _select_own_arguments(arguments: Event) -> Event:
-    """The arguments of an action without what the runtime added to all of them."""
+    """Select the arguments of an action that the runtime did not add."""
     added = (
         *("action", "thought", "source", "id", "timestamp", "message", "is_confirmed", "confirmation_state"),
         *("action_risk", "keep_prompt", "hidden", "blocking", "is_static", "security_risk", "llm_metrics", "cause"),
@@ -249,7 +249,7 @@ def _find_main_argument(arguments: Event) -> str:
 
 
 def _get_response(event: Event) -> Event | None:
-    """The response of the model that an event is of."""
+    """Return the model's response that an event belongs to."""
     metadata = event.get("tool_call_metadata")
     response = metadata.get("model_response") if isinstance(metadata, dict) else None
     return response if isinstance(response, dict) else None
@@ -267,7 +267,7 @@ def _parse_image(url: Any) -> dict[str, Any]:
 
 
 def _parse_recall(extras: Event) -> list[dict[str, Any]]:
-    """What was looked up for the model, without the words that its prompt puts around it."""
+    """Parse text that was recalled for the model, without the words of the prompt around it."""
     names = ("repo_directory", "repo_instructions", "conversation_instructions", "additional_agent_instructions")
     texts = [extras.get(name) for name in names]
     listed = extras.get("microagent_knowledge")

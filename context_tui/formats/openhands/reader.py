@@ -1,4 +1,4 @@
-"""Histories of OpenHands, of both generations, and the files and logs that hold them."""
+"""Reader of OpenHands' histories, of both generations, and of the files and logs that hold them."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from context_tui.session.validation import truncate_name
 
 
 class OpenHandsShape(DocumentShape):
-    """Events, each understood by its generation: those of the SDK have a ``kind``."""
+    """Events, each parsed by its generation: those of the SDK have a ``kind``."""
 
     def __init__(self) -> None:
         self._usages: Mapping[str, Usage] = {}
         self._view, self._legacy = EventView(), LegacyEventParser()
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        """Take the model, the window and what each response took, as far as they stand beside the events."""
+        """Read the model, the window and the usage of each response, if recorded next to the events."""
         builder.facts.input_includes_cache = True
         self._usages, window = events.parse_usages(find_stats(run))
         builder.facts.window = window or None
@@ -65,12 +65,12 @@ _raw = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 def is_state(value: dict[str, Any]) -> bool:
-    """Return whether an object is the state of a conversation: its agent, its workspace, its progress."""
+    """Return whether an object is the state of a conversation, with its agent, workspace and progress."""
     return "agent" in value and "workspace" in value and ("execution_status" in value or "agent_status" in value)
 
 
 def find_conversation_file(path: Path) -> Path | None:
-    """Return the file of the conversation that a file belongs to: its state, else its first event; None for others."""
+    """Return the main file of the conversation that a file belongs to: state, or first event; None for others."""
     if path.parent.name == EVENTS_FOLDER:
         state = path.parent.parent / STATE_FILE
         return state if os.path.isfile(state) else next(iter(_list_event_files(path.parent)), None)
@@ -78,10 +78,10 @@ def find_conversation_file(path: Path) -> Path | None:
 
 
 def read_histories(path: Path, *, max_events: int | None = None) -> list[Run]:
-    """The histories in a file, or the only one of a conversation in a folder (of the *first* events, where given).
+    """Read the histories in a file, or the only one of a conversation in a folder (optionally only its *first* events).
 
     Raises:
-        UnreadableSession: it cannot be read, or there is none in it.
+        UnreadableSession: the file cannot be read, or holds no history.
     """
     if find_conversation_file(path) != path:
         return read_runs(path, find_runs)
@@ -95,7 +95,7 @@ def read_histories(path: Path, *, max_events: int | None = None) -> list[Run]:
 
 
 def _list_event_files(folder: Path) -> list[Path]:
-    """The files of events in a folder, in their order."""
+    """List the files of events in a folder, in their order."""
     try:
         files = [file for file in folder.iterdir() if file.suffix == ".json" and _parse_event_number(file) >= 0]
     except OSError as error:
@@ -104,13 +104,13 @@ def _list_event_files(folder: Path) -> list[Path]:
 
 
 def _parse_event_number(file: Path) -> int:
-    """The number in the name of an event's file (``event-00012-ID.json``, ``12.json``); -1 where there is none."""
+    """Parse the number in the name of an event's file (``event-00012-ID.json``, ``12.json``); -1 if none."""
     digits = file.stem.removeprefix("event-").partition("-")[0]
     return int(digits) if digits.isdecimal() else -1
 
 
 def _read_element(file: Path) -> Element:
-    """The value in a file."""
+    """Read the value in a file."""
     data = read_whole_file(file)
     try:
         return _raw(data)
@@ -123,7 +123,7 @@ def _read_element(file: Path) -> Element:
 
 
 def find_runs(values: list[Element]) -> list[Run]:
-    """The histories in the values of a file: a list of events, or one in each row."""
+    """Find the histories in the values of a file: a list of events, or one history in each row."""
     if len(values) == 1 and (listed := decode_items(values[0])) is not None:
         if not any(
             decode_members(each) is not None and "history" in (decode_members(each) or {}) for each in listed[:10]
@@ -158,13 +158,13 @@ def find_runs(values: list[Element]) -> list[Run]:
 
 
 def _flatten_pairs(listed: list[Element]) -> list[Element]:
-    """Events of a history, pairs of action and observation taken apart."""
+    """Return the events of a history, with pairs of action and observation flattened."""
     pairs = [(each, decode_items(each)) for each in listed]
     return [event for each, pair in pairs for event in ([each] if pair is None else pair)]
 
 
 def find_stats(run: Run) -> Any:
-    """The part of a conversation's state that counts tokens."""
+    """Return the part of a conversation's state that holds token counts."""
     try:
         return decode_element(run.members.get("stats"))
     except ValueError:

@@ -1,4 +1,7 @@
-"""pi's sessions (JSON lines), and those of agents that are made of it."""
+"""pi, a coding agent for the terminal, and agents built on it, such as OpenClaw.
+
+Sessions are JSON Lines files in a folder for each project: a header, then entries that form a tree since version 2.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ __all__ = ["PiFormat"]
 
 
 class PiFormat(Format):
-    """Sessions of pi, versions 1 to 3, with their branches and compactions."""
+    """Format of pi's sessions, versions 1 to 3, with their branches and compactions."""
 
     name: ClassVar[str] = "pi"
     about: ClassVar[str] = "pi sessions (JSONL, versions 1 to 3; OpenClaw's too), with branches and compactions"
@@ -42,11 +45,11 @@ class PiFormat(Format):
         return [replace(info, cwd=cwd if isinstance(cwd, str) else "") for info in list_only_session(path, self.name)]
 
     def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
-        """A branch that was left."""
+        """Return an abandoned branch."""
         return find_branch(main, session_id)
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """A scanner for the session, or for a branch of it."""
+        """Return a scanner of the session, or of a branch."""
         return LineScanner(path, info, PiShape)
 
     def read_title(self, path: Path) -> str:
@@ -67,11 +70,11 @@ class PiFormat(Format):
         return write_session(session, path)
 
     def can_copy(self, session: Session) -> bool:
-        """Return False for a session that is only some of the lines."""
+        """Return False for a session that is only a part of the lines."""
         return is_whole_file(session)
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
-        """Write the lines as they are."""
+        """Write the lines unchanged."""
         return copy_lines(session, path)
 
     def build_resume_command(self, session: Session, written_session: Path, out_path: Path) -> str:

@@ -11,14 +11,14 @@ from context_tui.formats.kit.files import find_program_folder, list_entries, lis
 
 
 def find_sessions_folder(environ: Mapping[str, str]) -> Path:
-    """The folder of pi's sessions, with one for each project."""
+    """Return the folder of pi's sessions, with a subfolder for each project."""
     if environ.get("PI_CODING_AGENT_SESSION_DIR"):
         return find_program_folder(environ, "PI_CODING_AGENT_SESSION_DIR")
     return find_program_folder(environ, "PI_CODING_AGENT_DIR", ".pi", "agent") / "sessions"
 
 
 def format_project_folder(cwd: Path) -> str:
-    """pi's name for the folder of a project: its path without the first slash, others as ``-``."""
+    """Return pi's name for the folder of a project: its path without the first slash, with ``-`` for the others."""
     return f"--{re.sub(r'[/:]', '-', re.sub(r'^[/]', '', str(cwd.absolute()).replace(chr(92), '/')))}--"
 
 
@@ -29,7 +29,7 @@ def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile
         yield SessionFile(path, root.name, False)
     for folder in list_entries(root):
         if not folder.name.endswith(".jsonl"):
-            # The name cannot be turned back into a path; its end is what tells projects apart.
+            # The name cannot be turned back into a path; its end distinguishes projects.
             project = cwd.name if folder.name == here else folder.name.strip("-").rsplit("-", 1)[-1]
             for path in list_files(folder.path, ".jsonl"):
                 yield SessionFile(path, project, folder.name == here)

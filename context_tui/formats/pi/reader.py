@@ -1,7 +1,7 @@
-"""Entries of a pi session as messages.
+"""Reader of the entries of a pi session.
 
-Entries of versions 2 and 3 are a tree; the newest is where it stands. What pi puts around summaries and around the
-output of a command that was typed is not in the file: summaries are shown as they are recorded.
+Entries of versions 2 and 3 form a tree, in which the newest entry is the current one. The text that pi adds around
+summaries and the output of typed commands is not in the file: summaries are shown as recorded.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from context_tui.session.values import MessageFlag, Role
 
 Block = dict[str, Any]
 IGNORED_TYPES = frozenset({"thinking_level_change", "active_tools_change", "custom", "label", "session_info"})
-"""Entries that are in no context."""
+"""Types of entries that are in no context."""
 UNSENT_STOP_REASONS = ("aborted", "error")
-"""Why replies stopped that pi keeps, and does not send again."""
+"""Stop reasons of replies that pi keeps but does not send again."""
 
 
 class PiShape:
@@ -54,7 +54,7 @@ class PiShape:
                 return told.build_ignored()
         if not told.key:
             raise ValueError(f"unknown type of entry {str(kind)[:40]!r}")
-        return told.build_ignored(notes=(f"unknown type of entry {str(kind)[:40]!r}",))  # others hang below it
+        return told.build_ignored(notes=(f"unknown type of entry {str(kind)[:40]!r}",))  # may have children
 
 
 class _PiEntry:
@@ -78,7 +78,7 @@ class _PiEntry:
         """A message of any role.
 
         Raises:
-            ValueError: it is none.
+            ValueError: the entry has no valid message.
         """
         message = self.record.get("message")
         if not isinstance(message, dict):
@@ -163,7 +163,7 @@ class _PiEntry:
 def _parse_copied_messages(messages: list[Any]) -> tuple[list[MessageRecord], tuple[str, ...]]:
     """Parse the messages in a compaction, consecutive results as one; and count the unknown ones.
 
-    What their requests took tells nothing of the context that they are in now.
+    Their usage is ignored, since it belongs to another context.
     """
     kept, notes = list[MessageRecord](), list[str]()
     for message in messages:
@@ -182,12 +182,12 @@ def _parse_copied_messages(messages: list[Any]) -> tuple[list[MessageRecord], tu
 
 
 def parse_pi_usage(value: Any) -> Usage | None:
-    """Recorded usage; the input leaves cached tokens out, whoever the provider is."""
+    """Parse recorded usage; the input excludes cached tokens, whatever the provider."""
     return parse_usage(value, "input", cache_read="cacheRead", cache_write="cacheWrite", output=("output",))
 
 
 def parse_content_blocks(content: Any) -> list[Block]:
-    """pi's content as blocks; what is not known stays as it is."""
+    """Convert pi's content to blocks; unknown parts are kept unchanged."""
     if content is None:
         return []
     return [_parse_block(each) for each in (content if isinstance(content, list) else [content])]

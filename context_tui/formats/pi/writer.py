@@ -1,6 +1,6 @@
-"""Write a session that pi can resume: version 3, one entry below the other.
+"""Writer of sessions that pi can resume: version 3, each entry the child of the previous one.
 
-A summary that the context begins with is a compaction that keeps nothing before it, so that pi takes it for one.
+A summary at the start of the context is written as a compaction that keeps no earlier entries.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ MODEL_APIS = (
     ("gemini", "google-generative-ai", "google"),
     ("gpt", "openai-responses", "openai"),
 )
-"""How a model's name begins, and the API and provider that pi calls it by."""
+"""Prefixes of models' names, with the API and provider that pi uses for them."""
 DEFAULT_API = ("openai-completions", "openai")
 
 
 def write_session(session: Session, path: Path) -> Losses:
-    """Write the header and an entry for each message or result; returns the losses."""
+    """Write the header and an entry for each message or result; return the losses."""
     losses = Losses()
     write_lines(_build_entries(session, losses), path)
     for what, there in (("system prompt is", session.content.system()), ("tool schemas are", session.content.tools())):
@@ -42,7 +42,7 @@ def write_session(session: Session, path: Path) -> Losses:
 
 
 def build_resume_command(session: Session, written: Path, out: Path) -> str:
-    """pi opens a session by its path; its folder is that of the project."""
+    """Build the shell command that opens the session by its path, in the folder of its project."""
     header = next(iter(read_first_objects(written)), {})
     cwd = header.get("cwd")
     there = f"cd {shlex.quote(cwd)} && " if isinstance(cwd, str) and cwd else ""
@@ -57,7 +57,7 @@ def _build_entries(session: Session, losses: Losses) -> Iterator[EntryObject]:
     for number, (entry, time) in enumerate(_build_entry_bodies(session, losses), 1):
         own = f"{number:08x}"
         if entry["type"] == "compaction":
-            entry["firstKeptEntryId"] = f"{number + 1:08x}"  # it keeps nothing that stands before it
+            entry["firstKeptEntryId"] = f"{number + 1:08x}"  # it keeps no earlier entries
         yield {"type": entry.pop("type"), "id": own, "parentId": above, "timestamp": format_iso_time(time), **entry}
         above = own
 
@@ -157,7 +157,7 @@ def _build_result(result: Block, tools: dict[str, str], losses: Losses) -> Messa
 
 
 def _build_content(blocks: list[Block], losses: Losses) -> list[Block]:
-    """Texts and images as pi has them."""
+    """Build texts and images in pi's form."""
     content: list[Block] = []
     for block in blocks:
         if made := _build_part(block):
@@ -168,7 +168,7 @@ def _build_content(blocks: list[Block], losses: Losses) -> list[Block]:
 
 
 def _build_part(block: Block) -> Block | None:
-    """A text or an image as pi has it."""
+    """Build a text or an image in pi's form."""
     source = block.get("source")
     if block.get("type") == "text":
         return {"type": "text", "text": block.get("text") or ""}

@@ -1,4 +1,4 @@
-"""OpenAI's Responses API: a request as it was sent, a response, both logged together, or bare lists of items."""
+"""OpenAI's Responses API: requests, responses, both logged together, or bare lists of items (JSON)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["ResponsesFormat"]
 
 
 class ResponsesFormat(Format):
-    """OpenAI Responses JSON."""
+    """Format of Responses requests, responses and lists of items."""
 
     name: ClassVar[str] = "openai-responses"
     about: ClassVar[str] = "OpenAI Responses request, response or list of items (JSON, JSONL)"
@@ -26,7 +26,7 @@ class ResponsesFormat(Format):
     from_source: ClassVar[str] = ALL_FROM_SOURCE
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Recognise items that only this API has, or a request with ``input`` beside its model or instructions."""
+        """Recognise items that only this API has, or a request with ``input`` and a model or instructions."""
         run = read_head_run(head, ITEM_LISTS)
         if run is None or run.get("messages") is not None:
             return None
@@ -39,11 +39,11 @@ class ResponsesFormat(Format):
         return Claim(88, "a request with input") if run.key == "input" and run.elements and asked else None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """The runs in a file."""
+        """List the runs in a file."""
         return list_document_sessions(path, self.name, ResponsesShape)
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """A scanner for one of them."""
+        """Return a scanner of a session."""
         return DocumentScanner(path, info, ResponsesShape)
 
     def unsupported_reason(self, role: str, block: dict[str, Any]) -> str:
@@ -51,9 +51,9 @@ class ResponsesFormat(Format):
         return unsupported_reason(role, block)
 
     def write(self, session: Session, path: Path) -> Losses:
-        """Write a request: model, instructions, items and tools, as far as they are known."""
+        """Write a request: model, instructions, items and tools, if known."""
         return write_request(session, path)
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
-        """Write what was read: a request with its response, members of other programs and recorded usage."""
+        """Write the unchanged input: a request with its response, members of other programs and recorded usage."""
         return copy_document(session, path)

@@ -1,4 +1,4 @@
-"""Requests, responses and bare lists of items of OpenAI's Responses API as messages."""
+"""Reader of requests, responses and bare lists of items of OpenAI's Responses API."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _RESPONSE = "response"
 
 
 def find_response(run: Run) -> dict[str, Any] | None:
-    """Return the response of a run: logged beside its input, or the run itself."""
+    """Return the response of a run: logged next to its input, or the run itself."""
     if run.key == "output":
         return {name: run.get(name) for name in run.members}
     response = run.get(_RESPONSE)
@@ -32,21 +32,21 @@ def find_response(run: Run) -> dict[str, Any] | None:
 
 
 class ResponsesShape:
-    """A run of items: those of one response are one message, and answers between two of them another."""
+    """Items of a run: those of one response form a message, and results between two responses form another."""
 
     lists: ClassVar[MessageLists] = ITEM_LISTS
 
     def __init__(self) -> None:
         self._replies = ResponseGrouping()
-        self._has_instructions = False  # a prompt of the system is there, or no longer can be
+        self._has_instructions = False  # a system prompt was read, or can no longer follow
 
     @staticmethod
     def note(run: Run) -> str:
-        """Return a note where a run is incomplete by design."""
+        """Return a note if a run continues an earlier response; else an empty string."""
         return CONTINUATION_NOTE if run.get("previous_response_id") else ""
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        """Take the model, the window, the instructions and the size of the tools."""
+        """Read the model, the window, the instructions and the size of the tools."""
         facts, response = builder.facts, find_response(run) or {}
         model = run.get("model") or response.get("model")
         facts.model = truncate_name(model) if isinstance(model, str) else None
@@ -58,7 +58,7 @@ class ResponsesShape:
             facts.tools_bytes = len(compact_json(tools))
 
     def parse_tools(self, run: Run) -> list[dict[str, Any]]:
-        """Tool schemas, Anthropic-shaped; those of a provider's own tools as they are."""
+        """Parse tool schemas, Anthropic-shaped; those of hosted tools stay unchanged."""
         return [
             {
                 "name": parse_id(tool.get("name")),
@@ -71,7 +71,7 @@ class ResponsesShape:
         ]
 
     def parse_response(self, run: Run) -> dict[str, Any] | None:
-        """Parse the response as one more element, with all its items; where they are the run's own, its usage."""
+        """Parse the response as a further element: its items, or only its usage if the run consists of them."""
         response = find_response(run)
         if response is None:
             return None
@@ -94,7 +94,7 @@ class ResponsesShape:
     def resolve_in_order(self, value: Any, part: ParsedRecord) -> ParsedRecord:
         """Items in their order: those of the assistant that follow each other are of one response.
 
-        What a developer says is the system prompt where a list without one begins, else a message that was put in.
+        A developer message is the system prompt at the start of a list without one, else an injected message.
         """
         if isinstance(value, dict) and value.get("type") == _RESPONSE:
             self._replies.end_response()

@@ -1,4 +1,4 @@
-"""Write a session as a request of the Responses API."""
+"""Writer of requests of the Responses API."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ SENDABLE_MEMBERS = frozenset(
         *("summary", "encrypted_content", "action", "operation", "status", "execution", "tools", "result"),
     }
 )
-"""Members of items that may be sent: ids are of what the provider has kept, and the rest is the client's own."""
+"""Members of items that may be sent; ids refer to the provider's storage, other members are the client's own."""
 _WITH_STATUS = ("local_shell_call", "tool_search_call", "tool_search_output", "web_search_call", "shell_call")
 
 
 def find_items(origin: Origin, rollout: RolloutItems) -> list[Item] | None:
-    """Return the items of a message that was read from a request, a response or a rollout; None for others."""
+    """Return the items of a message that was read from a request, a response or a rollout; None for other messages."""
     content = origin.session.content
     if not isinstance(content, DocumentContent) or origin.session.info.format != "openai-responses":
         return rollout.find_items(origin)
@@ -42,7 +42,7 @@ def find_items(origin: Origin, rollout: RolloutItems) -> list[Item] | None:
 
 
 def write_request(session: Session, path: Path) -> Losses:
-    """Write model, instructions, items and tools; returns the losses."""
+    """Write model, instructions, items and tools; return the losses."""
     losses = Losses()
     writer = ItemWriter(session, losses, partial(find_items, rollout=RolloutItems()))
     items = [each.item for message in session.context_at().order for each in writer.write_message(message)]
@@ -59,7 +59,7 @@ def write_request(session: Session, path: Path) -> Losses:
 
 
 def _build_sendable_item(item: Item, losses: Losses) -> Item | None:
-    """An item as it may be sent; reasoning that is not encrypted whole cannot be."""
+    """Build an item that may be sent; None for reasoning without its complete encrypted content."""
     kind = item.get("type")
     if kind == "reasoning" and not item.get("encrypted_content"):
         losses.omit(THINKING_LOSS, build_thinking(item))

@@ -1,4 +1,8 @@
-"""SWE-agent's trajectories: the conversation in ``history``, with the observations that its processors elided."""
+"""SWE-agent, a research agent that resolves GitHub issues.
+
+A session is a trajectory, a JSON file ``INSTANCE.traj`` with the conversation in ``history`` and the configuration,
+which states how observations were elided from requests.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ __all__ = ["SweAgentFormat"]
 
 
 class SweAgentFormat(Format):
-    """SWE-agent's ``.traj``."""
+    """Format of SWE-agent's ``.traj``."""
 
     name: ClassVar[str] = "swe-agent"
     about: ClassVar[str] = "SWE-agent trajectory (.traj)"
@@ -42,15 +46,15 @@ class SweAgentFormat(Format):
         return None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """The only session of a trajectory."""
+        """List the only session of a trajectory."""
         return list_document_sessions(path, self.name, SweAgentShape, read_runs=_read_runs)
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """A scanner for it."""
+        """Return a scanner of the session."""
         return DocumentScanner(path, info, SweAgentShape, read_runs=_read_runs)
 
     def read_title(self, path: Path) -> str:
-        """The task's first line."""
+        """Return the title of the task."""
         return read_document_title(path, SweAgentShape(), _find_history)
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
@@ -61,12 +65,12 @@ class SweAgentFormat(Format):
         return [SessionFile(path, path.parent.parent.name, False) for path in found]
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
-        """Write the trajectory as it was read."""
+        """Write the trajectory unchanged."""
         return copy_document(session, path)
 
 
 def _get_first(listed: Any) -> dict[str, Any]:
-    """The first object of a list; an empty one where there is none."""
+    """Return the first object of a list; an empty one if there is none."""
     return next((each for each in listed if isinstance(each, dict)), {}) if isinstance(listed, list) else {}
 
 
@@ -75,7 +79,7 @@ def _read_runs(path: Path) -> list[Run]:
 
 
 def _find_history(values: list[Element]) -> list[Run]:
-    """The history of a trajectory, or its steps where it has none."""
+    """Return the history of a trajectory, or its steps if it has none."""
     members = decode_members(values[0]) if len(values) == 1 else None
     for key in ("history", "trajectory"):
         if members is not None and (listed := decode_items(members.get(key))):

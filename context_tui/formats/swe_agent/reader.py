@@ -1,4 +1,4 @@
-"""Messages of SWE-agent's history, and the observations that its processors elided from requests."""
+"""Reader of SWE-agent's history, and of the observations that its processors elided from requests."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _Observation:
 
 
 def format_totals(info: Any) -> str:
-    """Format the totals of a trajectory; empty where it has none."""
+    """Format the totals of a trajectory; empty if it has none."""
     stats = info.get("model_stats") if isinstance(info, dict) else None
     if not isinstance(stats, dict):
         return ""
@@ -62,7 +62,7 @@ def format_totals(info: Any) -> str:
 
 
 class SweAgentShape(DocumentShape):
-    """Messages of a history, Chat Completions with ``agent``, ``message_type`` and ``is_demo``; or steps."""
+    """Messages of a history (Chat Completions with ``agent``, ``message_type`` and ``is_demo``), or steps."""
 
     def __init__(self) -> None:
         self._chat_shape = OpenAIShape()
@@ -71,17 +71,17 @@ class SweAgentShape(DocumentShape):
         self._elision: Elision | None = None
         self._observations: list[_Observation] = []
         self._last_place = -1  # the last element that was read
-        self._first_recent = 1  # the first observation that is not so old yet that it is elided
-        self._checked_count = 0  # of so many observations it is known whether they are elided by their tags
+        self._first_recent = 1  # the first observation that is too recent to be elided
+        self._checked_count = 0  # number of observations whose tags were checked
         self._elided: set[int] = set()
-        self._elided_by_request: dict[int, tuple[str, ...]] = {}  # by element: what was elided from its request on
+        self._elided_by_request: dict[int, tuple[str, ...]] = {}  # by element: elided from its request on
 
     def title(self, text: str) -> str:
-        """The title of the task."""
+        """Title of the task."""
         return find_task_title(text)
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        """Take the model, and how observations were elided, from the configuration."""
+        """Read from the configuration the model and how observations were elided."""
         builder.facts.input_includes_cache = True
         agent = _find_agent_config(run.get("replay_config"))
         model = agent.get("model")
@@ -111,7 +111,7 @@ class SweAgentShape(DocumentShape):
             self._task_place = place
         if part.has_results:
             part = _parse_observation(value, part)
-        key = f"element {place}"  # ids of calls come again in trajectories that were replayed
+        key = f"element {place}"  # ids of calls repeat in replayed trajectories
         if place > self._last_place:
             self._last_place = place
             self._observations.append(_Observation(key, _parse_tags(value.get("tags"))))
@@ -123,7 +123,7 @@ class SweAgentShape(DocumentShape):
         return group_records(MessageRecord(Role.ASSISTANT, [said]), MessageRecord(Role.USER, [seen], is_injected=True))
 
     def _find_elided(self, place: int) -> tuple[str, ...]:
-        """Return what was newly elided when the model was asked for the message at *place*."""
+        """Return the observations newly elided in the request of the message at *place*."""
         if self._elision is None:
             return ()
         if place > self._last_place:
@@ -155,7 +155,7 @@ def _parse_tags(value: Any) -> frozenset[str]:
 
 
 def _find_agent_config(config: Any) -> dict[str, Any]:
-    """The agent's part of the configuration, which is an object or its JSON."""
+    """Return the agent's part of the configuration, which is an object or its JSON."""
     try:
         config = loads(config) if isinstance(config, str) else config
     except ValueError:
@@ -165,7 +165,7 @@ def _find_agent_config(config: Any) -> dict[str, Any]:
 
 
 def _parse_elision(agent: dict[str, Any]) -> Elision | None:
-    """Parse how a configuration elides observations, if at all."""
+    """Parse the elision of observations in a configuration; None if there is none."""
     listed = agent.get("history_processors")
     for each in listed if isinstance(listed, list) else [agent.get("history_processor")]:
         if isinstance(each, dict) and each.get("type") == ELISION_PROCESSOR:

@@ -108,7 +108,7 @@ class AgentSdkShape:
         return _parse_message(record, message, ROLES[kind])
 
     def resolve_in_order(self, record: Record, part: ParsedRecord) -> ParsedRecord:
-        """Resolve a record by those before it: the context after a compaction, or of a new run."""
+        """Resolve a record by those before it, such as the context after a compaction or of a new run."""
         if self._is_agent_sdk:
             return self._place_in_file(record, part)
         if record.get("subtype") == "compact_boundary" and record.get("type") == "system":

@@ -62,7 +62,7 @@ class ClineShape(DocumentShape):
         self._find_rewrites(elements)
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
-        """A message; its blocks stay as they are, but for reasoning."""
+        """Parse a message; blocks other than reasoning stay unchanged."""
         message, clearing = self._parse_message(value, place), self._build_clearing(place)
         return group_records(clearing, message) if clearing else message
 

@@ -95,7 +95,7 @@ class ClineSdkShape(DocumentShape):
         builder.append_system(extract_text(parse_blocks(run.get("system_prompt"))))
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
-        """A message, with the model that made it and what its request took."""
+        """Parse a message, with its model and usage."""
         if not isinstance(value, dict):
             raise ValueError("not a message: not a JSON object")
         given = value.get("role")
@@ -120,7 +120,7 @@ class ClineSdkShape(DocumentShape):
 
 
 def _parse_compaction(metadata: dict[str, Any]) -> FullCompactionRecord | None:
-    """Parse the compaction of a message that begins the context, as a summary or with a notice after its text."""
+    """Parse the compaction of a message that begins the context: a summary, or a text followed by a notice."""
     match metadata.get("kind"):
         case "compaction":
             reason = metadata.get("reason")

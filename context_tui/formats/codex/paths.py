@@ -57,7 +57,7 @@ def read_session_meta(path: Path) -> SessionMeta:
 
 
 def find_title(path: Path) -> str:
-    """Return the first typed prompt; empty where there is none, or the file cannot be read."""
+    """Return the first typed prompt; empty if there is none or the file cannot be read."""
     parse = CodexShape().parse
     try:
         with open_regular(path) as file:

@@ -122,7 +122,7 @@ class CodexShape:
         return part
 
     def _place_session_meta(self, payload: Record, part: ParsedRecord) -> ParsedRecord:
-        """Resolve the system prompt of this session; one that is repeated, or belongs to the forked session, is none."""
+        """Resolve the session's system prompt; a repeated one, or that of the forked session, is ignored."""
         first = not self._session_ids
         self._session_ids.add(parse_session_meta(payload).id)
         return part if first else MetadataRecord()
@@ -143,13 +143,13 @@ class CodexShape:
         return replace(part, time=time)
 
     def _add_reasoning(self, item: Record, part: MessageRecord) -> MessageRecord:
-        """A part with what Codex takes its encrypted reasoning to be."""
+        """Add Codex's estimate of encrypted reasoning to a part."""
         tokens = estimate_reasoning_tokens(item)
         self._reasoning_tokens += tokens
         return replace(part, reasoning=tokens) if tokens else part
 
     def _add_item_key(self, item: Record, part: MessageRecord) -> MessageRecord:
-        """A part of an item with an id of its own, which a later compaction may keep it by."""
+        """Add the key of an item with an id, by which a later compaction may keep it, to a part."""
         if own := format_item_key(item):
             part = part if part.key else replace(part, key=own)
             self._key_by_item[own] = part.key
@@ -163,7 +163,7 @@ class CodexShape:
         return key
 
     def _place_compaction(self, payload: Record, part: ParsedRecord) -> ParsedRecord:
-        """A compaction, with the context that it leaves: earlier messages where they are the same, else its own."""
+        """Resolve a compaction with the context after it: earlier messages where equal, else new ones."""
         summary = find_message(part)
         if summary is None or summary.compaction is None:
             return part
@@ -193,7 +193,7 @@ class CodexShape:
         return group_records(begin, *messages[1:])
 
     def _match_users(self, messages: dict[int, MessageRecord | OmittedMessage]) -> dict[int, str]:
-        """Return which messages of a new history are known, each with the key of the newest equal one."""
+        """Match messages of a new history to known ones: each to the key of the newest equal message."""
         known: dict[bytes, list[str]] = {}
         for user in self._users:
             known.setdefault(user.signature, []).append(user.key)
@@ -231,7 +231,7 @@ class CodexShape:
         return key
 
     def _place_token_count(self, payload: Record, part: ParsedRecord, time: int) -> ParsedRecord:
-        """Resolve usage to its reply, without repeated, made-up and pre-fork counts."""
+        """Assign usage to its reply; repeated, estimated and pre-fork counts are ignored."""
         info = as_object(payload.get("info"))
         if not self._usage_order.is_new(info):
             return _replace_usage(part, None)
@@ -347,8 +347,7 @@ def _parse_event(payload: Record, time: int) -> ParsedRecord:
 
 
 def _parse_window(value: Any) -> MetadataRecord:
-    """Parse the window that Codex uses, and the model's: since 0.5x the former is 95 % of the latter
-    (openai/codex#8763).
+    """Parse the window that Codex uses, and the model's: since 0.5x the former is 95 % of the latter.
 
     The number itself shows the version: windows of models are multiples of 1,000 or of 1,024. See openai/codex#8763.
     """

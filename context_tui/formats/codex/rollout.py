@@ -96,7 +96,7 @@ MISSING_SUMMARY = {"type": "compaction", "note": "the summary is not in this fil
 
 
 def parse_rollout_item(item: Any) -> MessageRecord | MetadataRecord:
-    """Parse an item of the conversation; developer and Codex messages are injected.
+    """Parse an item of the conversation; messages of the developer and of Codex are injected.
 
     Raises:
         ValueError: the item is of an unknown type.
@@ -108,7 +108,7 @@ def parse_rollout_item(item: Any) -> MessageRecord | MetadataRecord:
 
 
 def mark_injected(part: MessageRecord) -> MessageRecord:
-    """A part, marked where Codex says it as a user: surroundings and instructions, or the summary of a compaction."""
+    """Mark a user message written by Codex: injected environment and instructions, or the summary of a compaction."""
     if part.role != Role.USER or part.has_results:
         return part
     if is_summary_message(part.blocks):
@@ -143,7 +143,7 @@ def format_item_key(item: Any) -> str:
 
 
 def parse_compaction(payload: Record) -> ParsedRecord:
-    """A compaction: its summary first, then everything else of the history it leaves; ``context`` is their order.
+    """Parse a compaction: its summary first, then the other messages of its history; ``context`` is their order.
 
     A summary that was left out of the file is a block of unknown size at the end. A history kept only for reviews of
     the model's actions (``guardian_history``) is not a compaction.
@@ -262,9 +262,7 @@ def _parse_history(payload: Record) -> _History:
 
 
 def _is_history_summary(part: MessageRecord, text: str) -> bool:
-    """Return whether a message of a new history is the summary: marked as one, encrypted, or equal to the recorded
-    text.
-    """
+    """Return whether a message of a new history is the summary: by mark, encryption, or the recorded text."""
     if part.role != Role.USER or part.has_results or not part.blocks:
         return False
     block, marked = part.blocks[0], bool(part.flags & MessageFlag.SUMMARY)

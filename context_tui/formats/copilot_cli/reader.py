@@ -72,7 +72,7 @@ def _parse_system(data: Data, key: str, time: int) -> ParsedRecord:
 
 
 def _parse_user(data: Data, key: str, time: int) -> ParsedRecord:
-    """Parse typed text, and what the program put around it for the model."""
+    """Parse typed text, and the text that Copilot CLI adds for the model."""
     typed, sent = parse_id(data.get("content")), parse_id(data.get("transformedContent"))
     texts, injected = [typed], set[int]()
     if sent and sent != typed:
@@ -109,7 +109,7 @@ def _parse_notification(data: Data, key: str, time: int) -> ParsedRecord:
 
 
 def _parse_assistant(data: Data, key: str, time: int) -> ParsedRecord:
-    """Parse a reply. Only its output tokens are recorded, which say nothing about the context, so they are left out."""
+    """Parse a reply. Only its output tokens are recorded, which do not show the context, so they are left out."""
     blocks: list[Block] = []
     thought, hidden = parse_id(data.get("reasoningText")), parse_id(data.get("reasoningOpaque"))
     if thought or hidden:
@@ -151,7 +151,7 @@ def _parse_result(data: Data, key: str, time: int) -> ParsedRecord:
 
 
 def _parse_usage_event(data: Data, key: str, time: int) -> ParsedRecord:
-    """A request's own usage, which is only in logs of other programs."""
+    """Parse the usage of a request, which only logs of other programs have."""
     usage, notes = parse_usage_or_note(_parse_usage, data)
     return UsageRecord(key=key, usage=usage, notes=notes)
 
@@ -168,7 +168,7 @@ def _parse_usage(data: Any) -> Usage | None:
 
 
 def _parse_shutdown(data: Data, key: str, time: int) -> ParsedRecord:
-    """The size of the context when the session ended, with its newest reply."""
+    """Parse the size of the context at the end of the session, which belongs to the newest reply."""
     size = _parse_tokens(data, "currentTokens")
     return UsageRecord(key=key, usage=Usage(size) if size else None)
 

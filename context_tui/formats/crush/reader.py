@@ -61,7 +61,7 @@ class CrushShape:
         return MessageRecord(role, blocks, given == "tool", flags, time, notes=tuple(notes), model=model)
 
     def add_facts(self, entry: Entry, part: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
-        """Note the summaries, and the newest reply."""
+        """Record the summaries, and the newest reply."""
         if not messages or not isinstance(part, MessageRecord):
             return
         if part.flags & MessageFlag.SUMMARY:

@@ -79,7 +79,7 @@ class JournalShape:
         raise ValueError(f"a record of unknown type {str(inside.get('type'))[:40]!r}")
 
     def resolve_in_order(self, record: Record, part: ParsedRecord) -> ParsedRecord:
-        """Resolve a line by those before it: a snapshot is compared with the history that it replaces."""
+        """Resolve a line by those before it; a snapshot is compared with the history that it replaces."""
         assert not isinstance(part, RecordGroup)
         notes, seq = part.notes, record.get("seq")
         if type(seq) is int and self._seq is not None and seq <= self._base_seq:
@@ -116,7 +116,7 @@ class JournalShape:
         return str(self._key_count)
 
     def _place_snapshot(self, part: HistoryRecord) -> ParsedRecord:
-        """A snapshot: the messages that are not in the history yet, and what became of those that are."""
+        """Resolve a snapshot: its new messages, and changes of known ones."""
         old, at = self._history, 0
         exact, bare = _index_history(old, _format_signature), _index_history(old, _format_bare_signature)
         history: list[tuple[str, MessageRecord]] = []
@@ -148,7 +148,7 @@ class JournalShape:
 
 
 def parse_message(value: Any) -> MessageRecord:
-    """A message of a journal or a snapshot.
+    """Parse a message of a journal or a snapshot.
 
     Raises:
         ValueError: the value is not a message.
@@ -172,7 +172,7 @@ class SnapshotShape(DocumentShape):
         """Read nothing: a snapshot has only the history."""
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
-        """A message."""
+        """Parse a message."""
         return parse_message(value)
 
 
@@ -235,7 +235,7 @@ def _format_signature(part: MessageRecord) -> str:
 
 
 def _format_bare_signature(part: MessageRecord) -> str:
-    """A message without the bodies of its results."""
+    """Format the signature of a message without the bodies of its results."""
     return compact_text(
         [part.role, [{**block, "content": None} if _is_tool_result(block) else block for block in part.blocks]]
     )
@@ -260,7 +260,7 @@ def _pop_place(places: list[int], at: int) -> int:
 
 
 def _find_cleared_calls(before: MessageRecord, after: MessageRecord) -> list[str] | None:
-    """Return the calls whose results were cleared; None where anything else differs."""
+    """Return the calls whose results were cleared; None if anything else differs."""
     cleared: list[str] = []
     for old, new in zip(before.blocks, after.blocks, strict=True):
         if old != new:

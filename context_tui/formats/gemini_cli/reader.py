@@ -76,7 +76,7 @@ class GeminiLineShape:
         raise ValueError("neither a message nor anything else that Gemini CLI records")
 
     def resolve_in_order(self, record: dict[str, Any], part: ParsedRecord) -> ParsedRecord:
-        """Resolve a record by those before it: a rewritten history is compared with the known one."""
+        """Resolve a record by those before it; a rewritten history is compared with the known one."""
         if isinstance(part, RewindRecord):
             while self._history and self._history.popitem()[0] != part.target:
                 pass
@@ -87,7 +87,7 @@ class GeminiLineShape:
         return part
 
     def _place_history(self, part: HistoryRecord) -> ParsedRecord:
-        """Place a rewritten history: a compression where anything of the previous one is missing.
+        """Resolve a rewritten history, which is a compression if anything of the previous one is missing.
 
         A message that differs only by removed results is the known message.
         """
@@ -151,7 +151,7 @@ def parse_gemini_usage(value: Any) -> Usage | None:
 
 
 def parse_message(message: dict[str, Any], name: str) -> list[MessageRecord | OmittedMessage]:
-    """Parse a message: itself, and after one of the model the results of its calls.
+    """Parse a message, and for a message of the model also the results of its calls.
 
     Args:
         name: The prefix of the ids made for calls without one.
@@ -199,7 +199,7 @@ def is_command(text: str) -> bool:
 
 
 def _parse_user_message(message: dict[str, Any], time: int) -> MessageRecord:
-    """Parse a message in the user's place: typed text, injected text, or results."""
+    """Parse a message of the user role: typed text, injected text, or results."""
     blocks = list(parse_content(message.get("content")))
     text = next((parse_id(block.get("text")) for block in blocks if block.get("type") == "text"), "").lstrip()
     results = bool(blocks) and all(block.get("type") == "tool_result" for block in blocks)
@@ -215,7 +215,7 @@ def _parse_user_message(message: dict[str, Any], time: int) -> MessageRecord:
 
 
 def _parse_history(messages: list[Any]) -> HistoryRecord:
-    """Parse a rewritten history: after a compression with its summary, with results removed, or with more messages."""
+    """Parse a rewritten history: compressed to a summary, with results removed, or with more messages."""
     listed = [message for message in messages if isinstance(message, dict)]
     answered = {parse_id(call.get("id")) for message in listed for call in _list_calls(message) if call.get("result")}
     found: list[MessageRecord | OmittedMessage] = []
@@ -240,7 +240,7 @@ def _parse_history(messages: list[Any]) -> HistoryRecord:
 
 
 def _summarize_message(parts: Sequence[MessageRecord | OmittedMessage]) -> _HistoryMessage:
-    """A message by its parts, however it is written: a history has no thoughts in it."""
+    """Summarize a message by its parts, in any notation; thoughts are left out, since histories have none."""
     blocks = [block for block in _list_blocks(parts) if block.get("type") != "thinking"]
     bare = [{**block, "content": None} if block.get("type") == "tool_result" else block for block in blocks]
     sent = isinstance(parts[0], MessageRecord) and not parts[0].flags & MessageFlag.NOT_SENT
@@ -252,7 +252,7 @@ def _list_blocks(parts: Iterable[MessageRecord | OmittedMessage]) -> list[Block]
 
 
 def _group_messages(parts: Iterable[MessageRecord | OmittedMessage]) -> Iterator[list[MessageRecord]]:
-    """The parts of each message of a history: one with a key, and those behind it without."""
+    """Group the messages of a history: one with a key, and the following ones without."""
     own = list[MessageRecord]()
     for part in parts:
         if isinstance(part, OmittedMessage):

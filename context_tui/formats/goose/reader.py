@@ -71,7 +71,7 @@ class GooseShape:
         return MessageRecord(Role.USER, blocks, results, flags, time, is_injected=unseen, notes=tuple(notes))
 
     def add_facts(self, entry: Entry, part: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
-        """Note whether the model still has it, and whether it is the summary of all before."""
+        """Record whether a message is visible to the model, and whether it is the summary of all before it."""
         if not isinstance(part, MessageRecord):
             return
         value = _parse_entry(entry)

@@ -63,7 +63,7 @@ class MiniSweAgentShape(DocumentShape):
             builder.facts.model = truncate_name(name)
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
-        """A message; the last one of role ``exit`` was never sent."""
+        """Parse a message; the last one, of role ``exit``, was never sent."""
         if not isinstance(value, dict):
             raise ValueError("not a message: not a JSON object")
         extra = value.get("extra")

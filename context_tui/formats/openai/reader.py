@@ -68,7 +68,7 @@ class OpenAIShape:
         return find_reply(run)
 
     def parse(self, value: Any, place: int) -> MessageRecord:
-        """A message. Results of tools are marked as such, for they are put together."""
+        """Parse a message; results of tools are marked as such, since consecutive ones are merged."""
         if not isinstance(value, dict):
             raise ValueError("not a message: not a JSON object")
         role = value.get("role")

@@ -71,7 +71,7 @@ class OpencodeShape:
         return group_records(*list_cases(part), MetadataRecord(notes=tuple(notes))) if notes else part
 
     def add_facts(self, entry: Entry, part: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
-        """Note when it was written, what it asks for or sums up, and which of its results were cleared."""
+        """Record the time of a message, its role in a compaction, and its cleared results."""
         newest, found = self._newest  # what was understood right before, if no text was read meanwhile
         info, parts, _ = found if newest is entry else parse_entry(entry)
         name = parse_id(info.get("id")) or entry.id

@@ -48,7 +48,7 @@ def parse_usages(stats: Any) -> tuple[dict[str, Usage], int]:
 
 
 def parse_event(event: Event, view: EventView, usages: UsageByResponse) -> ParsedRecord:
-    """What an event says; kinds that no model is shown are beside the conversation.
+    """Parse an event; kinds that are not sent to the model are outside the conversation.
 
     Raises:
         ValueError: the event lacks a required member of its kind.
@@ -118,7 +118,7 @@ def _parse_result(event: Event) -> dict[str, Any]:
 
 
 def _parse_condensation(event: Event, key: str, time: int, view: EventView) -> ParsedRecord:
-    """A condensation; without a place for its summary it puts none in."""
+    """Parse a condensation; without an offset for its summary it inserts none."""
     given, summary, offset = event.get("forgotten_event_ids"), event.get("summary"), event.get("summary_offset")
     # An earlier summary is a separate event, whose id is derived from that of its condensation.
     forgotten = {parse_id(each).removesuffix("-summary") for each in (given if isinstance(given, list) else [])}

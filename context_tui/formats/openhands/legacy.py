@@ -97,7 +97,7 @@ class LegacyEventParser:
     def _parse_tool_call(
         self, event: Event, response: Event, kind: str, place: int, usage: Usage | None, notes: tuple[str, ...]
     ) -> ParsedRecord:
-        """An action by a tool call: its own call of those that the model made, and what it said beside them once."""
+        """Parse an action by a tool call: its own call among the reply's calls, and once the text of the reply."""
         message, response_id = _get_message(response), parse_id(response.get("id"))
         own = parse_id(event["tool_call_metadata"].get("tool_call_id"))
         blocks: list[dict[str, Any]] = []
@@ -121,7 +121,7 @@ class LegacyEventParser:
     def _parse_text_action(
         self, kind: str, event: Event, place: int, usage: Usage | None, notes: tuple[str, ...]
     ) -> ParsedRecord:
-        """An action that was written as text: shown as the call that it is, with what was thought before."""
+        """Parse an action written as text: shown as a call, after its thought."""
         arguments = _get_arguments(event)
         thought = arguments.get("thought")
         blocks = [{"type": "text", "text": thought}] if isinstance(thought, str) and thought else []
@@ -199,7 +199,7 @@ class LegacyEventParser:
         return self._answers.get(place, "")
 
     def _parse_condensation(self, arguments: Event, key: str) -> ParsedRecord:
-        """A condensation; its summary takes the place of an earlier one."""
+        """Parse a condensation; its summary replaces an earlier one."""
         ids, summary, offset = (arguments.get(name) for name in ("forgotten_event_ids", "summary", "summary_offset"))
         first, last = (arguments.get(f"forgotten_events_{end}_id") for end in ("start", "end"))
         forgotten = {_format_key(each, 0) for each in ids} if isinstance(ids, list) else set[str]()

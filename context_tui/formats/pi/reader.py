@@ -75,7 +75,7 @@ class _PiEntry:
         )
 
     def parse_message(self) -> ParsedRecord:
-        """A message of any role.
+        """Parse a message of any role.
 
         Raises:
             ValueError: the entry has no valid message.
@@ -133,9 +133,7 @@ class _PiEntry:
         )
 
     def parse_compaction(self) -> ParsedRecord:
-        """Parse a summary and what is kept after it: from an entry on, by its id, or by its number among the entries
-        (v1); or, where none is stated, copies of messages.
-        """
+        """Parse a summary and the kept messages: from an entry on, by id or by number (v1), or as copies."""
         record = self.record
         since, tail = record.get("firstKeptEntryId", record.get("firstKeptEntryIndex")), record.get("retainedTail")
         if not isinstance(since, str | int) or isinstance(since, bool):

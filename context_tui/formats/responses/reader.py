@@ -80,7 +80,7 @@ class ResponsesShape:
         return {"type": _RESPONSE, "output": made, "usage": response.get("usage"), "created_at": stamp}
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
-        """An item, or the response at the end."""
+        """Parse an item, or the response at the end."""
         if isinstance(value, dict) and value.get("type") == _RESPONSE:
             part = parse_response_items(value.get("output"))
             usage, notes = parse_usage_or_note(parse_openai_usage, value.get("usage"))
@@ -92,7 +92,7 @@ class ResponsesShape:
         return mark_injected(part) if isinstance(part, MessageRecord) and part.role != Role.SYSTEM else part
 
     def resolve_in_order(self, value: Any, part: ParsedRecord) -> ParsedRecord:
-        """Items in their order: those of the assistant that follow each other are of one response.
+        """Resolve an item by those before it: consecutive items of the assistant belong to one response.
 
         A developer message is the system prompt at the start of a list without one, else an injected message.
         """

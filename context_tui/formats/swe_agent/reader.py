@@ -144,7 +144,7 @@ class SweAgentShape(DocumentShape):
 
 
 def _parse_observation(value: dict[str, Any], part: MessageRecord) -> MessageRecord:
-    """An observation, which names the calls that it answers in a list."""
+    """Parse an observation, which lists the calls whose result it is."""
     given, [body] = value.get("tool_call_ids"), part.blocks
     call = parse_id(given[0] if isinstance(given, list) and given else value.get("tool_call_id"))
     return replace(part, blocks=[{**body, "tool_use_id": call}])

@@ -1,4 +1,4 @@
-"""Screen of a recorded compaction: both sides in one timeline, and the summary beside what it replaced."""
+"""Screen of a recorded compaction: messages before and after in one list, and the summary beside what it replaced."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from context_tui.text.sanitize import make_visible
 from context_tui.tui.compactions import comparison as told
 from context_tui.tui.compactions.comparison import CompactionComparison
 from context_tui.tui.controller import Controller
-from context_tui.tui.rendering.formatting import MessageReader, format_block, pluralize
+from context_tui.tui.rendering.formatting import MessageReader, format_block
 from context_tui.tui.rendering.layout import TextPart, pair_columns
 from context_tui.tui.threads import ThreadJob, format_worker_error, start_work
 from context_tui.tui.view import Location
@@ -36,7 +36,7 @@ from context_tui.tui.widgets.styled_text import MUTED, LinesPane, Run, shorten_a
 
 Command = Callable[[], str]
 MAX_SHOWN_CHARS = 20_000
-"""Characters of a message that are shown; the inspector has the rest."""
+"""Maximum number of characters shown of a message; the inspector shows all."""
 HELP_NOTES = (
     "Before is the context of the last request before the compaction, after that of the first one behind it; both are "
     "in one list, in the order of the session.",
@@ -47,39 +47,39 @@ HELP_NOTES = (
 
 @dataclass
 class CompactionsFound(Message):
-    """The compactions are known."""
+    """The compactions are found."""
 
     compactions: Sequence[RecordedCompaction]
 
 
 @dataclass
 class ReusedBlocksFound(Message):
-    """It is known what was used later, by compaction."""
+    """The later uses are found, by compaction."""
 
     reused_blocks: Sequence[Sequence[ReusedBlock]]
 
 
 class RowsView(LinesPane, can_focus=True):
-    """The rows of both sides; a click selects one, the wheel moves the cursor."""
+    """Rows before and after; a click selects one, the wheel moves the cursor."""
 
     BINDING_GROUP_TITLE = "Both sides"
 
     @dataclass
     class Clicked(Message):
-        """A line, counted from the first in sight."""
+        """A line was clicked, counted from the first visible one."""
 
         line: int
 
     def on_click(self, event: events.Click) -> None:
-        """Hand on the line."""
+        """Post the clicked line."""
         self.post_message(self.Clicked(event.y - self.gutter.top))
 
     def on_mouse_scroll_down(self, _: events.MouseScrollDown) -> None:
-        """Three rows on."""
+        """Move the cursor down by three rows."""
         self.post_message(self.Wheeled(3))
 
     def on_mouse_scroll_up(self, _: events.MouseScrollUp) -> None:
-        """Three rows back."""
+        """Move the cursor up by three rows."""
         self.post_message(self.Wheeled(-3))
 
     @dataclass
@@ -93,7 +93,7 @@ _build_binding = partial(build_binding, prefix="cuts-")
 
 
 class CompactionsScreen(Screen[Command | None]):
-    """The compactions of a recording, one at a time."""
+    """Compactions of a recording, one at a time."""
 
     CSS_PATH = "compactions.tcss"
     AUTO_FOCUS = "RowsView"
@@ -147,11 +147,11 @@ class CompactionsScreen(Screen[Command | None]):
 
     @property
     def comparison(self) -> CompactionComparison:
-        """The compaction that is shown."""
+        """Compaction that is shown."""
         return self.comparisons[self.current_number]
 
     def compose(self) -> ComposeResult:
-        """Header, what it came to, categories beside the rows, text, footer."""
+        """Yield header, summary, categories beside the rows, text and footer."""
         plain = self.controller.options.ascii
         yield LinesPane(self._format_header, ascii=plain, id="cuts-header")
         yield LinesPane(self._format_summary, ascii=plain, id="cuts-words")
@@ -179,7 +179,7 @@ class CompactionsScreen(Screen[Command | None]):
         return told.format_categories(self.comparison, width) if self.comparisons else []
 
     def on_mount(self) -> None:
-        """Find the compactions, then what was used later."""
+        """Find the compactions, then the later uses."""
 
         def work(job: ThreadJob) -> None:
             found = find_recorded_compactions(self.session)
@@ -190,7 +190,7 @@ class CompactionsScreen(Screen[Command | None]):
         start_work(self, "compactions", "read the compactions", work)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Say so where there is too little room."""
+        """Show a notice if the terminal is too small."""
         self.set_class(event.size.width < 60 or event.size.height < 20, "-tiny")
         self._shown_position = None
         self.call_after_refresh(self.draw)
@@ -220,7 +220,7 @@ class CompactionsScreen(Screen[Command | None]):
             self.show_notification(words, warn=True)
 
     def draw(self) -> None:
-        """Draw what there is."""
+        """Draw the compaction."""
         words = self.query_one("#cuts-words")
         words.styles.height = len(self._format_summary(words.content_size.width or self.size.width - 2, 0))
         for each in self.query(LinesPane):
@@ -230,7 +230,7 @@ class CompactionsScreen(Screen[Command | None]):
             self.query_one(ReadingPane).show(self._build_text_parts())
 
     def _build_text_parts(self) -> Iterator[TextPart]:
-        """The message under the cursor, and beside it the summary that stands for it."""
+        """Build the message under the cursor, and beside it the summary that replaced it."""
         sides, summary = self.comparison, self.comparison.compaction.summary_message
         if sides.message < 0:
             return iter([TextPart("The context before this compaction is not in the file.", "muted")])
@@ -265,14 +265,14 @@ class CompactionsScreen(Screen[Command | None]):
             yield TextPart(text[:MAX_SHOWN_CHARS] + more + "\n")
 
     def show_notification(self, text: str, *, warn: bool = False) -> None:
-        """Notify in passing."""
+        """Show a notification."""
         self.app.clear_notifications()
         self.notify(make_visible(text), severity="warning" if warn else "information", markup=False, timeout=4)
 
     # Keys
 
     def _run_once_found(self, action: Callable[[], object]) -> None:
-        """Do something now, or as soon as the compactions are known."""
+        """Run an action now, or as soon as the compactions are found."""
         if self.comparisons:
             action()
             self.draw()
@@ -297,7 +297,9 @@ class CompactionsScreen(Screen[Command | None]):
             self.current_number = number
         else:
             self.show_notification(
-                f"There {'is' if len(self.comparisons) == 1 else 'are'} {pluralize(len(self.comparisons), 'compaction')}"
+                "The session has only one compaction"
+                if len(self.comparisons) == 1
+                else f"No compaction {'after' if step > 0 else 'before'} this one"
             )
 
     def action_returned(self, step: int) -> None:

@@ -145,13 +145,13 @@ class InspectorScreen(Screen[None]):
             self.query_one(ColumnHeads).show("timeline", 0)
             self.query_one(HeaderBar).show(self.view.session, self.view.context, progress=0.0)
             self.panes.set_status(notices.format_reading(self.view.session, 0.0))
-            self.call_after_refresh(self.jobs.read_session, loading)  # the first paint comes first
+            self.call_after_refresh(self.jobs.read_session, loading)  # after the first paint
 
     def on_resize(self, event: events.Resize) -> None:
         """Show a notice where the terminal is too small, and restore the focus when it is not."""
         tiny = event.size.width < 60 or event.size.height < 20
         if tiny and not self.has_class("-tiny"):
-            self._focus_before = self.focused  # what is hidden loses it
+            self._focus_before = self.focused  # hidden widgets lose the focus
         self.set_class(tiny, "-tiny")
         if not tiny:
             self.call_after_refresh(self._restore_focus)
@@ -179,7 +179,7 @@ class InspectorScreen(Screen[None]):
         """Run a command of the controller and draw its result; show why it is refused.
 
         Returns:
-            What the command returns; None where it was refused.
+            The result of the command; None if it was refused.
         """
         controller, timeline = self.controller, self.query_one(Timeline)
         controller.move_cursor(self.location)
@@ -234,7 +234,7 @@ class InspectorScreen(Screen[None]):
         view, happened = self.view, self.controller.collect_news()
         if view.plan and view.plan.trigger.fires and not has_fired and not view.applied:
             happened.append(f"{view.policy} fires now: {view.plan.trigger.reason}")
-        for text in happened:  # it stays while more is read
+        for text in happened:  # these stay while more is read
             self.notify(make_visible(text), markup=False, timeout=NEWS_TIMEOUT_S)
 
     def action_follow(self) -> None:
@@ -242,7 +242,7 @@ class InspectorScreen(Screen[None]):
         loading = self.run_command(self.controller.toggle_following)
         if loading is not None:
             self.jobs.follow(loading)
-            self.show_notification("Following the session as it is written; F ends that")
+            self.show_notification("Following the session as it is written; F stops")
         elif not self.controller.is_following:
             self.jobs.cancel("follow")
         self.panes.draw_sizes(force=True)
@@ -278,7 +278,7 @@ class InspectorScreen(Screen[None]):
             self._has_notification = False
             self.app.clear_notifications()
 
-    # What was computed
+    # Computed results
 
     @on(FiringsComputed)
     @on(ContextSizesComputed)
@@ -295,7 +295,7 @@ class InspectorScreen(Screen[None]):
             if said:
                 self.show_notification(said, warn=bool(event.error))
 
-    # The timeline, the map, the detail
+    # Timeline, map and detail
 
     @on(Timeline.Moved)
     def _handle_moved(self, event: Timeline.Moved) -> None:
@@ -375,7 +375,7 @@ class InspectorScreen(Screen[None]):
         else:
             self.focus_previous()
 
-    # The point
+    # Point
 
     def action_as_of(self) -> None:
         """Plan before the selected message, or at the end again."""
@@ -432,7 +432,7 @@ class InspectorScreen(Screen[None]):
         """Return whether the settings are visible; notify if they are not."""
         shown = self.query_one("#tuning").display
         if not shown:
-            self.show_notification("The settings are not in sight; press esc first")
+            self.show_notification("The settings are hidden; press esc first")
         return shown
 
     @work
@@ -457,7 +457,7 @@ class InspectorScreen(Screen[None]):
         """Mark a cut before the selected message, or remove it."""
         self.run_command(self.controller.toggle_cut)
 
-    # What is listed, and where it went
+    # Listed rows and breakdown
 
     def action_filter(self) -> None:
         """Choose which rows are listed."""
@@ -558,7 +558,7 @@ class InspectorScreen(Screen[None]):
         if text is not None:
             self.app.copy_to_clipboard(text)
 
-    # Other screens, and the way out
+    # Other screens
 
     def action_help(self) -> None:
         """List all keys."""

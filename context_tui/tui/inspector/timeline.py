@@ -117,7 +117,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         cursor: Location | None = None,
         empty_text: str = "",
     ) -> None:
-        """Show rows with their marks; *listed* are the rows to list, in order; *nothing* is the text for an empty list."""
+        """Show rows with their marks; *listed* are the rows to list, in order; *empty_text* is shown without any."""
         self._empty_text = empty_text
         same = rows is self._rows and listed is self._listed
         self._rows, self._reader, self._marker, self._listed = rows, reader, marker, listed

@@ -1,4 +1,4 @@
-"""The keys at the bottom of a screen: as many as fit, none cut in two."""
+"""Footer with as many keys as fit."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from textual.widgets._footer import FooterKey
 
 
 class KeyFooter(Footer):
-    """The footer of every screen; what there is no room for is left out, the last first."""
+    """Footer of every screen; keys that do not fit are left out, the last ones first."""
 
     def __init__(self) -> None:
         super().__init__(compact=True, show_command_palette=False)
         self._fitted_width = 0
 
     def compose(self) -> ComposeResult:
-        """The keys that fit."""
+        """Yield the keys that fit."""
         left = self._fitted_width = self.app.size.width
         for child in super().compose():
             if isinstance(child, FooterKey):
@@ -28,6 +28,6 @@ class KeyFooter(Footer):
             yield child
 
     def on_resize(self, event: Resize) -> None:
-        """Other keys fit into another width."""
+        """Fit the keys to the new width."""
         if event.size.width != self._fitted_width:
             self.call_after_refresh(self.recompose)

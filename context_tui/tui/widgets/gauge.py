@@ -14,7 +14,7 @@ from context_tui.tui.widgets.styled_text import BAD, BOLD, GOOD, MUTED, PRIMARY,
 
 @dataclass(frozen=True)
 class CategoryStyle:
-    """How a category is drawn: its name, also a short one, a pattern that no other part of the bar has, a colour."""
+    """Style of a category: its name, a short name, a pattern unique in the bar, and a colour."""
 
     name: str
     short: str
@@ -36,13 +36,13 @@ CATEGORY_STYLES = {
     "tool_result": CategoryStyle("tool results", "results", "▒", WARN),
     "image": CategoryStyle("images", "images", "╬", BAD),
 }
-"""The categories of a breakdown; those of one short name are one part of the bar."""
+"""Styles of the categories; those with the same short name are one part of the bar."""
 MISSED_PATTERN, FREE_PATTERN, REST_PATTERN = "?", "·", "…"
 
 
 @dataclass(frozen=True)
 class ContextPart:
-    """A part of a context: its name, its tokens (negative: what the estimates have too much), how it is drawn."""
+    """Part of a context with its tokens and style; negative tokens are an overestimate."""
 
     name: str
     tokens: int
@@ -51,12 +51,12 @@ class ContextPart:
 
     @property
     def label(self) -> str:
-        """Its name and tokens."""
+        """Name and tokens."""
         return f"{self.name} {'−' if self.tokens < 0 else ''}{format_tokens(abs(self.tokens))}"
 
 
 def build_context_parts(by_category: Mapping[str, int], size: int) -> list[ContextPart]:
-    """The parts that there are, in the order of a prompt; they add up to *size* tokens."""
+    """Build the parts of the context in prompt order; they add up to *size* tokens."""
     tokens: dict[CategoryStyle, int] = {}
     for name, look in CATEGORY_STYLES.items():
         first = next((each for each in tokens if each.short == look.short), look)
@@ -71,7 +71,8 @@ def build_context_parts(by_category: Mapping[str, int], size: int) -> list[Conte
 def format_parts_line(
     parts: Sequence[ContextPart], free: int, width: int, labels: Sequence[str] = ("estimated parts:", "est.")
 ) -> list[Run]:
-    """The parts with their tokens, and what is *free*, in *width* cells: the smallest are one where they must be.
+    """Format the parts with their tokens and *free* in *width* cells; the smallest are merged if needed. *heads* label
+    the line, longest first.
 
     *heads* say what they are by, in fewer and fewer words.
     """
@@ -83,7 +84,7 @@ def format_parts_line(
 
 
 def _format_parts_variants(parts: Sequence[ContextPart], free: int, labels: Sequence[str]) -> Iterator[list[Run]]:
-    """The line in fewer and fewer words."""
+    """Format the line, longest variant first."""
     rest, short = ContextPart("free", free, FREE_PATTERN, MUTED), labels[-1]
     for head in labels:
         yield _format_parts(head, [*parts, rest], 2)
@@ -96,7 +97,7 @@ def _format_parts_variants(parts: Sequence[ContextPart], free: int, labels: Sequ
 
 
 def _format_parts(label: str, parts: Sequence[ContextPart], pattern_width: int = 1) -> list[Run]:
-    """The parts behind a head, each with *wide* cells of its pattern."""
+    """Format the parts after a head, each with *wide* cells of its pattern."""
     runs: list[Run] = [(label, MUTED)]
     for part in parts:
         name, _, tokens = part.label.rpartition(" ")
@@ -111,13 +112,13 @@ def _format_parts(label: str, parts: Sequence[ContextPart], pattern_width: int =
 
 
 ZOOM_SHARE = 0.25
-"""The share of the window below which the bar is of what is used."""
+"""Share of the window below which the bar shows the used part only."""
 GAUGE_GAP = 3
 
 
 @dataclass(frozen=True)
 class WindowLevel:
-    """The next request as things are: recorded of the last one, that ended at message ``message``, and estimated since."""
+    """Size of the next request: recorded of the last one, which ended at message ``message``, and estimated since."""
 
     size: BelievedSize
     window: Window
@@ -125,23 +126,23 @@ class WindowLevel:
 
     @property
     def share(self) -> float:
-        """The part of the window that it takes."""
+        """Share of the window that the request takes."""
         return self.size.tokens / max(self.window.tokens, 1)
 
     @property
     def free(self) -> int:
-        """Tokens of the window that it leaves."""
+        """Tokens of the window that are free."""
         return max(self.window.tokens - self.size.tokens, 0)
 
 
 def format_window_size(window: Window) -> str:
-    """A window's size, and the others that it could have as well."""
+    """Format a window's size, and the other sizes that it may have."""
     others = " or ".join(f"{tokens:,}" for tokens in window.alternatives)
     return f"{window.tokens:,} (or {others})" if others else f"{window.tokens:,}"
 
 
 def draw_gauge(level: WindowLevel, parts: Sequence[ContextPart] | None, width: int) -> list[Run]:
-    """The bar in exactly *width* cells: the used part by *parts*, as far as these are known, and the free rest."""
+    """Draw the bar in exactly *width* cells: the used part by *parts*, if known, and the free rest."""
     used = min(width, max(round(level.share * width), 1 if level.size.tokens else 0))
     rest = f" {format_tokens(level.free)} free, not to scale" if 0 < level.share < ZOOM_SHARE else ""
     if len(rest) * 2 > width:
@@ -165,13 +166,13 @@ def draw_gauge(level: WindowLevel, parts: Sequence[ContextPart] | None, width: i
 
 
 def _draw_label(canvas: Canvas, x: int, size: int, name: str, style: str) -> None:
-    """A name in the middle of so many cells, where some of them are left on both sides."""
+    """Draw a label centred in so many cells, if some are left on both sides."""
     if size >= len(name) + 6:
         canvas.write(x + (size - len(name) - 2) // 2, 0, f" {name} ", style)
 
 
 def format_level_variants(level: WindowLevel) -> Iterator[list[Run]]:
-    """How full the window is, in fewer and fewer words; each number says what it is."""
+    """Format how full the window is, longest variant first."""
     recorded, since = level.size
     over = level.share > 1
     share = f"({format_percent(level.share)}{', over' if over else ''})"
@@ -196,7 +197,7 @@ def format_level_variants(level: WindowLevel) -> Iterator[list[Run]]:
 
 
 def format_gauge_line(level: WindowLevel, parts: Sequence[ContextPart] | None, width: int, min_width: int) -> list[Run]:
-    """How full it is, and the bar, of *least* cells where that can be, in *width* cells."""
+    """Format how full the window is, with a bar of at least *least* cells if possible, in *width* cells."""
     words, room = list[Run](), 0
     for words in format_level_variants(level):
         room = width - count_cells(words) - GAUGE_GAP

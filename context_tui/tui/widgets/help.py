@@ -18,11 +18,11 @@ from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.reading_pane import ReadingPane
 
 KEYS_WIDTH = 16
-"""Cells for the keys; what is longer takes a line of its own."""
+"""Cells for the keys; longer ones get a line of their own."""
 
 
 class HelpScreen(ModalScreen[None]):
-    """What every key does, grouped by where it works.
+    """Lists every key with its action, grouped by where it works.
 
     ``nodes`` are the screen and widgets whose bindings are listed, the most special first; ``notes`` are paragraphs
     above them.
@@ -38,7 +38,7 @@ class HelpScreen(ModalScreen[None]):
         self._listed_nodes, self._notes = list(nodes), notes
 
     def compose(self) -> ComposeResult:
-        """A title and the groups."""
+        """Yield a title and the groups."""
         yield Label("Keys", id="help-title", markup=False)
         yield ReadingPane(self._build_parts(), id="help-keys")
         yield KeyFooter()
@@ -63,12 +63,12 @@ class HelpScreen(ModalScreen[None]):
         yield TextPart("\n".join(general))
 
     def _format_keys(self, keys: Sequence[str]) -> str:
-        """The keys as people write them; the footer's shorthand for several bindings would mislead here."""
+        """Format the keys for people; the footer's shorthand for several bindings would mislead here."""
         return ", ".join(dict.fromkeys(self.app.get_key_display(Binding(key, "")) for key in keys))
 
 
 def _group_bindings(node: DOMNode) -> Iterable[tuple[Binding, list[str]]]:
-    """Each described binding of a node once, with all its keys."""
+    """Group the described bindings of a node with all their keys."""
     found: dict[tuple[str, str], tuple[Binding, list[str]]] = {}
     for key, bindings in node._bindings.key_to_bindings.items():
         for binding in bindings:
@@ -83,7 +83,7 @@ def _format_group_title(node: DOMNode) -> str:
 
 
 def _format_binding_lines(keys: str, binding: Binding, width: int) -> list[str]:
-    """The keys, and beside or below them what they do."""
+    """Format the keys, and beside or below them the action."""
     about = binding.tooltip or binding.description
     first, *more = textwrap.wrap(about[:1].upper() + about[1:], width) or [""]
     hanging = [f"  {'':{KEYS_WIDTH}}{line}" for line in more]

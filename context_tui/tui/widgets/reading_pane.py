@@ -1,4 +1,4 @@
-"""A pane for long texts: wrapped as far as it has been scrolled to, drawn line by line, its text selected by mouse."""
+"""Pane for long texts: wrapped as far as scrolled, drawn line by line, selectable by mouse."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from context_tui.tui.rendering.layout import (
 )
 
 WRAP_AHEAD_LINES = 100
-"""Lines that are wrapped beyond the visible ones, so that scrolling finds them there."""
+"""Lines that are wrapped beyond the visible ones, so that scrolling finds them ready."""
 
 
 class ReadingPane(ScrollView, can_focus=True):
-    """Text of any length. What it is given is made safe here; nothing in it is ever taken for markup."""
+    """Pane for text of any length. Its text is sanitized here and never taken for markup."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "reading-pane--text",
@@ -63,7 +63,7 @@ class ReadingPane(ScrollView, can_focus=True):
     def __init__(self, parts: Iterable[TextPart] = (), *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.source_text = ""
-        """The plain text that is shown, as it was given."""
+        """Plain text that is shown, unchanged."""
         self._source: Iterator[TextPart] = iter(parts)
         self._parts: list[TextPart] = []
         self._lines: list[LayoutLine] = []
@@ -74,7 +74,7 @@ class ReadingPane(ScrollView, can_focus=True):
         self._is_painted = False
 
     def show(self, parts: Iterable[TextPart], *, follow: bool = False) -> None:
-        """Show other text, from its start; with *follow*, stay at the end if the end was in sight."""
+        """Show another text from its start; with *follow*, stay at the end if the end was visible."""
         at_end = self.scroll_offset.y >= self.max_scroll_y
         self._start_layout(parts)
         self.source_text = ""
@@ -96,11 +96,11 @@ class ReadingPane(ScrollView, can_focus=True):
 
     @property
     def wrapped_text(self) -> str:
-        """The text as far as it has been wrapped."""
+        """Text as far as it is wrapped."""
         return "\n".join(line.drawn_text for line in self._lines)
 
     def on_resize(self, event: Resize) -> None:
-        """Wrap anew when the width has changed; the part on top stays there."""
+        """Wrap for the new width; the first visible part stays in place."""
         if self._compute_content_width() == self._width:
             self._wrap_visible()
         else:
@@ -116,11 +116,11 @@ class ReadingPane(ScrollView, can_focus=True):
         self._source, self._parts, self._lines, self._starts = iter(parts), [], [], []
 
     def _rebuild_parts(self) -> Iterator[TextPart]:
-        """What is shown, once more from its start."""
+        """Show the text again from its start."""
         return chain(self._parts, self._source)
 
     def recolour(self, parts: Iterable[TextPart]) -> None:
-        """Show the same text in other colours."""
+        """Show the text again in other colours."""
         self._source = iter(parts)
         for number, part in enumerate(map(sanitize_part, islice(self._source, len(self._parts)))):
             if part != self._parts[number]:
@@ -130,7 +130,7 @@ class ReadingPane(ScrollView, can_focus=True):
         self.refresh()
 
     def _find_top_part(self) -> int:
-        """The number of the first part in sight; 0 at the top, whatever comes before it."""
+        """Return the number of the first visible part; 0 at the top."""
         top = self.scroll_offset.y
         return self._lines[min(top, len(self._lines) - 1)].part_number if self._lines and top else 0
 
@@ -143,19 +143,19 @@ class ReadingPane(ScrollView, can_focus=True):
             self.scroll_to(y=line, animate=False, force=True)
 
     def watch_scroll_y(self, old: float, new: float) -> None:
-        """Wrap on before the end comes into sight."""
+        """Wrap more before the end becomes visible."""
         super().watch_scroll_y(old, new)
         self._wrap_visible()
 
     def notify_style_update(self) -> None:
-        """Forget the colours of the old theme."""
+        """Discard the colours of the old theme."""
         super().notify_style_update()
         self._styles.clear()
 
     # Drawing
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """The visible lines, for the screen."""
+        """Draw the visible lines."""
         self._is_painted = True
         try:
             return super().render_lines(crop)
@@ -163,7 +163,7 @@ class ReadingPane(ScrollView, can_focus=True):
             self._is_painted = False
 
     def render_line(self, y: int) -> Strip:
-        """One visible line."""
+        """Draw one visible line."""
         index = y + self.scroll_offset.y
         strip = self._build_strip(index)
         # Places are only wanted where the mouse is: with them, no two styles on screen would be the same one.
@@ -190,7 +190,7 @@ class ReadingPane(ScrollView, can_focus=True):
         return strip
 
     def find_overlays(self, index: int) -> Iterator[tuple[int, int, Style]]:
-        """Characters of a drawn line that something is laid over: from, to, and what. Here, what is selected."""
+        """Return the overlays of a line as start, end and style: here the selection."""
         selection = self.text_selection
         if selection is None or (span := selection.get_span(index)) is None:
             return
@@ -218,7 +218,7 @@ class ReadingPane(ScrollView, can_focus=True):
         return found
 
     def _resolve_style(self, style_name: str, *, is_overlay: bool = False) -> Style:
-        """The style of a look, *over* another or by itself."""
+        """Return the style of a name, alone or *over* another."""
         style = self._styles.get((style_name, is_overlay))
         if style is None:
             # Not partial: colours with an opacity are blended with the background here.
@@ -232,7 +232,7 @@ class ReadingPane(ScrollView, can_focus=True):
     # Selecting
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """The selected text, without the line breaks of wrapping."""
+        """Return the selected text, without the line breaks of wrapping."""
         if selection.end is None:
             self._wrap_visible(everything=True)
         spans = ((index, selection.get_span(index)) for index in range(len(self._lines)))
@@ -242,7 +242,7 @@ class ReadingPane(ScrollView, can_focus=True):
     def _find_selected_span(
         self, selection: Selection, index: int, span: tuple[int, int]
     ) -> tuple[LineColumn, int, int]:
-        """What is selected of a line: of two columns, in the one in which the selection begins."""
+        """Return the selected span of a line; of two columns, only the one in which the selection begins."""
         line, start = self._lines[min(index, len(self._lines) - 1)], selection.start
         begun = self._lines[start.y] if start is not None and start.y < len(self._lines) else None
         right = begun is not None and start is not None and is_in_right_column(begun, start.x, self._width)
@@ -250,7 +250,7 @@ class ReadingPane(ScrollView, can_focus=True):
         return which, *which.clip_selection(span[0], span[1] if span[1] >= 0 else 1 << 30)
 
     def selection_updated(self, selection: Selection | None) -> None:
-        """Draw what is selected."""
+        """Draw the selection."""
         self.refresh()
 
     # Scrolling
@@ -264,13 +264,13 @@ class ReadingPane(ScrollView, can_focus=True):
         self.scroll_to(y=self.scroll_offset.y + pages * max(self.size.height - 1, 1), animate=False)
 
     def action_ends(self, last: bool) -> None:
-        """Scroll to the start, or to the end: then everything has to be wrapped."""
+        """Scroll to the start, or to the end, which wraps the whole text."""
         if last:
             self._wrap_visible(everything=True)
         self.scroll_to(y=len(self._lines) if last else 0, animate=False)
 
     def jump_to_style(self, style_name: str, step: int) -> None:
-        """Scroll to the next part of this look, or (``step`` -1) to the one before."""
+        """Scroll to the next part of this style, or (``step`` -1) to the previous one."""
         if step > 0:
             self._wrap_visible(everything=len(self._lines) < 50_000)
         here = self.scroll_offset.y
@@ -298,7 +298,7 @@ class ReadingPane(ScrollView, can_focus=True):
             self.virtual_size = size
 
     def _wrap_next_part(self) -> bool:
-        """Wrap one more part; False where there is none."""
+        """Wrap one more part; return False if there is none."""
         part = next(self._source, None)
         if part is None:
             rest = self._layout.flush_right()
@@ -314,6 +314,6 @@ class ReadingPane(ScrollView, can_focus=True):
 
 
 def _find_prefixes(strip: Strip, *places: int) -> Iterator[str]:
-    """What stands before each of these characters of a strip."""
+    """Return the cells before each of these characters of a strip."""
     text = strip.text
     return (text[:place] for place in places)

@@ -25,17 +25,17 @@ from context_tui.tui.widgets.styled_text import (
 
 
 def find_knob_cell(scale: Scale, value: Number, width: int) -> int:
-    """Cell of a track of *width* cells (with its two ends) at which a value stands."""
+    """Return the cell of a value on a track of *width* cells, with its two ends."""
     return 1 + round(scale.compute_share(value) * max(width - 3, 0))
 
 
 def find_value_at_cell(scale: Scale, cell: int, width: int) -> Number:
-    """The value at a cell of a track; its ends are one cell each."""
+    """Return the value at a cell of a track, whose ends are one cell each."""
     return scale.find_value((cell - 1) / max(width - 3, 1))
 
 
 def draw_track(scale: Scale, value: Number, default: Number | None, width: int, style: str) -> list[Run]:
-    """The track in exactly *width* cells: ``◀━━●━━┴━▶``, with a tick at the default."""
+    """Draw the track in exactly *width* cells: ``◀━━●━━┴━▶``, with a tick at the default."""
     if width < 3:
         return [("●".ljust(width)[:width], style)]
     knob = find_knob_cell(scale, value, width)
@@ -52,9 +52,7 @@ MOVE_EARLIER_GLYPH, MOVE_LATER_GLYPH = "◀", "▶"
 
 @dataclass(frozen=True)
 class ClickTarget:
-    """Where something of an item can be clicked: its line and cells; ``moves`` is by how many places that moves it,
-    0 to tick it.
-    """
+    """Clickable cells of an item; ``moves`` is the number of places to move it, 0 to tick it."""
 
     item: int
     line: int
@@ -64,7 +62,7 @@ class ClickTarget:
 
 
 def list_entries(parameter: Parameter, chosen: Sequence[str]) -> list[ListEntry]:
-    """What can be ticked, as it is listed."""
+    """Return the entries that can be ticked, as listed."""
     if not parameter.ordered:
         return list(parameter.entries)
     known = {entry.name: entry for entry in parameter.entries}
@@ -73,12 +71,12 @@ def list_entries(parameter: Parameter, chosen: Sequence[str]) -> list[ListEntry]
 
 
 def toggle_entry(chosen: Sequence[str], name: str) -> tuple[str, ...]:
-    """The list without this item, or with it at the end."""
+    """Remove an entry from the list, or append it."""
     return tuple(each for each in chosen if each != name) if name in chosen else (*chosen, name)
 
 
 def move_entry(chosen: Sequence[str], name: str, places: int) -> tuple[str, ...]:
-    """The list with one of its items so many places further back; it stays within the list."""
+    """Move an entry of the list by so many places, within the list."""
     if name not in chosen:
         return tuple(chosen)
     others = [each for each in chosen if each != name]
@@ -87,7 +85,7 @@ def move_entry(chosen: Sequence[str], name: str, places: int) -> tuple[str, ...]
 
 
 def format_list_value(parameter: Parameter, chosen: Sequence[str], width: int) -> str:
-    """What is ticked in *width* cells: in its order where that means something and fits, else how much it is."""
+    """Format the ticked entries in *width* cells: in order if that matters and fits, else their number."""
     if parameter.ordered:
         words = ", ".join(f"{number} {format_safe_line(name)}" for number, name in enumerate(chosen, 1)) or "none"
         if cell_len(words) <= width:
@@ -100,7 +98,7 @@ def format_list_value(parameter: Parameter, chosen: Sequence[str], width: int) -
 
 
 def format_list_keys(parameter: Parameter, width: int) -> str:
-    """The keys of the list in *width* cells."""
+    """Format the keys of a list in *width* cells."""
     forms = ["space on or off", "space ticks"]
     if parameter.ordered:
         forms = ["←→ choose, space adds or removes, shift+←→ moves it", "space on/off, shift+←→ moves it"]
@@ -110,7 +108,7 @@ def format_list_keys(parameter: Parameter, width: int) -> str:
 def format_entries(
     parameter: Parameter, chosen: Sequence[str], width: int, at: int
 ) -> tuple[list[list[Run]], list[ClickTarget]]:
-    """Things to tick, side by side on as many lines as they take; and what of them can be clicked."""
+    """Format entries side by side on as many lines as needed, with their click targets."""
     lines: list[list[Run]] = []
     spots: list[ClickTarget] = []
     for index, entry in enumerate(list_entries(parameter, chosen)):
@@ -135,7 +133,7 @@ def format_entries(
 
 
 def _format_entry(parameter: Parameter, entry: ListEntry, chosen: Sequence[str], is_current: bool) -> list[Run]:
-    """An item: its box, its name, and what stands beside it."""
+    """Format an entry: box, name and note."""
     ticked = entry.name in chosen
     sign = " " if not ticked else str(chosen.index(entry.name) + 1) if parameter.ordered else "x"
     style = (PRIMARY if ticked else MUTED) + (" reverse" if is_current else "")
@@ -150,7 +148,7 @@ def _format_entry(parameter: Parameter, entry: ListEntry, chosen: Sequence[str],
 
 
 def _format_move_arrows(parameter: Parameter, entry: ListEntry, chosen: Sequence[str]) -> list[Run]:
-    """What a click moves an item by, where its order means something and there is another one."""
+    """Format the arrows that move an entry, if its order matters and there is another one."""
     if not parameter.ordered or entry.name not in chosen or len(chosen) < 2:
         return []
     at = chosen.index(entry.name)
@@ -162,7 +160,7 @@ MARK_WIDTH, MIN_TRACK_WIDTH, MAX_TRACK_WIDTH = 2, 5, 34
 
 @dataclass(frozen=True)
 class SettingColumns:
-    """Where things stand on a row: cells of the name, the slider, the value and the unit."""
+    """Widths of the columns of a row in cells: name, slider, value and unit."""
 
     label: int
     track: int
@@ -171,14 +169,12 @@ class SettingColumns:
 
     @property
     def track_start(self) -> int:
-        """The first cell of the slider."""
+        """First cell of the slider."""
         return MARK_WIDTH + self.label + 1
 
 
 def fit_setting_columns(parameters: Sequence[Parameter], values: dict[str, Any], width: int) -> SettingColumns:
-    """The columns for these settings in *width* cells; where it is narrow the unit goes first, then the slider, and
-    names are cut last.
-    """
+    """Fit the columns to *width* cells: the unit is dropped first, then the slider; names are cut last."""
     label = max((cell_len(control.label) for control in parameters), default=0)
     value = max(
         (len(format_parameter_value(control, values[control.name])) for control in parameters if control.scale),
@@ -199,7 +195,7 @@ def _get_unit(parameter: Parameter) -> str:
 
 
 def format_parameter_value(parameter: Parameter, value: Any) -> str:
-    """A number's value; one that is derived stands in brackets."""
+    """Format the value of a number; a derived one in brackets."""
     if value is None:
         return "none" if parameter.implied_value is None else f"({format_number(parameter.implied_value)})"
     if parameter.refers_to == "message":
@@ -210,7 +206,7 @@ def format_parameter_value(parameter: Parameter, value: Any) -> str:
 def format_setting_row(
     parameter: Parameter, value: Any, columns: SettingColumns, width: int, is_current: bool, typed_text: str | None
 ) -> list[Run]:
-    """One setting in *width* cells; *typed* is what has been typed for it so far."""
+    """Format a setting in *width* cells; *typed* is the text typed for it so far."""
     name = shorten(parameter.label, columns.label).ljust(columns.label)
     runs: list[Run] = [("▸ " if is_current else "  ", f"bold {PRIMARY}"), (name, BOLD if is_current else ""), (" ", "")]
     if parameter.kind == "list":
@@ -244,7 +240,7 @@ def format_setting_row(
 
 
 def format_manual_marks(marks: Sequence[tuple[int, int]], width: int) -> str:
-    """What is marked by hand in *width* cells: how many, and the messages of as many as fit."""
+    """Format the marks set by hand in *width* cells: their number, and as many messages as fit."""
     if not marks:
         return "none marked"
     words = f"{len(marks):,} marked"
@@ -259,7 +255,7 @@ def format_manual_marks(marks: Sequence[tuple[int, int]], width: int) -> str:
 
 
 def format_hint_variants(parameter: Parameter, value: Any, error: str) -> list[list[list[Run]]]:
-    """What the chosen setting is and may be, shorter and shorter; or what is wrong with the typed value."""
+    """Format the description and range of a setting, or the error of its typed value, longest variant first."""
     if error:
         return [[[("invalid: ", "bold $text-error"), (error, "$text-error")]]]
     about = parameter.about
@@ -287,9 +283,7 @@ def format_hint_variants(parameter: Parameter, value: Any, error: str) -> list[l
 
 @dataclass(frozen=True)
 class SettingDetails:
-    """What stands below the rows: lines that stay, lines that scroll with the item under the cursor, and what of these
-    can be clicked.
-    """
+    """Lines below the rows: fixed lines, lines that scroll with the current item, and their click targets."""
 
     fixed_lines: list[list[Run]] = field(default_factory=list)
     scrolling_lines: list[list[Run]] = field(default_factory=list)
@@ -299,16 +293,14 @@ class SettingDetails:
         return len(self.fixed_lines) + len(self.scrolling_lines)
 
     def find_line(self, item: int) -> int:
-        """The scrolled line on which an item stands."""
+        """Return the scrolled line of an item."""
         return next((spot.line for spot in self.click_targets if spot.item == item), 0)
 
 
 def build_setting_details(
     parameter: Parameter, value: Any, item: int, error: str, width: int, room: int = 99
 ) -> SettingDetails:
-    """The lines below the rows: the items of a list with the keys for them, or what the chosen setting is, as long as
-    it has *room* for lines.
-    """
+    """Build the lines below the rows: a list's items with their keys, or the description in *room* lines."""
     width -= MARK_WIDTH
     if parameter.kind == "list" and list_entries(parameter, value):
         keys = format_list_keys(parameter, width)
@@ -320,7 +312,7 @@ def build_setting_details(
 
 
 def list_setting_lines(parameters: Sequence[Parameter]) -> list[int | str]:
-    """What stands on each line: the number of a setting, or the policy that the next ones belong to."""
+    """Return for each line the number of a setting, or the policy as a heading of its settings."""
     lines: list[int | str] = []
     owner = ""
     for index, control in enumerate(parameters):

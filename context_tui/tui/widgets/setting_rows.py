@@ -1,4 +1,4 @@
-"""The settings of a policy as rows with sliders: arrows, typing, space and the mouse set them."""
+"""Settings of a policy as rows with sliders, set by arrows, typing, space and the mouse."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from context_tui.tui.widgets.setting_lines import (
 from context_tui.tui.widgets.styled_text import MUTED, Run, build_content, clip_lines, clip_runs, set_background
 
 MIN_VISIBLE_ROWS = 2
-"""Lines of settings that stay in sight above the items of a list."""
+"""Lines of settings that stay visible above the items of a list."""
 _NUMBER_KEYS = frozenset("0123456789.,_kKmM%")
 
 
 class SettingRows(Widget, can_focus=True):
-    """One row a setting, with the values of the last ``show``.
+    """Rows of settings with the values of the last ``show``.
 
     A value that is set is handed on before the key press ends, and comes back by ``show``: what the next key does, here
     or elsewhere, is done with that value. An entry that is being typed is taken or refused before any other key.
@@ -72,14 +72,14 @@ class SettingRows(Widget, can_focus=True):
     ]
 
     class Moved(Message):
-        """Another row was chosen."""
+        """Another row is selected."""
 
         def __init__(self, name: str) -> None:
             super().__init__()
             self.name = name
 
     def __init__(self, set_value: Callable[[str, Any], object], *, ascii: bool = False, id: str | None = None) -> None:
-        """Rows whose values are set by *set_value*, which is given a setting's name and value and calls ``show``."""
+        """Create rows that call *set_value* with a setting's name and value; it must call ``show``."""
         super().__init__(id=id)
         self._set_value = set_value
         self.ascii = ascii
@@ -95,11 +95,11 @@ class SettingRows(Widget, can_focus=True):
 
     @property
     def current_parameter(self) -> Parameter | None:
-        """The setting on the chosen row."""
+        """Setting of the selected row."""
         return self.parameters[self.row] if self.parameters else None
 
     def show(self, parameters: list[Parameter], values: dict[str, Any]) -> None:
-        """Show these settings with their values; the chosen row stays the same setting where it is still there."""
+        """Show settings with their values; the same setting stays selected if it is still listed."""
         name = self.current_parameter.name if self.current_parameter else ""
         names = [control.name for control in parameters]
         height = len(self.parameters)
@@ -111,11 +111,11 @@ class SettingRows(Widget, can_focus=True):
         self.refresh(layout=len(parameters) != height)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Only numbers are typed; enter is of use elsewhere then."""
+        """Offer typing only for numbers: elsewhere enter has another use."""
         return self._is_typable if action == "type" else True
 
     def _update_footer_keys(self) -> None:
-        """Have the footer say whether a value can be typed on the chosen row."""
+        """Update the footer if the selected row takes typed values and the last did not, or the reverse."""
         typable = bool(self.current_parameter and self.current_parameter.scale)
         if typable != self._is_typable:
             self._is_typable = typable
@@ -124,22 +124,22 @@ class SettingRows(Widget, can_focus=True):
     # Drawing
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """All rows, and what there is to say about the chosen one."""
+        """Return the lines of all rows and of the details."""
         return len(list_setting_lines(self.parameters)) + max(len(self._build_details(width)), 1)
 
     @property
     def columns(self) -> SettingColumns:
-        """Where things stand at this width."""
+        """Columns for the current width."""
         return fit_setting_columns(self.parameters, self.values, self.content_size.width)
 
     def _build_details(self, width: int, room: int = 99) -> SettingDetails:
-        """What stands below the rows."""
+        """Build the lines below the rows."""
         if (control := self.current_parameter) is None:
             return SettingDetails()
         return build_setting_details(control, self.values[control.name], self._current_item, self.error, width, room)
 
     def _arrange_lines(self) -> tuple[list[int | str], list[list[Run]], list[ClickTarget]]:
-        """The rows in sight, the lines below them, and what on the widget's lines can be clicked."""
+        """Return the visible rows, the lines below them, and their click targets."""
         lines, height = list_setting_lines(self.parameters), self.content_size.height
         under = self._build_details(self.content_size.width)
         least = max(height - MIN_VISIBLE_ROWS, 1) if under.click_targets else height // 3
@@ -161,7 +161,7 @@ class SettingRows(Widget, can_focus=True):
         return seen, [*fixed, *under.scrolling_lines[first : first + room]], spots
 
     def render(self) -> Content:
-        """The rows, and below them what the chosen one is."""
+        """Draw the rows and the details."""
         width = self.content_size.width
         if self.current_parameter is None or not width:
             return build_content([("no parameters", MUTED)])
@@ -184,7 +184,7 @@ class SettingRows(Widget, can_focus=True):
 
     @property
     def _policy_order(self) -> Sequence[str]:
-        """The policies that the settings under headings belong to, in the order in which they run."""
+        """Policies of the headings, in the order in which they run."""
         return next((self.values[each.name] for each in self.parameters if each.ordered), ())
 
     def _format_row(self, number: int, columns: SettingColumns, width: int) -> list[Run]:
@@ -195,11 +195,11 @@ class SettingRows(Widget, can_focus=True):
         return set_background(runs) if here and self.has_focus else runs
 
     def on_focus(self) -> None:
-        """The chosen row is marked while keys come here."""
+        """Highlight the selected row."""
         self.refresh()
 
     def on_blur(self) -> None:
-        """What was being typed is taken where it is a value; half a number is none."""
+        """Set the typed value if it is valid, else discard it."""
         if not self.finish_entry():
             self.typed_text, self.error = None, ""
         self.refresh()
@@ -207,7 +207,7 @@ class SettingRows(Widget, can_focus=True):
     # Setting values
 
     def set_value(self, value: Any) -> None:
-        """Give the chosen setting a value, and say so when it is another one."""
+        """Set the selected setting, and report a change."""
         control = self.current_parameter
         self.typed_text, self.error = None, ""
         if control and value != self.values[control.name]:
@@ -215,11 +215,11 @@ class SettingRows(Widget, can_focus=True):
         self.refresh()
 
     def action_move(self, rows: int) -> None:
-        """Choose another row."""
+        """Move the selection."""
         self.choose_row(self.row + rows)
 
     def choose_row(self, number: int) -> None:
-        """Choose the row of a setting."""
+        """Select the row of a setting."""
         number = min(max(number, 0), len(self.parameters) - 1)
         if number >= 0 and number != self.row:
             self.row, self.item, self.typed_text, self.error = number, 0, None, ""
@@ -228,7 +228,7 @@ class SettingRows(Widget, can_focus=True):
             self.refresh()
 
     def action_step(self, steps: int) -> None:
-        """Change the value by steps. In a list, go to another item; several steps move it where its order counts."""
+        """Change the value by steps. In a list, go to another item; several steps move it if the order matters."""
         control = self.current_parameter
         if control is None:
             return
@@ -254,12 +254,12 @@ class SettingRows(Widget, can_focus=True):
 
     @property
     def _current_item(self) -> int:
-        """The item of the list that the cursor is on."""
+        """Item of the list under the cursor."""
         control = self.current_parameter
         return max(min(self.item, len(list_entries(control, self.values[control.name])) - 1), 0) if control else 0
 
     def _change_item(self, places: int) -> None:
-        """Move the item under the cursor by so many places, or tick it where that is none; the cursor stays with it."""
+        """Move the item under the cursor by so many places, or tick it for 0; the cursor stays on it."""
         control = self.current_parameter
         if control is None or not (entries := list_entries(control, self.values[control.name])):
             return
@@ -277,12 +277,12 @@ class SettingRows(Widget, can_focus=True):
             self.notify("This setting has no value to type; ←→ and space change it", markup=False, timeout=4)
 
     def action_default(self) -> None:
-        """Back to the default."""
+        """Reset to the default."""
         if self.current_parameter:
             self.set_value(self.current_parameter.default)
 
     def on_key(self, event: events.Key) -> None:
-        """What is typed after ``=``. Another key than those takes the entry first; one that is refused stops it."""
+        """Edit the value typed after ``=``. Any other key sets it first, and is consumed if it is invalid."""
         if self.typed_text is None:
             return
         character, handled = event.character or "", True
@@ -300,7 +300,7 @@ class SettingRows(Widget, can_focus=True):
         self.refresh()
 
     def finish_entry(self) -> bool:
-        """Take what is being typed; False where it is no value, which is said. An empty entry changes nothing."""
+        """Set the typed value; return False and show the error if it is invalid. An empty one changes nothing."""
         control = self.current_parameter
         if not self.typed_text or control is None or control.scale is None:
             self.typed_text = None
@@ -316,14 +316,14 @@ class SettingRows(Widget, can_focus=True):
     # Mouse
 
     def _find_row_at(self, event: events.MouseEvent) -> int | None:
-        """The setting under the mouse."""
+        """Return the setting under the mouse."""
         y = event.y - self.gutter.top
         lines = self._arrange_lines()[0] if self.parameters else []
         found = lines[y] if 0 <= y < len(lines) else None
         return found if isinstance(found, int) else None
 
     def _drag_slider(self, event: events.MouseEvent) -> bool:
-        """Set the chosen slider to where the mouse is; False where there is none."""
+        """Set the selected slider to the position of the mouse; return False if there is none."""
         control, columns = self.current_parameter, self.columns
         cell = event.x - self.gutter.left - columns.track_start
         if control is None or control.scale is None or not (self._dragged or 0 <= cell < columns.track):
@@ -332,7 +332,7 @@ class SettingRows(Widget, can_focus=True):
         return True
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Choose a row; on a slider, set it and follow the mouse."""
+        """Select a row; on a slider, set it and follow the mouse."""
         number = self._find_row_at(event)
         if event.button != 1:
             return
@@ -347,7 +347,7 @@ class SettingRows(Widget, can_focus=True):
             self.capture_mouse()
 
     def _click_item(self, x: int, y: int) -> None:
-        """Tick the item of a list that was clicked, or move it where its arrow was."""
+        """Tick the clicked item of a list, or move it by its arrow."""
         for spot in self._arrange_lines()[2]:
             if spot.line == y and spot.start <= x < spot.end:
                 self.item = spot.item
@@ -360,17 +360,17 @@ class SettingRows(Widget, can_focus=True):
             self._drag_slider(event)
 
     def on_mouse_up(self) -> None:
-        """Let go of the slider."""
+        """Release the slider."""
         if self._dragged:
             self._dragged = False
             self.release_mouse()
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """The row above: the wheel sets nothing."""
+        """Select the row above; the wheel never changes a value."""
         self._move_by_wheel(event, -1)
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """The row below."""
+        """Select the row below."""
         self._move_by_wheel(event, 1)
 
     def _move_by_wheel(self, event: events.MouseEvent, rows: int) -> None:

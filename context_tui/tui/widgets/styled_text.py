@@ -13,22 +13,22 @@ from context_tui.text.sanitize import sanitize_line
 from context_tui.tui.terminal.cells import ASCII_GLYPHS
 
 Run = tuple[str, str]
-"""Text, and its style."""
+"""Text and its style."""
 
 CURSOR_BACKGROUND = "$block-cursor-blurred-background"
-"""The ground of the row that is current."""
+"""Background of the current row."""
 MUTED, BOLD = "$foreground-muted", "bold"
 GOOD, WARN, BAD, PRIMARY = "$text-success", "$text-warning", "$text-error", "$text-primary"
 _WORD_PATTERN = re.compile(r" *[^ ]+ *| +")  # a no-break space keeps words together
 
 
 def build_content(runs: Iterable[Run], ascii: bool = False) -> Content:
-    """The runs as content; glyphs outside ASCII that are ours become their stand-ins when *ascii*."""
+    """Build content from runs; with *ascii*, our glyphs are replaced by ASCII ones."""
     return Content.assemble(*((text.translate(ASCII_GLYPHS) if ascii else text, style) for text, style in runs))
 
 
 def build_choice_strip(labels: Mapping[str, str], chosen: str, width: int = 0) -> Content:
-    """Choices side by side, the chosen one marked; a click calls the screen's ``choose`` with the name of one.
+    """Build choices side by side with the chosen one marked; a click calls the screen's ``choose`` with a name.
 
     Args:
         labels: what stands on each, by its name.
@@ -49,32 +49,32 @@ def build_choice_strip(labels: Mapping[str, str], chosen: str, width: int = 0) -
 
 
 def count_cells(runs: Iterable[Run]) -> int:
-    """How many cells the runs take."""
+    """Count the cells of the runs."""
     return sum(cell_len(text) for text, _ in runs)
 
 
 def format_safe_line(text: str, width: int = 0) -> str:
-    """Session text as one line that is safe to draw, cut to *width* cells where that is given."""
+    """Format session text as one safe line, cut to *width* cells if given."""
     clean = sanitize_line(text[:2_000])
     return shorten(clean, width) if width else clean
 
 
 def shorten(text: str, width: int) -> str:
-    """The text in at most *width* cells, with an ellipsis where something is missing."""
+    """Shorten text to at most *width* cells, with an ellipsis if cut."""
     if cell_len(text) <= width:
         return text
     return set_cell_size(text, width - 1).rstrip() + "…" if width > 0 else ""
 
 
 def shorten_at_word(text: str, width: int) -> str:
-    """The text in at most *width* cells; the last words go, with an ellipsis in their place."""
+    """Shorten text to at most *width* cells at a word boundary, with an ellipsis if cut."""
     if cell_len(text) <= width:
         return text
     return "".join(part for part, _ in _shorten_line([(text, "")], width)) if width > 0 else ""
 
 
 def shorten_path(path: str, width: int) -> str:
-    """A path in at most *width* cells: what is missing is missing from its start."""
+    """Shorten a path to at most *width* cells by dropping its start."""
     clean = format_safe_line(path)
     if cell_len(clean) <= width:
         return clean
@@ -86,7 +86,7 @@ def shorten_path(path: str, width: int) -> str:
 
 
 def clip_runs(runs: Sequence[Run], width: int) -> list[Run]:
-    """The runs in at most *width* cells."""
+    """Clip the runs to at most *width* cells."""
     if count_cells(runs) <= width:
         return list(runs)
     found: list[Run] = []
@@ -99,7 +99,7 @@ def clip_runs(runs: Sequence[Run], width: int) -> list[Run]:
 
 
 def clip_lines(lines: Sequence[Sequence[Run]], height: int, width: int) -> list[list[Run]]:
-    """The first *height* lines, with an ellipsis where more would follow."""
+    """Return the first *height* lines, with an ellipsis if more follow."""
     found = [list(line) for line in lines[:height]]
     if found and len(lines) > height:
         found[-1] = _shorten_line(found[-1], width)
@@ -107,7 +107,7 @@ def clip_lines(lines: Sequence[Sequence[Run]], height: int, width: int) -> list[
 
 
 def _shorten_line(line: Sequence[Run], width: int) -> list[Run]:
-    """A line with an ellipsis at its end, where there is room for it: the last words go, a single one is cut."""
+    """End a line with an ellipsis if there is room, dropping its last words."""
     text = "".join(text for text, _ in line).rstrip()
     end = len(text)
     while cell_len(text[:end]) >= width and (space := text.rfind(" ", 0, end)) > 0:
@@ -121,18 +121,18 @@ def _shorten_line(line: Sequence[Run], width: int) -> list[Run]:
 
 
 def pad_runs(runs: Sequence[Run], width: int, style: str = "") -> list[Run]:
-    """The runs in exactly *width* cells."""
+    """Pad or clip the runs to exactly *width* cells."""
     found = clip_runs(runs, width)
     return [*found, (" " * (width - count_cells(found)), style)]
 
 
 def set_background(runs: Iterable[Run], background: str = CURSOR_BACKGROUND) -> list[Run]:
-    """The runs on a background; without one, on that of the current row."""
+    """Set the background of the runs; by default that of the current row."""
     return [(text, f"{style} on {background}" if style else f"on {background}") for text, style in runs]
 
 
 def justify_runs(left: Sequence[tuple[int, Run]], right: Sequence[Run], width: int, gap: int = 2) -> list[Run]:
-    """Parts from the left edge and *right* at the right one; the parts of the lowest rank go first when it is narrow.
+    """Align parts to the left and *right* to the right; parts of the lowest rank are dropped first.
 
     The last part to stay is cut short where even that is too long.
     """
@@ -148,13 +148,13 @@ def justify_runs(left: Sequence[tuple[int, Run]], right: Sequence[Run], width: i
 
 
 def format_bar(share: float, width: int, full: str = "█", rest: str = "░") -> tuple[str, str]:
-    """A bar: its filled part, at least a cell of it when there is anything, and the rest."""
+    """Format a bar as its filled part, at least a cell if positive, and the rest."""
     filled = min(width, max(round(share * width), 1 if share > 0 else 0))
     return full * filled, rest * (width - filled)
 
 
 def wrap_parts(parts: Sequence[Sequence[Run]], width: int, gap: int = 3) -> list[list[Run]]:
-    """Parts on lines of at most *width* cells: a part stays whole where it can, and is wrapped at words where not."""
+    """Wrap parts to lines of at most *width* cells; a part is kept whole if it fits on a line."""
     lines: list[list[Run]] = [[]]
     for part in parts:
         size, used = count_cells(part), count_cells(lines[-1])
@@ -179,7 +179,7 @@ Lines = Sequence[Sequence[Run]]
 
 
 class LinesPane(Widget):
-    """Lines made by a function, which is given a width and a height in cells."""
+    """Pane of lines that a function builds for a width and a height in cells."""
 
     DEFAULT_CSS = "LinesPane { text-wrap: nowrap; text-overflow: clip; padding: 0 1; }"
 
@@ -188,7 +188,7 @@ class LinesPane(Widget):
         self._build_lines, self.ascii = build_lines, ascii
 
     def render(self) -> Content:
-        """The lines."""
+        """Draw the lines."""
         width, height = self.content_size
         lines = self._build_lines(width, height)[:height] if width and height else []
         return Content("\n").join(build_content(clip_runs(line, width), self.ascii) for line in lines)

@@ -67,7 +67,7 @@ APPLY_BINDINGS = [
         _build_binding(str(number), f"choose('{kind}')", kind, kind, f"Summarise by {kind}", show=False)
         for number, kind in enumerate(SUMMARIZER_KINDS, 1)
     ),
-    # Not in the footer: the lines say these where they do something.
+    # Not in the footer: the lines of the screen show these where they apply.
     _build_binding("s", "next_summarizer", "summarizer", "summarizer", "Choose the next summarizer", show=False),
     _build_binding("n", "model", "model", "model", "Set the model", show=False),
     _build_binding("u", "url", "server", "url", "Set the server (base URL)", show=False),
@@ -76,7 +76,7 @@ APPLY_BINDINGS = [
     _build_binding("escape", "finish", "finish editing", "finish", "Keep the edited summary"),
     _build_binding("escape", "close", "close", "close", "Close; drafts are kept until the program ends"),
     _build_binding("tab", "app.focus_next", "pane", "pane", "Go to the next pane"),
-    # Textual's own, which the screen does not inherit: its footer would begin with them.
+    # Textual's own; inherited, they would come first in the footer.
     Binding("shift+tab", "app.focus_previous", "Focus Previous", show=False),
     Binding("ctrl+c,super+c", "screen.copy_text", "Copy selected text", show=False),
 ]
@@ -108,12 +108,12 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
     """Applies a plan; returns the new session, or None if nothing was accepted.
 
     Args:
-        session: the session that the plan is for.
-        plan: a plan that summarises; any other is carried out at once.
-        drafts: where drafts are kept between visits; without it they go with the screen.
-        kind, model, base_url: the summarizer to begin with, as the command line or the configuration named it.
-        environ: the environment that settings and keys come from; the process's own by default.
-        transport: another way to carry requests, for tests.
+        session: session of the plan.
+        plan: plan with a summary; any other is applied at once.
+        drafts: store of drafts between visits; without it they end with the screen.
+        kind, model, base_url: initial summarizer, from the command line or the configuration.
+        environ: environment with settings and keys; the process's own by default.
+        transport: transport of requests, for tests.
     """
 
     CSS_PATH = "apply.tcss"
@@ -188,7 +188,7 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
         self._show_head()
         if self.phase is Phase.READING:
             self._show_initial_draft()
-        else:  # a draft is looked at or edited meanwhile
+        else:  # a draft may be shown or edited meanwhile
             self._refresh_all()
 
     def _show_initial_draft(self) -> None:
@@ -264,7 +264,7 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
                 return phase not in (Phase.WRITING, Phase.EDITING)
         return True
 
-    # -- what it looks like
+    # Display
 
     def _show_head(self) -> None:
         if self.prepared:
@@ -324,7 +324,7 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
         status.update(sanitize_line(text))
         status.set_class(style == "error", "wrong")
 
-    # -- choosing who writes it, what they may see, and which draft is shown
+    # Summarizer, secrets and drafts
 
     def _choose_summarizer(self, kind: str) -> None:
         self._choice.choose(kind)
@@ -392,7 +392,7 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
         self._set_status("")
         self._show_no_draft()
 
-    # -- writing
+    # Writing
 
     def action_begin(self) -> None:
         """Write the summary."""
@@ -448,7 +448,7 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
             if attempt is self._attempt:
                 self._handle_failure(error, draft)
         except asyncio.CancelledError:
-            attempt.stop()  # whoever closed the screen: what came is kept
+            attempt.stop()  # the text so far is kept, whatever closed the screen
             raise
         else:
             draft = attempt.finish(summary)
@@ -504,7 +504,7 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
         """Close without a result; drafts are kept."""
         self.dismiss(None)
 
-    # -- deciding
+    # Decision
 
     def action_edit(self) -> None:
         """Edit the summary."""

@@ -17,8 +17,8 @@ class SummarizerChoice:
     """Summarizer chosen for a plan; ``summarizer`` is the error if it cannot be used.
 
     Args:
-        kind, model, base_url: what to begin with, as the command line or the configuration named it.
-        environ: the environment that settings and keys come from; the process's own by default.
+        kind, model, base_url: initial choice, from the command line or the configuration.
+        environ: environment with settings and keys; the process's own by default.
     """
 
     def __init__(
@@ -73,8 +73,8 @@ class SummaryAttempt:
     """Attempt at a summary.
 
     Args:
-        drafts, plan: where what comes of it is kept, and for which plan.
-        summarizer: who is asked.
+        drafts, plan: store of drafts, and the plan of this one.
+        summarizer: summarizer that writes the summary.
     """
 
     def __init__(self, drafts: Drafts, plan: str, summarizer: Summarizer) -> None:

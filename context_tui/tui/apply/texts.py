@@ -145,7 +145,7 @@ _FAILURE_CAUSES = {
 def format_failure_cause(error: SummarizerError, summary: Summary) -> str:
     """Format why a reply is incomplete, in a few words."""
     kind = error.kind if isinstance(error, CallFailed) else ""
-    if kind == "cut" and summary.stop_reason:  # only a server that said why it stopped was at its end
+    if kind == "cut" and summary.stop_reason:  # a server that names a stop reason had finished
         return f"the limit on its length was reached ({summary.stop_reason})"
     return _FAILURE_CAUSES.get(kind) or str(error).partition("; ")[0]
 
@@ -154,7 +154,7 @@ def format_drafts(drafts: Sequence[Draft], shown: Draft | None, rows: int) -> Co
     """Format the drafts, newest first, with the shown one marked; a click shows one.
 
     Args:
-        rows: how many there is room for; those around the shown one are taken.
+        rows: maximum number of lines; drafts around the shown one are listed.
     """
     at = next((n for n, each in enumerate(drafts) if shown and each.number == shown.number), 0)
     start = max(0, min(at - rows // 2, len(drafts) - rows))
@@ -176,8 +176,8 @@ def format_waiting(summarizer: Summarizer | SummarizerError, kind: str, reading:
     """Format the text shown before there is a summary.
 
     Args:
-        reading: whether the messages are still being read.
-        stopped: what is told of a call that was stopped before anything came.
+        reading: whether the messages are being read.
+        stopped: notice about a call that was stopped before any text arrived.
     """
     if isinstance(summarizer, SummarizerError):
         return sanitize(f"Cannot use {kind}: {summarizer}.\n\nPress u to name a server, or s for another summarizer.")
@@ -211,14 +211,14 @@ def format_accept_question(draft: Draft, failed_checks: Sequence[SummaryCheck]) 
     failed = "; ".join(f"{check.name}: {check.detail}" for check in failed_checks if check.detail != how)
     what = f"Draft {draft.number} by {draft.author}"
     said = f"{what} was {how}." if not draft.is_complete else f"{what}: {failed}."
-    return sanitize_line(said if draft.is_complete or not failed else f"{said} Besides, {failed}.")
+    return sanitize_line(said if draft.is_complete or not failed else f"{said} Also, {failed}.")
 
 
 def build_head_parts(plan: Plan, prepared: PreparedSummary) -> Iterator[TextPart]:
     """Build the messages to be sent, with each block cut to a readable length."""
     order = plan.summarised_message_numbers
     messages = prepared.messages
-    numbered = len(messages) - 1 == len(order)  # the last one is the prompt; repairs may have moved the others
+    numbered = len(messages) - 1 == len(order)  # the last one is the prompt; repairs may have shifted the others
     for position, message in enumerate(messages):
         number = f"{order[position]}  " if numbered and position < len(order) else ""
         prompt = numbered and position == len(order)

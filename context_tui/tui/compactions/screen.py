@@ -21,7 +21,7 @@ from context_tui.lab.regret.cases import ReusedBlock, find_reused_blocks
 from context_tui.lab.regret.index import build_use_index
 from context_tui.session.session import Session
 from context_tui.text.sanitize import make_visible
-from context_tui.tui.compactions import comparison as told
+from context_tui.tui.compactions import comparison as texts
 from context_tui.tui.compactions.comparison import CompactionComparison
 from context_tui.tui.controller import Controller
 from context_tui.tui.rendering.formatting import MessageReader, format_block
@@ -38,10 +38,10 @@ Command = Callable[[], str]
 MAX_SHOWN_CHARS = 20_000
 """Maximum number of characters shown of a message; the inspector shows all."""
 HELP_NOTES = (
-    "Before is the context of the last request before the compaction, after that of the first one behind it; both are "
-    "in one list, in the order of the session.",
-    "Used later: the first message that fetches again, edits or names what was lost; where the context still held it "
-    "(the summary, say), it is muted. Sizes are estimates (bytes / 4) unless called recorded.",
+    "Before is the context of the last request before the compaction, after is that of the first request after it; one "
+    "list shows both, in the order of the session.",
+    "Used later: the first message that fetches again, edits or names what was lost. It is muted if the context still "
+    "held the content, for example in the summary. Sizes are estimates (bytes / 4) unless marked as recorded.",
 )
 
 
@@ -157,7 +157,7 @@ class CompactionsScreen(Screen[Command | None]):
         yield LinesPane(self._format_summary, ascii=plain, id="cuts-words")
         with Horizontal(id="cuts-top"):
             with Vertical(id="cuts-both"):
-                yield LinesPane(lambda width, _: [told.format_column_heads(width)], ascii=plain, id="cuts-heads")
+                yield LinesPane(lambda width, _: [texts.format_column_heads(width)], ascii=plain, id="cuts-heads")
                 yield RowsView(self._format_rows, ascii=plain, id="cuts-rows")
             yield LinesPane(self._format_categories, ascii=plain, id="cuts-categories")
         yield ReadingPane(id="cuts-text")
@@ -165,18 +165,20 @@ class CompactionsScreen(Screen[Command | None]):
         yield Static("context-tui needs 60 columns and 20 lines; enlarge the terminal", id="cuts-tiny", markup=False)
 
     def _format_header(self, width: int, _: int) -> list[list[Run]]:
-        return [told.format_header(self.comparison, width)] if self.comparisons else [[("Before and after", "bold")]]
+        return [texts.format_header(self.comparison, width)] if self.comparisons else [[("Before and after", "bold")]]
 
     def _format_summary(self, width: int, _: int) -> list[list[Run]]:
         return (
-            told.format_summary(self.comparison, width) if self.comparisons else [[("reading the compactions…", MUTED)]]
+            texts.format_summary(self.comparison, width)
+            if self.comparisons
+            else [[("reading the compactions…", MUTED)]]
         )
 
     def _format_rows(self, width: int, height: int) -> list[list[Run]]:
-        return told.format_rows(self.comparison, self.reader.format_preview, width, height) if self.comparisons else []
+        return texts.format_rows(self.comparison, self.reader.format_preview, width, height) if self.comparisons else []
 
     def _format_categories(self, width: int, _: int) -> list[list[Run]]:
-        return told.format_categories(self.comparison, width) if self.comparisons else []
+        return texts.format_categories(self.comparison, width) if self.comparisons else []
 
     def on_mount(self) -> None:
         """Find the compactions, then the later uses."""
@@ -246,7 +248,8 @@ class CompactionsScreen(Screen[Command | None]):
         lost = set(sides.compaction.removed_blocks)
         yield TextPart(
             shorten_at_word(
-                f"#{message:,} " + " ".join(told.describe_message(facts, message, self.reader.format_preview)), 200
+                f"#{message:,} " + " ".join(texts.describe_message(facts, message, self.reader.format_preview)),
+                200,
             ),
             "heading",
         )

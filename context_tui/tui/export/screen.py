@@ -49,7 +49,7 @@ class ExportScreen(ModalScreen[ExportResult | None]):
     CSS_PATH = "export.tcss"
     VERTICAL_BREAKPOINTS = [(0, "-low"), (26, "-high")]
     BINDINGS: ClassVar[list[BindingType]] = [
-        # Before the path's own keys, so that the footer tells them.
+        # Before the path's own keys, so that the footer shows them.
         Binding(
             "down", "format(1)", "format", key_display="↑↓", priority=True, id="export-next", tooltip="Next format"
         ),
@@ -80,8 +80,8 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         self._suggested_path = str(path or suggest_path(session, self.format))
         self._writing = False
         self._leftovers: list[Path] = []
-        self._loss_texts: dict[str, str] = {}  # by format, what it cannot hold
-        # Held, as what is found in a thread may come while the screen is being taken down.
+        self._loss_texts: dict[str, str] = {}  # losses by format
+        # Kept here: results of threads may arrive while the screen is being removed.
         self._formats_label = Static("", id="export-formats", markup=False)
         self._status = Static("", id="export-status", markup=False)
         self._leftovers_label = Static("", id="export-leftovers", markup=False)
@@ -231,9 +231,9 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         for selector in ("#export-path", "#export-file", "#export-formats"):
             self.query_one(selector).display = False
         scroll = self.query_one("#export")
-        scroll.can_focus = True  # what does not fit is read by its keys
+        scroll.can_focus = True  # its keys scroll to what does not fit
         scroll.focus()
-        self.call_after_refresh(scroll.scroll_home, animate=False)  # behind what was asked for while writing
+        self.call_after_refresh(scroll.scroll_home, animate=False)  # after scrolls requested while writing
         self._find_leftovers(result.path.parent)
 
     def _set_status(self, text: str, is_error: bool = False) -> None:

@@ -176,11 +176,7 @@ class InspectorScreen(Screen[None]):
         return self.panes.location
 
     def run_command(self, command: Callable[..., Result], *arguments: Any) -> Result | None:
-        """Run a command of the controller and draw its result; show why it is refused.
-
-        Returns:
-            The result of the command; None if it was refused.
-        """
+        """Run a command of the controller, draw the view, and return the result; None if the command is refused."""
         controller, timeline = self.controller, self.query_one(Timeline)
         controller.move_cursor(self.location)
         revision, result = controller.revision, None
@@ -291,9 +287,9 @@ class InspectorScreen(Screen[None]):
     @on(MeasureComputed)
     def _show_measure(self, event: MeasureComputed) -> None:
         if event.view.session is self.view.session and event.view.measure is self.view.measure:
-            said = self.run_command(self.controller.finish_measuring, event.error)
-            if said:
-                self.show_notification(said, warn=bool(event.error))
+            outcome = self.run_command(self.controller.finish_measuring, event.error)
+            if outcome:
+                self.show_notification(outcome, warn=bool(event.error))
 
     # Timeline, map and detail
 
@@ -344,8 +340,8 @@ class InspectorScreen(Screen[None]):
 
     def go_to(self, location: Location) -> None:
         """Select a location; show a notice if rows had to be listed for it."""
-        if said := self.run_command(self.controller.select_location, location):
-            self.show_notification(said)
+        if outcome := self.run_command(self.controller.select_location, location):
+            self.show_notification(outcome)
 
     def action_turn(self, step: int) -> None:
         """Go to the head of the next or previous turn."""
@@ -370,10 +366,7 @@ class InspectorScreen(Screen[None]):
 
     def action_pane(self, step: int) -> None:
         """Go to the next or previous pane."""
-        if step > 0:
-            self.focus_next()
-        else:
-            self.focus_previous()
+        (self.focus_next if step > 0 else self.focus_previous)()
 
     # Point
 
@@ -467,14 +460,15 @@ class InspectorScreen(Screen[None]):
         """Sort largest first, or in the order of the file."""
         self.run_command(self.controller.toggle_sort)
 
+    @on(ColumnHeads.Cleared)
     def action_unfilter(self) -> None:
         """List all rows."""
         self.run_command(self.controller.clear_filter)
 
     def action_breakdown(self) -> None:
         """Show the breakdown of the context, or the message again."""
-        behind = self.has_class("-narrow") and not self.has_class("-reading")
-        if self.query_one(ContentSwitcher).current == "breakdown" and not behind:
+        is_covered = self.has_class("-narrow") and not self.has_class("-reading")
+        if self.query_one(ContentSwitcher).current == "breakdown" and not is_covered:
             self._show_side("detail")
             self.close_detail()
         else:
@@ -503,10 +497,6 @@ class InspectorScreen(Screen[None]):
             self._show_side("detail")
             self.close_detail()
 
-    @on(ColumnHeads.Cleared)
-    def _handle_filter_cleared(self) -> None:
-        self.action_unfilter()
-
     # Searching
 
     def action_search(self) -> None:
@@ -531,8 +521,8 @@ class InspectorScreen(Screen[None]):
 
     def action_undo(self) -> None:
         """Undo the last applied plan."""
-        if said := self.run_command(self.controller.undo):
-            self.show_notification(said)
+        if outcome := self.run_command(self.controller.undo):
+            self.show_notification(outcome)
 
     def action_redo(self) -> None:
         """Redo the plan that was undone."""
@@ -574,8 +564,8 @@ class InspectorScreen(Screen[None]):
 
     def _handle_full_screen_closed(self, command: Callable[[], str] | None) -> None:
         """Run the command that a full-screen view returned."""
-        if command is not None and (said := self.run_command(command)):
-            self.show_notification(said)
+        if command is not None and (outcome := self.run_command(command)):
+            self.show_notification(outcome)
 
     def action_back(self) -> None:
         """Stop reading, or close one thing: each press closes another."""

@@ -106,7 +106,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self._strips: LRUCache[tuple[object, ...], Strip] = LRUCache(2048)
         self._styles: dict[str, Style] = {}
 
-    # What is shown
+    # Content
 
     def show(
         self,
@@ -182,7 +182,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         """Return the line of a location, or the nearest listed one."""
         return self.find_row_line(self._rows.find_row(*location))
 
-    # What is in sight
+    # Visible rows
 
     def _get_visible_lines(self) -> range:
         top = self.scroll_offset.y

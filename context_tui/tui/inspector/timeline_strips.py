@@ -164,9 +164,9 @@ def paint_column_heads(
     """Paint the upper edge of the timeline: column headings, and the title if there is room.
 
     Args:
-        told: what is said behind the title, each in fewer words than the one before: columns lose their heads to the
-            title and to this, and where there is no room for both the title is cut.
-        unit: what the column of tokens is called.
+        listed_variants: texts after the title, longest first. Title and text take the place of column headings; if
+            there is no room for both, the title is cut.
+        unit: heading of the token column.
     """
     words, tokens = columns.kind_start + KIND_WIDTH, columns.tokens_start + TOKENS_WIDTH - 1 - len(unit)
     heads = [(columns.kind_start - 2, "#"), (columns.kind_start, "kind"), (words, "first words")]

@@ -124,7 +124,9 @@ class SessionListing:
         keys = {entry.key for entry in listed}
         found: dict[SessionKey, SessionEntry] = {}
         for entry in listed:
-            if entry.key not in found or _find_parent_key(entry) in keys:  # what is told by its own file names no other
+            if (
+                entry.key not in found or _find_parent_key(entry) in keys
+            ):  # a parent read from its own file names no other
                 found[entry.key] = entry
         told = self._learned_parents
         parents = {

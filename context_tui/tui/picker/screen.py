@@ -67,13 +67,13 @@ class PickerScreen(Screen[SessionInfo | PickerExit]):
     """Lists sessions; returns the chosen one with its format, or a ``PickerExit``.
 
     Args:
-        entries: what there is to choose; plain ``SessionInfo`` for the sessions of one file.
-        find: finds the rest once the screen is painted: each time it gives all that is known by then.
-        heading: the title line.
-        current: the session that ``esc`` goes back to, and the cursor begins on.
-        known: what is known of it.
-        titles: how a title is found when the session has none.
-        now: the time that ages are counted from.
+        entries: sessions to choose from; plain ``SessionInfo`` for those of one file.
+        find: finds the other sessions after the first paint; yields all that are known, again and again.
+        heading: title line.
+        current: session that ``esc`` returns to; the cursor begins on it.
+        known: its overview.
+        titles: finds the title of a session without one.
+        now: time from which ages are counted.
     """
 
     AUTO_FOCUS = "PickerList"
@@ -205,7 +205,7 @@ class PickerScreen(Screen[SessionInfo | PickerExit]):
             label.update(Content(text))
         return label
 
-    # What is read beside
+    # Background reading
 
     def _find_all(self, job: ThreadJob) -> None:
         entries = list[SessionEntry]()
@@ -268,11 +268,11 @@ class PickerScreen(Screen[SessionInfo | PickerExit]):
                         self.post_message(self.OverviewsRead(found))
                         found, told = {}, time.monotonic()
                     job.checkpoint()
-            finally:  # also what was read before it was not wanted any more
+            finally:  # also those read before the cancellation
                 self.post_message(self.OverviewsRead(found))
             self._reader.flush()
 
-        start_work(self, "looks", "read the sessions in sight", work)
+        start_work(self, "looks", "read the visible sessions", work)
 
     @on(Worker.StateChanged)
     def _handle_worker_state(self, event: Worker.StateChanged) -> None:

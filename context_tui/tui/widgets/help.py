@@ -24,7 +24,7 @@ KEYS_WIDTH = 16
 class HelpScreen(ModalScreen[None]):
     """Lists every key with its action, grouped by where it works.
 
-    ``nodes`` are the screen and widgets whose bindings are listed, the most special first; ``notes`` are paragraphs
+    ``nodes`` are the screen and widgets whose bindings are listed, the most specific first; ``notes`` are paragraphs
     above them.
     """
 
@@ -48,7 +48,7 @@ class HelpScreen(ModalScreen[None]):
             yield TextPart(note + "\n", "muted")
         width = min(max(self.app.size.width - 8, 40), 92) - KEYS_WIDTH
         listed: set[tuple[str, str]] = set()
-        general: list[str] = []  # what Textual binds on every screen, told once
+        general: list[str] = []  # Textual's bindings of every screen, listed once
         for node in [*self._listed_nodes, self.app]:
             lines: list[str] = []
             for binding, keys in _group_bindings(node):

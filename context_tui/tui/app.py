@@ -1,4 +1,4 @@
-"""The Textual application: it holds the screens, the themes and what was asked for on the command line."""
+"""Textual application: screens, themes and the options of the command line."""
 
 from __future__ import annotations
 
@@ -54,24 +54,24 @@ if TYPE_CHECKING:
     from context_tui.tui.sweep.sessions import SessionsScreen
 
 JOIN_TIMEOUT_S = 0.05
-"""Seconds that work in threads has to stop before the program ends without it."""
+"""Seconds for work in threads to stop before the program exits without it."""
 
 DEFAULT_CONFIG = Config()
 
 EXIT_TIMEOUT_S = 2.0
-"""How long leaving may take once the process was told to end."""
+"""Seconds for an orderly exit after the process was told to end."""
 
 
 @runtime_checkable
 class CommandProvider(Protocol):
-    """A screen with commands that no key is bound to."""
+    """Screen with commands that have no key."""
 
     def commands(self) -> Iterable[SystemCommand]:
-        """Those commands."""
+        """Return these commands."""
 
 
 class SweepToOpen(NamedTuple):
-    """A sweep over sessions that is to be shown: where each of these is by its name, and the command that made it."""
+    """Sweep over sessions to show, with the path of each session by name and the command that made it."""
 
     sweep: Sweep
     infos: Mapping[str, SessionInfo]
@@ -79,10 +79,10 @@ class SweepToOpen(NamedTuple):
 
 
 class ContextTuiApp(App[None]):
-    """Opens one session in the inspector, a picker for several, or a sweep over them."""
+    """Application that opens one session, a picker of several, or a sweep over them."""
 
     class Imported(Message):
-        """Everything that the first screen needs is there."""
+        """All modules that the first screen needs are imported."""
 
     TITLE = "context-tui"
     CSS_PATH = "app.tcss"
@@ -132,7 +132,7 @@ class ContextTuiApp(App[None]):
         self.set_keymap(config.keys)
 
     def compose(self) -> ComposeResult:
-        """What is seen until the first screen has been imported."""
+        """Yield what is shown until the first screen is imported."""
         if self._needs_picker:
             return
         what = self.target if isinstance(self.target, Session | SessionInfo) else next(iter(self.target), None)
@@ -173,17 +173,17 @@ class ContextTuiApp(App[None]):
             gc.enable()
 
     def on_picker_screen_all_found(self) -> None:
-        """Import the inspector while a session is being chosen."""
+        """Import the inspector while the user chooses a session."""
         if not self._has_imported_inspector:
             self._start_import()
 
     @property
     def _needs_picker(self) -> bool:
-        """Whether there is something to pick."""
+        """Whether a session must be chosen first."""
         return self.sweep is None and not isinstance(self.target, Session | SessionInfo) and len(self.target) != 1
 
     async def on_event(self, event: events.Event) -> None:
-        """Keys, what is pasted and the mouse go through the queue; all else is handled as it comes."""
+        """Queue keys, pastes and mouse events; handle everything else at once."""
         if isinstance(event, UserInput) and not event.is_forwarded:
             await self._key_queue.enqueue(event)
         else:
@@ -194,19 +194,21 @@ class ContextTuiApp(App[None]):
         await self._key_queue.handle_barrier(event)
 
     def get_key_display(self, binding: Binding) -> str:
-        """The key as people write it; in words where there are no signs for it."""
+        """Return the key as shown to people, in words if it has no sign."""
         shown = super().get_key_display(binding)
         return shown.translate(ASCII_KEY_NAMES) if self.options.ascii else shown
 
     def get_theme(self, theme_name: str) -> Theme | None:
-        """The theme of that name; where there are few colours, what stands for it."""
+        """Return the theme of that name, or its replacement on a terminal with few colours."""
         theme = super().get_theme(theme_name)
         if theme is None or not self._has_few_colours:
             return theme
         return ANSI_DARK if theme.dark else ANSI_LIGHT
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Textual's filters and ours, as one; without Textual's for NO_COLOR, which send greys, or black on black."""
+        """Return Textual's filters and ours as one; without Textual's for NO_COLOR, which sends greys, or black on
+        black.
+        """
         before = tuple(each for each in super().get_line_filters() if not isinstance(each, Monochrome | NoColor))
         dark, last = self.current_theme.dark, self._output_filter
         if last is None or before != last.inner_filters or dark != last.contrast.dark:
@@ -217,7 +219,7 @@ class ContextTuiApp(App[None]):
         return [last]
 
     def watch_theme(self, theme: str) -> None:
-        """Keep a theme that was chosen here for the next time."""
+        """Save a theme that was chosen here."""
         if self._has_begun:
             try:
                 save_theme(theme)
@@ -225,7 +227,7 @@ class ContextTuiApp(App[None]):
                 self.notify(make_visible(str(error)), severity="warning", markup=False)
 
     def copy_to_clipboard(self, text: str) -> None:
-        """Copy by the system's clipboard where there is one, else by the terminal (OSC 52); a notification says which.
+        """Copy to the system's clipboard, or else through the terminal (OSC 52); a notification names which.
 
         Half a surrogate pair, which is no UTF-8, becomes a question mark.
         """
@@ -243,7 +245,7 @@ class ContextTuiApp(App[None]):
             self.notify("Sent to the clipboard (OSC 52)", markup=False, timeout=4)
 
     def exit_on_signal(self, signum: int, _frame: object = None) -> None:
-        """Leave because of a signal, wherever the program is: the terminal is restored, the exit code names it.
+        """Exit because of a signal: the terminal is restored, and the exit code is that of the signal.
 
         On a terminal that has gone Textual may wait for ever to write: then the process ends without it.
         """
@@ -256,7 +258,7 @@ class ContextTuiApp(App[None]):
                 self._running_loop.call_soon_threadsafe(self.exit)
 
     def exit(self, result: None = None, return_code: int = 0, message: Any = None) -> None:
-        """Leave, and remember what was chosen where no policy was named."""
+        """Exit, and save the choices unless a policy was named on the command line."""
         if self._has_imported_inspector and not self.options.policy and self.sweep is None:
             from context_tui.tui.inspector.screen import InspectorScreen
 
@@ -265,16 +267,16 @@ class ContextTuiApp(App[None]):
         super().exit(result, return_code, message)
 
     def action_help_quit(self) -> None:
-        """Say what ctrl+c does where nothing is selected; it does not quit."""
+        """Explain that ctrl+c does not quit."""
         self.notify("Nothing is selected to copy: drag over a message first; ctrl+q quits", markup=False, timeout=4)
 
     def action_quit_early(self) -> None:
-        """Leave before there is a screen that could be asked."""
+        """Exit before there is a screen that could ask."""
         if len(self.screen_stack) == 1:
             self.exit()
 
     def open_first_screen(self) -> None:
-        """Begin with the inspector, or with the picker where there is something to pick, or with a sweep."""
+        """Open the inspector, the picker if a session must be chosen, or a sweep."""
         self._has_begun = True
         if self.sweep is not None:
             self._open_sweep(self.sweep)
@@ -291,7 +293,7 @@ class ContextTuiApp(App[None]):
         self.push_screen(build_sessions_screen(sweep.sweep, sweep.command, self.options), lambda _: self.exit())
 
     def on_sessions_screen_opened(self, event: SessionsScreen.Opened) -> None:
-        """Open a session of a sweep in the inspector, with the setting that was chosen."""
+        """Open a session of a sweep in the inspector, with the chosen setting."""
         from context_tui.policies.parameter_space import find_changed_values
         from context_tui.tui.inspector.screen import InspectorScreen
 
@@ -306,7 +308,7 @@ class ContextTuiApp(App[None]):
         self.notify(f"{make_visible(event.setting.name)}; ctrl+o goes back to the sweep", markup=False, timeout=6)
 
     def open_picker(self, infos: Sequence[SessionInfo]) -> None:
-        """Let a session be chosen: one of these, or where there are none, of those on this machine."""
+        """Open the picker with these sessions, or else with those on this machine."""
         from context_tui.library.discovery import find_choices
         from context_tui.tui.picker.screen import PickerScreen
 
@@ -320,7 +322,7 @@ class ContextTuiApp(App[None]):
             self.exit()
 
     def action_sessions(self) -> None:
-        """Choose another session, the one that is open staying as it is; from a sub-agent go back to its call."""
+        """Choose another session while this one stays open; from a subagent return to its call."""
         from context_tui.library.discovery import find_choices
         from context_tui.library.overview import build_overview
         from context_tui.tui.inspector.screen import InspectorScreen
@@ -354,7 +356,7 @@ class ContextTuiApp(App[None]):
 
     @work
     async def _replace_session(self, info: SessionInfo | None) -> None:
-        """Open another session in place of the one that is open, or none: what is below it comes back then.
+        """Replace the open session by another, or close it; ask first if a result would be lost.
 
         A result that would be lost is asked about first.
         """
@@ -376,18 +378,18 @@ class ContextTuiApp(App[None]):
         clear_plan_cache()
 
     def _derive_options(self, inspector: InspectorScreen) -> InspectorOptions:
-        """What was asked for and is chosen by now, without what is about one session: the point."""
+        """Derive the options of another session from those of the command line and the current choices."""
         return replace(self.options, at=None, demo=False, policy=None, settings={}, last_state=inspector.saved_state)
 
     def _find_caller_screen(self) -> Screen[Any] | None:
-        """The screen to go back to: of a sub-agent the session which called it, of a session of a sweep the list."""
+        """Return the screen to go back to: the calling session of a subagent, or the list of a sweep."""
         from context_tui.tui.inspector.screen import InspectorScreen
 
         below = self.screen_stack[-2] if len(self.screen_stack) > 1 else None
         return below if isinstance(below, InspectorScreen) or (below and self.sweep) else None
 
     def on_inspector_screen_subagents_requested(self, event: InspectorScreen.SubagentsRequested) -> None:
-        """Open a sub-agent on top of the session that called it; of several the one that is chosen."""
+        """Open a subagent above the session that called it; let the user choose from several."""
         from context_tui.library.discovery import IN_THIS_FILE, SessionEntry
         from context_tui.library.overview import SUB_AGENT
         from context_tui.tui.picker.screen import PickerScreen
@@ -409,7 +411,7 @@ class ContextTuiApp(App[None]):
             self.notify(f"Sub-agent {make_visible(answer.id)}; esc goes back to its call", markup=False, timeout=6)
 
     def on_inspector_screen_back_requested(self) -> None:
-        """From a sub-agent back to the call."""
+        """Return from a subagent to its call."""
         if self._find_caller_screen() is not None:
             self._replace_session(None)
 
@@ -421,18 +423,18 @@ class ContextTuiApp(App[None]):
         self.push_screen(InspectorScreen(target, self.options, self.drafts))
 
     def _fatal_error(self) -> None:
-        """End without Textual's traceback: it prints what is in local variables, which is session text."""
+        """Exit without Textual's traceback, which prints local variables and so session text."""
         self._close_messages_no_wait()
 
     def on_unmount(self) -> None:
-        """Let go of the sessions, if there are any: before the inspector, an import would wait for that thread's."""
+        """Release the sessions, if the inspector was imported: an import here would wait for that of the thread."""
         if self._has_imported_inspector:
             from context_tui.tui.view import clear_plan_cache
 
             clear_plan_cache()
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """Everything that a key does on this screen; of Textual's own commands the themes."""
+        """Yield every action with a key on this screen, and of Textual's own commands the themes."""
         found: dict[str, list[ActiveBinding]] = {}
         for active in screen.active_bindings.values():
             if active.binding.id and active.enabled and not active.binding.system:  # ours; Textual's own have no id

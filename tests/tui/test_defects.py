@@ -100,7 +100,7 @@ async def test_a_defect_in_reading_what_is_summarised_is_told(monkeypatch: pytes
     [
         ("export", "Could not write the file", "enter"),
         ("try_export", "Could not find what the format cannot hold", "down"),
-        ("find_leftovers", "Could not look for folders", ""),
+        ("find_leftovers", "Could not look for leftover folders", ""),
     ],
 )
 async def test_a_defect_of_an_export_is_told_and_it_can_be_left(

@@ -1,4 +1,4 @@
-"""Screen that turns a plan into a new session; nothing is sent or changed before a key confirms it."""
+"""Screen that applies a plan; nothing is sent or changed before a key confirms it."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ APPLY_BINDINGS = [
         _build_binding(str(number), f"choose('{kind}')", kind, kind, f"Summarise by {kind}", show=False)
         for number, kind in enumerate(SUMMARIZER_KINDS, 1)
     ),
-    # Not in the footer: the lines say these where they do something.
+    # Not in the footer: the lines of the screen show these where they apply.
     _build_binding("s", "next_summarizer", "summarizer", "summarizer", "Choose the next summarizer", show=False),
     _build_binding("n", "model", "model", "model", "Set the model", show=False),
     _build_binding("u", "url", "server", "url", "Set the server (base URL)", show=False),
@@ -76,22 +76,22 @@ APPLY_BINDINGS = [
     _build_binding("escape", "finish", "finish editing", "finish", "Keep the edited summary"),
     _build_binding("escape", "close", "close", "close", "Close; drafts are kept until the program ends"),
     _build_binding("tab", "app.focus_next", "pane", "pane", "Go to the next pane"),
-    # Textual's own, which the screen does not inherit: its footer would begin with them.
+    # Textual's own; inherited, they would come first in the footer.
     Binding("shift+tab", "app.focus_previous", "Focus Previous", show=False),
     Binding("ctrl+c,super+c", "screen.copy_text", "Copy selected text", show=False),
 ]
-"""In the order of the footer."""
+"""Bindings in the order of the footer."""
 
 
 REFRESH_INTERVAL_S = 0.08
 """Seconds between repaints of a summary that is being written."""
 
 LISTED_DRAFTS_BY_HEIGHT = {0: 2, 24: 3, 30: 6}
-"""How many drafts are listed on a screen of so many lines or more."""
+"""Number of drafts listed, by the lines of the screen."""
 
 
 class Phase(Enum):
-    """What the screen is doing."""
+    """Phases of the screen."""
 
     READING = "reading the messages"
     READY = "waiting for the user to begin"
@@ -105,15 +105,15 @@ RESTING_PHASES = (Phase.READY, Phase.DONE, Phase.FAILED)
 
 
 class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
-    """Closes with the new session, or with None when nothing was accepted.
+    """Applies a plan; returns the new session, or None if nothing was accepted.
 
     Args:
-        session: the session that the plan is for.
-        plan: a plan that summarises; any other is carried out at once.
-        drafts: where drafts are kept between visits; without it they go with the screen.
-        kind, model, base_url: the summarizer to begin with, as the command line or the configuration named it.
-        environ: the environment that settings and keys come from; the process's own by default.
-        transport: another way to carry requests, for tests.
+        session: session of the plan.
+        plan: plan with a summary; any other is applied at once.
+        drafts: store of drafts between visits; without it they end with the screen.
+        kind, model, base_url: initial summarizer, from the command line or the configuration.
+        environ: environment with settings and keys; the process's own by default.
+        transport: transport of requests, for tests.
     """
 
     CSS_PATH = "apply.tcss"
@@ -148,7 +148,7 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
         self._stop_notice = ""
 
     def compose(self) -> ComposeResult:
-        """Who is asked, the head, the summary with its checks, the drafts, and a line for what happened."""
+        """Yield the summarizer, the messages, the summary with its checks, the drafts, and a status line."""
         yield Static(texts.format_title(self.plan), id="apply-title", markup=False)
         yield Static("", id="apply-choices", markup=False)
         yield Static("", id="apply-where", markup=False)
@@ -164,7 +164,7 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        """Choose the summarizer, and read the head beside; a plan without a summary needs neither."""
+        """Choose the summarizer and read the messages; apply a plan without a summary at once."""
         if not self.plan.needs_summary:
             self.dismiss(apply(self.session, self.plan))
             return
@@ -176,7 +176,7 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
         self.run_worker(self._prepare_summary(), group="read", description="read the messages", exit_on_error=False)
 
     def on_resize(self) -> None:
-        """List as many drafts as there is room for."""
+        """List as many drafts as fit."""
         self._update_draft_list()
 
     async def _prepare_summary(self) -> None:
@@ -188,11 +188,11 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
         self._show_head()
         if self.phase is Phase.READING:
             self._show_initial_draft()
-        else:  # a draft is looked at or edited meanwhile
+        else:  # a draft may be shown or edited meanwhile
             self._refresh_all()
 
     def _show_initial_draft(self) -> None:
-        """Begin with the summarizer that is chosen: its draft, a fresh extract, or the question whether to ask."""
+        """Show the draft of the chosen summarizer, a fresh extract, or the request to send."""
         own = next((each for each in self.drafts if each.kind == self.kind), None)
         if own is not None:
             self._show_draft(own)
@@ -200,7 +200,7 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
             self._show_no_draft()
 
     def _show_no_draft(self) -> None:
-        """Show no draft: write the extract, or wait for the word to send."""
+        """Show no draft: write the extract, or wait for the key to send."""
         self.shown_draft = None
         self.phase = Phase.READY if self.prepared else Phase.READING
         if self.kind == EXTRACT and self.prepared:
@@ -209,7 +209,7 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
             self._refresh_all()
 
     def _show_draft(self, draft: Draft, phase: Phase = Phase.DONE) -> None:
-        """Show a draft, which can then be accepted."""
+        """Show a draft that can be accepted."""
         self.shown_draft, self.phase = draft, phase
         self.query_one("#apply-summary", ReadingPane).show_text(draft.text)
         self._refresh_all()
@@ -217,21 +217,21 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
 
     @property
     def kind(self) -> str:
-        """The kind of summarizer that is chosen."""
+        """Kind of the chosen summarizer."""
         return self._choice.kind
 
     @property
     def summarizer(self) -> Summarizer | SummarizerError:
-        """The summarizer, or why it cannot be asked."""
+        """Summarizer, or the error why it cannot be used."""
         return self._choice.summarizer
 
     @property
     def drafts(self) -> list[Draft]:
-        """The drafts of this plan, newest first."""
+        """Drafts of this plan, newest first."""
         return self._draft_store.list_drafts(self._plan_key)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer only what can be done now."""
+        """Offer only actions that are possible now."""
         phase, usable = self.phase, not isinstance(self.summarizer, SummarizerError)
         resting, shown = phase in RESTING_PHASES, self.shown_draft
         finished = phase is Phase.DONE and shown is not None and shown.is_complete
@@ -264,7 +264,7 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
                 return phase not in (Phase.WRITING, Phase.EDITING)
         return True
 
-    # -- what it looks like
+    # Display
 
     def _show_head(self) -> None:
         if self.prepared:
@@ -274,7 +274,7 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
             pane.border_subtitle = "secrets masked" if hidden else None
 
     def _refresh_all(self) -> None:
-        """Bring every line up to date with the state."""
+        """Update every line."""
         wrong = isinstance(self.summarizer, SummarizerError)
         self.query_one("#apply-choices", Static).update(texts.format_summarizer_choices(self.kind))
         asked = self.query_one("#apply-where", Static)
@@ -292,7 +292,7 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
         self.refresh_bindings()
 
     def _update_summary_pane(self) -> None:
-        """What stands on, in and below the pane of the summary."""
+        """Update the title, content and subtitle of the summary pane."""
         pane, checks = self.query_one("#apply-summary", ReadingPane), self.query_one("#apply-checks", Static)
         checks.display = False
         pane.border_subtitle = None
@@ -324,7 +324,7 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
         status.update(sanitize_line(text))
         status.set_class(style == "error", "wrong")
 
-    # -- choosing who writes it, what they may see, and which draft is shown
+    # Summarizer, secrets and drafts
 
     def _choose_summarizer(self, kind: str) -> None:
         self._choice.choose(kind)
@@ -353,20 +353,20 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
         self._show_draft(draft)
 
     def action_next_draft(self, step: int) -> None:
-        """Show the draft before the shown one, or (``step`` -1) after it, around the ends."""
+        """Show the previous draft or (``step`` -1) the next one, wrapping around."""
         numbers = [each.number for each in self.drafts]
         at = numbers.index(self.shown_draft.number) + step if self.shown_draft else 0
         self.action_show_draft(numbers[at % len(numbers)])
 
     def action_mask(self) -> None:
-        """Mask suspected secrets, or not; a draft was made with the other setting and stays."""
+        """Mask suspected secrets, or stop masking; drafts made with the other setting are kept."""
         if self.prepared:
             self.prepared = self.prepared.with_masking(not self.prepared.masked)
             self._show_head()
             self._refresh_all()
 
     def action_model(self) -> None:
-        """Ask for the name of a model."""
+        """Ask for a model."""
         hint = "Name of the model on the server; empty for the default"
         self.app.push_screen(InputPrompt("Model", hint, self._choice.model), self._handle_model_name)
 
@@ -376,7 +376,7 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
             self._reset_summarizer()
 
     def action_url(self) -> None:
-        """Ask for the address of a server."""
+        """Ask for a server."""
         hint = "For example http://localhost:8080; empty for the default"
         self.app.push_screen(InputPrompt("Server", hint, self._choice.base_url), self._handle_server_url)
 
@@ -386,16 +386,16 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
             self._reset_summarizer()
 
     def _reset_summarizer(self) -> None:
-        """Another model or server is to be asked."""
+        """Use another model or server."""
         self._draft_store.requested_server = self._choice.requested_server
         self._stop_notice = ""
         self._set_status("")
         self._show_no_draft()
 
-    # -- writing
+    # Writing
 
     def action_begin(self) -> None:
-        """Have the summary written."""
+        """Write the summary."""
         if isinstance(self.summarizer, SummarizerError) or self.prepared is None or self.phase is Phase.WRITING:
             return
         self.phase, self._stop_notice = Phase.WRITING, ""
@@ -416,7 +416,7 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
 
     @on(Worker.StateChanged)
     def _handle_worker_state(self, event: Worker.StateChanged) -> None:
-        """A defect is told, and every draft stays."""
+        """Report a defect in a worker; every draft is kept."""
         words = format_worker_error(event)
         if words and self._attempt is not None:
             error = SummarizerError(words)
@@ -425,11 +425,11 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
             self._set_status(f"✗ {words}", "error")
 
     def action_why(self) -> None:
-        """Say why nothing can be asked."""
+        """Show why nothing can be sent."""
         self._set_status(f"✗ {self.summarizer}", "error")
 
     def action_again(self) -> None:
-        """Have it written once more; every draft stays."""
+        """Write the summary again; every draft is kept."""
         self.action_begin()
 
     action_retry = action_again
@@ -448,7 +448,7 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
             if attempt is self._attempt:
                 self._handle_failure(error, draft)
         except asyncio.CancelledError:
-            attempt.stop()  # whoever closed the screen: what came is kept
+            attempt.stop()  # the text so far is kept, whatever closed the screen
             raise
         else:
             draft = attempt.finish(summary)
@@ -484,7 +484,7 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
         self._set_status(f"✗ {error}{texts.format_partial_draft_notice(draft)}", "error")
 
     def action_cancel(self) -> None:
-        """Stop the summary that is being written; what came of it is a draft, and earlier ones stay."""
+        """Stop the summary; its text so far becomes a draft, and earlier drafts are kept."""
         attempt, self._attempt = self._attempt, None
         if attempt is None:
             return
@@ -504,10 +504,10 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
         """Close without a result; drafts are kept."""
         self.dismiss(None)
 
-    # -- deciding
+    # Decision
 
     def action_edit(self) -> None:
-        """Change the summary by hand."""
+        """Edit the summary."""
         if self.shown_draft:
             self.phase = Phase.EDITING
             editor = self.query_one("#apply-editor", TextArea)
@@ -526,7 +526,7 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
             self._show_draft(draft)
 
     def action_accept(self) -> None:
-        """Make the new session; a summary that fails a blocking check, or is not whole, is asked about first."""
+        """Make the new session; ask first if the summary fails a blocking check or is incomplete."""
         draft = self.shown_draft
         if draft is None or self.prepared is None:
             return
@@ -555,7 +555,7 @@ def _run_checks(prepared: PreparedSummary, draft: Draft) -> list[SummaryCheck]:
 
 
 def _prepare_plan_summary(plan: Plan) -> PreparedSummary:
-    """What a plan's summary needs; its secrets are counted now, and not while a key waits."""
+    """Prepare the summary of a plan, counting its secrets now rather than on a key press."""
     made = prepare_summary(plan)
     for kind in SUMMARIZER_KINDS:
         made.count_secrets(kind)

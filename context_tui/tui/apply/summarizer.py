@@ -1,4 +1,4 @@
-"""Choice of the summarizer, and one attempt at a summary with the drafts that it leaves."""
+"""Choice of the summarizer, and an attempt at a summary with the drafts that it leaves."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from context_tui.tui.drafts import Draft, DraftEnding, Drafts
 
 
 class SummarizerChoice:
-    """The summarizer for a plan; ``summarizer`` is the error where it cannot be asked.
+    """Summarizer chosen for a plan; ``summarizer`` is the error if it cannot be used.
 
     Args:
-        kind, model, base_url: what to begin with, as the command line or the configuration named it.
-        environ: the environment that settings and keys come from; the process's own by default.
+        kind, model, base_url: initial choice, from the command line or the configuration.
+        environ: environment with settings and keys; the process's own by default.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class SummarizerChoice:
         self.summarizer: Summarizer | SummarizerError = Summarizer()
 
     def choose(self, kind: str) -> None:
-        """Choose a kind; its model and server are those that were named."""
+        """Choose a kind, with the model and server named for it."""
         self.kind = kind
         try:
             self.summarizer = choose_summarizer(self._plan, kind, self._model, self._base_url, environ=self._environ)
@@ -38,43 +38,43 @@ class SummarizerChoice:
 
     @property
     def next_kind(self) -> str:
-        """The kind after the chosen one, around the end."""
+        """Return the kind after the chosen one, wrapping around."""
         return SUMMARIZER_KINDS[(SUMMARIZER_KINDS.index(self.kind) + 1) % len(SUMMARIZER_KINDS)]
 
     @property
     def model(self) -> str:
-        """The model that would be asked; empty for the usual one."""
+        """Model to be asked; empty for the default."""
         return self.summarizer.endpoints[0].model if isinstance(self.summarizer, Summarizer) else self._model or ""
 
     @property
     def base_url(self) -> str:
-        """The server that would be asked; empty for the usual one."""
+        """Server to be asked; empty for the default."""
         return (
             self.summarizer.endpoints[0].base_url if isinstance(self.summarizer, Summarizer) else self._base_url or ""
         )
 
     @property
     def requested_server(self) -> tuple[str | None, str | None]:
-        """The model and the server that were named; None for the usual one."""
+        """Model and server that were named; None for the default."""
         return self._model, self._base_url
 
     def set_model(self, name: str) -> None:
-        """Ask another model; nothing is the usual one."""
+        """Set the model; an empty name is the default."""
         self._model = name.strip() or None
         self.choose(self.kind)
 
     def set_server(self, base_url: str) -> None:
-        """Ask another server; nothing is the usual one."""
+        """Set the server; an empty address is the default."""
         self._base_url = base_url.strip() or None
         self.choose(self.kind)
 
 
 class SummaryAttempt:
-    """A summary that is being written.
+    """Attempt at a summary.
 
     Args:
-        drafts, plan: where what comes of it is kept, and for which plan.
-        summarizer: who is asked.
+        drafts, plan: store of drafts, and the plan of this one.
+        summarizer: summarizer that writes the summary.
     """
 
     def __init__(self, drafts: Drafts, plan: str, summarizer: Summarizer) -> None:
@@ -84,21 +84,21 @@ class SummaryAttempt:
 
     @property
     def seconds(self) -> float:
-        """How long it has taken."""
+        """Duration so far."""
         return time.monotonic() - self._started
 
     @property
     def text(self) -> str:
-        """The text so far."""
+        """Text so far."""
         return self._reply.text
 
     @property
     def progress(self) -> str:
-        """How far it is, in words."""
+        """Progress in words."""
         return texts.format_progress(self.text, self._thinking, self.seconds)
 
     def update(self, event: ReplyEvent) -> None:
-        """Take in the next event; where another call is made in place of a failed one, what that wrote is kept."""
+        """Process the next event; the text of a failed call is kept when another call replaces it."""
         if isinstance(event, ReplyNote) and event.failed is not None:
             self._store_draft(DraftEnding.CUT_OFF, event.failed)
             self._reply, self._thinking, self._failed_calls = Reply(), 0, self._failed_calls + 1
@@ -109,21 +109,21 @@ class SummaryAttempt:
         self._reply.add(event)
 
     def finish(self, summary: Summary) -> Draft:
-        """Keep the whole summary."""
+        """Keep the complete summary."""
         self._is_over = True
         by = summary.model if self.summarizer.endpoints else EXTRACT
         return self._drafts.add(self._plan, self.summarizer.kind, by, summary)
 
     def stop(self) -> Draft | None:
-        """Keep what has come until now; None where that is nothing."""
+        """Keep the text so far; return None if there is none."""
         return self._end_once(DraftEnding.STOPPED)
 
     def fail(self, error: SummarizerError) -> Draft | None:
-        """Keep what had come when it failed; None where that is nothing."""
+        """Keep the text before the failure; return None if there is none."""
         return self._end_once(DraftEnding.CUT_OFF, error)
 
     def _end_once(self, ending: DraftEnding, error: SummarizerError | None = None) -> Draft | None:
-        """The first end counts: a call that was stopped may fail after that."""
+        """End the attempt once: a stopped call may fail afterwards."""
         if self._is_over:
             return None
         self._is_over = True

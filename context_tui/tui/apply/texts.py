@@ -30,11 +30,11 @@ from context_tui.tui.rendering.layout import TextPart
 from context_tui.tui.widgets.styled_text import build_choice_strip
 
 MAX_BLOCK_CHARS = 4_000
-"""Characters of one block that the head shows; what is sent is not cut."""
+"""Maximum number of characters shown of a block; the block is sent in full."""
 
 
 def format_title(plan: Plan) -> str:
-    """What would be done, in a line."""
+    """Format what the plan does in one line."""
     sums, head = index_context(plan.context), plan.summarised_message_numbers
     if not head:
         return plan.policy  # carried out at once
@@ -45,19 +45,19 @@ def format_title(plan: Plan) -> str:
 
 
 def format_summarizer_choices(kind: str) -> Content:
-    """The summarizers, with the chosen one marked, and what else can be chosen; a click chooses."""
+    """Format the summarizers with the chosen one marked; a click chooses."""
     strip = build_choice_strip({each: f"{n} {each}" for n, each in enumerate(SUMMARIZER_KINDS, 1)}, kind)
     more = (_format_key("n", "model", "model"), "  ", _format_key("u", "server", "url")) if kind != EXTRACT else ()
     return Content.assemble(_format_key("s", "summarizer", "next_summarizer"), "  ", strip, "   ", *more)
 
 
 def _format_key(key: str, name: str, action: str) -> Content:
-    """A key and what it does, as the footer draws them; a click on the words does it."""
+    """Format a clickable key and its action in the footer's style."""
     return Content.assemble((key, "bold $accent"), "\u00a0", Content(name).stylize(f"@click=screen.{action}"))
 
 
 def format_destination(summarizer: Summarizer | SummarizerError, prepared: PreparedSummary | None) -> str:
-    """Who would be asked, and how much would be sent."""
+    """Format the destination and the amount of text to be sent."""
     if isinstance(summarizer, SummarizerError):
         return sanitize_line(f"✗ {summarizer}")
     if not summarizer.endpoints:
@@ -68,7 +68,7 @@ def format_destination(summarizer: Summarizer | SummarizerError, prepared: Prepa
 
 
 def format_secrets(prepared: PreparedSummary | None, kind: str) -> Content:
-    """The suspected secrets, whether they are masked, and the key that changes it."""
+    """Format the suspected secrets, whether they are masked, and the key that changes it."""
     if prepared is None:
         return Content("reading the messages…")
     found = prepared.count_secrets(kind)
@@ -81,7 +81,7 @@ def format_secrets(prepared: PreparedSummary | None, kind: str) -> Content:
 
 
 def format_progress(text: str, thinking: int, seconds: float) -> str:
-    """How far the reply is."""
+    """Format the progress of the reply."""
     if text:
         return f"{seconds:.0f} s · est. {bytes_to_tokens(utf8_len(text)):,} tokens"
     if thinking:
@@ -90,7 +90,7 @@ def format_progress(text: str, thinking: int, seconds: float) -> str:
 
 
 def format_checks(checks: Sequence[SummaryCheck]) -> Content:
-    """The checks: those that failed first, the others on one line."""
+    """Format the checks: failed ones first, the others on one line."""
     failed = sorted((check for check in checks if not check.ok), key=lambda check: check.severity)
     lines = []
     for check in failed:
@@ -103,7 +103,7 @@ def format_checks(checks: Sequence[SummaryCheck]) -> Content:
 
 
 def format_draft_title(draft: Draft) -> str:
-    """Who wrote the summary that is shown, and how large it is."""
+    """Format the author and size of a draft."""
     took = "" if draft.kind == EXTRACT else f" · {draft.summary.seconds:.0f} s"
     changed = " · edited" if draft.is_edited else ""
     whole = "" if draft.is_complete else ", incomplete"
@@ -111,7 +111,7 @@ def format_draft_title(draft: Draft) -> str:
 
 
 def format_next_request(plan: Plan, summary: str) -> str:
-    """What the next request would be with a summary in place of what the plan drops."""
+    """Format the next request after the plan with a summary."""
     request = compute_next_request(plan, summary)
     return f"next request {format_estimate_sign(request)}{request.tokens_before:,} → ~{request.tokens_after:,}"
 
@@ -121,7 +121,7 @@ def _format_text_tokens(text: str) -> str:
 
 
 def format_draft_ending(draft: Draft) -> str:
-    """How the writing of a draft ended, and after how much."""
+    """Format how a draft ended, and after how many tokens."""
     if draft.is_complete:
         return f"finished, {_format_text_tokens(draft.text)}"
     why = f": {draft.cause}" if draft.cause else ""
@@ -143,18 +143,18 @@ _FAILURE_CAUSES = {
 
 
 def format_failure_cause(error: SummarizerError, summary: Summary) -> str:
-    """Why a reply is not whole, in a few words: the whole error is told once, this as long as the draft is there."""
+    """Format why a reply is incomplete, in a few words."""
     kind = error.kind if isinstance(error, CallFailed) else ""
-    if kind == "cut" and summary.stop_reason:  # only a server that said why it stopped was at its end
+    if kind == "cut" and summary.stop_reason:  # a server that names a stop reason had finished
         return f"the limit on its length was reached ({summary.stop_reason})"
     return _FAILURE_CAUSES.get(kind) or str(error).partition("; ")[0]
 
 
 def format_drafts(drafts: Sequence[Draft], shown: Draft | None, rows: int) -> Content:
-    """The drafts, newest first, the shown one marked; a click shows one.
+    """Format the drafts, newest first, with the shown one marked; a click shows one.
 
     Args:
-        rows: how many there is room for; those around the shown one are taken.
+        rows: maximum number of lines; drafts around the shown one are listed.
     """
     at = next((n for n, each in enumerate(drafts) if shown and each.number == shown.number), 0)
     start = max(0, min(at - rows // 2, len(drafts) - rows))
@@ -173,11 +173,11 @@ def format_drafts(drafts: Sequence[Draft], shown: Draft | None, rows: int) -> Co
 
 
 def format_waiting(summarizer: Summarizer | SummarizerError, kind: str, reading: bool, stop_notice: str) -> str:
-    """What stands in place of a summary before there is one.
+    """Format the text shown before there is a summary.
 
     Args:
-        reading: whether the messages are still being read.
-        stopped: what is told of a call that was stopped before anything came.
+        reading: whether the messages are being read.
+        stopped: notice about a call that was stopped before any text arrived.
     """
     if isinstance(summarizer, SummarizerError):
         return sanitize(f"Cannot use {kind}: {summarizer}.\n\nPress u to name a server, or s for another summarizer.")
@@ -194,31 +194,31 @@ def format_waiting(summarizer: Summarizer | SummarizerError, kind: str, reading:
 
 
 def format_failure(summarizer: Summarizer | SummarizerError) -> str:
-    """What stands in place of a summary when nothing came."""
+    """Format the text shown when there is no summary."""
     host = summarizer.endpoints[0].destination if isinstance(summarizer, Summarizer) and summarizer.endpoints else ""
     again = f"\n\nPress enter to send the messages to {host} again." if host else ""
     return sanitize(f"No summary; the session is unchanged.{again}")
 
 
 def format_partial_draft_notice(draft: Draft | None) -> str:
-    """What became of the text that came before a call was stopped or failed."""
+    """Format what became of the text of a stopped or failed call."""
     return f". The text so far is kept as draft {draft.number}." if draft else ""
 
 
 def format_accept_question(draft: Draft, failed_checks: Sequence[SummaryCheck]) -> str:
-    """What is to be known before a summary is accepted that is not whole, or fails these checks."""
+    """Format the question before an incomplete summary, or one that fails checks, is accepted."""
     how = format_draft_ending(draft)
     failed = "; ".join(f"{check.label}: {check.detail}" for check in failed_checks if check.detail != how)
     what = f"Draft {draft.number} by {draft.author}"
     said = f"{what} was {how}." if not draft.is_complete else f"{what}: {failed}."
-    return sanitize_line(said if draft.is_complete or not failed else f"{said} Besides, {failed}.")
+    return sanitize_line(said if draft.is_complete or not failed else f"{said} Also, {failed}.")
 
 
 def build_head_parts(plan: Plan, prepared: PreparedSummary) -> Iterator[TextPart]:
-    """What would be sent, message by message, each block only as far as it can be looked at."""
+    """Build the messages to be sent, with each block cut to a readable length."""
     order = plan.summarised_message_numbers
     messages = prepared.messages
-    numbered = len(messages) - 1 == len(order)  # the last one is the prompt; repairs may have moved the others
+    numbered = len(messages) - 1 == len(order)  # the last one is the prompt; repairs may have shifted the others
     for position, message in enumerate(messages):
         number = f"{order[position]}  " if numbered and position < len(order) else ""
         prompt = numbered and position == len(order)

@@ -1,4 +1,4 @@
-"""Recorded compactions before and after; the screen is imported on first use."""
+"""Before and after recorded compactions; the screen is imported on first use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def build_screen(controller: Controller) -> CompactionsScreen:
-    """The compactions of the session on screen, as far as it was read, first the one nearest to the selected message.
+    """Build the screen for the open session, as far as it is read, at the compaction nearest to the selection.
 
     Raises:
         Refused: it holds none.

@@ -30,7 +30,7 @@ from context_tui.tui.widgets.styled_text import (
 )
 
 KEPT_SIGN, CLEARED_SIGN, LOST_SIGN, SUMMARY_SIGN, INSERTED_SIGN = "=", "-", "S", "▸", "+"
-"""The signs of messages: kept, cleared of some content, gone behind the summary, the summary, there only after it."""
+"""Signs of messages: kept, content cleared, lost, summary, inserted."""
 SIGN_LABELS = (
     (KEPT_SIGN, "kept"),
     (CLEARED_SIGN, "content cleared"),
@@ -43,7 +43,7 @@ KIND_WIDTH, TOKENS_WIDTH, USE_WIDTH = 8, 8, 16
 
 
 class ComparisonRow(NamedTuple):
-    """A message on either side: its sign, estimated tokens before and after, and what of it was used later."""
+    """Message with its sign, estimated tokens before and after, and later uses."""
 
     message: int
     sign: str
@@ -54,10 +54,10 @@ class ComparisonRow(NamedTuple):
 
 @dataclass(eq=False)
 class CompactionComparison:
-    """A recorded compaction with the message under the cursor.
+    """Recorded compaction with the message under the cursor.
 
-    ``number`` and ``count`` are its place among those of the recording; ``reused_blocks`` is what of the lost was used later,
-    and ``is_reuse_known`` whether that is known yet.
+    ``number`` and ``count`` are its place in the recording; ``reused_blocks`` are the lost blocks that were used later,
+    complete once ``is_reuse_known``.
     """
 
     compaction: RecordedCompaction
@@ -66,7 +66,7 @@ class CompactionComparison:
     reused_blocks: Sequence[ReusedBlock] = ()
     is_reuse_known: bool = False
     cursor: int = field(default=-1)
-    """The row under the cursor."""
+    """Row under the cursor."""
 
     def __post_init__(self) -> None:
         if self.cursor < 0 and self.rows:
@@ -76,7 +76,7 @@ class CompactionComparison:
 
     @cached_property
     def rows(self) -> Sequence[ComparisonRow]:
-        """The messages of both sides, each once, in the order of the session."""
+        """Messages before and after, each once, in the order of the session."""
         found, facts = self.compaction, self.compaction.session.facts
         before, after = set(found.context_before.order), set(found.context_after.order)
         lost = Counter(facts.block_message[row] for row in found.removed_blocks)
@@ -96,7 +96,7 @@ class CompactionComparison:
 
     @cached_property
     def reused_by_message(self) -> Mapping[int, list[ReusedBlock]]:
-        """What was used later, by the message that was lost."""
+        """Later uses, by lost message."""
         made: dict[int, list[ReusedBlock]] = defaultdict(list)
         for each in self.reused_blocks:
             made[self.compaction.session.facts.block_message[each.row]].append(each)
@@ -104,16 +104,16 @@ class CompactionComparison:
 
     @property
     def message(self) -> int:
-        """The message under the cursor; -1 for none."""
+        """Message under the cursor; -1 for none."""
         return self.rows[self.cursor].message if self.rows else -1
 
     def set_reused_blocks(self, reused_blocks: Sequence[ReusedBlock]) -> None:
-        """Take what of the lost was used later."""
+        """Set the lost blocks that were used later."""
         self.reused_blocks, self.is_reuse_known = reused_blocks, True
         self.__dict__.pop("reused_by_message", None)
 
     def find_row(self, message: int) -> int:
-        """The row of a message, or of the first one behind it."""
+        """Return the row of a message, or of the first one after it."""
         return next((at for at, row in enumerate(self.rows) if row.message >= message), max(len(self.rows) - 1, 0))
 
     def move_cursor(self, step: int) -> None:
@@ -121,7 +121,7 @@ class CompactionComparison:
         self.cursor = min(max(self.cursor + step, 0), max(len(self.rows) - 1, 0))
 
     def move_to_reused(self, step: int) -> bool:
-        """Go to the next (+1) or previous (-1) message that was used later, around the ends; False: there is none."""
+        """Go to the next (+1) or previous (-1) message used later, wrapping around; return False if there is none."""
         places = [at for at, row in enumerate(self.rows) if row.message in self.reused_by_message]
         ahead = [at for at in places if (at > self.cursor if step > 0 else at < self.cursor)]
         if not places:
@@ -131,7 +131,7 @@ class CompactionComparison:
 
 
 def format_title(comparison: CompactionComparison) -> str:
-    """What it is, in a line."""
+    """Format kind and place of the compaction in one line."""
     found, what = comparison.compaction, comparison.compaction.event
     how = f" ({format_line(what.trigger)})" if isinstance(what, Compaction) and what.trigger else ""
     kind = {
@@ -143,7 +143,7 @@ def format_title(comparison: CompactionComparison) -> str:
 
 
 def format_header(comparison: CompactionComparison, width: int) -> list[Run]:
-    """The screen's first line."""
+    """Format the first line of the screen."""
     count = f"{comparison.number + 1} of {comparison.count}"
     return justify_runs(
         [(2, ("Before and after", BOLD)), (1, (format_title(comparison), PRIMARY))], [(count, BOLD)], width
@@ -151,7 +151,7 @@ def format_header(comparison: CompactionComparison, width: int) -> list[Run]:
 
 
 def format_summary(comparison: CompactionComparison, width: int) -> list[list[Run]]:
-    """What it came to: sizes, what is there on both sides, what was lost, what came back."""
+    """Format sizes, messages, losses and later uses."""
     found = comparison.compaction
     before = "unknown" if found.believed_tokens_before is None else f"{found.believed_tokens_before:,}"
     how = "recorded plus estimate before" if found.believed_is_recorded else "estimated before"
@@ -180,7 +180,7 @@ def format_summary(comparison: CompactionComparison, width: int) -> list[list[Ru
 
 
 def _format_without_before(compaction: RecordedCompaction, after: str) -> list[list[Run]]:
-    """What is known of a compaction that a file begins with: what was lost is not in it."""
+    """Format a compaction at the start of a file, whose context before is not recorded."""
     told = compaction.event.pre_tokens if isinstance(compaction.event, Compaction) else None
     before = f"{told:,} by the file" if told else "unknown"
     return [
@@ -204,7 +204,7 @@ def _format_reuse(comparison: CompactionComparison) -> list[Run]:
 
 
 def format_categories(comparison: CompactionComparison, width: int) -> list[list[Run]]:
-    """Estimated tokens by category on both sides."""
+    """Format estimated tokens by category, before and after."""
     before, after = (
         count_tokens_by_category(comparison.compaction.context_before),
         count_tokens_by_category(comparison.compaction.context_after),
@@ -223,7 +223,7 @@ def format_categories(comparison: CompactionComparison, width: int) -> list[list
 
 
 def format_column_heads(width: int) -> list[Run]:
-    """The line above the rows."""
+    """Format the column headings."""
     right = f"{'before':>{TOKENS_WIDTH}}{'after':>{TOKENS_WIDTH}}  {'used later':<{USE_WIDTH}}"
     return pad_runs(
         [("      # who     what", MUTED), (" " * max(width - 20 - len(right), 0), ""), (right, MUTED)], width
@@ -231,7 +231,7 @@ def format_column_heads(width: int) -> list[Run]:
 
 
 def describe_message(facts: Facts, message: int, preview: Callable[[int, int], str]) -> tuple[str, str]:
-    """Who says a message, and what it is about: one with results is about the calls that these answer."""
+    """Return the kind and the text of a message; a message of results is described by its calls."""
     results = [row for row in facts.blocks_of(message) if facts.kind[row] == Kind.TOOL_RESULT]
     if not results:
         return format_row_kind(facts, message), preview(message, -1)
@@ -242,7 +242,7 @@ def describe_message(facts: Facts, message: int, preview: Callable[[int, int], s
 def format_rows(
     comparison: CompactionComparison, preview: Callable[[int, int], str], width: int, height: int
 ) -> list[list[Run]]:
-    """The rows in sight, around the cursor. *preview* tells of a message (-1), or of a result by its row."""
+    """Format the visible rows around the cursor; *preview* returns the first words of a message (-1) or block row."""
     facts = comparison.compaction.session.facts
     top = min(max(comparison.cursor - height // 2, 0), max(len(comparison.rows) - height, 0))
     lines = []

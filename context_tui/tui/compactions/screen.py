@@ -1,4 +1,4 @@
-"""Screen of a recorded compaction: both sides in one timeline, and the summary beside what it replaced."""
+"""Screen of a recorded compaction: messages before and after in one list, and the summary beside what it replaced."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from context_tui.lab.regret.cases import ReusedBlock, find_reused_blocks
 from context_tui.lab.regret.index import build_use_index
 from context_tui.session.session import Session
 from context_tui.text.sanitize import make_visible
-from context_tui.tui.compactions import comparison as told
+from context_tui.tui.compactions import comparison as texts
 from context_tui.tui.compactions.comparison import CompactionComparison
 from context_tui.tui.controller import Controller
-from context_tui.tui.rendering.formatting import MessageReader, format_block, pluralize
+from context_tui.tui.rendering.formatting import MessageReader, format_block
 from context_tui.tui.rendering.layout import TextPart, pair_columns
 from context_tui.tui.terminal.cells import shorten_at_word
 from context_tui.tui.threads import ThreadJob, format_worker_error, start_work
@@ -37,50 +37,50 @@ from context_tui.tui.widgets.styled_text import MUTED, LinesPane, Run
 
 Command = Callable[[], str]
 MAX_SHOWN_CHARS = 20_000
-"""Characters of a message that are shown; the inspector has the rest."""
+"""Maximum number of characters shown of a message; the inspector shows all."""
 HELP_NOTES = (
-    "Before is the context of the last request before the compaction, after that of the first one behind it; both are "
-    "in one list, in the order of the session.",
-    "Used later: the first message that fetches again, edits or names what was lost; where the context still held it "
-    "(the summary, say), it is muted. Sizes are estimates (bytes / 4) unless called recorded.",
+    "Before is the context of the last request before the compaction, after is that of the first request after it; one "
+    "list shows both, in the order of the session.",
+    "Used later: the first message that fetches again, edits or names what was lost. It is muted if the context still "
+    "held the content, for example in the summary. Sizes are estimates (bytes / 4) unless marked as recorded.",
 )
 
 
 @dataclass
 class CompactionsFound(Message):
-    """The compactions are known."""
+    """The compactions are found."""
 
     compactions: Sequence[RecordedCompaction]
 
 
 @dataclass
 class ReusedBlocksFound(Message):
-    """It is known what was used later, by compaction."""
+    """The later uses are found, by compaction."""
 
     reused_blocks: Sequence[Sequence[ReusedBlock]]
 
 
 class RowsView(LinesPane, can_focus=True):
-    """The rows of both sides; a click selects one, the wheel moves the cursor."""
+    """Rows before and after; a click selects one, the wheel moves the cursor."""
 
     BINDING_GROUP_TITLE = "Both sides"
 
     @dataclass
     class Clicked(Message):
-        """A line, counted from the first in sight."""
+        """A line was clicked, counted from the first visible one."""
 
         line: int
 
     def on_click(self, event: events.Click) -> None:
-        """Hand on the line."""
+        """Post the clicked line."""
         self.post_message(self.Clicked(event.y - self.gutter.top))
 
     def on_mouse_scroll_down(self, _: events.MouseScrollDown) -> None:
-        """Three rows on."""
+        """Move the cursor down by three rows."""
         self.post_message(self.Wheeled(3))
 
     def on_mouse_scroll_up(self, _: events.MouseScrollUp) -> None:
-        """Three rows back."""
+        """Move the cursor up by three rows."""
         self.post_message(self.Wheeled(-3))
 
     @dataclass
@@ -94,7 +94,7 @@ _build_binding = partial(build_binding, prefix="cuts-")
 
 
 class CompactionsScreen(Screen[Command | None]):
-    """The compactions of a recording, one at a time."""
+    """Compactions of a recording, one at a time."""
 
     CSS_PATH = "compactions.tcss"
     AUTO_FOCUS = "RowsView"
@@ -148,17 +148,17 @@ class CompactionsScreen(Screen[Command | None]):
 
     @property
     def comparison(self) -> CompactionComparison:
-        """The compaction that is shown."""
+        """Compaction that is shown."""
         return self.comparisons[self.current_number]
 
     def compose(self) -> ComposeResult:
-        """Header, what it came to, categories beside the rows, text, footer."""
+        """Yield header, summary, categories beside the rows, text and footer."""
         plain = self.controller.options.ascii
         yield LinesPane(self._format_header, ascii=plain, id="cuts-header")
         yield LinesPane(self._format_summary, ascii=plain, id="cuts-words")
         with Horizontal(id="cuts-top"):
             with Vertical(id="cuts-both"):
-                yield LinesPane(lambda width, _: [told.format_column_heads(width)], ascii=plain, id="cuts-heads")
+                yield LinesPane(lambda width, _: [texts.format_column_heads(width)], ascii=plain, id="cuts-heads")
                 yield RowsView(self._format_rows, ascii=plain, id="cuts-rows")
             yield LinesPane(self._format_categories, ascii=plain, id="cuts-categories")
         yield ReadingPane(id="cuts-text")
@@ -166,21 +166,23 @@ class CompactionsScreen(Screen[Command | None]):
         yield Static("context-tui needs 60 columns and 20 lines; enlarge the terminal", id="cuts-tiny", markup=False)
 
     def _format_header(self, width: int, _: int) -> list[list[Run]]:
-        return [told.format_header(self.comparison, width)] if self.comparisons else [[("Before and after", "bold")]]
+        return [texts.format_header(self.comparison, width)] if self.comparisons else [[("Before and after", "bold")]]
 
     def _format_summary(self, width: int, _: int) -> list[list[Run]]:
         return (
-            told.format_summary(self.comparison, width) if self.comparisons else [[("reading the compactions…", MUTED)]]
+            texts.format_summary(self.comparison, width)
+            if self.comparisons
+            else [[("reading the compactions…", MUTED)]]
         )
 
     def _format_rows(self, width: int, height: int) -> list[list[Run]]:
-        return told.format_rows(self.comparison, self.reader.format_preview, width, height) if self.comparisons else []
+        return texts.format_rows(self.comparison, self.reader.format_preview, width, height) if self.comparisons else []
 
     def _format_categories(self, width: int, _: int) -> list[list[Run]]:
-        return told.format_categories(self.comparison, width) if self.comparisons else []
+        return texts.format_categories(self.comparison, width) if self.comparisons else []
 
     def on_mount(self) -> None:
-        """Find the compactions, then what was used later."""
+        """Find the compactions, then the later uses."""
 
         def work(job: ThreadJob) -> None:
             found = find_recorded_compactions(self.session)
@@ -191,7 +193,7 @@ class CompactionsScreen(Screen[Command | None]):
         start_work(self, "compactions", "read the compactions", work)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Say so where there is too little room."""
+        """Show a notice if the terminal is too small."""
         self.set_class(event.size.width < 60 or event.size.height < 20, "-tiny")
         self._shown_position = None
         self.call_after_refresh(self.draw)
@@ -221,7 +223,7 @@ class CompactionsScreen(Screen[Command | None]):
             self.show_notification(words, warn=True)
 
     def draw(self) -> None:
-        """Draw what there is."""
+        """Draw the compaction."""
         words = self.query_one("#cuts-words")
         words.styles.height = len(self._format_summary(words.content_size.width or self.size.width - 2, 0))
         for each in self.query(LinesPane):
@@ -231,7 +233,7 @@ class CompactionsScreen(Screen[Command | None]):
             self.query_one(ReadingPane).show(self._build_text_parts())
 
     def _build_text_parts(self) -> Iterator[TextPart]:
-        """The message under the cursor, and beside it the summary that stands for it."""
+        """Build the message under the cursor, and beside it the summary that replaced it."""
         sides, summary = self.comparison, self.comparison.compaction.summary_message
         if sides.message < 0:
             return iter([TextPart("The context before this compaction is not in the file.", "muted")])
@@ -247,7 +249,8 @@ class CompactionsScreen(Screen[Command | None]):
         lost = set(sides.compaction.removed_blocks)
         yield TextPart(
             shorten_at_word(
-                f"#{message:,} " + " ".join(told.describe_message(facts, message, self.reader.format_preview)), 200
+                f"#{message:,} " + " ".join(texts.describe_message(facts, message, self.reader.format_preview)),
+                200,
             ),
             "heading",
         )
@@ -266,14 +269,14 @@ class CompactionsScreen(Screen[Command | None]):
             yield TextPart(text[:MAX_SHOWN_CHARS] + more + "\n")
 
     def show_notification(self, text: str, *, warn: bool = False) -> None:
-        """Notify in passing."""
+        """Show a notification."""
         self.app.clear_notifications()
         self.notify(make_visible(text), severity="warning" if warn else "information", markup=False, timeout=4)
 
     # Keys
 
     def _run_once_found(self, action: Callable[[], object]) -> None:
-        """Do something now, or as soon as the compactions are known."""
+        """Run an action now, or as soon as the compactions are found."""
         if self.comparisons:
             action()
             self.draw()
@@ -298,7 +301,9 @@ class CompactionsScreen(Screen[Command | None]):
             self.current_number = number
         else:
             self.show_notification(
-                f"There {'is' if len(self.comparisons) == 1 else 'are'} {pluralize(len(self.comparisons), 'compaction')}"
+                "The session has only one compaction"
+                if len(self.comparisons) == 1
+                else f"No compaction {'after' if step > 0 else 'before'} this one"
             )
 
     def action_returned(self, step: int) -> None:

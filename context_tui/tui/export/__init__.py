@@ -1,1 +1,1 @@
-"""The export screen."""
+"""Export screen."""

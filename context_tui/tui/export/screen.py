@@ -1,4 +1,4 @@
-"""Export of a session to a file: format, path, losses, and the command to continue with."""
+"""Export of a session to a file: format, path, losses, and the command to resume."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.styled_text import build_choice_strip
 
 MAX_NAMED_LOSSES = 2
-"""Losses that are named before writing."""
+"""Maximum number of losses listed before writing."""
 DEFAULT_FORMAT = "anthropic"
-"""For sessions whose own format cannot be written."""
+"""Default format of sessions whose own format cannot be written."""
 
 
 class ExportScreen(ModalScreen[ExportResult | None]):
-    """Closes with what was written, or None."""
+    """Writes a session to a file; returns the result, or None."""
 
     CSS_PATH = "export.tcss"
     VERTICAL_BREAKPOINTS = [(0, "-low"), (26, "-high")]
     BINDINGS: ClassVar[list[BindingType]] = [
-        # Before the path's own keys, so that the footer tells them.
+        # Before the path's own keys, so that the footer shows them.
         Binding(
             "down", "format(1)", "format", key_display="↑↓", priority=True, id="export-next", tooltip="Next format"
         ),
@@ -80,14 +80,14 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         self._suggested_path = str(path or suggest_path(session, self.format))
         self._writing = False
         self._leftovers: list[Path] = []
-        self._loss_texts: dict[str, str] = {}  # by format, what it cannot hold
-        # Held, as what is found in a thread may come while the screen is being taken down.
+        self._loss_texts: dict[str, str] = {}  # losses by format
+        # Kept here: results of threads may arrive while the screen is being removed.
         self._formats_label = Static("", id="export-formats", markup=False)
         self._status = Static("", id="export-status", markup=False)
         self._leftovers_label = Static("", id="export-leftovers", markup=False)
 
     def compose(self) -> ComposeResult:
-        """The formats, the path, and a line for what happened."""
+        """Yield the formats, the path, and a status line."""
         with VerticalScroll(id="export", can_focus=False):
             done = f"the copy with {self.session.origin}" if self.session.origin else "the session, nothing"
             yield Label(sanitize_line(f"Export {done} applied"), id="export-title", markup=False)
@@ -101,18 +101,18 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        """Show the formats, and begin at the path."""
+        """Show the formats, and focus the path."""
         self._show_formats()
         self.query_one(Input).focus()
         self._find_leftovers(Path(self._suggested_path).parent)
 
     def on_resize(self) -> None:
-        """Lay the formats out anew, once their width is known."""
+        """Lay the formats out for the new width."""
         self.call_after_refresh(self._show_formats)
         self.call_after_refresh(self._scroll_to_file_name)
 
     def _scroll_to_file_name(self) -> None:
-        """Scroll the path to its end, where the name of the file is, while nobody has touched it."""
+        """Scroll the path to the file name, unless it was edited."""
         path = self.query_one(Input)
         if path.value == self._suggested_path and path.cursor_at_end:
             path.action_home()
@@ -128,7 +128,7 @@ class ExportScreen(ModalScreen[ExportResult | None]):
             self._find_losses(self.format)
 
     def _describe_session(self) -> str:
-        """What is going to be written, in words."""
+        """Describe what will be written."""
         if is_copied(self.session, self.format):
             return "The session's own format: every record stays as it was recorded."
         count = pluralize(len(self.session.context_at()), "message")
@@ -137,7 +137,7 @@ class ExportScreen(ModalScreen[ExportResult | None]):
 
     @work(group="losses", description="find what the format cannot hold", exclusive=True, exit_on_error=False)
     async def _find_losses(self, name: str) -> None:
-        """Say what a format cannot hold, before it is written; all of that is listed behind it."""
+        """Find what a format cannot hold, before it is written."""
         try:
             found = (await run_in_thread(lambda job: try_export(self.session, name))).losses
         except (Error, OSError, ValueError) as error:
@@ -150,7 +150,7 @@ class ExportScreen(ModalScreen[ExportResult | None]):
             self._show_formats()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """What can be done before and after writing."""
+        """Offer only actions that are possible before or after writing."""
         match action:
             case "write" | "format":
                 return self.result is None and not self._writing
@@ -165,7 +165,7 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         self.action_choose(self.formats[(self.formats.index(self.format) + step) % len(self.formats)])
 
     def action_choose(self, name: str) -> None:
-        """Choose a format; a path that was not touched follows it."""
+        """Choose a format; an unedited path follows it."""
         if self.result is not None or self._writing:
             return
         self.format = name
@@ -231,9 +231,9 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         for selector in ("#export-path", "#export-file", "#export-formats"):
             self.query_one(selector).display = False
         scroll = self.query_one("#export")
-        scroll.can_focus = True  # what does not fit is read by its keys
+        scroll.can_focus = True  # its keys scroll to what does not fit
         scroll.focus()
-        self.call_after_refresh(scroll.scroll_home, animate=False)  # behind what was asked for while writing
+        self.call_after_refresh(scroll.scroll_home, animate=False)  # after scrolls requested while writing
         self._find_leftovers(result.path.parent)
 
     def _set_status(self, text: str, is_error: bool = False) -> None:
@@ -243,7 +243,7 @@ class ExportScreen(ModalScreen[ExportResult | None]):
 
     @work(group="leftovers", description="look for leftover folders", exclusive=True, exit_on_error=False)
     async def _find_leftovers(self, folder: Path) -> None:
-        """Say what killed runs left in a folder."""
+        """Show leftover folders of killed runs."""
         self._leftovers = await run_in_thread(lambda job: find_leftovers(folder))
         what = pluralize(len(self._leftovers), "folder")
         words = f"! {what} left by killed runs, each with a copy of a session; press ctrl+r to remove"
@@ -252,7 +252,7 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         self.refresh_bindings()
 
     def action_remove_leftovers(self) -> None:
-        """Remove them, but for those that have come to life or changed since."""
+        """Remove leftover folders that have not changed since."""
         gone = sum(map(remove_leftover, self._leftovers))
         self.notify(f"Removed {gone:,} of {pluralize(len(self._leftovers), 'folder')}", markup=False)
         self._find_leftovers(self._leftovers[0].parent)
@@ -263,22 +263,22 @@ class ExportScreen(ModalScreen[ExportResult | None]):
             self.app.copy_to_clipboard(self.result.resume_command)
 
     def action_close(self) -> None:
-        """Close with what was written, if anything was."""
+        """Close with the result, if any."""
         self.dismiss(self.result)
 
 
 class FileNameHighlighter(Highlighter):
-    """Draws the name of a file as it is, character for character, with nothing hidden in it."""
+    """Highlighter that shows a file name character for character, with nothing hidden."""
 
     def __init__(self, path: Input) -> None:
         self._path = path
 
     def __call__(self, text: str | Text) -> Text:
-        """What is drawn in the place of *text*, which has lost characters already."""
+        """Return the text to draw in place of *text*, from which characters were already removed."""
         return Text(make_visible(self._path.value), no_wrap=True, overflow="ignore", end="")
 
     def highlight(self, text: Text) -> None:
-        """Nothing: the text is another one."""
+        """Do nothing: the text is replaced as a whole."""
 
 
 _REPLACE_ANSWERS = [Answer("k", "keep", "keep"), Answer("r", "replace", "replace")]

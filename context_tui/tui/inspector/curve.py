@@ -35,7 +35,7 @@ def compute_bar_heights(tokens: Sequence[int], rows: int) -> list[int]:
 def draw_curve(
     name: str, values: Sequence[Any], tokens: Sequence[int], current: Any, width: int, height: int, unit: str = ""
 ) -> list[list[Run]]:
-    """Draw the curve in *height* lines: a title from three lines on, bars with the ends of their scale, and the values."""
+    """Draw the curve in *height* lines: a title from three lines on, bars with their scale, and the values."""
     if not values or len(values) != len(tokens) or height < 2 or width < 24:
         return []
     name = name.rpartition(".")[2]

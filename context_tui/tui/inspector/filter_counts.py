@@ -23,7 +23,7 @@ from context_tui.tui.timeline.marks import VERDICT_LABELS, RowMarker
 from context_tui.tui.timeline.rows import WHOLE_MESSAGE, TimelineRows
 
 SLICE_ROWS = 512
-"""Rows that are counted between two looks at the clock."""
+"""Rows that are counted between two checks of the clock."""
 
 
 class RowTraits(NamedTuple):

@@ -262,7 +262,7 @@ class Scoreboard(Widget, can_focus=True):
         self.current = self.measure_label = ""
 
     def show(self, rows: Sequence[ScoreRow], current: str, measure_label: str = "") -> None:
-        """Show these lines, with the policy *current* marked; *by* is the ruler, where it is not the policies' own."""
+        """Show lines, with the policy *current* marked and the token measure named if it is not the policies' own."""
         if rows != self.rows or current != self.current or measure_label != self.measure_label:
             layout = len(rows) != len(self.rows)
             self.rows, self.current, self.measure_label = list(rows), current, measure_label

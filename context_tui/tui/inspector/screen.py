@@ -144,13 +144,13 @@ class InspectorScreen(Screen[None]):
             self.query_one(ColumnHeads).show("timeline", 0)
             self.query_one(HeaderBar).show(self.view.session, self.view.context, progress=0.0)
             self.panes.set_status(notices.format_reading(self.view.session, 0.0))
-            self.call_after_refresh(self.jobs.read_session, loading)  # the first paint comes first
+            self.call_after_refresh(self.jobs.read_session, loading)  # after the first paint
 
     def on_resize(self, event: events.Resize) -> None:
         """Show a notice where the terminal is too small, and restore the focus when it is not."""
         tiny = event.size.width < 60 or event.size.height < 20
         if tiny and not self.has_class("-tiny"):
-            self._focus_before = self.focused  # what is hidden loses it
+            self._focus_before = self.focused  # hidden widgets lose the focus
         self.set_class(tiny, "-tiny")
         if not tiny:
             self.call_after_refresh(self._restore_focus)
@@ -175,11 +175,7 @@ class InspectorScreen(Screen[None]):
         return self.panes.location
 
     def run_command(self, command: Callable[..., Result], *arguments: Any) -> Result | None:
-        """Run a command of the controller and draw its result; show why it is refused.
-
-        Returns:
-            What the command returns; None where it was refused.
-        """
+        """Run a command of the controller, draw the view, and return the result; None if the command is refused."""
         controller, timeline = self.controller, self.query_one(Timeline)
         controller.move_cursor(self.location)
         revision, result = controller.revision, None
@@ -233,7 +229,7 @@ class InspectorScreen(Screen[None]):
         view, happened = self.view, self.controller.collect_news()
         if view.plan and view.plan.trigger.fires and not has_fired and not view.applied:
             happened.append(f"{view.policy} fires now: {view.plan.trigger.reason}")
-        for text in happened:  # it stays while more is read
+        for text in happened:  # these stay while more is read
             self.notify(make_visible(text), markup=False, timeout=NEWS_TIMEOUT_S)
 
     def action_follow(self) -> None:
@@ -241,7 +237,7 @@ class InspectorScreen(Screen[None]):
         loading = self.run_command(self.controller.toggle_following)
         if loading is not None:
             self.jobs.follow(loading)
-            self.show_notification("Following the session as it is written; F ends that")
+            self.show_notification("Following the session as it is written; F stops")
         elif not self.controller.is_following:
             self.jobs.cancel("follow")
         self.panes.draw_sizes(force=True)
@@ -277,7 +273,7 @@ class InspectorScreen(Screen[None]):
             self._has_notification = False
             self.app.clear_notifications()
 
-    # What was computed
+    # Computed results
 
     @on(FiringsComputed)
     @on(ContextSizesComputed)
@@ -290,11 +286,11 @@ class InspectorScreen(Screen[None]):
     @on(MeasureComputed)
     def _show_measure(self, event: MeasureComputed) -> None:
         if event.view.session is self.view.session and event.view.measure is self.view.measure:
-            said = self.run_command(self.controller.finish_measuring, event.error)
-            if said:
-                self.show_notification(said, warn=bool(event.error))
+            outcome = self.run_command(self.controller.finish_measuring, event.error)
+            if outcome:
+                self.show_notification(outcome, warn=bool(event.error))
 
-    # The timeline, the map, the detail
+    # Timeline, map and detail
 
     @on(Timeline.Moved)
     def _handle_moved(self, event: Timeline.Moved) -> None:
@@ -343,8 +339,8 @@ class InspectorScreen(Screen[None]):
 
     def go_to(self, location: Location) -> None:
         """Select a location; show a notice if rows had to be listed for it."""
-        if said := self.run_command(self.controller.select_location, location):
-            self.show_notification(said)
+        if outcome := self.run_command(self.controller.select_location, location):
+            self.show_notification(outcome)
 
     def action_turn(self, step: int) -> None:
         """Go to the head of the next or previous turn."""
@@ -369,12 +365,9 @@ class InspectorScreen(Screen[None]):
 
     def action_pane(self, step: int) -> None:
         """Go to the next or previous pane."""
-        if step > 0:
-            self.focus_next()
-        else:
-            self.focus_previous()
+        (self.focus_next if step > 0 else self.focus_previous)()
 
-    # The point
+    # Point
 
     def action_as_of(self) -> None:
         """Plan before the selected message, or at the end again."""
@@ -431,7 +424,7 @@ class InspectorScreen(Screen[None]):
         """Return whether the settings are visible; notify if they are not."""
         shown = self.query_one("#tuning").display
         if not shown:
-            self.show_notification("The settings are not in sight; press esc first")
+            self.show_notification("The settings are hidden; press esc first")
         return shown
 
     @work
@@ -456,7 +449,7 @@ class InspectorScreen(Screen[None]):
         """Mark a cut before the selected message, or remove it."""
         self.run_command(self.controller.toggle_cut)
 
-    # What is listed, and where it went
+    # Listed rows and breakdown
 
     def action_filter(self) -> None:
         """Choose which rows are listed."""
@@ -466,14 +459,15 @@ class InspectorScreen(Screen[None]):
         """Sort largest first, or in the order of the file."""
         self.run_command(self.controller.toggle_sort)
 
+    @on(ColumnHeads.Cleared)
     def action_unfilter(self) -> None:
         """List all rows."""
         self.run_command(self.controller.clear_filter)
 
     def action_breakdown(self) -> None:
         """Show the breakdown of the context, or the message again."""
-        behind = self.has_class("-narrow") and not self.has_class("-reading")
-        if self.query_one(ContentSwitcher).current == "breakdown" and not behind:
+        is_covered = self.has_class("-narrow") and not self.has_class("-reading")
+        if self.query_one(ContentSwitcher).current == "breakdown" and not is_covered:
             self._show_side("detail")
             self.close_detail()
         else:
@@ -502,10 +496,6 @@ class InspectorScreen(Screen[None]):
             self._show_side("detail")
             self.close_detail()
 
-    @on(ColumnHeads.Cleared)
-    def _handle_filter_cleared(self) -> None:
-        self.action_unfilter()
-
     # Searching
 
     def action_search(self) -> None:
@@ -530,8 +520,8 @@ class InspectorScreen(Screen[None]):
 
     def action_undo(self) -> None:
         """Undo the last applied plan."""
-        if said := self.run_command(self.controller.undo):
-            self.show_notification(said)
+        if outcome := self.run_command(self.controller.undo):
+            self.show_notification(outcome)
 
     def action_redo(self) -> None:
         """Redo the plan that was undone."""
@@ -557,7 +547,7 @@ class InspectorScreen(Screen[None]):
         if text is not None:
             self.app.copy_to_clipboard(text)
 
-    # Other screens, and the way out
+    # Other screens
 
     def action_help(self) -> None:
         """List all keys."""
@@ -573,8 +563,8 @@ class InspectorScreen(Screen[None]):
 
     def _handle_full_screen_closed(self, command: Callable[[], str] | None) -> None:
         """Run the command that a full-screen view returned."""
-        if command is not None and (said := self.run_command(command)):
-            self.show_notification(said)
+        if command is not None and (outcome := self.run_command(command)):
+            self.show_notification(outcome)
 
     def action_back(self) -> None:
         """Stop reading, or close one thing: each press closes another."""

@@ -105,7 +105,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self._strips: LRUCache[tuple[object, ...], Strip] = LRUCache(2048)
         self._styles: dict[str, Style] = {}
 
-    # What is shown
+    # Content
 
     def show(
         self,
@@ -116,7 +116,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         cursor: Location | None = None,
         empty_text: str = "",
     ) -> None:
-        """Show rows with their marks; *listed* are the rows to list, in order; *nothing* is the text for an empty list."""
+        """Show rows with their marks; *listed* are the rows to list, in order; *empty_text* is shown without any."""
         self._empty_text = empty_text
         same = rows is self._rows and listed is self._listed
         self._rows, self._reader, self._marker, self._listed = rows, reader, marker, listed
@@ -181,7 +181,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         """Return the line of a location, or the nearest listed one."""
         return self.find_row_line(self._rows.find_row(*location))
 
-    # What is in sight
+    # Visible rows
 
     def _get_visible_lines(self) -> range:
         top = self.scroll_offset.y

@@ -39,21 +39,21 @@ SIGN_LABELS = {
     "folded": (FOLDED_GLYPH, "folded turn, z opens it", "z opens"),
     "bar": (BAR_GLYPH, DEFAULT_UNIT),
 }
-"""What else than marks is explained, by the look that it has: its sign and its name, also in fewer words."""
+"""Signs other than marks in the legend, by style: sign and name, longest name first."""
 MAP_HEADING = " map"
-"""The head of the map beside the timeline, behind the heads of the columns."""
+"""Heading of the map, after the headings of the columns."""
 SIGN_WIDTH = 4
-"""Cells that a sign takes in the legend, with the spaces around its name."""
+"""Cells of a sign in the legend, with the spaces around its name."""
 
 
 class ColumnHeads(Widget):
-    """One line above the timeline: its title, and what its columns are; heavy where keys go to what is below."""
+    """Line above the timeline with its title and column headings; drawn bold while the timeline has the focus."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"column-heads--{part}" for part in ("edge", "label", "title")}
 
     class Cleared(Message):
-        """All rows are to be shown again."""
+        """All rows are to be listed again."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -72,8 +72,8 @@ class ColumnHeads(Widget):
     def show(
         self, title: str, messages: int, listed_counts: tuple[int, int] | None = None, unit: str = DEFAULT_UNIT
     ) -> None:
-        """Show a title, above the columns that so many messages have; where not all is *shown*, how many of how many
-        rows are. *unit* is what the column of tokens is called.
+        """Show a title above columns that fit so many messages; *shown* is the number of listed rows and of all rows,
+        *unit* the heading of the token column.
         """
         if (title, messages, listed_counts, unit) != (self.title, self._messages, self.listed_counts, self.unit):
             self.title, self._messages, self.listed_counts, self.unit = title, messages, listed_counts, unit
@@ -91,14 +91,14 @@ class ColumnHeads(Widget):
         return Strip([*heads.crop(0, columns.width - 1), Segment(MAP_HEADING, styles["label"])])
 
     def on_click(self) -> None:
-        """Show all rows again."""
+        """List all rows again."""
         if self.listed_counts:
             self.post_message(self.Cleared())
 
 
 def format_listed_variants(count: int, total: int, focused: bool) -> tuple[str, ...]:
-    """How many rows are shown, and how all are: in fewer words each. *focused* is whether esc would do it; elsewhere
-    it closes something else first.
+    """Format the number of listed rows and the key that lists all, longest variant first; *focused* is whether esc does
+    that.
     """
     shown = f": {count:,} of {total:,}"
     if focused:
@@ -107,7 +107,7 @@ def format_listed_variants(count: int, total: int, focused: bool) -> tuple[str, 
 
 
 class Legend(Widget):
-    """One line below the timeline: the marks of the whole context with how many there are, and the signs in sight."""
+    """Line below the timeline: totals of the marks in the context, and the visible signs."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"timeline--{look}" for look in ("about", *VERDICT_LABELS, "head", "bar")}
@@ -120,14 +120,14 @@ class Legend(Widget):
         self._unit = DEFAULT_UNIT
 
     def show(self, style_names: Collection[str], unit: str = DEFAULT_UNIT) -> None:
-        """Explain the looks that are in sight; *unit* is what bars are of."""
+        """Show the visible styles; *unit* is the unit of the bars."""
         if unit != self._unit:
             self._unit, self.shown = unit, ()
         self._style_names = style_names
         self._update_labels()
 
     def show_totals(self, totals: Mapping[str, Sequence[str]]) -> None:
-        """Tell of marks, in sight or not, how many there are: by look, from more words to fewer."""
+        """Show the total of each mark by style, longest variant first."""
         if totals != self._totals:
             self._totals, self.shown = totals, ()
             self._update_labels()
@@ -156,8 +156,8 @@ class Legend(Widget):
 def fit_legend(
     style_names: Sequence[str], totals: Mapping[str, Sequence[str]], width: int, unit: str = DEFAULT_UNIT
 ) -> list[tuple[str, str]]:
-    """The looks with what is said of each in *width* cells: each in as many words as leave room for the fewest of those
-    behind it. Open turns and bars are named only where there is room besides: they stand below heads that say it.
+    """Fit the styles and their texts to *width* cells; each text leaves room for the shortest variants of those after
+    it. Open turns and bars are explained only if there is room left.
     """
     forms = {
         look: totals.get(look) or ((VERDICT_LABELS[look],) if look in VERDICT_LABELS else SIGN_LABELS[look][1:])
@@ -179,7 +179,7 @@ def fit_legend(
 
 
 class StatusLine(Static):
-    """One text at a time, hidden while there is none; nothing in it is taken for markup."""
+    """Line of text, hidden while it is empty; its text is never markup."""
 
     DEFAULT_CSS = "StatusLine { display: none; &.-said { display: block; } }"
 
@@ -188,7 +188,7 @@ class StatusLine(Static):
         self.text = ""
 
     def show(self, text: str, *, hint: bool = False) -> None:
-        """Show a text; a *hint* is drawn less loudly."""
+        """Show a text; a *hint* is drawn muted."""
         if text != self.text:  # a line that comes or goes moves everything below it
             one_line = self.text and text and max(len(self.text), len(text)) < self.size.width
             self.update(Content(sanitize_line(text)), layout=not one_line)

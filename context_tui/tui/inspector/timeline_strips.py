@@ -21,12 +21,12 @@ from context_tui.tui.timeline.turns import TurnSummary
 OPEN_GLYPH, FOLDED_GLYPH, BAR_GLYPH, RULE_GLYPH, HEAVY_RULE_GLYPH = "▾", "▸", "▇", "─", "━"
 MAX_BAR_WIDTH, KIND_WIDTH, TOKENS_WIDTH = 8, 8, 9
 MIN_PREVIEW_WIDTH = 14
-"""Cells that the first words of a folded turn get, whatever else is to be told of it."""
+"""Cells reserved for the first words of a folded turn."""
 
 
 @dataclass(frozen=True)
 class TimelineColumns:
-    """Widths of the columns at a width of the timeline: narrow ones lose the bar."""
+    """Widths of the columns for a width of the timeline; a narrow one has no bar."""
 
     width: int
     index: int
@@ -42,21 +42,21 @@ class TimelineColumns:
 
     @property
     def kind_start(self) -> int:
-        """Where the kind begins, behind mark and number."""
+        """Start of the kind, after mark and number."""
         return 2 + self.index + 2
 
     @property
     def tokens_start(self) -> int:
-        """Where the tokens and the bar begin."""
+        """Start of the tokens and the bar."""
         return max(self.width - TOKENS_WIDTH - (self.bar + 1 if self.bar else 0), 0)
 
     @property
     def preview_width(self) -> int:
-        """Cells that are left for the preview."""
+        """Cells left for the preview."""
         return max(self.tokens_start - self.kind_start - KIND_WIDTH, 0)
 
     def format_bar(self, tokens: int, largest: int) -> str:
-        """The bar of so many tokens beside the most that there are; too few have none."""
+        """Format a bar of tokens on the scale of the largest; too few have none."""
         if tokens * self.bar * 3 <= largest:
             return " " * (self.bar + 1)
         return (BAR_GLYPH * min(-(-tokens * self.bar // largest), self.bar)).ljust(self.bar + 1)
@@ -64,7 +64,7 @@ class TimelineColumns:
 
 @dataclass(frozen=True)
 class RowCells:
-    """What stands in a row."""
+    """Content of a row."""
 
     index: str
     starts: bool
@@ -77,7 +77,7 @@ class RowCells:
 def paint_row(
     row: RowCells, columns: TimelineColumns, largest: int, styles: Mapping[str, Style], overlay: Style
 ) -> Strip:
-    """The strip of a row; *over* lies on top of every segment, as the cursor does."""
+    """Paint the strip of a row; *over* is a style over every segment, such as the cursor's."""
     outside = row.mark.verdict in ("before", "after")
     dim = styles["outside"]
     kind = dim if outside else styles.get(row.kind, styles["text"])
@@ -106,7 +106,7 @@ def paint_head(
     styles: Mapping[str, Style],
     overlay: Style,
 ) -> Strip:
-    """The strip of a turn's head: open a rule above its messages, folded a line with its first *words* and a bar."""
+    """Paint the head of a turn: a rule above its messages, or when folded its first *words* and a bar."""
     dim = styles["outside"] if turn.outside else None
     head, text, quiet = (dim or styles[name] for name in ("head", "text", "about"))
     fate = styles.get(turn.verdict, quiet)
@@ -141,7 +141,7 @@ def paint_head(
 
 
 def _format_turn_effects(turn: TurnSummary, share: str, room: int) -> tuple[str, str]:
-    """What becomes of a folded turn, and its messages and share, in the most words that there is room for."""
+    """Format the effects of the plan on a folded turn, its messages and share, in the longest variant that fits."""
     count = len(turn.messages)
     full, short = (", ".join(map(spell, turn.effects)) for spell in (str, attrgetter("short")))
     share = f"{share:>6}" if turn.share is not None else ""
@@ -165,12 +165,12 @@ def paint_column_heads(
     listed_variants: Sequence[str] = ("",),
     unit: str = "est. tokens",
 ) -> Strip:
-    """The upper edge of the timeline: what its columns are, and its title where there is room for it.
+    """Paint the upper edge of the timeline: column headings, and the title if there is room.
 
     Args:
-        told: what is said behind the title, each in fewer words than the one before: columns lose their heads to the
-            title and to this, and where there is no room for both the title is cut.
-        unit: what the column of tokens is called.
+        listed_variants: texts after the title, longest first. Title and text take the place of column headings; if
+            there is no room for both, the title is cut.
+        unit: heading of the token column.
     """
     words, tokens = columns.kind_start + KIND_WIDTH, columns.tokens_start + TOKENS_WIDTH - 1 - len(unit)
     heads = [(columns.kind_start - 2, "#"), (columns.kind_start, "kind"), (words, "first words")]
@@ -191,7 +191,7 @@ def paint_column_heads(
 
 
 def paint_rule(labels: Sequence[str], width: int, style: Style) -> Strip:
-    """A labelled rule across the timeline, with the first of *labels* that fits; the last is cut off."""
+    """Paint a rule across the timeline with the first of *labels* that fits; the last one is cut."""
     texts = [f" {RULE_GLYPH * 2} {label} " for label in labels]
     text = choose_form(texts, width)
     return Strip([Segment(clip_to_width(text + RULE_GLYPH * max(width - cell_len(text), 0), width), style)])

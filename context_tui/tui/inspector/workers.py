@@ -1,7 +1,7 @@
 """Background threads of the inspector: reading, searching, measuring and planning.
 
-They are given immutable views, keep what they found in :class:`~context_tui.tui.analysis.AnalysisCache`, and only post
-messages; a late answer is told by the view that it names.
+They work on immutable views, store results in :class:`~context_tui.tui.analysis.AnalysisCache`, and only post messages.
+A late result is recognised by its view.
 """
 
 from __future__ import annotations
@@ -118,8 +118,8 @@ class InspectorWorkers:
 
     def __init__(self, screen: Screen[Any], analysis: AnalysisCache) -> None:
         self._screen, self._analysis = screen, analysis
-        self._runtime_sizes_session: Session | None = None  # the last whose runtime sizes were asked for
-        self._context_sizes_key: object = None  # the last session, point and ruler whose sizes were asked for
+        self._runtime_sizes_session: Session | None = None  # the last one requested
+        self._context_sizes_key: object = None  # session, point and token measure of the last request
         self.last_input_at = 0.0
 
     def _start(self, group: str, description: str, work: Callable[[ThreadJob], None], pause_s: float = 0.0) -> None:
@@ -175,17 +175,17 @@ class InspectorWorkers:
     def compute_context_sizes(self, view: View, rows: TimelineRows) -> None:
         """Break the context of a view down by its token measure, unless that is done; posts ``ContextSizesComputed``.
 
-        Where the session was not measured by that ruler before, that comes first, and ``MeasureComputed`` is posted.
+        A session that is not measured yet is measured first, and ``MeasureComputed`` is posted.
 
         Args:
-            rows: those of the view's session.
+            rows: rows of the view's session.
         """
         wanted = view.session, view.point, view.measure
         if self._analysis.get_context_sizes(view) is not None or self._context_sizes_key == wanted:
             return
         sized, copy = self._analysis.get_measured_rows(view), None
         if view.measure is not TokenMeasure.OWN and sized is None:
-            copy = rows.copy()  # they may grow meanwhile
+            copy = rows.copy()  # the rows may grow meanwhile
 
         def work(job: ThreadJob) -> None:
             nonlocal sized
@@ -200,7 +200,7 @@ class InspectorWorkers:
                 self._analysis.store_measured_rows(view, sized)
                 self._screen.post_message(MeasureComputed(view))
             sizes = compute_context_sizes(view, job.checkpoint, sized.token_table if sized else None)
-            if not job.is_cancelled:  # or it would take the place of what is wanted now
+            if not job.is_cancelled:  # a late result must not replace a newer one
                 self._analysis.store_context_sizes(view, sizes)
                 self._screen.post_message(ContextSizesComputed(view))
 

@@ -1,1 +1,1 @@
-"""The picker: the sessions that agents keep here."""
+"""Picker of sessions."""

@@ -1,4 +1,4 @@
-"""Sessions of the picker: groups, folded subagents, filter, order and cursor.
+"""Sessions of the picker: groups, folded subagents, filter, order and cursor. Independent of Textual.
 
 Nothing here knows Textual: a key changes the listing at once, and what is painted follows.
 """
@@ -21,11 +21,11 @@ from context_tui.library.discovery import (
 from context_tui.library.overview import SessionOverview
 
 MAX_UNFOLDED = 5
-"""Sessions below another up to which they are listed without being asked for."""
+"""Maximum number of sessions below another that are listed unfolded."""
 
 
 class SessionOrder(Enum):
-    """What the sessions of a group are sorted by; ``AS_FOUND`` is newest first where that is how they were found."""
+    """Order of the sessions in a group; ``AS_FOUND`` is newest first."""
 
     AS_FOUND = "newest first"
     SIZE = "largest first"
@@ -34,7 +34,7 @@ class SessionOrder(Enum):
 
 
 class SessionItem:
-    """A session of a listing, and what is known of it: ``children`` are the sessions that belong to it.
+    """Session of a listing with what is known about it; ``children`` are the sessions below it.
 
     ``is_unfolded`` is whether these were asked for, ``shows_children`` whether any of them is listed now.
     """
@@ -61,7 +61,7 @@ class SessionItem:
 
     @property
     def title(self) -> str:
-        """The title; empty while it has none."""
+        """Title; empty if there is none."""
         title = self.entry.info.title
         if title and title not in (self.entry.name, self.entry.file_name):
             return title
@@ -69,25 +69,25 @@ class SessionItem:
 
     @property
     def project_name(self) -> str:
-        """The project: the name of the folder that it was in, where its head told that."""
+        """Name of the project folder, if the head of the file has it."""
         return find_project_name(self.entry, self.summary.cwd if self.summary else "")
 
     @property
     def agent(self) -> str:
-        """The format."""
+        """Format."""
         return (self.summary.agent if self.summary else "") or self.entry.agent or self.entry.info.format
 
     @property
     def bytes(self) -> int:
-        """The size of its file; of all of them, once that is known."""
+        """Size of the session's files, as far as known."""
         return (self.summary.bytes if self.summary else 0) or self.entry.info.bytes
 
     def matches(self, terms: Sequence[str]) -> bool:
-        """Whether every word is in its name, title, project, agent or path."""
+        """Return whether every word is in the name, title, project, agent or path."""
         return all(map(self.get_search_text().__contains__, terms))
 
     def get_search_text(self) -> str:
-        """What a filter looks at; made once for what is known."""
+        """Return the text that a filter searches; cached."""
         if not self.search_text:
             self.search_text = (
                 f"{self.entry.name} {self.title} {self.project_name} {self.agent} {self.entry.info.path}".casefold()
@@ -96,11 +96,11 @@ class SessionItem:
 
 
 ListingLine = SessionItem | str
-"""A session, or the heading of a group."""
+"""Session, or heading of a group."""
 
 
 class SessionListing:
-    """Sessions, a filter and a cursor; ``lines`` is what is listed, ``cursor`` a line of it (-1: there is none).
+    """Sessions with a filter and a cursor; ``lines`` are listed, ``cursor`` is one of them (-1 for none).
 
     Args:
         entries: what there is; a session whose ``parent`` is there too is listed below that one.
@@ -124,7 +124,9 @@ class SessionListing:
         keys = {entry.key for entry in listed}
         found: dict[SessionKey, SessionEntry] = {}
         for entry in listed:
-            if entry.key not in found or _find_parent_key(entry) in keys:  # what is told by its own file names no other
+            if (
+                entry.key not in found or _find_parent_key(entry) in keys
+            ):  # a parent read from its own file names no other
                 found[entry.key] = entry
         told = self._learned_parents
         parents = {
@@ -150,7 +152,7 @@ class SessionListing:
                 item.is_unfolded = len(several) <= MAX_UNFOLDED
 
     def _find_home(self) -> SessionItem | None:
-        """What the cursor begins on, if it is there; what it belongs to lists it."""
+        """Find the item for the initial cursor, and list it below its parent."""
         self._home = self._by_key.get(self._initial_key) if self._initial_key else None
         if self._home and self._home.parent and not self._has_input:
             self._home.parent.is_unfolded = True
@@ -168,7 +170,7 @@ class SessionListing:
     # What is known
 
     def get_item(self, key: SessionKey) -> SessionItem:
-        """The session of this key.
+        """Return the session of this key.
 
         Raises:
             KeyError: there is none.
@@ -176,7 +178,7 @@ class SessionListing:
         return self._by_key[key]
 
     def update_titles(self, titles: Mapping[SessionKey, str]) -> None:
-        """Take in titles; those that match a filter are listed."""
+        """Add titles; sessions that now match the filter are listed."""
         for key, title in titles.items():
             item = self._by_key.get(key)
             if item is None:  # its file turned out to hold many
@@ -186,7 +188,7 @@ class SessionListing:
             self._update_lines(self.selected)
 
     def update_summaries(self, summaries: Mapping[SessionKey, SessionOverview]) -> None:
-        """Take in what reading sessions told. What belongs to them stays folded, so that no line moves under a key."""
+        """Add summaries of sessions. Their children stay folded, so that no line moves under a key."""
         for key, look in summaries.items():
             item = self._by_key.get(key)
             if item is None:  # its file turned out to hold many
@@ -203,7 +205,7 @@ class SessionListing:
                 self._update_lines(self._home)
 
     def _move_below_parent(self, item: SessionItem, key: SessionKey) -> None:
-        """List a session below the one that it turned out to belong to; where the cursor is on it, that is unfolded."""
+        """List a session below the one that it belongs to; unfold that one if the cursor is on it."""
         parent = self._by_key.get(key)
         owner = parent.parent or parent if parent else None
         if item.parent or owner is None or owner is item:
@@ -220,7 +222,7 @@ class SessionListing:
     # What is listed
 
     def _update_lines(self, wanted: SessionItem | None, *, first: bool = False) -> None:
-        """List anew; the cursor goes to the *first* match, or to what is *wanted* while that is listed."""
+        """Rebuild the lines; the cursor goes to the *first* match, or to *wanted* if it is listed."""
         words = self.filter_text.casefold().split()
         lines, group, match = list[ListingLine](), None, -1
         items = self.items
@@ -252,20 +254,20 @@ class SessionListing:
 
     @property
     def selected(self) -> SessionItem | None:
-        """What the cursor is on."""
+        """Session under the cursor."""
         line = self.lines[self.cursor] if 0 <= self.cursor < len(self.lines) else ""
         return line if isinstance(line, SessionItem) else None
 
     # What keys do
 
     def filter(self, filter_text: str) -> None:
-        """List only what holds every word; the cursor goes to the first that does."""
+        """List only sessions that contain every word; the cursor goes to the first one."""
         if filter_text != self.filter_text:
             self.filter_text, self._has_input = filter_text, True
             self._update_lines(self.selected, first=bool(filter_text.strip()))
 
     def sort(self, order: SessionOrder) -> None:
-        """Sort the sessions of each group; those of which it is not known go last, as they were found."""
+        """Sort the sessions of each group; those with unknown values come last, in the order found."""
         self.order, self._has_input = order, True
         keys: dict[SessionOrder, Callable[[SessionItem], tuple[object, ...]]] = {
             SessionOrder.AS_FOUND: lambda item: (),
@@ -278,11 +280,11 @@ class SessionListing:
         self._update_lines(self.selected)
 
     def replace_files(self, sessions_by_file: Mapping[SessionKey, Sequence[SessionEntry]]) -> None:
-        """List the sessions of files that hold many in place of those files, each at its time; all else stays."""
+        """Replace files that hold many sessions by these sessions, each at its time."""
         self.set_entries([new for entry in self._entries for new in sessions_by_file.get(entry.key, (entry,))])
 
     def set_entries(self, entries: list[SessionEntry]) -> None:
-        """List these, the newest of those that were found first; what is known of any of them stays known."""
+        """List these sessions, newest first; what is known about each is kept."""
         known, selected = self._by_key, self.selected
         found = (THIS_PROJECT, OTHER_PROJECTS)
         entries.sort(key=lambda entry: -entry.info.time if entry.group in found else 0.0)
@@ -303,7 +305,7 @@ class SessionListing:
         self._has_input = touched
 
     def select(self, line: int) -> bool:
-        """Put the cursor on a line; whether there is a session on it."""
+        """Put the cursor on a line; return whether it has a session."""
         self._has_input = True
         if 0 <= line < len(self.lines) and isinstance(self.lines[line], SessionItem):
             self.cursor = line
@@ -322,7 +324,7 @@ class SessionListing:
                 return
 
     def fold(self, is_open: bool | None = None) -> bool:
-        """List what belongs to the session under the cursor, or no longer; the other of the two where that is None.
+        """Fold or unfold the sessions below the one under the cursor; None toggles.
 
         Returns:
             Whether there is anything to fold.
@@ -337,7 +339,7 @@ class SessionListing:
         return True
 
     def unfold_sessions(self, key: SessionKey, entries: Sequence[SessionEntry]) -> None:
-        """List *entries* below a session that has turned out to be several, with the cursor on the first."""
+        """List *entries* below a session that turned out to hold several, with the cursor on the first."""
         item = self._by_key[key]
         self._add_children(item, entries)
         item.is_unfolded = True
@@ -345,7 +347,7 @@ class SessionListing:
 
 
 def _find_outermost(key: SessionKey, parents: Mapping[SessionKey, SessionKey]) -> SessionKey:
-    """What a session belongs to in the end: below that it is listed. Itself where they belong to each other."""
+    """Return the outermost ancestor of a session; itself in a cycle."""
     seen, above = {key}, parents[key]
     while above in parents and above not in seen:
         seen.add(above)
@@ -354,7 +356,7 @@ def _find_outermost(key: SessionKey, parents: Mapping[SessionKey, SessionKey]) -
 
 
 def _find_parent_key(entry: SessionEntry) -> SessionKey | None:
-    """The session that one belongs to: that of a file, or another one of its own file."""
+    """Return the key of the parent: the session of a file, or another one of the same file."""
     parent, own = entry.info.parent, f"{entry.info.path}#"
     if not parent:
         return None

@@ -1,4 +1,4 @@
-"""Picker of a session among the samples, those found on this machine, or those of one file."""
+"""Picker of a session: samples, sessions found on this machine, or those of one file."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ from context_tui.tui.widgets.footer import KeyFooter
 
 LOCAL_GROUPS = (THIS_PROJECT, OTHER_PROJECTS)
 MAX_READ_TITLES = 2_000
-"""How many files are looked into for their titles, to filter by."""
+"""Maximum number of files that are opened for their titles."""
 UPDATE_INTERVAL_S = 0.1
-"""Seconds between two times that what was read is shown."""
+"""Seconds between two updates of the list while titles are read."""
 OVERVIEW_DELAY_S = 0.05
-"""Seconds after the last change until the sessions in sight are read."""
+"""Seconds after the last change until the visible sessions are read."""
 
 FINDING_TEXT = "Looking for sessions…"
 EMPTY_TEXT = """\
@@ -57,23 +57,23 @@ FILTER_PLACEHOLDER = "/ filters by name, title, project or agent"
 
 
 class PickerExit(Enum):
-    """How the picker was left without a session."""
+    """Ways to leave the picker without a session."""
 
     BACK = "back"
     QUIT = "quit"
 
 
 class PickerScreen(Screen[SessionInfo | PickerExit]):
-    """Lists sessions; closes with the one that was chosen (its format known), or with how it was left.
+    """Lists sessions; returns the chosen one with its format, or a ``PickerExit``.
 
     Args:
-        entries: what there is to choose; plain ``SessionInfo`` for the sessions of one file.
-        find: finds the rest once the screen is painted: each time it gives all that is known by then.
-        heading: the title line.
-        current: the session that ``esc`` goes back to, and the cursor begins on.
-        known: what is known of it.
-        titles: how a title is found when the session has none.
-        now: the time that ages are counted from.
+        entries: sessions to choose from; plain ``SessionInfo`` for those of one file.
+        find: finds the other sessions after the first paint; yields all that are known, again and again.
+        heading: title line.
+        current: session that ``esc`` returns to; the cursor begins on it.
+        known: its overview.
+        titles: finds the title of a session without one.
+        now: time from which ages are counted.
     """
 
     AUTO_FOCUS = "PickerList"
@@ -85,31 +85,31 @@ class PickerScreen(Screen[SessionInfo | PickerExit]):
     ]
 
     class TitlesRead(Message):
-        """Titles that were read."""
+        """Titles are read."""
 
         def __init__(self, titles: dict[SessionKey, str]) -> None:
             super().__init__()
             self.titles = titles
 
     class SessionsFound(Message):
-        """The sessions that were looked for, as far as they were found; the last ones ``are_all``."""
+        """More sessions are found; the last ones are marked by ``are_all``."""
 
         def __init__(self, entries: list[SessionEntry], *, are_all: bool) -> None:
             super().__init__()
             self.entries, self.are_all = entries, are_all
 
     class AllFound(Message):
-        """There is nothing more to be found: what is slow may be done now."""
+        """All sessions are found: slow work may begin."""
 
     class DatabasesListed(Message):
-        """Databases whose sessions were listed."""
+        """The sessions of databases are listed."""
 
         def __init__(self, sessions: dict[SessionKey, list[SessionEntry]]) -> None:
             super().__init__()
             self.sessions = sessions
 
     class OverviewsRead(Message):
-        """Sessions in sight that were read."""
+        """Visible sessions are read."""
 
         def __init__(self, overviews: dict[SessionKey, SessionOverview]) -> None:
             super().__init__()
@@ -143,7 +143,7 @@ class PickerScreen(Screen[SessionInfo | PickerExit]):
         self._timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
-        """The filter, column heads, the list, and a line for what is wrong."""
+        """Yield the filter, column headings, the list, and a line for problems."""
         yield Label(self._heading, id="picker-heading", markup=False)
         yield Label("", id="picker-words", markup=False)
         yield Label("", id="picker-heads", markup=False)
@@ -153,7 +153,7 @@ class PickerScreen(Screen[SessionInfo | PickerExit]):
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        """Find the sessions where that is still to be done, and read their titles beside."""
+        """Find the sessions if needed, and read their titles."""
         self._show()
         if self.is_finding:
             self.call_after_refresh(start_work, self, "titles", "find the sessions", self._find_all)
@@ -163,17 +163,17 @@ class PickerScreen(Screen[SessionInfo | PickerExit]):
 
     @property
     def is_finding(self) -> bool:
-        """Whether there may be more than is listed."""
+        """Whether more sessions may be found."""
         return self._find is not None
 
     @property
     def rows(self) -> PickerList:
-        """The list."""
+        """List of sessions."""
         return self.query_one(PickerList)
 
     @on(PickerList.Changed)
     def _show(self) -> None:
-        """Say how many are listed, and by which filter; read those in sight once nothing changes for a moment."""
+        """Show how many sessions are listed by which filter; read the visible ones after a pause."""
         listing, rows = self.listing, self.rows
         words = listing.filter_text
         all_, noun = len(listing.items), "session" if len(listing.items) == 1 else "sessions"
@@ -198,14 +198,14 @@ class PickerScreen(Screen[SessionInfo | PickerExit]):
         self._timer = self.set_timer(OVERVIEW_DELAY_S, self._read_overviews)
 
     def _update_label(self, where: str, text: str) -> Label:
-        """Have a line of the screen say something; only what is new is laid out."""
+        """Update a line of the screen if its text has changed."""
         label = self.query_one(f"#picker-{where}", Label)
         if self._label_texts.get(where) != text:
             self._label_texts[where] = text
             label.update(Content(text))
         return label
 
-    # What is read beside
+    # Background reading
 
     def _find_all(self, job: ThreadJob) -> None:
         entries = list[SessionEntry]()
@@ -216,7 +216,7 @@ class PickerScreen(Screen[SessionInfo | PickerExit]):
         self.post_message(self.SessionsFound(entries, are_all=True))
 
     def on_picker_screen_sessions_found(self, message: SessionsFound) -> None:
-        """List what was found; once it is all, read the titles beside."""
+        """List the sessions found so far; after the last ones, read the titles."""
         if message.are_all:
             self._find = None
             self.post_message(self.AllFound())
@@ -253,7 +253,7 @@ class PickerScreen(Screen[SessionInfo | PickerExit]):
             self.post_message(self.TitlesRead(found))
 
     def _read_overviews(self) -> None:
-        """Read the sessions in sight that have not been read."""
+        """Read the visible sessions that are not read yet."""
         wanted = [item for item in self.rows.get_visible_sessions() if item.key not in self._read_keys]
         if not wanted:
             return
@@ -268,15 +268,15 @@ class PickerScreen(Screen[SessionInfo | PickerExit]):
                         self.post_message(self.OverviewsRead(found))
                         found, told = {}, time.monotonic()
                     job.checkpoint()
-            finally:  # also what was read before it was not wanted any more
+            finally:  # also those read before the cancellation
                 self.post_message(self.OverviewsRead(found))
             self._reader.flush()
 
-        start_work(self, "looks", "read the sessions in sight", work)
+        start_work(self, "looks", "read the visible sessions", work)
 
     @on(Worker.StateChanged)
     def _handle_worker_state(self, event: Worker.StateChanged) -> None:
-        """A defect in a thread is told; what was found by then can be opened."""
+        """Report a defect in a worker; the sessions found so far can be opened."""
         if words := format_worker_error(event):
             self._worker_error = words
             self._show_problem()
@@ -285,13 +285,13 @@ class PickerScreen(Screen[SessionInfo | PickerExit]):
 
     @on(PickerList.Moved)
     def _show_problem(self) -> None:
-        """Say why the session under the cursor cannot be read, where that was found, or what else went wrong."""
+        """Show why the session under the cursor cannot be read, or another problem."""
         item = self.listing.selected
         problem = item.summary.problem if item and item.summary else ""
         self._update_label("status", make_visible(problem or self._worker_error))
 
     def on_picker_screen_titles_read(self, message: TitlesRead) -> None:
-        """Show the titles that were read."""
+        """Show the titles that are read."""
         self.listing.update_titles(message.titles)
         if self.listing.filter_text:
             self.rows.refresh_listing()
@@ -299,13 +299,13 @@ class PickerScreen(Screen[SessionInfo | PickerExit]):
             self.rows.refresh_sessions(message.titles)
 
     def on_picker_screen_databases_listed(self, message: DatabasesListed) -> None:
-        """List the sessions of databases in place of them."""
+        """List the sessions of databases in place of the databases."""
         self.listing.replace_files(message.sessions)
         self.rows.measure_names()
         self.rows.refresh_listing()
 
     def on_picker_screen_overviews_read(self, message: OverviewsRead) -> None:
-        """Show how full the contexts of sessions were, and what belongs to them."""
+        """Show how full the contexts of sessions are, and which sessions belong to them."""
         self._read_keys |= message.overviews.keys()
         lines = len(self.listing.lines)
         self.listing.update_summaries(message.overviews)
@@ -332,7 +332,7 @@ class PickerScreen(Screen[SessionInfo | PickerExit]):
         self.dismiss(PickerExit.BACK)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """There is a way back only where there was a session."""
+        """Offer the way back only if there is a session."""
         return action != "return" or self._current is not None
 
     def action_quit(self) -> None:
@@ -340,7 +340,7 @@ class PickerScreen(Screen[SessionInfo | PickerExit]):
         self.dismiss(PickerExit.QUIT)
 
     def on_picker_list_chosen(self, message: PickerList.Chosen) -> None:
-        """Look what the file is, and close with it; list its sessions when it holds several."""
+        """Detect the format of the file and close with it; list its sessions if it holds several."""
         from context_tui.formats.opening import (  # all the readers: not before one is needed
             choose_session,
             sessions_in,

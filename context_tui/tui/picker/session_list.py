@@ -1,4 +1,5 @@
-"""List of the picker, drawn line by line for any number of sessions.
+"""List of the picker, drawn line by line for any number of sessions. It handles the typing of the filter, as it always
+has the focus and the list must follow each key.
 
 It takes the filter's characters too: it has the focus all along, and what is listed changes with the key.
 """
@@ -33,16 +34,16 @@ from context_tui.tui.terminal.cells import clip_to_width, shorten_middle
 _UUID_PATTERN = re.compile(r"(?:rollout-[\dT-]{19}-)?([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 FOLDED_GLYPH, OPEN_GLYPH, CHILD_GLYPH = "▸", "▾", "└"
 COUNT_WIDTH = 4
-"""Cells behind a name for how many sessions belong to it."""
+"""Cells after a name for the number of sessions below it."""
 MAX_MEASURED_NAMES = 1_000
-"""How many names the width of their column is taken from."""
+"""Number of names that determine the width of their column."""
 FULL_SHARE = 0.8
-"""Share of the context window from which on it is called full."""
+"""Share of the context window from which on it is shown as full."""
 
 
 @dataclass(frozen=True)
 class PickerColumns:
-    """Cells of each column; 0 where there is no room for it. The title takes the rest."""
+    """Widths of the columns in cells; 0 if there is no room. The title gets the rest."""
 
     name: int
     title: int
@@ -82,7 +83,7 @@ class PickerColumns:
         return cls(name, max(fitter.room, 0), **{each: fitter[each] for each in others})
 
     def format_heads(self) -> str:
-        """The line above the columns."""
+        """Format the line of column headings."""
         context = "context" if self.context > 7 else "full"
         cells = [
             "   " + clip_to_width("session", self.name),
@@ -99,7 +100,7 @@ class PickerColumns:
 
 
 class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
-    """Sessions with a cursor; Enter or a double click chooses."""
+    """List of sessions with a cursor; Enter or a double click chooses one."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -143,7 +144,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         entry: SessionEntry
 
     class Changed(Message):
-        """Something else is listed or in sight, or the filter is another."""
+        """The listed or visible sessions, or the filter, have changed."""
 
     class Moved(Message):
         """The cursor is on another session."""
@@ -156,17 +157,17 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         self._styles: dict[str, Style] = {}
 
     def measure_names(self) -> None:
-        """Make the column of names as wide as the longest of the first ones."""
+        """Fit the column of names to the longest of the first ones."""
         first = self.listing.items[:MAX_MEASURED_NAMES]
         self._longest = max((cell_len(format_short_name(item.entry)) for item in first), default=0)
 
     @property
     def columns(self) -> PickerColumns:
-        """The columns as there is room for them."""
+        """Columns for the current width."""
         return PickerColumns.fit(self._compute_width(), self._longest)
 
     def get_visible_sessions(self) -> list[SessionItem]:
-        """The sessions on the screen, first the one under the cursor."""
+        """Return the visible sessions, the one under the cursor first."""
         top = self.scroll_offset.y
         items = [line for line in self.listing.lines[top : top + self.size.height] if isinstance(line, SessionItem)]
         return sorted(items, key=lambda item: item is not self.listing.selected)
@@ -174,7 +175,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
     # Keys and clicks
 
     def on_key(self, event: Key) -> None:
-        """While a filter is typed, take in characters and what takes them away; bindings see to all other keys."""
+        """Edit the filter while it is being typed; bindings handle all other keys."""
         character = event.character or ""
         if self.check_consume_key(event.key, character):
             self._edit_filter(event.key, character)
@@ -182,7 +183,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
             event.prevent_default()
 
     def check_consume_key(self, key: str, character: str | None) -> bool:
-        """While a filter is typed, characters belong to it."""
+        """Consume the keys that edit the filter while it is being typed."""
         printable = bool(character) and str(character).isprintable()
         return self.is_filtering and (printable or key in ("backspace", "ctrl+h", "ctrl+w", "ctrl+u"))
 
@@ -199,7 +200,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         self._set_filter(words)
 
     def on_paste(self, event: Paste) -> None:
-        """Filter by what is pasted."""
+        """Add pasted text to the filter."""
         event.stop()
         self.is_filtering = True
         self._set_filter(self.listing.filter_text + " ".join(event.text.split()))
@@ -209,14 +210,14 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         self.refresh_listing()
 
     def clear_filter(self) -> bool:
-        """Take the filter away; whether there was one."""
+        """Clear the filter; return whether there was one."""
         had = self.is_filtering or bool(self.listing.filter_text)
         self.is_filtering = False
         self._set_filter("")
         return had
 
     def action_filter(self) -> None:
-        """Type a filter."""
+        """Start to type a filter."""
         self.is_filtering = True
         self.refresh_listing()
 
@@ -226,12 +227,12 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
             self.post_message(self.Chosen(self.listing.selected.entry))
 
     def action_fold(self, is_open: bool | None = None) -> None:
-        """List what belongs to the session under the cursor, or no longer."""
+        """Fold or unfold the sessions below the one under the cursor."""
         self.listing.fold(is_open)
         self.refresh_listing()
 
     def action_sort(self) -> None:
-        """Sort by the next of what can be sorted by."""
+        """Sort by the next order."""
         orders = list(SessionOrder)
         self.listing.sort(orders[(orders.index(self.listing.order) + 1) % len(orders)])
         self.refresh_listing()
@@ -251,7 +252,7 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
         self.action_move(len(self.listing.lines) if last else -len(self.listing.lines))
 
     def on_click(self, event: Click) -> None:
-        """Move the cursor to the row, or fold it by its sign; a double click chooses."""
+        """Move the cursor to the row, or fold it by its sign; a double click chooses it."""
         before, line = self.listing.cursor, int(event.y + self.scroll_offset.y)
         if not self.listing.select(line):
             return
@@ -272,36 +273,36 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
     # Painting
 
     def refresh_listing(self) -> None:
-        """Draw the listing anew."""
+        """Redraw the list."""
         self.virtual_size = Size(self._compute_width(), len(self.listing.lines))
         self._scroll_to_cursor()
         self.refresh()
         self.post_message(self.Changed())
 
     def refresh_sessions(self, keys: Container[SessionKey]) -> None:
-        """Draw the rows of these sessions anew, as far as they are in sight."""
+        """Redraw the visible rows of these sessions."""
         top = self.scroll_offset.y
         for number, line in enumerate(self.listing.lines[top : top + self.size.height], top):
             if isinstance(line, SessionItem) and line.key in keys:
                 self.refresh_line(number)
 
     def notify_style_update(self) -> None:
-        """Forget the colours of the old theme."""
+        """Discard the colours of the old theme."""
         super().notify_style_update()
         self._styles.clear()
 
     def on_resize(self) -> None:
-        """Rows are as wide as the list."""
+        """Lay the rows out for the new width."""
         self.refresh_listing()
 
     def watch_scroll_y(self, old: float, new: float) -> None:
-        """Tell that other sessions are in sight."""
+        """Post that other sessions are visible."""
         super().watch_scroll_y(old, new)
         if round(old) != round(new):
             self.post_message(self.Changed())
 
     def render_line(self, y: int) -> Strip:
-        """One visible row."""
+        """Draw one visible row."""
         width, index = self._compute_width(), y + self.scroll_offset.y
         if index >= len(self.listing.lines):
             return Strip.blank(width, self._resolve_style(""))
@@ -370,18 +371,18 @@ class PickerList(ScrollView, can_focus=True, inherit_bindings=False):
 
 
 def format_short_name(entry: SessionEntry) -> str:
-    """The name, of ids only the first eight digits; a rollout is called by its id."""
+    """Format the name: the first eight digits of an id; a rollout by its id."""
     found = _UUID_PATTERN.fullmatch(entry.name)
     return found.group(1) if found else make_visible(entry.name)
 
 
 def compute_used_share(overview: SessionOverview | None) -> float | None:
-    """The share of the context window that the last recorded request used; None where it is not known."""
+    """Return the share of the context window that the last recorded request used; None if unknown."""
     if overview is None or overview.tokens is None or overview.window is None:
         return None
     return overview.tokens / overview.window
 
 
 def _fit_cell(text: str, width: int) -> str:
-    """A text in a column of *width* cells, with a blank before it; nothing where there is no such column."""
+    """Fit a text to a column of *width* cells with a leading blank; empty without a column."""
     return " " + clip_to_width(shorten_middle(text, width - 1), width - 1) if width else ""

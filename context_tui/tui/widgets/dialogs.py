@@ -1,4 +1,4 @@
-"""Small dialogs that ask for a value or for one of a few answers."""
+"""Dialogs that ask for a value or for one of a few answers."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from context_tui.tui.widgets.gauge import format_window_size
 
 
 class InputPrompt(ModalScreen[str | None]):
-    """Ask for a value: its text, or None when the question was closed.
+    """Asks for a text; returns it, or None if the dialog was cancelled.
 
-    ``check`` is given the text and raises ``ct.Error`` or ``ValueError`` with what is wrong with it.
+    ``check`` raises ``ct.Error`` or ``ValueError`` if the text is not valid.
     """
 
     CSS_PATH = "dialogs.tcss"
@@ -40,7 +40,7 @@ class InputPrompt(ModalScreen[str | None]):
         self._heading, self._hint, self._value, self._check = title, hint, value, check
 
     def compose(self) -> ComposeResult:
-        """The title, the line to type in, and below it the hint or what is wrong."""
+        """Yield the title, the input, and below it the hint or the error."""
         with Vertical(id="prompt"):
             yield Label(sanitize_line(self._heading), id="prompt-title", markup=False)
             yield Input(self._value, id="prompt-value")
@@ -49,13 +49,13 @@ class InputPrompt(ModalScreen[str | None]):
 
     @on(Input.Changed)
     def validate_input(self) -> None:
-        """Say what is wrong while typing; an untouched question is not wrong yet."""
+        """Show the error while typing; the initial value is not checked."""
         value = self.query_one(Input).value
         self._show_hint(self._find_error(value) if value and value != self._value else "")
 
     @on(Input.Submitted)
     def accept(self, event: Input.Submitted) -> None:
-        """Close with the value if it will do."""
+        """Close with the value if it is valid."""
         if wrong := self._find_error(event.value):
             self._show_hint(wrong)
         else:
@@ -84,7 +84,7 @@ class Answer(NamedTuple):
 
 
 class ChoicePrompt(ModalScreen[str | None]):
-    """Let one of a few answers be chosen: its name, or None when the question was closed. The first is the safe one."""
+    """Asks for one of a few answers; returns its name, or None if cancelled. The first answer is the safe one."""
 
     CSS_PATH = "dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -98,7 +98,7 @@ class ChoicePrompt(ModalScreen[str | None]):
         self._heading, self._detail, self._answers = title, detail, answers
 
     def compose(self) -> ComposeResult:
-        """The question and a button for each answer."""
+        """Yield the question and a button for each answer."""
         with Vertical(id="prompt"):
             yield Label(sanitize_line(self._heading), id="prompt-title", markup=False)
             yield Label(make_visible(self._detail), id="prompt-hint", markup=False)
@@ -109,7 +109,7 @@ class ChoicePrompt(ModalScreen[str | None]):
             yield Label("←→ choose   enter accept   esc cancel", id="prompt-keys", markup=False)
 
     def on_mount(self) -> None:
-        """Bind each answer's key."""
+        """Bind the key of each answer."""
         for answer in self._answers:
             self._bindings.bind(answer.key, f"answer('{answer.name}')", answer.label, show=False)
 
@@ -119,16 +119,16 @@ class ChoicePrompt(ModalScreen[str | None]):
 
     @on(Button.Pressed)
     def handle_button(self, event: Button.Pressed) -> None:
-        """Give the answer on the button."""
+        """Give the answer of the button."""
         self.dismiss(event.button.name)
 
 
 def build_quit_prompt(unexported: bool = True, drafts: int = 0) -> ChoicePrompt:
-    """Asked once when quitting would discard something: ``export``, ``quit``, or None to stay.
+    """Ask before quitting discards something: ``export``, ``quit``, or None to stay.
 
     Args:
-        unexported: whether a session to which a plan was applied is not exported.
-        drafts: how many summaries were written and not accepted.
+        unexported: whether a session with an applied plan is not exported.
+        drafts: number of summaries that were written and not accepted.
     """
     answers = [Answer("q", "quit", "quit anyway"), Answer("s", "stay", "stay")]
     lost = []
@@ -145,7 +145,7 @@ def build_quit_prompt(unexported: bool = True, drafts: int = 0) -> ChoicePrompt:
 
 
 def build_unchanged_prompt(plan_changes: bool) -> ChoicePrompt:
-    """Asked before a session is exported to which nothing was applied: ``apply``, ``export``, or None for neither."""
+    """Ask before a session is exported unchanged: ``apply``, ``export``, or None for neither."""
     export = Answer("e", "export", "export unchanged")
     if plan_changes:
         answers = [Answer("a", "apply", "apply first"), export]
@@ -154,7 +154,7 @@ def build_unchanged_prompt(plan_changes: bool) -> ChoicePrompt:
 
 
 def build_replace_prompt() -> ChoicePrompt:
-    """Asked before another session takes the place of a result that was not exported; answered as ``build_quit_prompt``."""
+    """Ask before another session replaces an unexported result; answers as in ``build_quit_prompt``."""
     answers = [Answer("e", "export", "export"), Answer("o", "quit", "open anyway"), Answer("s", "stay", "stay")]
     return ChoicePrompt("Open another session?", "The compacted session is not exported; it would be lost.", answers)
 
@@ -166,34 +166,34 @@ WINDOW_SOURCE_LABELS = {
     "inferred": "inferred from recorded sizes",
     "assumed": "assumed",
 }
-"""Where the size of a window is from."""
+"""Descriptions of the sources of a window size."""
 
 
 def build_window_prompt(window: Window) -> InputPrompt:
-    """Asks for the size of the window; ``parse_window_tokens`` reads the answer."""
+    """Ask for the size of the window; ``parse_window_tokens`` reads the answer."""
     now = f"Now {format_window_size(window)}, {WINDOW_SOURCE_LABELS[window.source]}"
     hint = f"{now}; enter a size such as 200k or 1m, or nothing for the size in the file"
     return InputPrompt("Context window in tokens", hint, str(window.tokens), check=parse_window_tokens)
 
 
 def parse_window_tokens(text: str) -> int | None:
-    """A number of tokens as people write it; None for nothing.
+    """Parse a number of tokens such as ``200k``; None for an empty text.
 
     Raises:
-        ValueError: it is no such number.
+        ValueError: the text is not a number of tokens.
     """
     number = parse_number(text, 1, 100_000_000) if text.strip() else None
     return None if number is None else int(number)
 
 
 def build_name_prompt(policy: str, used_names: Sequence[str]) -> InputPrompt:
-    """Asks for a name under which settings of a policy are saved, which is none of those that are *taken*."""
+    """Ask for a name for settings of a policy, other than *used_names*."""
     hint = "letters, digits, points and dashes; settings saved under this name are replaced"
     return InputPrompt(f"Save the settings of {policy} as", hint, check=lambda name: validate_name(name, used_names))
 
 
 def build_message_prompt(last: int) -> InputPrompt:
-    """Asks for a message up to *last*; ``parse_message_number`` reads the answer."""
+    """Ask for a message up to *last*; ``parse_message_number`` reads the answer."""
     return InputPrompt("Go to message", f"Enter 0 to {last:,}", check=lambda text: parse_message_number(text, last))
 
 
@@ -201,6 +201,6 @@ def parse_message_number(text: str, last: int) -> int:
     """Parse the number of a message as people write it.
 
     Raises:
-        ValueError: it is no number, or there is no such message.
+        ValueError: the text is not the number of a message.
     """
     return int(parse_number(text, 0, last) or 0)

@@ -18,13 +18,13 @@ from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.reading_pane import ReadingPane
 
 KEYS_WIDTH = 16
-"""Cells for the keys; what is longer takes a line of its own."""
+"""Cells for the keys; longer ones get a line of their own."""
 
 
 class HelpScreen(ModalScreen[None]):
     """Help: every key, grouped by where it works.
 
-    ``nodes`` are the screen and widgets whose bindings are listed, the most special first; ``notes`` are paragraphs
+    ``nodes`` are the screen and widgets whose bindings are listed, the most specific first; ``notes`` are paragraphs
     above them.
     """
 
@@ -38,7 +38,7 @@ class HelpScreen(ModalScreen[None]):
         self._listed_nodes, self._notes = list(nodes), notes
 
     def compose(self) -> ComposeResult:
-        """A title and the groups."""
+        """Yield a title and the groups."""
         yield Label("Keys", id="help-title", markup=False)
         yield ReadingPane(self._build_parts(), id="help-keys")
         yield KeyFooter()
@@ -48,7 +48,7 @@ class HelpScreen(ModalScreen[None]):
             yield TextPart(note + "\n", "muted")
         width = min(max(self.app.size.width - 8, 40), 92) - KEYS_WIDTH
         listed: set[tuple[str, str]] = set()
-        general: list[str] = []  # what Textual binds on every screen, told once
+        general: list[str] = []  # Textual's bindings of every screen, listed once
         for node in [*self._listed_nodes, self.app]:
             lines: list[str] = []
             for binding, keys in _group_bindings(node):

@@ -120,7 +120,7 @@ class ReadingPane(ScrollView, can_focus=True):
         return chain(self._parts, self._source)
 
     def recolour(self, parts: Iterable[TextPart]) -> None:
-        """Show the same text in other colours."""
+        """Show the text again in other colours."""
         self._source = iter(parts)
         for number, part in enumerate(map(sanitize_part, islice(self._source, len(self._parts)))):
             if part != self._parts[number]:

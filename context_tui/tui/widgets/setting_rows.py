@@ -215,11 +215,11 @@ class SettingRows(Widget, can_focus=True):
         self.refresh()
 
     def action_move(self, rows: int) -> None:
-        """Choose another row."""
+        """Move the selection."""
         self.choose_row(self.row + rows)
 
     def choose_row(self, number: int) -> None:
-        """Choose the row of a setting."""
+        """Select the row of a setting."""
         number = min(max(number, 0), len(self.parameters) - 1)
         if number >= 0 and number != self.row:
             self.row, self.item, self.typed_text, self.error = number, 0, None, ""

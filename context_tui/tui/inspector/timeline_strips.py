@@ -34,7 +34,7 @@ class TimelineColumns:
 
     @classmethod
     def fit(cls, width: int, last_index: int) -> TimelineColumns:
-        """Return the columns that fit."""
+        """Fit the columns to a width."""
         fitter = ColumnFitter(width)
         fitter.give("bar", MAX_BAR_WIDTH // 2, from_width=48)
         fitter.give("bar", MAX_BAR_WIDTH, from_width=64)

@@ -58,7 +58,7 @@ class PickerColumns:
     @classmethod
     @lru_cache(maxsize=16)
     def fit(cls, width: int, longest: int) -> PickerColumns:
-        """The columns in *width* cells where the longest name has so many."""
+        """Fit the columns to *width* cells, given the length of the longest name."""
         wanted = max(longest + COUNT_WIDTH, len("session"))
         fitter = ColumnFitter(width, 3 + 2 + 1)
         for column, cells, from_width in (

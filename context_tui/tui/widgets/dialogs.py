@@ -76,7 +76,7 @@ class InputPrompt(ModalScreen[str | None]):
 
 
 class Answer(NamedTuple):
-    """Answer of a prompt: its key, its value, and its label."""
+    """Answer with its key, the name that is returned, and its label."""
 
     key: str
     name: str
@@ -198,7 +198,7 @@ def build_message_prompt(last: int) -> InputPrompt:
 
 
 def parse_message_number(text: str, last: int) -> int:
-    """Parse the number of a message as people write it.
+    """Parse the number of a message.
 
     Raises:
         ValueError: the text is not the number of a message.

@@ -22,7 +22,7 @@ KEYS_WIDTH = 16
 
 
 class HelpScreen(ModalScreen[None]):
-    """Help: every key, grouped by where it works.
+    """Lists every key with its action, grouped by where it works.
 
     ``nodes`` are the screen and widgets whose bindings are listed, the most specific first; ``notes`` are paragraphs
     above them.
@@ -63,12 +63,12 @@ class HelpScreen(ModalScreen[None]):
         yield TextPart("\n".join(general))
 
     def _format_keys(self, keys: Sequence[str]) -> str:
-        """Format keys as people write them; the footer's shorthand for several bindings would mislead here."""
+        """Format the keys for people; the footer's shorthand for several bindings would mislead here."""
         return ", ".join(dict.fromkeys(self.app.get_key_display(Binding(key, "")) for key in keys))
 
 
 def _group_bindings(node: DOMNode) -> Iterable[tuple[Binding, list[str]]]:
-    """Yield each described binding of a node once, with all its keys."""
+    """Group the described bindings of a node with all their keys."""
     found: dict[tuple[str, str], tuple[Binding, list[str]]] = {}
     for key, bindings in node._bindings.key_to_bindings.items():
         for binding in bindings:
@@ -83,7 +83,7 @@ def _format_group_title(node: DOMNode) -> str:
 
 
 def _format_binding_lines(keys: str, binding: Binding, width: int) -> list[str]:
-    """Format the keys, and beside or below them what they do."""
+    """Format the keys, and beside or below them the action."""
     about = binding.tooltip or binding.description
     first, *more = textwrap.wrap(about[:1].upper() + about[1:], width) or [""]
     hanging = [f"  {'':{KEYS_WIDTH}}{line}" for line in more]

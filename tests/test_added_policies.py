@@ -95,6 +95,11 @@ BROKEN = {
     "leaves": ("raise SystemExit(3)", "SystemExit: 3"),
     "lacks": ("x = 1", "AttributeError: module 'lacks' has no attribute 'Policy'"),
     "bare": ("class Policy: name = 'bare'", "it lacks about, runtime"),
+    "older": (
+        "from sliding_window import SlidingWindow\nclass Policy(SlidingWindow):\n"
+        "    name = 'older'\n    waits_for = 1\n    def derived(self, *args): return None",
+        "it is written for an older context-tui: rename derived to implied_value, rename waits_for to replan_on",
+    ),
     "manual": ("class Policy: pass", "a built-in one has the same name"),
     "other": ("from sliding_window import SlidingWindow as Policy", "it calls itself 'sliding-window'"),
 }
@@ -128,12 +133,15 @@ def test_a_policy_that_fails_while_it_works_fails_in_a_line(site: Path) -> None:
         ("judges", "def trigger(self, state, params): return True"),
         ("fires", "def trigger(self, state, params): raise KeyError('x')"),
         ("reaches", "def plan(self, context, params, state): return replace(made(self), dropped=(range(9999),))"),
-        ("quiet", "runtime = 'quiet'; believed = hint = derived = end = lambda self, *args: 1 // 0"),
-        ("talks", "def plan(self, context, params, state): return replace(made(self), kept=lambda p, b: 1 // 0)"),
-        ("mumbles", "def plan(self, context, params, state): return replace(made(self), kept=lambda p, b: 7)"),
+        ("quiet", "runtime = 'quiet'; believed_size = hint = implied_value = slider_max = lambda self, *args: 1 // 0"),
+        (
+            "talks",
+            "def plan(self, context, params, state): return replace(made(self), keep_reason=lambda p, b: 1 // 0)",
+        ),
+        ("mumbles", "def plan(self, context, params, state): return replace(made(self), keep_reason=lambda p, b: 7)"),
         ("exits", "def plan(self, context, params, state): raise SystemExit(9)"),
         ("shouts", "def plan(self, context, params, state): raise ValueError('x' * 9_000)"),
-        ("saves", "def plan(self, context, params, state): return replace(made(self), saved='x')"),
+        ("saves", "def plan(self, context, params, state): return replace(made(self), tokens_saved='x')"),
         ("reports", "def plan(self, context, params, state): return replace(made(self), report={'a': object()})"),
         ("changes", "def plan(self, context, params, state): return replace(made(self), changes={1: 7})"),
         ("digs", "def plan(self, context, params, state): return replace(made(self), changes={-1: removal('digs')})"),
@@ -170,16 +178,16 @@ def test_a_policy_that_fails_while_it_works_fails_in_a_line(site: Path) -> None:
     reasons = {each["reason"] for each in report(site, "plan", SAMPLE, "-P", "talks")["verdicts"]}
     assert "kept: policy talks failed: ZeroDivisionError: integer division or modulo by zero" in reasons
     reasons = {each["reason"] for each in report(site, "plan", SAMPLE, "-P", "mumbles")["verdicts"]}
-    assert "kept: policy mumbles failed: its reason is int, not a Kept" in reasons
+    assert "kept: policy mumbles failed: its reason is int, not a KeepReason" in reasons
 
 
 def test_what_it_says_of_itself_is_of_its_type_or_left_out() -> None:
     odd = SimpleNamespace(
         name="odd",
         curve=lambda *args: ["x"],
-        derived=lambda *args: "x",
-        end=lambda *args: "x",
-        believed=lambda *args: "x",
+        implied_value=lambda *args: "x",
+        slider_max=lambda *args: "x",
+        believed_size=lambda *args: "x",
         hint=lambda *args: 7,
     )
     guarded, none = GuardedPolicy(cast(Any, odd)), cast(Any, None)

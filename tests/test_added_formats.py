@@ -261,3 +261,14 @@ def test_a_record_that_it_fails_on_is_a_problem_of_its_line(tmp_path: Path) -> N
     assert [(each["where"], each["what"]) for each in report["problems"]] == [
         ("line 2", "not understood: KeyError: 'wild'")
     ]
+
+
+def test_the_minimal_format_of_the_documentation_works(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "formats.md").read_text()
+    module = text.partition("```python\n")[2].partition("```")[0]
+    environ = installed(tmp_path, module, "notes = added:NoteFormat")
+    log = tmp_path / "a.notes"
+    log.write_text('{"who": "person", "text": "Hello."}\n{"who": "model", "text": "Yes."}\n{"whom": 1}\n')
+    report = json.loads(run(environ, "inspect", log, "--json").stdout)
+    assert report["session"]["format"] == "notes" and report["records"]["messages"] == 2
+    assert [each["where"] for each in report["problems"]] == ["line 3"]

@@ -140,7 +140,8 @@ def test_one_that_fails_to_look_at_a_file_leaves_it_to_the_others(tmp_path: Path
     module = (
         "from context_tui.formats.base import Format\n\n\nclass Wild(Format):\n    name = about = 'wild'\n\n"
         "    def sniff(self, head, path):\n        raise RuntimeError(path)\n\n"
-        "    def list_sessions(self, path):\n        return []\n\n    def make_scanner(self, path, info):\n        return None\n"
+        "    def list_sessions(self, path):\n        return []\n\n"
+        "    def make_scanner(self, path, info):\n        return None\n"
     )
     environ = installed(tmp_path, module, "wild = added:Wild")
     assert run(environ, "inspect", ROOT / "sample_sessions" / "coding-session.jsonl").returncode == 0

@@ -59,14 +59,16 @@ class Plugins(Mapping[str, T], Generic[T]):
         make: Callable[[Any], Any] = lambda loaded: loaded(),
         find_in_files: Callable[[], Iterable[FilePlugin[T]]] = lambda: (),
     ) -> None:
-        """Take the *group* of the entry points, and of what is built in ``module:Class``, or what makes it by its name.
+        """Create a registry.
 
         Args:
-            noun: what they are, in words.
-            wrong_with: what keeps what was loaded under a name from being used, in words; empty when nothing does.
-            guard: what is put around one of another package.
-            make: what makes one of what an entry point loads.
-            in_files: what files add.
+            noun: word for one of its objects.
+            group: group of entry points.
+            built_in: ``module:Class`` of each built-in object, or a function that makes it by its name.
+            find_error: returns why an object that was loaded under a name cannot be used; empty if it can.
+            wrap: puts a guard around an object of another package.
+            make: makes an object of what an entry point loads.
+            find_in_files: finds objects that files add.
         """
         self.group, self.built_in = group, built_in
         self._noun, self._find_error, self._wrap, self._make, self._find_in_files = (

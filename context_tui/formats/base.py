@@ -31,8 +31,8 @@ class Claim:
 class Advance:
     """Result of one step of a scan.
 
-    ``appended`` is the number of new messages, ``revised_from`` the first earlier message that changed, if any, and ``end``
-    whether the whole file has been read (a scan of a file that grows can be advanced again).
+    ``appended`` is the number of new messages, ``revised_from`` the first earlier message that changed, if any, and
+    ``end`` whether the whole file has been read (a scan of a file that grows can be advanced again).
     """
 
     appended: int
@@ -77,10 +77,10 @@ class Scanner(Protocol):
 class Format(Protocol):
     """An on-disk format; base class of built-in formats and of those of other packages.
 
-    A format defines ``name``, ``about``, ``sniff``, ``list_sessions`` and ``make_scanner``. Every other member has a default.
-    Capabilities follow from the methods that it defines: with :meth:`write` it is a target of exports, with :meth:`copy`
-    records are copied, with :meth:`edit_in_place` files are changed in place, with :meth:`unsupported_reason` what is
-    written is a request to a provider.
+    A format defines ``name``, ``about``, ``sniff``, ``list_sessions`` and ``make_scanner``. Every other member has a
+    default. Capabilities follow from the methods that it defines: with :meth:`write` it is a target of exports, with
+    :meth:`copy` records are copied, with :meth:`edit_in_place` files are changed in place, with
+    :meth:`unsupported_reason` what is written is a request to a provider.
 
     Attributes:
         name: its name on the command line.

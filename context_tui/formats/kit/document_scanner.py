@@ -53,9 +53,9 @@ from context_tui.session.values import RecordKind, Role
 class DocumentShape(Protocol):
     """How a format understands a run. One is made for every pass over it.
 
-    It may have ``lists``, the :class:`MessageLists` that its runs are found by, ``note``, a function of a run that says what a
-    user has to know before reading it, and ``title``, one of the text that was asked first, where that begins alike in
-    every session.
+    It may have ``lists``, the :class:`MessageLists` that its runs are found by, ``note``, a function of a run that
+    says what a user has to know before reading it, and ``title``, one of the text that was asked first, where that
+    begins alike in every session.
     """
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
@@ -126,9 +126,9 @@ RunReader = Callable[[Path], list[Run]]
 class DocumentScanner:
     """A resumable scan of one run of a file; when the file has changed, only what is new is read, if that can be.
 
-    ``read_runs`` finds the message lists, and ``related_files`` are files or folders that a session is told in as well, which the
-    shape and ``read_runs`` look at: where there are any, a change means reading all of it again; and so it does where
-    elements are understood by what stands behind them (``needs_lookahead``).
+    ``read_runs`` finds the message lists, and ``related_files`` are files or folders that a session is told in as
+    well, which the shape and ``read_runs`` look at: where there are any, a change means reading all of it again; and
+    so it does where elements are understood by what stands behind them (``needs_lookahead``).
     """
 
     def __init__(

@@ -24,8 +24,8 @@ T = TypeVar("T")
 class _Record:
     """Members that every case has.
 
-    Records of a tree have a ``key`` and the key of the record that they follow, ``parent_key`` (None: the record before).
-    ``notes`` are what could not be understood in a record whose rest could.
+    Records of a tree have a ``key`` and the key of the record that they follow, ``parent_key`` (None: the record
+    before). ``notes`` are what could not be understood in a record whose rest could.
     """
 
     key: str = ""
@@ -63,12 +63,12 @@ class UsageRecord(_Record):
 class FullCompactionRecord(_Record):
     """Full compaction: a model's summary in place of earlier messages.
 
-    It belongs to the message that is the summary (``MessageRecord.compaction``); on its own, the context changes without
-    one. ``kept_messages`` is the number of messages right before the summary that stay in the context, after it. Where that
-    does not describe the new context, one of these does: ``context``, in prompt order, the keys of earlier records and
-    the numbers of messages in the same record; ``kept_since``, the key of the first earlier record that stays or its
-    number in the file from 0 (earlier summaries do not stay). ``has_summary`` is False where the message is an
-    ordinary one. ``tokens_before`` is the recorded size of the context, in tokens.
+    It belongs to the message that is the summary (``MessageRecord.compaction``); on its own, the context changes
+    without one. ``kept_messages`` is the number of messages right before the summary that stay in the context, after
+    it. Where that does not describe the new context, one of these does: ``context``, in prompt order, the keys of
+    earlier records and the numbers of messages in the same record; ``kept_since``, the key of the first earlier
+    record that stays or its number in the file from 0 (earlier summaries do not stay). ``has_summary`` is False where
+    the message is an ordinary one. ``tokens_before`` is the recorded size of the context, in tokens.
     """
 
     trigger: str | None = None
@@ -97,11 +97,12 @@ class MicroCompactionRecord(_Record):
 class MessageRecord(_Record):
     """Message, or more blocks of one: parts with the same ``message_id`` are one message.
 
-    With ``has_results`` the blocks are tool results: those since the last assistant message are one user message, as long
-    as their ``result_group`` is the same. ``is_injected`` marks text that the runtime inserted, ``injected_blocks`` the
-    numbers of inserted blocks where only some are. ``flags`` are :class:`MessageFlag`, ``time`` is in ms (-1: unknown),
-    ``model`` answered, ``reasoning`` are the tokens that the runtime takes its hidden reasoning to be, ``version`` is compared
-    with a message of the same key in a later :class:`HistoryRecord`. ``compaction`` is the full one that the message begins.
+    With ``has_results`` the blocks are tool results: those since the last assistant message are one user message, as
+    long as their ``result_group`` is the same. ``is_injected`` marks text that the runtime inserted,
+    ``injected_blocks`` the numbers of inserted blocks where only some are. ``flags`` are :class:`MessageFlag`,
+    ``time`` is in ms (-1: unknown), ``model`` answered, ``reasoning`` are the tokens that the runtime takes its
+    hidden reasoning to be, ``version`` is compared with a message of the same key in a later :class:`HistoryRecord`.
+    ``compaction`` is the full one that the message begins.
     """
 
     role: Role

@@ -55,8 +55,8 @@ class OversizedRow(NamedTuple):
 class RowShape(Protocol[R]):
     """How a format understands rows. One is made for every pass over a session.
 
-    ``select_sql`` is the SELECT of all columns from the table, without conditions; ``session_column`` and ``id_column`` are
-    what it is asked by.
+    ``select_sql`` is the SELECT of all columns from the table, without conditions; ``session_column`` and
+    ``id_column`` are what it is asked by.
     """
 
     select_sql: str

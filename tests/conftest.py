@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import signal
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -29,6 +31,16 @@ os.environ["CONTEXT_TUI_CONFIG"] = str(Path(_home, "config.toml"))
 os.environ["CONTEXT_TUI_STATE"] = ""  # what one test chose is not where another one begins
 os.environ["CONTEXT_TUI_CACHE"] = ""  # nor what one test read what another one gets
 os.environ["TZ"] = "UTC"
+
+# Nor the formats and policies of packages that are installed beside it.
+_all_entry_points: Any = importlib.metadata.entry_points
+
+
+def _list_other_entry_points(**selection: Any) -> Any:
+    return () if str(selection.get("group", "")).startswith("context_tui.") else _all_entry_points(**selection)
+
+
+vars(importlib.metadata)["entry_points"] = _list_other_entry_points
 
 # Whoever runs the tests in the background may ignore signals, and processes that tests start would do so too.
 signal.signal(signal.SIGINT, signal.default_int_handler)

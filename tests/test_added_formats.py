@@ -140,7 +140,8 @@ def test_one_that_fails_to_look_at_a_file_leaves_it_to_the_others(tmp_path: Path
     module = (
         "from context_tui.formats.base import Format\n\n\nclass Wild(Format):\n    name = about = 'wild'\n\n"
         "    def sniff(self, head, path):\n        raise RuntimeError(path)\n\n"
-        "    def list_sessions(self, path):\n        return []\n\n    def make_scanner(self, path, info):\n        return None\n"
+        "    def list_sessions(self, path):\n        return []\n\n"
+        "    def make_scanner(self, path, info):\n        return None\n"
     )
     environ = installed(tmp_path, module, "wild = added:Wild")
     assert run(environ, "inspect", ROOT / "sample_sessions" / "coding-session.jsonl").returncode == 0
@@ -187,7 +188,7 @@ FAILING = [
     ("def make_scanner(self, path, info): return None", "AttributeError: 'NoneType' object has no attribute 'advance'"),
     (
         "def make_scanner(self, path, info): Shape.parse = lambda *a: 1 // 0; return LineScanner(path, info, Shape)",
-        "Zero",
+        "holds no known record",
     ),
     ("def make_lister(self): raise RuntimeError('no luck')", ""),
     ("def sniff(self, head, path): return True", "unknown session format"),
@@ -226,3 +227,49 @@ def test_suffixes_are_checked(tmp_path: Path, suffixes: str) -> None:
     environ = installed(tmp_path, f"{WILD}    suffixes = {suffixes}\n", "wild = added:Wild")
     [broken] = json.loads(run(environ, "formats", "--json").stdout)["broken"]
     assert broken["why"] == "its suffixes are not a tuple of texts like '.jsonl'"
+
+
+def test_one_that_was_written_for_older_names_says_what_to_rename(tmp_path: Path) -> None:
+    old = WILD.replace("def list_sessions", "def sessions").replace("def make_scanner", "def scanner")
+    environ = installed(tmp_path, f"{old}    def title(self, path): return 'x'\n", "wild = added:Wild")
+    [broken] = json.loads(run(environ, "formats", "--json").stdout)["broken"]
+    assert broken["why"] == (
+        "it is written for an older context-tui: "
+        "rename sessions to list_sessions, rename scanner to make_scanner, rename title to read_title"
+    )
+
+
+def test_a_shape_of_older_names_says_so_too(tmp_path: Path) -> None:
+    environ = installed(tmp_path, WILD.replace("def parse(", "def part("), "wild = added:Wild")
+    log = tmp_path / "a.jsonl"
+    log.write_text('{"wild": "one"}\n')
+    done = run(environ, "inspect", log)
+    assert done.stderr == "context-tui: Shape is written for an older context-tui: rename part to parse\n"
+
+
+def test_one_that_lacks_a_method_is_not_used(tmp_path: Path) -> None:
+    environ = installed(tmp_path, WILD.replace("def make_scanner", "def make_it"), "wild = added:Wild")
+    [broken] = json.loads(run(environ, "formats", "--json").stdout)["broken"]
+    assert broken["why"] == "it lacks make_scanner"
+
+
+def test_a_record_that_it_fails_on_is_a_problem_of_its_line(tmp_path: Path) -> None:
+    environ = installed(tmp_path, WILD, "wild = added:Wild")
+    log = tmp_path / "a.jsonl"
+    log.write_text('{"wild": "one"}\n{"tame": 1}\n{"wild": "two"}\n')
+    report = json.loads(run(environ, "inspect", log, "--json").stdout)
+    assert report["records"]["messages"] == 2
+    assert [(each["where"], each["what"]) for each in report["problems"]] == [
+        ("line 2", "not understood: KeyError: 'wild'")
+    ]
+
+
+def test_the_minimal_format_of_the_documentation_works(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "formats.md").read_text()
+    module = text.partition("```python\n")[2].partition("```")[0]
+    environ = installed(tmp_path, module, "notes = added:NoteFormat")
+    log = tmp_path / "a.notes"
+    log.write_text('{"who": "person", "text": "Hello."}\n{"who": "model", "text": "Yes."}\n{"whom": 1}\n')
+    report = json.loads(run(environ, "inspect", log, "--json").stdout)
+    assert report["session"]["format"] == "notes" and report["records"]["messages"] == 2
+    assert [each["where"] for each in report["problems"]] == ["line 3"]

@@ -95,6 +95,11 @@ BROKEN = {
     "leaves": ("raise SystemExit(3)", "SystemExit: 3"),
     "lacks": ("x = 1", "AttributeError: module 'lacks' has no attribute 'Policy'"),
     "bare": ("class Policy: name = 'bare'", "it lacks about, runtime"),
+    "older": (
+        "from sliding_window import SlidingWindow\nclass Policy(SlidingWindow):\n"
+        "    name = 'older'\n    waits_for = 1\n    def derived(self, *args): return None",
+        "it is written for an older context-tui: rename derived to implied_value, rename waits_for to replan_on",
+    ),
     "manual": ("class Policy: pass", "a built-in one has the same name"),
     "other": ("from sliding_window import SlidingWindow as Policy", "it calls itself 'sliding-window'"),
 }

@@ -164,6 +164,18 @@ class Plugins(Mapping[str, T], Generic[T]):
                 broken.append(BrokenPlugin(origin, "", why.removeprefix(f"{origin}:").removeprefix(" ")))
 
 
+def format_renames(instance: object, renames: Mapping[str, str]) -> str:
+    """Return the members that a package defines under their old names, as words; empty for none.
+
+    Args:
+        renames: new names by old ones.
+    """
+    classes = [each for each in type(instance).__mro__ if not each.__module__.startswith("context_tui.")]
+    defined = {name for each in classes for name in vars(each)}
+    old = [name for name in renames if name in defined and renames[name] not in defined]
+    return ", ".join(f"rename {name} to {renames[name]}" for name in old)
+
+
 def _import_instance(path: str) -> Any:
     module, _, kind = path.partition(":")
     return getattr(import_module(module), kind)()

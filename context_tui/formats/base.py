@@ -1,4 +1,4 @@
-"""The interface that every format implements, and opens files by."""
+"""Interface of formats."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from context_tui.session.session import Session, SessionInfo
 ALL_FROM_SOURCE = "all of it"
 
 HEAD_BYTES = 65_536
-"""How much of a file is looked at to tell its format."""
+"""Bytes at the start of a file that its format is detected by."""
 LONG_HEAD_BYTES = 4 << 20
-"""How much of a JSON file is, where that does not tell."""
+"""Bytes at the start of a JSON file that no format claimed."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """That a file is of a format: ``strength`` 1 (could be) to 100 (certain), and the evidence in words."""
+    """Claim that a file is of a format: ``strength`` from 1 (possible) to 100 (certain), and the evidence in words."""
 
     strength: int
     evidence: str
@@ -29,10 +29,10 @@ class Claim:
 
 @dataclass(frozen=True)
 class Advance:
-    """What one step of a scan did.
+    """Result of one step of a scan.
 
-    ``appended`` new messages; ``revised_from`` the first earlier message that changed, if any; ``end`` whether
-    everything there is has been read (a file that grows can be advanced again).
+    ``appended`` is the number of new messages, ``revised_from`` the first earlier message that changed, if any, and
+    ``end`` whether the whole file has been read (a scan of a file that grows can be advanced again).
     """
 
     appended: int
@@ -42,7 +42,7 @@ class Advance:
 
 @dataclass(frozen=True)
 class SessionFile:
-    """A session file where its program keeps it: the name of its project, and whether that is the current one."""
+    """Session file in the folders of its program, with the name of its project."""
 
     path: Path
     project: str
@@ -50,14 +50,14 @@ class SessionFile:
 
 
 SessionCheck = Callable[[Session], None]
-"""Looks at a session that was read again, and raises an Error where it is not what it has to be."""
+"""Check of a session that was read again; raises Error where it is not as expected."""
 
 Lister = Callable[[Path], list[SessionInfo]]
-"""The sessions in a file, as :meth:`Format.list_sessions` tells them."""
+"""Function that lists the sessions in a file, like :meth:`Format.list_sessions`."""
 
 
 class Scanner(Protocol):
-    """A resumable pass over one session. Line by line it gives the same facts as in one go."""
+    """Resumable pass over one session; its facts do not depend on the size of the steps."""
 
     @property
     def progress(self) -> float:
@@ -77,10 +77,10 @@ class Scanner(Protocol):
 class Format(Protocol):
     """An on-disk format; base class of built-in formats and of those of other packages.
 
-    A format defines ``name``, ``about``, ``sniff``, ``list_sessions`` and ``make_scanner``. Every other member has a default.
-    Capabilities follow from the methods that it defines: with :meth:`write` it is a target of exports, with :meth:`copy`
-    records are copied, with :meth:`edit_in_place` files are changed in place, with :meth:`unsupported_reason` what is
-    written is a request to a provider.
+    A format defines ``name``, ``about``, ``sniff``, ``list_sessions`` and ``make_scanner``. Every other member has a
+    default. Capabilities follow from the methods that it defines: with :meth:`write` it is a target of exports, with
+    :meth:`copy` records are copied, with :meth:`edit_in_place` files are changed in place, with
+    :meth:`unsupported_reason` what is written is a request to a provider.
 
     Attributes:
         name: its name on the command line.
@@ -116,28 +116,28 @@ class Format(Protocol):
         return type(self).unsupported_reason is not Format.unsupported_reason
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Whether a file that begins with *head* (up to ``HEAD_BYTES``) is of this format."""
+        """Return a claim for a file that begins with *head* (up to ``HEAD_BYTES``), or None."""
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """The sessions in a file, in its order; cheap. ``id`` is empty for the only or the main one.
+        """Return the sessions in a file, in its order; cheap. The ``id`` of the only or main one is empty.
 
         Raises:
             UnreadableSession: the file cannot be read.
         """
 
     def make_lister(self) -> Lister:
-        """:meth:`list_sessions` for one file after the other: what it takes to know of their folder is looked up once."""
+        """Return a lister for the files of one folder; data about the folder is looked up once."""
         return self.list_sessions
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """A scanner for one of :meth:`list_sessions`.
+        """Return a scanner for one of :meth:`list_sessions`.
 
         Raises:
             UnreadableSession: there is no such session in the file.
         """
 
     def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
-        """A session of a file that is not listed, as it is only found by reading: None where no id is like that.
+        """Return a session that is not listed, as only reading finds it; None for any other id.
 
         Args:
             main: the main session of the file.
@@ -145,7 +145,7 @@ class Format(Protocol):
         return None
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
-        """The session of the sub-agent that the call in a block row started; None where no record says which.
+        """Return the session of the subagent that the call in a block row started; None where no record names it.
 
         Raises:
             UnreadableSession: a record says which, and there is no such session.
@@ -153,41 +153,41 @@ class Format(Protocol):
         return None
 
     def is_standalone(self, path: Path) -> bool:
-        """Whether a file stands for itself, as far as its name tells; not what belongs to the session of another."""
+        """Return False for a file that belongs to the session of another file, judged by its name."""
         return True
 
     def list_folder_sessions(self, path: Path) -> list[SessionInfo]:
-        """The sessions that a folder stands for, where it is the folder, not a file, that is of this format."""
+        """Return the sessions of a folder, for formats whose sessions are folders."""
         return []
 
     def reads_all_siblings(self, path: Path) -> bool:
-        """Whether its program takes every file beside *path* for a session, so that nothing else may be put there."""
+        """Return whether the program takes every file in the folder of *path* for a session."""
         return False
 
     def read_title(self, path: Path) -> str:
-        """What the main session of a file is about, from its head; empty where that does not tell."""
+        """Return a title of the main session of a file, from its head; empty for none."""
         return ""
 
     def related_files(self, path: Path) -> Iterable[Path]:
-        """Files and folders that tell of the sessions in a file besides it, be they there or not.
+        """Return other files and folders that describe the sessions in a file, existing or not.
 
-        Of a folder it is the files right in it. What was read of a session counts while none of them changes.
+        A folder stands for the files directly in it. Cached data of a session is valid while none of them changes.
         """
         return ()
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """The session files that its program keeps on this machine; none of them is opened.
+        """Return the session files that the program keeps on this machine, without opening them.
 
         Args:
-            environ: environment variables, which may say where.
-            cwd: the current folder, which is of the current project.
+            environ: environment variables, which may name the folder.
+            cwd: the current folder, part of the current project.
         """
         return ()
 
     def unsupported_reason(self, role: str, block: dict[str, Any]) -> str:
-        """Why the provider of a request takes no *block* in a message of *role*, in words; empty where it does.
+        """Return why a provider refuses *block* in a message of *role*, in words; empty where it does not.
 
-        It is left out before pairs are mended, so that no message is written with nothing in it.
+        Refused blocks are left out before pairs are mended, so that no message is written empty.
         """
         return ""
 
@@ -195,7 +195,7 @@ class Format(Protocol):
         """Write the context at the end of *session* to the new file *path*, which the caller checks and moves.
 
         Returns:
-            What the format cannot hold.
+            Losses: everything that the format cannot hold.
 
         Raises:
             Error: this format cannot be written.
@@ -207,27 +207,26 @@ class Format(Protocol):
         return self.copies
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
-        """Write the records that *session* was read from to the new file *path*, each as it is, with what was recorded.
+        """Copy the records that *session* was read from, unchanged, to the new file *path*.
 
         Args:
-            session: as it was read, by this format.
+            session: an unchanged session of this format.
 
         Returns:
-            What is to be known about the copy, in words; None for a session that it cannot copy, which ``write`` has
-            to write.
+            Remarks about the copy; None for a session that has to be written by :meth:`write`.
         """
         return None
 
     def edit_in_place(self, session: Session, texts: Mapping[int, str], check: SessionCheck) -> Path:
-        """Put other texts in the place of results in the file itself, as its own program would: all of them or none.
+        """Replace the texts of results in the file itself, all of them or none.
 
         Args:
-            session: as it was read, by this format, to its end.
-            texts: the new text of a result by its block row.
-            check: is given the session as it would be read from the changed file; what it raises undoes the change.
+            session: a session of this format, read to its end.
+            texts: new texts of results, by block row.
+            check: called with the session as read from the changed file; an exception undoes the change.
 
         Returns:
-            Where the file was copied to before, for its owner only.
+            Path of the backup, readable by its owner only.
 
         Raises:
             Error: it was not changed: another program has it open, it is no longer what was read, or it cannot hold
@@ -237,7 +236,7 @@ class Format(Protocol):
         raise Error(f"format {self.name!r} cannot be changed in place")
 
     def build_resume_command(self, session: Session, written_session: Path, out_path: Path) -> str:
-        """The shell command that goes on with *session* as it was *written*, once that is at *out*; empty for none."""
+        """Return the shell command that continues *written_session* once it is at *out_path*; empty for none."""
         return ""
 
 

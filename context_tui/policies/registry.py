@@ -11,7 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
-from context_tui.app.plugins import Plugins
+from context_tui.app.plugins import Plugins, format_renames
 from context_tui.compaction.changes import Change, LazyChanges
 from context_tui.compaction.plan import KeepReason, Plan, Trigger, VerdictCode
 from context_tui.errors import PlanError
@@ -36,8 +36,20 @@ DEFAULT_POLICY, MANUAL_POLICY = "defect-microcompact", "manual"
 """The policy to begin with, and the one that marks set by hand go to."""
 
 
+RENAMED_MEMBERS = {
+    "derived": "implied_value",
+    "end": "slider_max",
+    "believed": "believed_size",
+    "background": "runs_in_background",
+    "waits_for": "replan_on",
+}
+"""Members of policies that were renamed, by their old names."""
+
+
 def _find_policy_error(name: str, policy: Any) -> str:
     """Describe why a loaded object cannot be the policy of this name; empty when it can."""
+    if renames := format_renames(policy, RENAMED_MEMBERS):
+        return f"it is written for an older context-tui: {renames}"
     missing = [each for each in _POLICY_MEMBERS if not hasattr(policy, each)]
     if missing:
         return f"it lacks {', '.join(missing)}"

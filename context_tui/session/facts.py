@@ -218,6 +218,7 @@ class Facts:
         self.call = array("l")  # of calls and results: row of `calls`
         self.path = array("l")  # of a call that reads a file: row of `paths`
 
+        self.read_tools, self.path_keys = READ_TOOLS, READ_PATH_KEYS  # tools that read a file, inputs that name it
         self.tools: list[str] = []
         self.calls: list[str] = []
         self.paths: list[str] = []
@@ -391,8 +392,8 @@ class Facts:
         call, tool, path = self._intern_call(call_id), self._tool_ids.get(name, -1), -1
         if tool < 0:
             tool = self._tool_ids[name] = self._intern(truncate_name(name), self.tools, self._tool_ids)
-        if name in READ_TOOLS and isinstance(arguments, dict):
-            target = next(filter(None, map(arguments.get, READ_PATH_KEYS)), None)
+        if name in self.read_tools and isinstance(arguments, dict):
+            target = next(filter(None, map(arguments.get, self.path_keys)), None)
             if isinstance(target, str):
                 path = self._intern(target, self.paths, self._path_ids)
         if self.role[message] == _USER:

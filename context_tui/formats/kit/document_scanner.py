@@ -35,7 +35,15 @@ from context_tui.formats.kit.files import (
     read_status,
 )
 from context_tui.formats.kit.line_scanner import OrderedShape
-from context_tui.formats.kit.message_builder import BlockReader, MessageBuilder, ParsedRecord, find_message, validated
+from context_tui.formats.kit.message_builder import (
+    BlockReader,
+    MessageBuilder,
+    ParsedRecord,
+    find_message,
+    prepare_shape,
+    problems_as_value_errors,
+    validated,
+)
 from context_tui.formats.kit.values import extract_text, format_title
 from context_tui.session.losses import format_losses
 from context_tui.session.session import Session, SessionInfo
@@ -45,9 +53,9 @@ from context_tui.session.values import RecordKind, Role
 class DocumentShape(Protocol):
     """How a format understands a run. One is made for every pass over it.
 
-    It may have ``lists``, the :class:`MessageLists` that its runs are found by, ``note``, a function of a run that says what a
-    user has to know before reading it, and ``title``, one of the text that was asked first, where that begins alike in
-    every session.
+    It may have ``lists``, the :class:`MessageLists` that its runs are found by, ``note``, a function of a run that
+    says what a user has to know before reading it, and ``title``, one of the text that was asked first, where that
+    begins alike in every session.
     """
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
@@ -118,9 +126,9 @@ RunReader = Callable[[Path], list[Run]]
 class DocumentScanner:
     """A resumable scan of one run of a file; when the file has changed, only what is new is read, if that can be.
 
-    ``read_runs`` finds the message lists, and ``related_files`` are files or folders that a session is told in as well, which the
-    shape and ``read_runs`` look at: where there are any, a change means reading all of it again; and so it does where
-    elements are understood by what stands behind them (``needs_lookahead``).
+    ``read_runs`` finds the message lists, and ``related_files`` are files or folders that a session is told in as
+    well, which the shape and ``read_runs`` look at: where there are any, a change means reading all of it again; and
+    so it does where elements are understood by what stands behind them (``needs_lookahead``).
     """
 
     def __init__(
@@ -214,8 +222,11 @@ class DocumentScanner:
 
     def _start_run(self, run: Run) -> None:
         self._run, self._shape, self._builder = run, self._new_shape(), MessageBuilder()
+        prepare_shape(self._shape, self._builder)
         self._parse = validated(self._shape.parse)
-        self._resolve_in_order = self._shape.resolve_in_order if isinstance(self._shape, OrderedShape) else None
+        self._resolve_in_order = (
+            problems_as_value_errors(self._shape.resolve_in_order) if isinstance(self._shape, OrderedShape) else None
+        )
         self._elements, self._next = _append_response(run, self._shape), 0
         self._shape.read_metadata(run, self._builder)
 
@@ -316,6 +327,7 @@ def copy_document(session: Session, path: Path) -> list[str] | None:
 
 def find_run_title(run: Run, shape: DocumentShape) -> str:
     """What was said first in a run that nobody put in; empty where its first elements do not tell."""
+    prepare_shape(shape, MessageBuilder())
     parse, format_text = validated(shape.parse), getattr(shape, "title", format_title)
     for place, element in enumerate(run.elements[:10]):
         try:

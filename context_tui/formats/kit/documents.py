@@ -38,8 +38,8 @@ that fits the recorded usage wins; without usage the earlier."""
 class MessageLists:
     """What a format calls its lists of messages (``keys``), and what tells one of its elements.
 
-    An element has one of ``required_keys`` and none of ``excluded_keys``. ``accepts_text`` says that a text may stand for a list, as the
-    content of its only element.
+    An element has one of ``required_keys`` and none of ``excluded_keys``. ``accepts_text`` says that a text may stand
+    for a list, as the content of its only element.
     """
 
     keys: tuple[str, ...] = MESSAGE_KEYS

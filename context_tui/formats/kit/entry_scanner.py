@@ -22,7 +22,13 @@ from context_tui.formats.kit.databases import (
     decode_text,
     decode_value,
 )
-from context_tui.formats.kit.message_builder import BlockReader, MessageBuilder, ParsedRecord, validated
+from context_tui.formats.kit.message_builder import (
+    BlockReader,
+    MessageBuilder,
+    ParsedRecord,
+    prepare_shape,
+    validated,
+)
 from context_tui.session.facts import Branch, Compaction, Epoch, Facts, Usage
 from context_tui.session.session import Session, SessionInfo
 
@@ -165,6 +171,7 @@ class _EntryPass:
 
     def __init__(self, source: EntrySource, shape: EntryShape) -> None:
         self.source, self.shape, self.builder = source, shape, MessageBuilder()
+        prepare_shape(shape, self.builder)
         self.parse = validated(shape.parse)
         self.ids = source.list_ids()
         self.checksums: list[int] = []

@@ -13,7 +13,14 @@ from context_tui.formats.base import Advance
 from context_tui.formats.kit.branches import BranchFacts
 from context_tui.formats.kit.files import format_beginning, read_status
 from context_tui.formats.kit.lines import LineFile, LineReader
-from context_tui.formats.kit.message_builder import BlockReader, MessageBuilder, ParsedRecord, validated
+from context_tui.formats.kit.message_builder import (
+    BlockReader,
+    MessageBuilder,
+    ParsedRecord,
+    prepare_shape,
+    problems_as_value_errors,
+    validated,
+)
 from context_tui.session.facts import Facts
 from context_tui.session.jsontext import compact_json, is_nested_deeper, loads
 from context_tui.session.session import Session, SessionInfo
@@ -105,11 +112,12 @@ class LineScanner:
         first: Record | None = None,
     ) -> None:
         self._file, self._info, self._first, own = LineFile(path), info, first, shape()
-        self._parse, self._resolve_in_order = (
-            validated(own.parse),
-            own.resolve_in_order if isinstance(own, OrderedShape) else None,
-        )
         self._builder = MessageBuilder()
+        prepare_shape(own, self._builder)
+        self._parse = validated(own.parse)
+        self._resolve_in_order = (
+            problems_as_value_errors(own.resolve_in_order) if isinstance(own, OrderedShape) else None
+        )
         self._builder.facts.input_includes_cache = input_includes_cache
         self._reader = LineReader(self._file, self._builder.facts, parse_object)
         self._live = BranchFacts(self._builder.facts, self._builder, info)

@@ -73,7 +73,7 @@ class LineFile:
         """Take in what has been appended since.
 
         Raises:
-            Changed: the file has become shorter, was written anew, or another one has taken its place.
+            FileChanged: the file has become shorter, was written anew, or another one has taken its place.
         """
         status = os.fstat(self._file.fileno())
         size = status.st_size
@@ -102,7 +102,7 @@ class LineFile:
         """Bytes that were seen before, read anew: to touch what a map has lost would end the process.
 
         Raises:
-            Changed: they are no longer there.
+            FileChanged: they are no longer there.
         """
         found = os.pread(self._file.fileno(), length, start)
         if len(found) < length:
@@ -113,7 +113,7 @@ class LineFile:
         """Append what was read up to *end* to another file, with the blank space behind it.
 
         Raises:
-            Changed: it is no longer there.
+            FileChanged: it is no longer there.
         """
         for start in range(0, end, STEP_BYTES):
             out.write(self.read_range(start, min(STEP_BYTES, end - start)))
@@ -165,7 +165,7 @@ def find_matching_lines(
     Args:
         file: of which ``MAX_SEARCHED_BYTES`` bytes are searched.
         pattern: what a line holds.
-        known: what the first group of the pattern may be without that the line is given; it may grow meanwhile.
+        already_found: values of the first group whose lines are skipped; it may grow meanwhile.
     """
     data, at = file.data, 0
     while found := pattern.search(data, at, MAX_SEARCHED_BYTES):
@@ -224,10 +224,10 @@ class LineReader(Generic[R]):
         """Read on, at least one step, until the *deadline* of ``time.perf_counter``; whether that was all there is.
 
         Args:
-            take_large: takes lines of more than ``STEP_BYTES`` bytes, where there is a deadline, so that somebody waits.
+            handle_large_record: handles lines of more than ``STEP_BYTES`` bytes where there is a deadline.
 
         Raises:
-            Changed: the file is no longer what was read.
+            FileChanged: the file is no longer what was read.
         """
         self._file.refresh()
         if self.torn and self._offset < self._file.size:

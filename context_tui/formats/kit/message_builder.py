@@ -6,8 +6,10 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import wraps
 from operator import is_
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, TypeVar
 
+from context_tui.app.plugins import format_renames
+from context_tui.errors import Error
 from context_tui.formats.kit.values import extract_text, parse_block, parse_tokens, parse_usage_or_note
 from context_tui.session.facts import Compaction, Facts, Problem, Usage
 from context_tui.session.jsontext import compact_json, utf8_len
@@ -15,14 +17,15 @@ from context_tui.session.validation import truncate_name
 from context_tui.session.values import Kind, MessageFlag, RecordKind, Role, Spans
 
 P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Record:
     """Members that every case has.
 
-    Records of a tree have a ``key`` and the key of the record that they follow, ``parent_key`` (None: the record before).
-    ``notes`` are what could not be understood in a record whose rest could.
+    Records of a tree have a ``key`` and the key of the record that they follow, ``parent_key`` (None: the record
+    before). ``notes`` are what could not be understood in a record whose rest could.
     """
 
     key: str = ""
@@ -60,12 +63,12 @@ class UsageRecord(_Record):
 class FullCompactionRecord(_Record):
     """Full compaction: a model's summary in place of earlier messages.
 
-    It belongs to the message that is the summary (``MessageRecord.compaction``); on its own, the context changes without
-    one. ``kept_messages`` is the number of messages right before the summary that stay in the context, after it. Where that
-    does not describe the new context, one of these does: ``context``, in prompt order, the keys of earlier records and
-    the numbers of messages in the same record; ``kept_since``, the key of the first earlier record that stays or its
-    number in the file from 0 (earlier summaries do not stay). ``has_summary`` is False where the message is an
-    ordinary one. ``tokens_before`` is the recorded size of the context, in tokens.
+    It belongs to the message that is the summary (``MessageRecord.compaction``); on its own, the context changes
+    without one. ``kept_messages`` is the number of messages right before the summary that stay in the context, after
+    it. Where that does not describe the new context, one of these does: ``context``, in prompt order, the keys of
+    earlier records and the numbers of messages in the same record; ``kept_since``, the key of the first earlier
+    record that stays or its number in the file from 0 (earlier summaries do not stay). ``has_summary`` is False where
+    the message is an ordinary one. ``tokens_before`` is the recorded size of the context, in tokens.
     """
 
     trigger: str | None = None
@@ -94,11 +97,12 @@ class MicroCompactionRecord(_Record):
 class MessageRecord(_Record):
     """Message, or more blocks of one: parts with the same ``message_id`` are one message.
 
-    With ``has_results`` the blocks are tool results: those since the last assistant message are one user message, as long
-    as their ``result_group`` is the same. ``is_injected`` marks text that the runtime inserted, ``injected_blocks`` the
-    numbers of inserted blocks where only some are. ``flags`` are :class:`MessageFlag`, ``time`` is in ms (-1: unknown),
-    ``model`` answered, ``reasoning`` are the tokens that the runtime takes its hidden reasoning to be, ``version`` is compared
-    with a message of the same key in a later :class:`HistoryRecord`. ``compaction`` is the full one that the message begins.
+    With ``has_results`` the blocks are tool results: those since the last assistant message are one user message, as
+    long as their ``result_group`` is the same. ``is_injected`` marks text that the runtime inserted,
+    ``injected_blocks`` the numbers of inserted blocks where only some are. ``flags`` are :class:`MessageFlag`,
+    ``time`` is in ms (-1: unknown), ``model`` answered, ``reasoning`` are the tokens that the runtime takes its
+    hidden reasoning to be, ``version`` is compared with a message of the same key in a later :class:`HistoryRecord`.
+    ``compaction`` is the full one that the message begins.
     """
 
     role: Role
@@ -206,14 +210,52 @@ def validated(parse: Callable[P, ParsedRecord]) -> Callable[P, ParsedRecord]:
     Scans and later reads of the text use the same function, so that they agree.
     """
 
+    @problems_as_value_errors
     @wraps(parse)
     def checked(*args: P.args, **more: P.kwargs) -> ParsedRecord:
         parsed = parse(*args, **more)
         if isinstance(parsed, RecordGroup):
             return RecordGroup(tuple(map(_validate, parsed.records)))
+        if not isinstance(parsed, _Record):
+            raise TypeError(f"parse returned {type(parsed).__name__}, not a record")
         return _validate(parsed)
 
     return checked
+
+
+def problems_as_value_errors(function: Callable[P, T]) -> Callable[P, T]:
+    """Return *function* with any failure to understand one record raised as ValueError: a problem of that record."""
+
+    @wraps(function)
+    def checked(*args: P.args, **more: P.kwargs) -> T:
+        try:
+            return function(*args, **more)
+        except (ValueError, Error, OSError, MemoryError):
+            raise
+        except Exception as error:
+            raise ValueError(truncate_name(f"not understood: {type(error).__name__}: {error}")) from error
+
+    return checked
+
+
+SHAPE_RENAMES = {
+    **{"part": "parse", "placed": "resolve_in_order", "take": "add_facts", "end": "finish"},
+    **{"begin": "read_metadata", "tools": "parse_tools", "reply": "parse_response"},
+    **{"rows": "select_sql", "row": "parse_row", "size": "query_row_size", "text": "format_row"},
+}
+"""Members of shapes that were renamed, by their old names."""
+
+
+def prepare_shape(shape: object, builder: MessageBuilder) -> None:
+    """Check that a shape is of the current protocol, and take its ``read_tools`` and ``path_keys``.
+
+    Raises:
+        Error: members have their old names.
+    """
+    if renames := format_renames(shape, SHAPE_RENAMES):
+        raise Error(f"{type(shape).__name__} is written for an older context-tui: {renames}")
+    builder.facts.read_tools |= frozenset(getattr(shape, "read_tools", ()))
+    builder.facts.path_keys = (*getattr(shape, "path_keys", ()), *builder.facts.path_keys)
 
 
 def _validate(record: RecordCase) -> RecordCase:

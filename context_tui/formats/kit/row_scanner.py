@@ -17,6 +17,7 @@ from context_tui.formats.kit.message_builder import (
     ParsedRecord,
     UsageRecord,
     list_cases,
+    prepare_shape,
     validated,
 )
 from context_tui.session.facts import Usage
@@ -54,8 +55,8 @@ class OversizedRow(NamedTuple):
 class RowShape(Protocol[R]):
     """How a format understands rows. One is made for every pass over a session.
 
-    ``select_sql`` is the SELECT of all columns from the table, without conditions; ``session_column`` and ``id_column`` are
-    what it is asked by.
+    ``select_sql`` is the SELECT of all columns from the table, without conditions; ``session_column`` and
+    ``id_column`` are what it is asked by.
     """
 
     select_sql: str
@@ -256,6 +257,7 @@ class RowScanner(Generic[R]):
     def _restart(self) -> None:
         self._builder = MessageBuilder()
         self._shape = self._new_shape(self._database)
+        prepare_shape(self._shape, self._builder)
         self._part = validated(self._shape.parse)
         self._rows = RowCursor(self._database, self._shape, self._info.id)
         self._waiting: list[R | OversizedRow] = []
@@ -275,7 +277,11 @@ class RowScanner(Generic[R]):
         if isinstance(row, OversizedRow) or files.format_too_large(row.size):
             self._builder.add_problem(row.id, row.size, where, files.format_too_large(row.size) or files.TOO_LARGE)
             return True
-        part = self._part(row)
+        try:
+            part = self._part(row)
+        except ValueError as error:
+            self._builder.add_problem(row.id, row.size, where, str(error))
+            return True
         message = self._builder.add(part, row.id, row.size, where)
         usage = next((each.usage for each in list_cases(part) if isinstance(each, MessageRecord | UsageRecord)), None)
         self._shape.add_facts(row, message, usage, self._builder)

@@ -36,26 +36,26 @@ from context_tui.session.values import MessageFlag, Role
 
 
 class LumenFormat(Format):
-    """Lumen's logs."""
+    """Logs of Lumen."""
 
     name: ClassVar[str] = "lumen"
     about: ClassVar[str] = "Lumen's logs (JSON lines), with its compactions"
     suffixes: ClassVar[tuple[str, ...]] = (".lumen", ".jsonl")
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """By the first record."""
+        """Recognize the first record."""
         return Claim(95, "a start record of Lumen") if head.startswith(b'{"kind": "start"') else None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """One to a file."""
+        """Return the only session of a file."""
         return list_only_session(path, self.name)
 
     def make_scanner(self, path: Path, info: SessionInfo) -> LineScanner:
-        """Line by line."""
+        """Return a scanner of lines."""
         return LineScanner(path, info, LumenShape)
 
     def read_title(self, path: Path) -> str:
-        """What the user said first."""
+        """Return the first prompt."""
         with path.open(encoding="utf-8", errors="replace") as file:
             for line in file.readlines(65_536):
                 if line.startswith('{"kind": "user"'):
@@ -63,12 +63,12 @@ class LumenFormat(Format):
         return ""
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """In ``.lumen`` of the home directory, a folder for each project."""
+        """Search ``~/.lumen``, which has a folder for each project."""
         for path in Path(environ.get("HOME", "/")).glob(".lumen/*/*.lumen"):
             yield SessionFile(path, path.parent.name, path.parent.name == cwd.name)
 
     def write(self, session: Session, path: Path) -> Losses:
-        """Write the context at the end of a session; images have no place in it."""
+        """Write the context at the end of a session, without images."""
         losses = Losses()
         start = {"kind": "start", "model": session.facts.model, "system": session.content.system()}
         records = [start, *_records(session, losses)]
@@ -76,15 +76,15 @@ class LumenFormat(Format):
         return losses
 
     def build_resume_command(self, session: Session, written_session: Path, out_path: Path) -> str:
-        """Lumen takes any file."""
+        """Return the command that continues a file."""
         return f"lumen --continue {shlex.quote(str(out_path))}"
 
 
 class LumenShape:
-    """What Lumen's records mean."""
+    """Meaning of Lumen's records."""
 
     def parse(self, record: dict[str, Any]) -> ParsedRecord:
-        """What a record says."""
+        """Parse a record."""
         time, text = parse_time_ms(record.get("at")), [{"type": "text", "text": str(record.get("text") or "")}]
         match record.get("kind"):
             case "start":
@@ -119,7 +119,7 @@ def _call(call: dict[str, Any]) -> dict[str, Any]:
 
 
 def _usage(tokens: Any) -> Usage | None:
-    """Recorded tokens; ``in`` includes cached ones, which are counted apart here."""
+    """Parse recorded tokens; ``in`` includes cached ones, which are counted separately here."""
     if not isinstance(tokens, dict):
         return None
     given, cached, out = (parse_tokens(tokens.get(name), name) for name in ("in", "cached", "out"))
@@ -127,7 +127,7 @@ def _usage(tokens: Any) -> Usage | None:
 
 
 def _records(session: Session, losses: Losses) -> Iterable[dict[str, Any]]:
-    """The records of a context; behind a summary stands all that it kept, so it keeps nothing before it."""
+    """Yield the records of a context; what a summary kept follows it, so it keeps nothing before it."""
     facts, context = session.facts, session.context_at()
     for index, message in zip(context.order, session.messages_in(context), strict=True):
         blocks, spoken = message["content"], message["role"] == "assistant"

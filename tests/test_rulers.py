@@ -123,9 +123,9 @@ def test_without_recorded_sizes_typical_factors_are_used_and_it_says_so() -> Non
 
 def test_too_few_requests_name_the_reason(tmp_path: Path) -> None:
     sizes = build_calibrated_table(recording(tmp_path, steps=5).facts)
-    assert sizes.note == "factors of few requests: only 5 requests with a recorded size; 12 are needed"
+    assert sizes.note == "factors of few requests: only 5 of its requests recorded a size; 12 are needed"
     sizes = build_calibrated_table(recording(tmp_path, steps=3).facts)
-    assert sizes.note == "typical factors: only 3 requests with a recorded size; 12 are needed"
+    assert sizes.note == "typical factors: only 3 of its requests recorded a size; 12 are needed"
 
 
 def test_what_was_cleared_before_takes_what_stands_in_its_place(tmp_path: Path) -> None:

@@ -76,11 +76,11 @@ def _calibrate_model(facts: Facts, model: int, rows: list[int], checkpoint: Call
     error, plain = _compute_errors(facts, rows[half:], tested, checkpoint) if tested else (None, None)
     why = ""
     if len(rows) < MIN_REQUESTS:
-        why = f"only {len(rows)} requests with a recorded size; {MIN_REQUESTS} are needed"
+        why = f"only {len(rows)} of its requests recorded a size; {MIN_REQUESTS} are needed"
     elif factors is None or error is None:
-        why = "the recorded sizes do not follow the content of the file"
+        why = "the recorded sizes do not grow steadily with what is in the file"
     elif error.median > MAX_USABLE_ERROR:
-        why = f"half of the predicted sizes are more than {error.median:.0%} off"
+        why = f"half of the sizes it predicts are more than {error.median:.0%} off"
     known = factors if factors and (not why or len(rows) < MIN_REQUESTS) else PRIOR
     return Calibration(name, len(rows), known, error, plain, not why, why)
 

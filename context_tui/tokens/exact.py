@@ -52,12 +52,12 @@ def _load_counter(encoding: str) -> Callable[[str], int]:
     try:
         from quicktok import get_encoding
     except ImportError as error:
-        raise MeasureError(f"the exact token measure needs a tokenizer: {INSTALL_COMMAND}") from error
+        raise MeasureError(f"the exact ruler needs a tokenizer that is not installed: {INSTALL_COMMAND}") from error
     try:
         count = get_encoding(encoding).count
     except Exception as error:
         raise MeasureError(
-            f"the exact token measure does not work here: quicktok: {error}; reinstall it: {INSTALL_COMMAND}"
+            f"the exact ruler does not work here: quicktok: {error}; reinstall it: {INSTALL_COMMAND}"
         ) from error
 
     def counted(text: str) -> int:

@@ -18,7 +18,8 @@ class RunningSizes:
 
     Cleared content counts as its replacement: see :func:`context_tui.session.context.context_at`.
     ``sent`` tells for each message whether a model ever received it. *checkpoint* is called at every message, and may
-    raise to stop. *tokens* are those of the messages by another token measure, and *freed* what clearing a block frees by it.
+    raise to stop. *tokens* are those of the messages by another
+    token measure, and *freed* what clearing a block frees by it.
     """
 
     def __init__(

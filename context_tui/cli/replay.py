@@ -267,8 +267,8 @@ def print_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyB
         [_build_regret_row(each) for each in studies],
     )
     print_line(
-        "  removable: tokens sent after the last use of their block, over all calls; removed: the share of these that the"
-        " policy removed"
+        "  removable: tokens sent after the last use of their block, over all calls; removed: the share that the policy"
+        " removed"
     )
     for each in studies:
         _print_firings(each)

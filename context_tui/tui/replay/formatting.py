@@ -414,7 +414,7 @@ POLICY_COLUMNS = (
     ),
     PolicyColumn("saved", lambda made, full: format_saved_share(made), lambda made, full: "–"),
     PolicyColumn("cost", _format_cost, _format_baseline_cost),
-    PolicyColumn("needed later", _format_regrets, lambda made, full: "–"),
+    PolicyColumn("needed", _format_regrets, lambda made, full: "–"),
     PolicyColumn(
         "over",
         lambda made, full: f"{made.totals.overflows:,}",

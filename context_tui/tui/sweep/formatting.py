@@ -71,7 +71,8 @@ def format_header(board: SweepBoard, width: int) -> list[Run]:
         (5, (calls, "")),
         (4, (f"window {board.window.tokens:,}" if known else "", MUTED)),
     ]
-    order = f"{'largest' if board.is_largest_first else 'smallest'} {'needed later' if board.order == 'used later' else board.order} first"
+    order_name = "needed later" if board.order == "used later" else board.order
+    order = f"{'largest' if board.is_largest_first else 'smallest'} {order_name} first"
     order = order if board.order != GRID_ORDER else "as given, reversed" if board.is_reversed else "as given"
     right: list[Run] = [
         (f"{SAVING_UNIT_NAMES[board.saving_unit]}   " if width >= WIDE_CELLS else "", BOLD),

@@ -126,7 +126,7 @@ def run_replay(
         checkpoint=checkpoint,
     )
     acted = {_get_token_threshold(firing.plan.trigger) for firing in made.firings}
-    limits = tuple(sorted(acted - {None})) or compute_thresholds(policy, params, state)
+    limits = tuple(sorted(limit for limit in acted if limit is not None)) or compute_thresholds(policy, params, state)
     return LaneResult(made, made.totals, sum(made.baseline), limits)
 
 

@@ -266,14 +266,14 @@ def test_a_written_summary_counts_in_the_next_request(run: Run, session: Path, t
     assert request["comes"] == tokens["summary"] > 0
     assert request["after"] == planned["after"] + tokens["summary"]
     text = run("apply", session, *given, "-o", tmp_path / "other.jsonl")[1]
-    assert f"-> ~{request['after']:,} tokens" in text and f"+ ~{request['comes']:,} put in" in text
+    assert f"-> ~{request['after']:,} tokens" in text and f"+ ~{request['comes']:,} inserted" in text
 
 
 def test_of_a_chain_only_what_fires_is_run_when_asked(run: Run, session: Path) -> None:
     tiers = ("-p", "defect-microcompact.microcompact_ratio=1", "-p", "defect-compact.threshold=1")
     chain = ("plan", session, "-P", "chain", *tiers)
     every, code = run(*chain)[1], run(*chain)[0]
-    assert code == 0 and "here defect-microcompact would not run; --firing-only leaves that out" in every
+    assert code == 0 and "here defect-microcompact would not fire; --firing-only leaves out those policies" in every
     assert "next request, if forced: " in every and "next request: " in run(*chain, "--firing-only")[1]
     report = document(run(*chain, "--firing-only", "--json")[1])
     assert {edit["source"] for edit in report["edits"]} == {"defect-compact"} and report["trigger"]["fires"]
@@ -417,7 +417,7 @@ def test_a_dry_run_tells_what_an_export_does_and_writes_nothing(
     before = sorted(tmp_path.rglob("*"))
     dry = document(run(*given, "--dry-run", "--json")[1])
     code, text, _ = run(*given, "--dry-run")
-    assert code == 0 and f"nothing was written; {name} holds" in text and sorted(tmp_path.rglob("*")) == before
+    assert code == 0 and f"nothing was written; {name} can represent" in text and sorted(tmp_path.rglob("*")) == before
     done = document(run(*given, "-o", tmp_path / "out", "--json")[1])
     assert dry == {**done, "out": None, "resume": None}
     assert run(*given, "--dry-run", "--force")[0] == 2
@@ -525,7 +525,7 @@ def test_formats(run: Run) -> None:
     code, out, err = run("formats")
     assert (code, err) == (0, "")
     lines = {line.split()[0]: line for line in out.splitlines() if line}
-    unseen = "; from source, not yet seen on a real file"
+    unseen = "; from source, not yet verified on a real file"
     assert unseen not in lines["swe-agent"] and lines["goose"].endswith(unseen)
     assert lines["openhands"].endswith(f"{unseen}: V1")
 

@@ -124,7 +124,7 @@ def test_two_extracts_need_no_network(capsys: pytest.CaptureFixture[str], sessio
 def test_the_text_tells_survival_losses_and_who(capsys: pytest.CaptureFixture[str], session: Path) -> None:
     code, out, err = ran(capsys, session, *PARAMS, *EXTRACTS)
     assert (code, err) == (0, "")
-    assert "A is extract (extract)" in out and "B is extract (extract,bytes=900)" in out
+    assert "A: extract (extract)" in out and "B: extract (extract,bytes=900)" in out
     (total,) = (line.split() for line in out.splitlines() if line.split()[:1] == ["all"])
     report, _ = document(capsys, session, *PARAMS, *EXTRACTS)
     kept = [sum(each["rounds"][0]["kept"].values()) for each in report["summarizers"]]

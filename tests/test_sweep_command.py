@@ -115,8 +115,8 @@ def test_the_text_names_the_frontier_and_where_the_current_setting_stands(
 ) -> None:
     code, out, err = ran(capsys, folder, *GRID, "--window", 30_000, "--jobs", 1)
     assert code == 0
-    assert "6 settings along 3 sessions; 1 could not be read" in out
-    assert "current: defaults: beaten by" in out and "best:    keep_recent_turns=1" in out
+    assert "6 settings over 3 sessions; 1 could not be read" in out
+    assert "current: defaults: dominated by" in out and "best:    keep_recent_turns=1" in out
     assert "best in each project" in out
     assert f"{folder}/broken.jsonl: unknown session format" in err
     assert "3 of 3 sessions, 6 settings each" in err and "\r" not in err
@@ -182,7 +182,7 @@ def test_a_killed_sweep_goes_on_where_it_was(capsys: pytest.CaptureFixture[str],
     kept = [json.dumps(each) for each in whole[:9]]
     out.write_text("\n".join(kept) + "\n" + json.dumps(whole[9])[:40])
     code, text, err = ran(capsys, folder, *GRID, "-o", out, "--resume", "--json", "--window", 30_000, "--jobs", 1)
-    assert code == 0 and "8 rows of" in err and "still hold; 2 sessions to do" in err
+    assert code == 0 and "8 rows of" in err and "still valid; 2 sessions to do" in err
     rows = json.loads(text)["rows"]
     assert rows[0]["totals"] == marked and rows[1:] == first["rows"][1:]
     assert lines(out)[1]["totals"] == marked and len(lines(out)) == 19
@@ -194,7 +194,7 @@ def test_what_changed_is_made_anew(capsys: pytest.CaptureFixture[str], folder: P
     (path,) = (folder / "one").glob("*.jsonl")
     os.utime(path, (1, 1))
     code, _, err = ran(capsys, folder, *GRID, "-o", out, "--resume", "--window", 30_000, "--jobs", 1)
-    assert code == 0 and "12 rows of" in err and "still hold; 1 session to do" in err
+    assert code == 0 and "12 rows of" in err and "still valid; 1 session to do" in err
     code, _, err = ran(capsys, folder, *GRID, "-o", out, "--resume", "--window", 40_000)
     assert code == 1 and "made with other options" in err
     (folder / "one" / "other.txt").write_text("x\n")
@@ -267,7 +267,7 @@ def test_a_gate_that_is_kept(capsys: pytest.CaptureFixture[str], folder: Path, t
     assert code == 2 and f"{gate}: unknown policy 'none-such'" in err
     gate.write_text(f'old = "defect-microcompact"\nnew = "defect-microcompact keep_recent_turns=1"\n{limits}')
     code, out, err = ran(capsys, folder, "--gate", gate, "--window", 30_000, "--jobs", 1, "--json")
-    assert code == 0 and "every limit is kept" in err
+    assert code == 0 and "all limits are met" in err
     assert [each["setting"] for each in json.loads(out)["settings"]] == [
         "defect-microcompact",
         "defect-microcompact keep_recent_turns=1",
@@ -302,7 +302,7 @@ def test_an_interrupt_keeps_what_is_done(folder: Path, tmp_path: Path) -> None:
     os.killpg(sweep.child.pid, signal.SIGINT)
     err = sweep.end()
     assert sweep.child.returncode == 130, err
-    assert "done and kept; go on by -o" in err and "interrupted" in err and "Traceback" not in err
+    assert "done and saved; continue with -o" in err and "interrupted" in err and "Traceback" not in err
     kept = lines(out)
     assert 1 < len(kept) < ROWS and {row["policy"] for row in kept[1:]} == {"defect-compact"}
     until = time.monotonic() + 10

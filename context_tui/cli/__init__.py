@@ -1,4 +1,4 @@
-"""The command line: stdout is data, stderr is talk. Nothing heavy is imported before a command is chosen."""
+"""Command line: data on stdout, notices on stderr. Heavy imports are deferred until a command is chosen."""
 
 from __future__ import annotations
 
@@ -14,38 +14,39 @@ from context_tui.app.signals import Terminated, find_termination, handle_termina
 from context_tui.errors import Error, ExitCode, SeveralSessions
 
 COMMANDS = {
-    "inspect": "where a session's context went, as text or JSON",
-    "plan": "what a policy would do to a session",
+    "inspect": "report where a session's context went, as text or JSON",
+    "plan": "show what a policy would do to a session",
     "apply": "apply a policy and write the result to a new file",
-    "replay": "what policies would have done along a session",
-    "sweep": "many settings along many sessions, and which nothing beats",
-    "compare": "which facts survive in the summaries of several summarizers",
-    "policies": "the policies and their parameters",
-    "formats": "the session formats that can be read and written",
-    "sessions": "the sessions of every agent on this machine",
-    "demo": "the inspector on a sample session",
+    "replay": "replay a session under one or more policies",
+    "sweep": "replay many settings over many sessions and find the Pareto front",
+    "compare": "compare which facts survive in the summaries of several summarizers",
+    "policies": "list the policies and their parameters",
+    "formats": "list the session formats that can be read and written",
+    "sessions": "list the sessions of every agent on this machine",
+    "demo": "open the inspector on a sample session",
 }
 
 _HELP = """\
-usage: context-tui [SESSION ...] [options]       the inspector; without SESSION, a picker
+usage: context-tui [SESSION ...] [options]       open the inspector, or a picker without SESSION
        context-tui COMMAND [options]
 
-Open the recorded session of a coding agent, see where its context went, see what a
-compaction policy would drop, tune the policy on it, and apply it.
+Open the recorded session of a coding agent, see where its context went and what a
+compaction policy would drop, then tune the policy and apply it.
 
-SESSION is a file, a directory of sessions, - for standard input, or PATH#ID for one of several.
+SESSION is a file, a directory of sessions, - for standard input, or PATH#ID for one
+session of a file that holds several.
 
 commands:
 {commands}
 
 options:
-  --window N            size of the context window in tokens
+  --window N            context window size in tokens
   --at N                start at the context before message N
-  -P, --policy POLICY   the policy to start with
-  --policy-file FILE    take a policy from a TOML file, and start with it
-  --follow              follow the session as it is written
-  --theme NAME          light, dark, or a theme of Textual
-  --ascii               draw with plain characters
+  -P, --policy POLICY   initial policy
+  --policy-file FILE    read a policy from a TOML file and start with it
+  --follow              follow the session while it is being written
+  --theme NAME          light, dark, or the name of a Textual theme
+  --ascii               use ASCII characters only
   --no-mouse            do not capture the mouse
   --version, --help
 
@@ -59,18 +60,18 @@ SIGNAL_EXIT_BASE = 128
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command line with these arguments (default: the process's own); returns the exit code."""
+    """Run the command line and return the exit code. *argv* defaults to the arguments of the process."""
     arguments = sys.argv[1:] if argv is None else argv
     _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that lacks a character is no reason to fail
+            stream.reconfigure(errors="replace")  # a character missing from the encoding must not be fatal
     with handle_termination():
         return _run_guarded(arguments)
 
 
 def _run_guarded(arguments: list[str]) -> int:
-    """Run, and turn whatever ends it into a line and an exit code."""
+    """Run a command and turn any exception into a one-line message and an exit code."""
     try:
         try:
             code = _dispatch(arguments)
@@ -88,7 +89,7 @@ def _run_guarded(arguments: list[str]) -> int:
         print("context-tui: interrupted", file=sys.stderr)
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        _drop_output()  # nobody reads on: end silently
+        _drop_output()  # the reader has closed the pipe
         return ExitCode.DONE
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else ExitCode.USAGE
@@ -120,15 +121,15 @@ def _dispatch(arguments: list[str]) -> int:
 
 
 def _clean_up() -> None:
-    """Remove what is private now: at the exit of Python, a second signal would end the process in the middle of it."""
-    if temporary := sys.modules.get("context_tui.text.private_files"):  # else there is nothing
+    """Remove private folders now: during interpreter shutdown a second signal could interrupt the removal."""
+    if temporary := sys.modules.get("context_tui.text.private_files"):
         temporary.remove_open_folders()
 
 
 def _open_closed_streams() -> None:
-    """A standard stream that was closed (``>&-``) becomes the null device, as what it is for is not wanted.
+    """Replace closed standard streams (``>&-``) with the null device.
 
-    Left closed, its number would go to the next file that is opened, a session or what is written.
+    Otherwise the next file to be opened, a session or an output file, would get the number of the closed stream.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
@@ -140,12 +141,12 @@ def _open_closed_streams() -> None:
 
 
 def _drop_output() -> None:
-    """Let what is still to be written vanish, so that Python does not complain at its exit."""
+    """Discard pending output, so that Python does not report a write error at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _drop_closed_streams() -> None:
-    """Drop each stream that cannot be written to: the terminal may be closed."""
+    """Redirect streams that cannot be flushed to the null device: the terminal may be closed."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -154,7 +155,7 @@ def _drop_closed_streams() -> None:
 
 
 def _report_termination(by: Terminated) -> int:
-    with suppress(OSError):  # the terminal may have gone
+    with suppress(OSError):  # the terminal may be closed
         print(f"context-tui: ended by {by}", file=sys.stderr)
     with suppress(OSError):
         _drop_output()
@@ -174,7 +175,7 @@ def _report_error(error: Error) -> int:
 
 
 def _report_crash(error: Exception) -> int:
-    """A defect of ours: one line, and the traceback in a log."""
+    """Report an internal error in one line and write the traceback to a log file."""
     import tempfile
     import traceback
 

@@ -1,4 +1,4 @@
-"""`context-tui apply`: carry a plan out, into a new file; only with ``--in-place`` in the session's own."""
+"""`context-tui apply`: carry out a plan in a new file, or with ``--in-place`` in the session's own."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ from context_tui.tokens import estimate
 
 @dataclass(frozen=True)
 class WrittenSummary:
-    """A summary and who wrote it: ``kind`` is model or extract."""
+    """Summary and its author: ``kind`` is model or extract."""
 
     kind: str
     model: str | None
@@ -62,30 +62,30 @@ class WrittenSummary:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Apply one policy to one session, and write what it leaves."""
+    """Apply one policy to one session and write the result."""
     options = build_parser(
         "apply",
-        "Apply a policy to a session and write the result to a new file. The session stays as it is; only koda's"
-        " database can be changed in place, when asked for.",
+        "Apply a policy to a session and write the result to a new file. The session itself is not changed, except for"
+        " koda's database with --in-place.",
     )
     add_session_options(options)
     add_policy_options(options)
     where = options.add_mutually_exclusive_group(required=True)
-    where.add_argument("-o", "--out", type=parse_output_path, metavar="OUT", help="the file to write")
+    where.add_argument("-o", "--out", type=parse_output_path, metavar="OUT", help="output file")
     where.add_argument(
-        "--dry-run", action="store_true", help="write nothing; tell what would be left, and what FORMAT cannot hold"
+        "--dry-run", action="store_true", help="write nothing; report the result and what FORMAT cannot represent"
     )
     where.add_argument(
         "--in-place",
         action="store_true",
-        help="clear results in koda's own database, as koda does: in one transaction, after a backup beside it that"
-        " only its owner can read, and not while koda (or another program) has it open",
+        help="clear results in koda's own database, as koda does: in one transaction, after a backup next to it that"
+        " only its owner can read; refused while koda or another program has the database open",
     )
     options.add_argument(
         "--to",
         type=build_choice_type("format", list_export_formats()),
         metavar="FORMAT",
-        help="format of OUT, or markdown, a page to read (default: that of the session)",
+        help="format of OUT, or markdown for a readable page (default: the format of the session)",
     )
     options.add_argument("--force", action="store_true", help="replace OUT if it exists")
     options.add_argument(
@@ -93,15 +93,15 @@ def run(arguments: Sequence[str]) -> int:
         type=build_choice_type("summarizer", SUMMARIZER_KINDS),
         metavar="NAME",
         default=EXTRACT,
-        help=f"who writes the summary: {', '.join(SUMMARIZER_KINDS)} (default: extract, which asks no model)",
+        help=f"summarizer: {', '.join(SUMMARIZER_KINDS)} (default: extract, which calls no model)",
     )
-    options.add_argument("--model", type=parse_name, help="the model to ask")
-    options.add_argument("--base-url", metavar="URL", help="the server to ask (default: that of the vendor)")
-    options.add_argument("--mask-secrets", action="store_true", help="mask suspected secrets in what is sent")
+    options.add_argument("--model", type=parse_name, help="model to call")
+    options.add_argument("--base-url", metavar="URL", help="base URL of the API (default: that of the vendor)")
+    options.add_argument("--mask-secrets", action="store_true", help="mask suspected secrets in requests")
     options.add_argument("--json", action="store_true", help="print one JSON document")
     given = parse_arguments(options, arguments)
     if not given.out and (unused := "--to" if given.to and given.in_place else "--force" if given.force else ""):
-        options.error(f"{unused} is for a new file; leave it out, or name one with -o OUT")
+        options.error(f"{unused} applies to a new file only; leave it out, or name a file with -o OUT")
 
     session = open_named_session(given.session, given.window)
     if given.in_place:
@@ -118,7 +118,7 @@ def run(arguments: Sequence[str]) -> int:
         return ExitCode.DONE
     written = _write_summary(made, given) if made.needs_summary else None
     after = apply(session, made, written.text if written else None)
-    total = estimate(after) or 0  # before OUT is there, as all that may fail
+    total = estimate(after) or 0  # before OUT exists: everything that can fail comes first
     result = try_export(after, to) if given.dry_run else export(after, given.out, to, force=given.force)
     report = build_report(session, made, total, written, result)
     if given.dry_run:
@@ -131,7 +131,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _apply_in_place(session: Session, given: argparse.Namespace) -> int:
-    """Carry the plan out in the session's own file."""
+    """Carry out the plan in the session's own file."""
     check_in_place(session)
     offer_leftover_removal(Path(os.path.realpath(session.info.path)).parent)
     made = plan_from_options(session, given)
@@ -147,7 +147,7 @@ def _apply_in_place(session: Session, given: argparse.Namespace) -> int:
 
 
 def _write_summary(made: Plan, given: argparse.Namespace) -> WrittenSummary:
-    """Have the summary written; what is about to be sent goes to stderr first."""
+    """Write the summary, after reporting on stderr what is about to be sent."""
     prepared = prepare_summary(made, mask_secrets=given.mask_secrets)
     summarizer = choose_summarizer(made, given.summarizer, given.model, given.base_url)
     for line in format_notice(summarizer, prepared):
@@ -167,7 +167,7 @@ def _write_summary(made: Plan, given: argparse.Namespace) -> WrittenSummary:
 
 
 def _save_draft(text: str) -> str:
-    """Save a summary that was paid for in a private temporary file."""
+    """Save a rejected summary, which may have cost money, in a private temporary file."""
     handle, name = tempfile.mkstemp(prefix="context-tui-summary-", suffix=".txt")
     with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
         file.write(text)
@@ -177,10 +177,11 @@ def _save_draft(text: str) -> str:
 def build_report(
     session: Session, made: Plan, total: int, written: WrittenSummary | None, result: ExportResult | None
 ) -> dict[str, Any]:
-    """Build the report as JSON-ready data (schema ``context-tui.apply/1``); no *result*: there was nothing to do.
+    """Build the report as JSON-ready data (schema ``context-tui.apply/1``).
 
     Args:
-        total: estimated tokens of what is left.
+        total: estimated tokens after the plan.
+        result: the export; None where nothing had to be done.
     """
     check = result.check if result else check_message_pairs(session.messages_in(made.context))
     return {
@@ -214,24 +215,24 @@ def _build_orphan_report(orphan: Orphan) -> dict[str, Any]:
 
 
 def print_report(report: dict[str, Any], result: ExportResult, request: NextRequest) -> None:
-    """Print what was done, or would be, as text."""
+    """Print the result, actual or with ``--dry-run`` prospective, as text."""
     tokens, check, summary = report["tokens"], report["check"], report["summary"]
     print_line(f"{report['policy']}: estimated tokens {tokens['before']:,} -> {tokens['after']:,}")
     print_line(f"next request: {format_request(request)}")
     if summary:
-        who = f"written by {summary['model']}" if summary["model"] else "an extract; no model was asked"
+        who = f"written by {summary['model']}" if summary["model"] else "an extract; no model was called"
         print_line(f"summary: estimated tokens {tokens['summary']:,}, {who}")
     inherited, introduced = len(check["inherited"]), len(check["introduced"])
-    print_line(f"unpaired calls and results: {inherited:,} in the recording, {introduced:,} introduced")
+    print_line(f"unpaired calls and results: {inherited:,} already in the recording, {introduced:,} introduced")
     for loss in report["losses"]:
         print_line(f"note: {loss}")
     if report["out"] is None:
         print_line(
-            f"nothing was written; {result.format} holds {'what is not noted here' if result.losses else 'all of it'}"
+            f"nothing was written; {result.format} can represent {'everything else' if result.losses else 'everything'}"
         )
         return
     if result.backup:
-        print_line(f"backup of the whole database, as it was: {make_visible(result.backup)}")
+        print_line(f"backup of the original database: {make_visible(result.backup)}")
     print_line(f"{'changed in place' if result.backup else 'written'}: {make_visible(result.path)} ({result.format})")
     if result.resume_command:
         print_line(f"resume: {make_visible(result.resume_command)}")

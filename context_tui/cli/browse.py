@@ -1,4 +1,4 @@
-"""`context-tui [SESSION ...]`: the inspector on a terminal, the report of `inspect` anywhere else."""
+"""`context-tui [SESSION ...]`: the inspector on a terminal, otherwise the report of `inspect`."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ from context_tui.session.session import SessionInfo
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Open sessions in the inspector; a picker without SESSION, or with several."""
-    options = build_parser("", "Open sessions in the inspector; without SESSION, or with several, in its picker.")
+    """Open a session in the inspector, or a picker where none or several are named."""
+    options = build_parser("", "Open a session in the inspector, or a picker where none or several are named.")
     options.add_argument("sessions", nargs="*", type=parse_name, metavar="SESSION")
     options.add_argument("--window", type=parse_tokens, metavar="N")
     options.add_argument("--at", type=parse_message_number, metavar="N")
     options.add_argument("-P", "--policy", type=parse_name, metavar="POLICY")
     add_policy_file_option(options)
-    options.add_argument("--follow", action="store_true", help="follow the session as it is written")
+    options.add_argument("--follow", action="store_true", help="follow the session while it is being written")
     add_appearance_options(options)
     given = parse_arguments(options, arguments)
     return open_inspector(given.sessions, given)
 
 
 def add_appearance_options(options: argparse.ArgumentParser) -> None:
-    """Options about how the inspector looks."""
-    options.add_argument("--theme", type=parse_name, metavar="NAME", help="light, dark, or a theme of Textual")
-    options.add_argument("--ascii", action="store_true", help="draw with plain characters")
+    """Add the options for the appearance of the inspector."""
+    options.add_argument("--theme", type=parse_name, metavar="NAME", help="light, dark, or the name of a Textual theme")
+    options.add_argument("--ascii", action="store_true", help="use ASCII characters only")
     options.add_argument("--no-mouse", action="store_true", help="do not capture the mouse")
 
 
 def open_inspector(specs: Sequence[str], given: argparse.Namespace, *, demo: bool = False) -> int:
-    """Run the inspector on what *specs* name; without a terminal print the report of one session.
+    """Run the inspector on the sessions named by *specs*; without a terminal, print the report of one session.
 
     Raises:
         UnreadableSession: there is no terminal, and no session to report on.
@@ -70,13 +70,13 @@ def open_inspector(specs: Sequence[str], given: argparse.Namespace, *, demo: boo
             raise UnreadableSession("no terminal for the picker; name a session, as in `context-tui inspect SESSION`")
         if len(specs) > 1:
             raise SeveralSessions("no terminal for the picker; name one session", list(specs))
-        from context_tui.cli import inspect  # pydantic: 100 ms, which the first paint can do without
+        from context_tui.cli import inspect  # pydantic: 100 ms that the first paint need not wait for
 
         session = open_named_session(specs[0], window)
         inspect.print_report(session, inspect.build_report(session, at))
         return ExitCode.DONE
     what, config = _find_named_sessions(specs), read_config()
-    gc.disable()  # until everything is imported, and nothing of it garbage: the inspector turns it on again
+    gc.disable()  # imports create no garbage; the inspector enables collection again
     try:
         from context_tui.tui.app import run as inspector  # Textual: 170 ms
 
@@ -98,8 +98,9 @@ def open_inspector(specs: Sequence[str], given: argparse.Namespace, *, demo: boo
 
 
 def _find_named_sessions(specs: Sequence[str]) -> list[SessionInfo]:
-    """Find the sessions named on the command line; several of one file where it has no main one. None: the picker
-    searches.
+    """Find the sessions named on the command line, all of a file that has no main one.
+
+    Without names the list is empty, and the picker searches.
     """
     if not specs:
         return []
@@ -118,7 +119,7 @@ def _find_named_sessions(specs: Sequence[str]) -> list[SessionInfo]:
 
 
 def _reopen_keyboard() -> None:
-    """Standard input was the session: the keyboard is the terminal itself."""
+    """Read keys from the terminal, as standard input was the session."""
     try:
         handle = os.open("/dev/tty", os.O_RDWR)
     except OSError:

@@ -1,4 +1,4 @@
-"""`context-tui compare`: summarizers on the same head, and which of its facts survive in each."""
+"""`context-tui compare`: compare summarizers by the facts of one head that survive in each summary."""
 
 from __future__ import annotations
 
@@ -33,44 +33,44 @@ from context_tui.summarizer.comparison import (
 )
 
 MAX_FACTS_SHOWN = 40
-"""Lost facts that the text lists; JSON has all, and those that are kept."""
+"""Maximum number of lost facts in the text; JSON lists all facts."""
 
 MAX_FACT_WIDTH = 72
-"""Most characters of a fact in the text."""
+"""Maximum characters of a fact in the text."""
 
 MAX_PROMPT_BYTES = 256 * 1024
-"""Largest file of a prompt."""
+"""Maximum size of a prompt file in bytes."""
 
 ABOUT = """\
-Have two or more summarizers write the summary of the same head, the messages that a policy would
-drop, and show which checkable facts of it survive in each: constraints that the user stated, paths,
-error strings, identifiers and numbers, with tokens, time and cost. Nothing is written.
+Let two or more summarizers summarise the same head, the messages that a policy would drop, and show
+which checkable facts survive in each summary: constraints stated by the user, paths, error strings,
+identifiers and numbers, with tokens, time and cost. No file is written.
 """
 
 SPEC_HELP = f"""\
-SPEC is KIND[:MODEL][@URL][,KEY=VALUE...]: what apply takes as --summarizer, --model and --base-url.
-  extract                                     rules on this machine; asks no model
-  extract,bytes=4000                          a shorter one
+SPEC is KIND[:MODEL][@URL][,KEY=VALUE...], for the --summarizer, --model and --base-url of apply.
+  extract                                     local rules; calls no model
+  extract,bytes=4000                          a shorter extract
   anthropic:claude-haiku-4-5                  a model; the key comes from the environment
-  openai:qwen2.5:7b@http://127.0.0.1:8080/v1  a server that speaks the API
-  openai,prompt=mine.txt                      FILE as the system prompt instead of the policy's
-Further settings of a model: max_tokens=N limits its reply, timeout=SECONDS the call. What is left out
-comes from the environment and the [summarizer] tables of the configuration file, as for apply.
-Naming a summarizer is the consent to send to it: to whom, how much and how many suspected secrets
-is printed on stderr before anything is sent.
+  openai:qwen2.5:7b@http://127.0.0.1:8080/v1  a server with a compatible API
+  openai,prompt=mine.txt                      a file with the system prompt, instead of the policy's
+For models, max_tokens=N limits the reply and timeout=SECONDS the call. Omitted settings are taken from
+the environment and the [summarizer] tables of the configuration file, as for apply.
+Naming a summarizer is consent to send to it: the recipient, the amount and the number of suspected
+secrets are printed on stderr before anything is sent.
 
-At most {MAX_FACTS_PER_KIND} facts of a kind count, those of the most weight: who has it (the user 8, the assistant 4,
-a call that changes a file 2, another call or a failure 1), then in how many messages it is.
-A path survives with as many of its last parts as tell it from the others, an identifier as a whole
-word, a number with its digits (and its unit, when short), an error or a constraint by a sentence that has
-60 % of its distinctive words (and forbids, if it forbids). Said in other words counts as lost.
-Constraints are found by English words (must, never, only...): in another language there are none.
+At most {MAX_FACTS_PER_KIND} facts of each kind count, ranked by source (user 8, assistant 4, a call that changes
+a file 2, another call or a failure 1), then by the number of messages that contain them.
+A path survives if enough of its last parts remain to distinguish it from the others; an identifier as a
+whole word; a number by its digits (and its unit, if short); an error or a constraint by a sentence with
+60 % of its distinctive words (a prohibition only by a prohibition). A paraphrase counts as lost.
+Constraints are recognised by English words (must, never, only...), so none are found in other languages.
 
---repeat N compacts N times: the context is cut at N points, the same estimated tokens apart, each
-before a message of the assistant, the last one at --at or the end; each time the summary so far is a part of
-what is summarised. The facts are those of the first head. In brackets: how many of those kept are also in
-messages behind it, so that they may not have been remembered.
-Exit code 3: an endpoint failed; what the others made is shown.
+--repeat N compacts N times, at N points the same number of estimated tokens apart, each before an
+assistant message, the last at --at or the end. Each compaction also summarises the previous summary. The
+facts are those of the first head; the number in brackets counts survivors that also occur in messages
+after that head and may therefore not have been remembered.
+Exit code 3: an endpoint failed; the results of the others are shown.
 """
 
 
@@ -90,22 +90,22 @@ def run(arguments: Sequence[str]) -> int:
         action="append",
         type=_parse_contender_option,
         metavar="SPEC",
-        help="who writes a summary, as below; give it twice or more",
+        help="a summarizer, as described below; give two or more",
     )
     options.add_argument(
         "--repeat",
         type=_parse_rounds,
         default=1,
         metavar="N",
-        help="compact N times, one summary upon the other (default: 1)",
+        help="compact N times, each time including the previous summary (default: 1)",
     )
-    options.add_argument("--mask-secrets", action="store_true", help="mask suspected secrets in what is sent")
+    options.add_argument("--mask-secrets", action="store_true", help="mask suspected secrets in requests")
     options.add_argument("--json", action="store_true", help="print one JSON document")
     given = parse_arguments(options, arguments)
     if len(given.summarizers or ()) < 2:
         options.error("compare needs two summarizers; name each with --summarizer")
     if given.repeat > 1 and is_session_bound(resolve_policy(given.policy)[0]):
-        options.error(f"{given.policy} cuts where it is told, once; leave --repeat out")
+        options.error(f"{given.policy} cuts once, at a given message; leave --repeat out")
 
     session = open_named_session(given.session, given.window)
     at = given.at
@@ -134,7 +134,7 @@ def run(arguments: Sequence[str]) -> int:
             if each.error:
                 print_notice(f"{made.name}: {each.error}")
     if found.interrupted:
-        print_notice("interrupted; what had come until then is shown")
+        print_notice("interrupted; the results so far are shown")
         return ExitCode.INTERRUPTED
     return ExitCode.ENDPOINT if any(each.failed for each in found.runs) else ExitCode.DONE
 
@@ -154,10 +154,10 @@ def _parse_rounds(text: str) -> int:
 
 
 def _read_prompt(path: str) -> str:
-    """The text of a prompt's file.
+    """Read a prompt file.
 
     Raises:
-        PlanError: it cannot be read, or is empty, too large or no text.
+        PlanError: the file cannot be read, is empty, too large or not text.
     """
     try:
         with Path(path).open("rb") as file:
@@ -177,8 +177,8 @@ def _read_prompt(path: str) -> str:
 def build_report(session: Session, found: Comparison) -> dict[str, Any]:
     """Build the comparison as JSON-ready data (schema ``context-tui.compare/1``).
 
-    ``session {path, format, id}``, ``policy``, ``params``, ``reason`` (where nothing would change; then there are
-    neither facts nor summarizers), ``points`` (messages before which a compaction happens),
+    ``session {path, format, id}``, ``policy``, ``params``, ``reason`` (only where nothing would change, without
+    facts and summarizers), ``points`` (messages before which a compaction happens),
     ``head {messages, first, last, tokens, estimator}``, ``facts_per_kind`` (the cap), ``interrupted``,
     ``facts [{kind, text, message, block, voice, messages, quote, looked_for, need, shown}]`` (``shown``: whether what a
     model is sent has it; a policy may cut results first), and
@@ -186,8 +186,8 @@ def build_report(session: Session, found: Comparison) -> dict[str, Any]:
     ``{at, head_messages, request_tokens, error, skipped, model, text, seconds, cost, price, tokens {estimated, output,
     input}, stop_reason, checks [{name, ok, severity, detail}], kept {KIND: n}, facts [{kept, evidence,
     again}]}``. Facts of a
-    round stand in the order of ``facts``; ``again``: whether a message behind the first head has it too. Tokens
-    ``estimate_summary_tokens`` and ``request_tokens`` are bytes/4; ``output`` and ``input`` are what the server reported, or null.
+    round stand in the order of ``facts``; ``again``: the fact is also in a message after the first head. Tokens
+    ``estimated`` and ``request_tokens`` are bytes/4; ``output`` and ``input`` are reported by the server, or null.
     ``cost`` is in US dollars by the list price of the model that answered, whoever serves it, null where that or the
     number of tokens is unknown; ``price {date, source}`` is where that is from.
     """
@@ -274,7 +274,7 @@ def _build_round_report(found: Comparison, made: ComparisonRound, again: Sequenc
 
 
 def estimate_summary_tokens(made: ComparisonRound) -> int | None:
-    """Estimated tokens of a summary (bytes/4); None where there is none."""
+    """Estimate the tokens of a summary (bytes/4); None without a summary."""
     return bytes_to_tokens(utf8_len(made.summary.text)) if made.summary else None
 
 
@@ -293,21 +293,20 @@ def print_report(session: Session, found: Comparison) -> None:
     before = "the end" if plan.context.at == len(session) else f"message {plan.context.at:,}"
     print_line(f"{session.info.path}   {plan.policy} before {before}")
     print_line(
-        f"head: {format_count(head, 'message')}, estimated {found.head_tokens:,} tokens, {format_count(len(found.facts), 'fact')}"
+        f"head: {format_count(head, 'message')}, estimated {found.head_tokens:,} tokens, "
+        f"{format_count(len(found.facts), 'fact')}"
     )
     for made in found.runs:
-        print_line(f"{made.name} is {made.summarizer.label} ({made.contender.spec})")
+        print_line(f"{made.name}: {made.summarizer.label} ({made.contender.spec})")
     names = [made.name for made in found.runs]
-    print_table(
-        "facts of the head that survive", ("kind", "facts", "shown to a model", *names), _build_kind_rows(found)
-    )
+    print_table("surviving facts of the head", ("kind", "facts", "sent to a model", *names), _build_kind_rows(found))
     heads = ("", "est. tokens", "tokens reported", "seconds", "cost", "failed checks")
     print_table("summaries", heads, [_build_summary_row(made) for made in found.runs if made.rounds])
     if dates := {each.cost.date for made in found.runs for each in made.rounds if each.cost and each.cost.date}:
-        print_line(f"  cost by the list price of the model that answered, as of {min(dates)}")
+        print_line(f"  cost: list price of the model that answered, as of {min(dates)}")
     if len(found.points) > 1:
         print_table(
-            f"of the {len(found.facts):,} facts of the first head, after each compaction",
+            f"survivors of the {len(found.facts):,} facts of the first head, after each compaction",
             ("compaction", "before message", *names),
             [_build_decay_row(found, place) for place in range(len(found.points))],
         )
@@ -358,7 +357,7 @@ def _build_decay_row(found: Comparison, place: int) -> tuple[object, ...]:
 
 
 def _print_lost(found: Comparison, names: Sequence[str]) -> None:
-    """Facts that not all of the first summaries have."""
+    """Print the facts that at least one of the first summaries lost."""
     firsts = [made.rounds[0].survivals if made.rounds else () for made in found.runs]
     rows = []
     for place, fact in enumerate(found.facts):

@@ -1,4 +1,4 @@
-"""`context-tui demo`: the inspector on a bundled sample, at a point where both tiers fire."""
+"""`context-tui demo`: the inspector on a bundled sample, where microcompaction and full compaction both fire."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from context_tui.errors import UnreadableSession
 from context_tui.library.discovery import find_samples
 
 SAMPLE = "coding-session"
-"""The sample that the demo opens: its end is past both of defect's thresholds."""
+"""Sample opened by the demo; it ends above both thresholds of defect."""
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -1,4 +1,4 @@
-"""`context-tui formats`: which session files can be read, and which written."""
+"""`context-tui formats`: list the session formats and whether they can be written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from context_tui.errors import ExitCode
 from context_tui.formats.base import ALL_FROM_SOURCE
 from context_tui.formats.registry import FORMATS
 
-UNSEEN_NOTE = "; from source, not yet seen on a real file"
+UNSEEN_NOTE = "; from source, not yet verified on a real file"
 
 
 def run(arguments: Sequence[str]) -> int:

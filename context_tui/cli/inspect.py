@@ -52,21 +52,24 @@ def run(arguments: Sequence[str]) -> int:
     )
     add_session_options(options)
     options.add_argument("--json", action="store_true", help="print one JSON document")
-    options.add_argument("--messages", action="store_true", help="add the timeline, message by message")
+    options.add_argument("--messages", action="store_true", help="add a timeline of all messages")
     options.add_argument(
         "--ruler",
-        type=build_choice_type("ruler", list(TokenMeasure)),
+        type=build_choice_type("token measure", list(TokenMeasure)),
         default=TokenMeasure.OWN,
         metavar="RULER",
-        help="measure by: own (bytes / 4, as the policies do), calibrated (by recorded sizes), exact (a tokenizer)",
+        help="token measure: own (bytes / 4, as the policies do), calibrated (fitted to recorded sizes) or exact (a"
+        " tokenizer)",
     )
     options.add_argument(
         "--compactions",
         action="store_true",
-        help="add both sides of each recorded compaction, and what of the lost later messages came back to",
+        help="add the context before and after each recorded compaction, and the lost content that was needed later",
     )
     options.add_argument(
-        "--follow", action="store_true", help="go on as the session is written: a line, or with --json a document, each"
+        "--follow",
+        action="store_true",
+        help="follow the session while it is being written: one line per change, or with --json one document",
     )
     given = parse_arguments(options, arguments)
     if given.follow:
@@ -83,7 +86,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _follow_session(given: argparse.Namespace) -> int:
-    """Tell how the session is now, and after each change of its file, until it is interrupted."""
+    """Report the session now and after each change of its file, until interrupted."""
     happened = set[tuple[str, int]]()
     for session in follow_session(choose_session(given.session), notify=print_notice):
         session = session.with_window(given.window)
@@ -101,7 +104,7 @@ def _follow_session(given: argparse.Namespace) -> int:
 
 
 def format_status_line(session: Session, at: int | None = None) -> str:
-    """A followed session in a line: messages, context and window, problems."""
+    """Format a followed session as one line: messages, context, window, problems."""
     size, window = compute_current_size(session.context_at(at)), session.window_at(len(session) if at is None else at)
     share = f" of {window.tokens:,} ({size.tokens / window.tokens:.0%})" if window.tokens else ""
     problems = f"   {format_count(len(session.facts.problems), 'problem')}" if session.facts.problems else ""
@@ -116,7 +119,7 @@ def _find_compaction_keys(session: Session) -> set[tuple[str, int]]:
 
 
 def _format_newest_compaction(session: Session, known: set[tuple[str, int]]) -> str:
-    """The last compaction of a followed session, where it is not *known*."""
+    """Format the last compaction of a followed session; empty where it is *known*."""
     found = find_recorded_compactions(session)[-1:]
     return "".join(
         f"   last compaction: {each.kind}, before message {each.message:,}, "
@@ -137,11 +140,11 @@ def build_report(
     """Build the report as JSON-ready data (schema ``context-tui.inspect/1``), with sizes by a token measure.
 
     Args:
-        compactions: whether to tell both sides of recorded compactions and what later messages came back to: all text
-            is read for that.
+        compactions: add both sides of recorded compactions and the lost content that was needed later, which reads
+            all text.
 
     Raises:
-        MeasureError: the ruler needs a tokenizer that is not installed.
+        MeasureError: the token measure needs a tokenizer that is not installed.
     """
     facts, context = session.facts, session.context_at(at)
     calibrated = build_calibrated_table(facts)
@@ -231,9 +234,7 @@ def build_report(
 
 
 def _build_fit_report(fit: EstimateCheck) -> dict[str, Any]:
-    """Report the estimate beside the recorded size; tokens of causes are positive where they make the estimate too
-    large.
-    """
+    """Report the estimate and the recorded size. Positive tokens of a cause make the estimate too large."""
     return {
         "recorded": fit.recorded,
         "expected": fit.expected,
@@ -244,12 +245,14 @@ def _build_fit_report(fit: EstimateCheck) -> dict[str, Any]:
 
 
 def _build_hidden_report(tokens: int | None) -> dict[str, Any] | None:
-    """Tokens of a model's requests that are not in the file, and how that is known; None where it is not."""
+    """Report the tokens of a model's requests that are not in the file, with their source; None if unknown."""
     return None if tokens is None else {"tokens": tokens, "source": "recorded - calibrated, median"}
 
 
 def build_calibration_report(found: Calibration) -> dict[str, Any]:
-    """Recorded tokens per estimated token by kind of content; ``each`` and ``image`` are tokens of one."""
+    """Report recorded tokens per estimated token by kind of content.
+
+    ``each`` and ``image`` are the tokens of one request and of one image."""
     factors = asdict(found.factors)
     factors["each"] = factors.pop("request_overhead")
     return {
@@ -283,10 +286,9 @@ def _build_error_report(errors: ErrorStats | None) -> dict[str, float] | None:
 def _build_drop_reports(
     session: Session, at: int, silent: Sequence[RecordedCompaction], uses: UseIndex | None
 ) -> list[dict[str, Any]]:
-    """Report unlogged drops, and those that a recorded microcompaction explains; results that are inferred to be
-    cleared.
+    """Report drops of the recorded context, unlogged or explained by a recorded microcompaction.
 
-    Those that cleared results are the *silent* compactions.
+    Unlogged drops that cleared results are the *silent* compactions; which results were cleared is inferred.
     """
     sides = {each.message: _build_sides_report(each, uses) for each in silent} if uses else {}
     facts, drops = session.facts, [drop for drop in session.drops if drop.message < at]
@@ -305,7 +307,7 @@ def _build_drop_reports(
 
 
 def _build_compaction_report(found: RecordedCompaction, uses: UseIndex | None) -> dict[str, Any]:
-    """A compaction that a record announces: what the runtime had before it, and what was recorded after it."""
+    """Report a logged compaction: the size in the runtime before it, and the recorded size after it."""
     what = found.event
     assert isinstance(what, Compaction)
     return {
@@ -371,13 +373,13 @@ def build_timeline(
     """Build the timeline: every message with its turn (1-based; 0 before the first) and its blocks; tokens by
     ``bytes/4`` or *sizes*.
 
-    Before each call to the model, what the runtimes would have believed their context to be stands beside what was
-    recorded for that call: defect by baseline and delta, agent-sdk by the input tokens of the last reply.
+    Each call to the model has its recorded size and the size that each runtime would have computed: defect by
+    baseline and delta, agent-sdk by the input tokens of the last reply.
     """
     facts, turn, found = session.facts, 0, []
     recorded = {message: usage.context for message, usage in zip(facts.request_message, facts.requests, strict=True)}
     drops = {drop.message: drop.tokens for drop in session.drops}
-    looks = {state.at: state for state in iterate_runtime_states(session, frozenset({"before_call"}))}
+    states = {state.at: state for state in iterate_runtime_states(session, frozenset({"before_call"}))}
     for message in range(len(session)):
         turn += bool(facts.flags[message] & MessageFlag.TURN_START)
         found.append(
@@ -389,7 +391,7 @@ def build_timeline(
                 "in_context": message in in_context,
                 "recorded_tokens": recorded.get(message),
                 "dropped_tokens": drops.get(message),
-                "believed_tokens": _build_believed_sizes(looks[message]) if message in looks else None,
+                "believed_tokens": _build_believed_sizes(states[message]) if message in states else None,
                 "blocks": [_build_block_report(facts, block, sizes) for block in facts.blocks_of(message)],
             }
         )
@@ -420,7 +422,7 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
         left = format_count(sum(branch["messages"] for branch in report["branches"]), "message")
         ids = ", ".join(f"#{branch['id']}" for branch in report["branches"])
         print_line(
-            f"branches left by a rewind: {left}, {format_count(report['requests_elsewhere'], 'request')} ({ids})"
+            f"branches abandoned by a rewind: {left}, {format_count(report['requests_elsewhere'], 'request')} ({ids})"
         )
     print_line(
         f"{format_count(records['total'], 'record')}: {format_count(records['messages'], 'message record')}, "
@@ -428,10 +430,10 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
     )
     where = "at the end" if report["at"] == report["messages"] else f"before message {report['at']:,}"
     print_line(f"context {where}: {format_count(len(window['indices']), 'message')}")
-    ruler = report["ruler"]
-    how, unit = ("estimated", "est.") if ruler["kind"] == TokenMeasure.OWN else (ruler["name"], ruler["name"])
-    if ruler["kind"] != TokenMeasure.OWN:
-        print_line(f"sizes by {ruler['name']}" + (f": {ruler['note']}" if ruler["note"] else ""))
+    measure = report["ruler"]
+    how, unit = ("estimated", "est.") if measure["kind"] == TokenMeasure.OWN else (measure["name"],) * 2
+    if measure["kind"] != TokenMeasure.OWN:
+        print_line(f"sizes by {measure['name']}" + (f": {measure['note']}" if measure["note"] else ""))
     print_table("size", ("tokens", "", ""), _build_size_rows(report, how))
     total = max(1, sum(report["by_category"].values()))
     real = report["by_category_recorded"]
@@ -469,8 +471,8 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
         for each in sorted([*report["compactions"], *report["drops"]], key=lambda each: each["message"])
         if "lost" in each
     ]
-    heads = ("message", "kind", "before", "after", "kept", "put in", "summary", "lost blocks", "lost tokens")
-    print_table("before and after them (messages; tokens est.)", heads, sides)
+    heads = ("message", "kind", "before", "after", "kept", "inserted", "summary", "lost blocks", "lost tokens")
+    print_table("context before and after each compaction (messages; tokens est.)", heads, sides)
     _print_returns(report)
     for c in report["compactions"]:
         if c["preserved_missing"]:
@@ -479,7 +481,7 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
     if len(report["epochs"]) > 1:
         begun = ", ".join(f"{e['message']:,} ({e['cause']})" for e in report["epochs"])
         print_line()
-        print_line(f"contexts begin at messages {begun}")
+        print_line(f"contexts start at messages {begun}")
     drops = [
         (drop["message"], drop["tokens"], drop["explained_by"] or "unexplained", len(drop["results"]) or "")
         for drop in report["drops"]
@@ -540,8 +542,8 @@ def _print_returns(report: dict[str, Any]) -> None:
         for each in found
         for back in each.get("came_back", ())
     ]
-    heads = ("compaction", "lost", "tokens", "used at", "as", "still told by", "evidence")
-    print_table("lost by them and used later", heads, rows)
+    heads = ("compaction", "lost", "tokens", "needed at", "as", "still in context", "evidence")
+    print_table("lost by a compaction and needed later", heads, rows)
 
 
 def _format_remaining_places(back: dict[str, Any]) -> str:
@@ -571,7 +573,7 @@ def _print_calibration(calibration: list[dict[str, Any]]) -> None:
 
 def _format_factor(value: float | None, name: str) -> str:
     if value is None:
-        return "none seen"
+        return "not observed"
     return f"{value:.0f} tokens" if name in ("each", "image", "unrecorded") else f"{value:.2f}"
 
 
@@ -589,7 +591,7 @@ def _build_size_rows(report: dict[str, Any], how: str) -> list[tuple[object, ...
     by, hidden = ("bytes / 4", "at the first request") if own else (how, "over all requests of the model, median")
     rows: list[tuple[object, ...]] = [
         (window["recorded_tokens"], "recorded", "fresh + cached input of the last request"),
-        (window["estimated_tokens"], how, f"{by} of what is in the file" if own else "what is in the file"),
+        (window["estimated_tokens"], how, f"{by} of the content in the file" if own else "content in the file"),
         (window["not_in_file_tokens"], "not in the file", f"recorded - {how} {hidden}"),
         (window["believed_tokens"], "believed", "last recorded + estimate of everything after it"),
         (window["next_request_tokens"], "next request", _format_next_request_source(window)),
@@ -605,7 +607,7 @@ def _format_next_request_source(window: dict[str, Any]) -> str:
     """Format the components of the next request."""
     if window["next_request_source"] != SizeSource.ESTIMATED:
         return str(window["next_request_source"])
-    return "estimate, with what is not in the file" if window["not_in_file_tokens"] else "estimate"
+    return "estimate, including content not in the file" if window["not_in_file_tokens"] else "estimate"
 
 
 def _format_window_source(about: dict[str, Any]) -> str:

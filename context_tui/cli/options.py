@@ -1,4 +1,4 @@
-"""Options that several commands share, and opening the session they name."""
+"""Options shared by several commands, and opening the named session."""
 
 from __future__ import annotations
 
@@ -27,51 +27,49 @@ if TYPE_CHECKING:
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Errors are one line, with exit code 2. What was typed is repeated only after it was made safe."""
+    """Argument parser whose errors are one sanitized line, with exit code 2."""
 
     def error(self, message: str) -> NoReturn:
         print_notice(f"{message}; see {self.prog} --help", self.prog)
         raise SystemExit(int(ExitCode.USAGE))
 
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
-        super()._print_message(sanitize(message), file)  # argparse writes nothing but through here
+        super()._print_message(sanitize(message), file)  # the only output path of argparse
 
 
 def build_parser(command: str, about: str) -> CommandParser:
-    """A parser for a command of the program."""
+    """Build the parser of a command."""
     return CommandParser(prog=f"context-tui {command}".strip(), description=about, allow_abbrev=False)
 
 
 def add_session_options(to: argparse.ArgumentParser) -> None:
-    """SESSION, --window and --at."""
+    """Add SESSION, --window and --at."""
     to.add_argument("session", type=parse_name, metavar="SESSION", help="a file, PATH#ID, or - for standard input")
-    to.add_argument("--window", type=parse_tokens, metavar="N", help="size of the context window in tokens")
+    to.add_argument("--window", type=parse_tokens, metavar="N", help="context window size in tokens")
     to.add_argument(
-        "--at", type=parse_message_number, metavar="N", help="use the context before message N (default: at the end)"
+        "--at", type=parse_message_number, metavar="N", help="use the context before message N (default: the end)"
     )
 
 
 def add_policy_options(to: argparse.ArgumentParser) -> None:
-    """-P, --policy-file, -p, --idle, --ignore-trigger and --firing-only."""
+    """Add -P, --policy-file, -p, --idle, --ignore-trigger and --firing-only."""
     to.add_argument(
         "-P",
         "--policy",
         type=parse_name,
         metavar="POLICY",
-        help="the policy, or settings saved under a name; `context-tui policies` lists both",
+        help="a policy or saved settings; `context-tui policies` lists both",
     )
     add_policy_file_option(to)
     to.add_argument(
         "-p", "--param", action="append", default=[], metavar="KEY=VALUE", help="set a parameter; may be repeated"
     )
-    to.add_argument(
-        "--idle", type=parse_seconds, metavar="SECONDS", help="idle time for koda (default: the recorded one)"
-    )
+    to.add_argument("--idle", type=parse_seconds, metavar="SECONDS", help="idle time for koda (default: as recorded)")
     to.add_argument("--ignore-trigger", action="store_true", help="plan even where koda's idle trigger does not fire")
     to.add_argument(
         "--firing-only",
         action="store_true",
-        help="of a chain's policies run only those that fire, where one does",
+        help="in a chain, run only the policies that fire, if any does",
     )
 
 
@@ -79,49 +77,49 @@ def add_replay_options(options: argparse.ArgumentParser) -> None:
     """Add the options of a replay: --window, --recorded, --summary-tokens, --delay, --shares-prefix and --cache."""
     from context_tui.lab.replay.walk import DEFAULT_SUMMARY_DELAY
 
-    options.add_argument("--window", type=parse_tokens, metavar="N", help="size of the context window in tokens")
+    options.add_argument("--window", type=parse_tokens, metavar="N", help="context window size in tokens")
     options.add_argument(
         "--recorded",
         choices=("keep", "ignore"),
         default="keep",
-        help="whether the compactions that the recording holds happen (default: keep)",
+        help="keep or undo the recorded compactions (default: keep)",
     )
     options.add_argument(
         "--summary-tokens",
         type=parse_tokens,
         metavar="N",
-        help="size of a summary in tokens by bytes/4 (default: the median of the recorded ones, else 2,000)",
+        help="summary size in tokens (bytes/4; default: the median of the recorded summaries, else 2,000)",
     )
     options.add_argument(
         "--delay",
         type=int,
         default=DEFAULT_SUMMARY_DELAY,
         metavar="N",
-        help=f"calls made while a summary is written in the background (default: {DEFAULT_SUMMARY_DELAY})",
+        help=f"number of calls made while a summary is written in the background (default: {DEFAULT_SUMMARY_DELAY})",
     )
     options.add_argument(
         "--shares-prefix",
         action="store_true",
-        help="the summarizer is sent the calls' own beginning, which it reads from the cache",
+        help="the summarizer's prompt starts like those of the calls, and reads that prefix from the cache",
     )
     options.add_argument(
         "--cache",
         choices=("breakpoints", "anywhere"),
         default="breakpoints",
-        help="what is read of a prompt that a policy changed: up to the end of an earlier call before the change, as"
-        " was recorded (breakpoints, the default), or up to the change (anywhere, as of a cache that fills itself)",
+        help="cache reads of a prompt that a policy changed: up to the end of the last call before the change, as"
+        " recorded (breakpoints, the default), or up to the change itself (anywhere, as with automatic caching)",
     )
 
 
 def add_policy_file_option(to: argparse.ArgumentParser) -> None:
-    """--policy-file."""
+    """Add --policy-file."""
     to.add_argument(
         "--policy-file",
         action="append",
         default=[],
         type=parse_output_path,
         metavar="FILE",
-        help="take a policy from a TOML file, and use it where no -P names another; may be repeated",
+        help="read a policy from a TOML file, and use it unless -P names another; may be repeated",
     )
 
 
@@ -129,7 +127,7 @@ def resolve_policy_name(given: argparse.Namespace) -> str:
     """Return the name of the requested policy, loading the policies of files first.
 
     Raises:
-        PlanError: a file holds no policy, or one of a built-in one's name, or there is neither a file nor a name.
+        PlanError: a file holds no policy, its policy has the name of a built-in one, or no policy is named.
     """
     from context_tui.errors import PlanError
 
@@ -141,10 +139,10 @@ def resolve_policy_name(given: argparse.Namespace) -> str:
 
 
 def load_policy_files(paths: Sequence[Path]) -> list[str]:
-    """Add the policies of these files to those there are; returns their names.
+    """Register the policies of these files and return their names.
 
     Raises:
-        PlanError: a file holds no policy, or one of a built-in one's name.
+        PlanError: a file holds no policy, or its policy has the name of a built-in one.
     """
     if not paths:
         return []
@@ -162,7 +160,7 @@ def load_policy_files(paths: Sequence[Path]) -> list[str]:
 
 
 def resolve_policy(name: str, params: Sequence[str] = ()) -> tuple[Policy, dict[str, str]]:
-    """Resolve the policy of ``-P`` and the texts of its parameters; saved settings come under the ones given.
+    """Resolve the policy of ``-P`` and the texts of its parameters; *params* override saved settings.
 
     Raises:
         PlanError: there is neither a policy nor settings of this name, or a parameter has no value.
@@ -173,7 +171,7 @@ def resolve_policy(name: str, params: Sequence[str] = ()) -> tuple[Policy, dict[
 
     if name in POLICIES:
         return POLICIES[name], parse_assignments(params)
-    from context_tui.app.config import read_config  # only for a name that is no policy's
+    from context_tui.app.config import read_config  # only where no policy has this name
 
     saved = read_config().settings.get(name)
     if saved is None:
@@ -182,7 +180,7 @@ def resolve_policy(name: str, params: Sequence[str] = ()) -> tuple[Policy, dict[
 
 
 def parse_name(text: str) -> str:
-    """Parse a name that must not be empty: an empty one would mean the current folder, or nothing at all."""
+    """Parse a non-empty name; an empty path would mean the current folder."""
     if not text:
         raise argparse.ArgumentTypeError("is empty; give a name")
     return text
@@ -221,7 +219,7 @@ def parse_seconds(text: str) -> float:
 
 
 def parse_tokens(text: str) -> int:
-    """A positive number of tokens; 200k and 1m are understood."""
+    """Parse a positive number of tokens, such as 200000, 200k or 1m."""
     scale = {"k": 1_000, "m": 1_000_000}.get(text[-1:].lower(), 1)
     digits = text[:-1] if scale > 1 else text
     try:
@@ -263,5 +261,5 @@ def spool_stdin() -> Path:
 
 
 def parse_arguments(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse, with options and positionals in any order."""
+    """Parse arguments, with options and positionals in any order."""
     return parser.parse_intermixed_args(list(arguments))

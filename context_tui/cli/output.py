@@ -15,33 +15,33 @@ from context_tui.text.sanitize import make_visible, sanitize_line
 
 
 def write_json(value: Any, indent: int | None = 2) -> None:
-    """Print one JSON document, ASCII-escaped; on one line where it is not indented."""
+    """Print one JSON document, ASCII-escaped, on one line if *indent* is None."""
     json.dump(value, sys.stdout, ensure_ascii=True, indent=indent)
     sys.stdout.write("\n")
 
 
 def print_line(text: str = "") -> None:
-    """A line of text; what came from a session is made safe here."""
+    """Print a sanitized line."""
     print(sanitize_line(text))
 
 
 def print_notice(text: str, about: str = "context-tui") -> None:
-    """Print a line to stderr: an error or a remark, with names of files made visible."""
+    """Print an error or a notice to stderr, with control characters made visible."""
     print(f"{about}: {make_visible(text)}", file=sys.stderr)
 
 
 def broken_report(plugin: BrokenPlugin) -> dict[str, str]:
-    """Describe a format or policy that a package adds and that cannot be used, as JSON-ready data."""
+    """Report a format or policy plugin that cannot be used, as JSON-ready data."""
     return {"name": plugin.name, "package": plugin.package, "why": plugin.reason}
 
 
 def format_count(number: int, noun: str) -> str:
-    """A number of things in words: ``1 turn``, ``1,200 turns``."""
+    """Format a count with its noun: ``1 turn``, ``1,200 turns``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table: numbers to the right. Drawn on a terminal, aligned plain text when piped; nothing for no rows."""
+    """Print a table: drawn on a terminal, aligned plain text otherwise; nothing without rows."""
     texts = [[_format_cell(value) for value in row] for row in rows]
     if not texts:
         return
@@ -89,7 +89,7 @@ def _is_number(text: str) -> bool:
 
 
 def offer_leftover_removal(folder: Path) -> None:
-    """Tell of the leftovers in *folder*, and remove them if that is wanted."""
+    """Report leftovers in *folder*, and on a terminal offer to remove them."""
     found = find_leftovers(folder)
     if not found:
         return
@@ -106,5 +106,5 @@ def offer_leftover_removal(folder: Path) -> None:
         print(f"  {make_visible(each.name)}", file=sys.stderr)
     print("remove them? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() in ("y", "yes"):
-        gone = sum(map(remove_leftover, found))
-        print_notice(f"{gone:,} of {what} removed")
+        removed_count = sum(map(remove_leftover, found))
+        print_notice(f"{removed_count:,} of {what} removed")

@@ -1,4 +1,4 @@
-"""`context-tui plan`: what a policy would do, without doing it."""
+"""`context-tui plan`: show what a policy would do, without doing it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from context_tui.policies.trigger_points import find_first_firing
 from context_tui.session.session import Session
 
 MAX_EDITS_SHOWN = 40
-"""Edits that the text lists; JSON has all."""
+"""Maximum number of edits in the text; JSON lists all."""
 
 _OPTION_NAMES = {
     "at": "--at",
@@ -39,7 +39,7 @@ _OPTION_NAMES = {
     "ignore_trigger": "--ignore-trigger",
     "firing_only": "--firing-only",
 }
-"""What may be taken for a parameter, and is an option."""
+"""Options that may be mistaken for parameters, by parameter name."""
 
 _TRIGGER_FIELDS = ("fires", "reason", "value", "threshold", "unit", "source")
 
@@ -125,7 +125,7 @@ def build_report(made: Plan) -> dict[str, Any]:
 
 
 def build_request_report(request: NextRequest) -> dict[str, Any]:
-    """Build the next request as JSON-ready data, in tokens: all but ``recorded`` are estimates."""
+    """Build the next request as JSON-ready data, in tokens; all except ``recorded`` are estimates."""
     return {
         "recorded": request.current_size.recorded,
         "appended": request.current_size.estimated,
@@ -141,7 +141,7 @@ def build_request_report(request: NextRequest) -> dict[str, Any]:
 
 
 def format_request(request: NextRequest) -> str:
-    """The next request in words: without the plan and with it, and what that is made of."""
+    """Format the next request, without and with the plan, and its components."""
     now = request.current_size
     sign = "" if request.source_before is SizeSource.RECORDED else "~"
     change, more = f"{_format_percent(request.saved_share)} less", request.tokens_after - request.tokens_before
@@ -150,19 +150,19 @@ def format_request(request: NextRequest) -> str:
     sizes = f"{sign}{request.tokens_before:,} -> ~{request.tokens_after:,} tokens, {change}"
     parts = "" if now.recorded is None else f"{now.recorded:,} recorded + "
     parts += f"~{now.estimated:,} estimated - ~{request.removed_tokens:,} by {request.estimator}"
-    parts += f" + ~{request.inserted_tokens:,} put in" if request.inserted_tokens else ""
+    parts += f" + ~{request.inserted_tokens:,} inserted" if request.inserted_tokens else ""
     if request.tokens_before - request.removed_tokens + request.inserted_tokens < request.tokens_after:
         parts += f"; at least the system prompt and tools, ~{request.minimum_tokens:,}"
     return f"{sizes}{', plus a summary' if request.summary_pending else ''} ({parts})"
 
 
 def _format_percent(share: float) -> str:
-    """A share as it is read: what is not quite all is no 100 %."""
+    """Format a share; shares just below 1 are not rounded up to 100 %."""
     return ">99%" if 0.995 <= share < 1 else f"{share:.0%}"
 
 
 def _find_message_number(made: Plan, position: int) -> int:
-    """The number of the message at a position; that of the point behind the last one."""
+    """Return the message number at a position; after the last message, that of the plan's point."""
     return made.context.order[position] if position < len(made.context) else made.context.at
 
 
@@ -189,13 +189,13 @@ def print_report(session: Session, made: Plan) -> None:
     forced = ", if forced" if waiting and not made.trigger.by_hand else ""
     print_line(f"next request{forced}: {format_request(compute_next_request(made))}")
     if made.trigger.fires and waiting:
-        print_line(f"here {', '.join(waiting)} would not run; --firing-only leaves that out")
+        print_line(f"here {', '.join(waiting)} would not fire; --firing-only leaves out those policies")
     share = f", {_format_percent((before - after) / before)} less" if before else ""
     print_line(f"estimated tokens: {before:,} -> {after:,}{share}{', plus a summary' if made.needs_summary else ''}")
     if made.report:
         print_line("report of the runtime: " + ", ".join(f"{key} {value:,}" for key, value in made.report.items()))
     if made.boundary is not None:
-        print_line(f"boundary: message {made.boundary:,} is the first one kept")
+        print_line(f"boundary: message {made.boundary:,} is the first kept")
     edits = made.edits
     rows = [
         (

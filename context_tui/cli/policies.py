@@ -1,4 +1,4 @@
-"""`context-tui policies`: what there is, with the parameters of each."""
+"""`context-tui policies`: list the policies and their parameters."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """List the policies, or tell about one."""
+    """List the policies, or describe one."""
     options = build_parser("policies", "List the compaction policies and what their parameters mean.")
     options.add_argument("name", nargs="?", type=parse_name, metavar="NAME", help="show only this policy")
     options.add_argument(
@@ -38,17 +38,21 @@ def run(arguments: Sequence[str]) -> int:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="set a parameter of NAME, whose settings in its agent's own configuration are then told; may be repeated",
+        help="set a parameter of NAME before its settings are shown in the agent's own configuration; may be repeated",
     )
     options.add_argument(
-        "--window", type=parse_tokens, default=ASSUMED_WINDOW, metavar="N", help="the context window for these"
+        "--window",
+        type=parse_tokens,
+        default=ASSUMED_WINDOW,
+        metavar="N",
+        help="context window for the agent's own configuration",
     )
     options.add_argument("--json", action="store_true", help="print one JSON document")
     add_policy_file_option(options)
     given = parse_arguments(options, arguments)
     load_policy_files(given.policy_file)
     if given.param and not given.name:
-        options.error("-p sets a parameter of one policy; name it")
+        options.error("-p sets a parameter of one policy; name the policy")
     chosen = [find_policy(given.name)] if given.name else list(POLICIES.values())
     saved = {} if given.name else read_config().settings
     own = _build_native(chosen[0], given.param, given.window) if given.name else None
@@ -96,10 +100,10 @@ def _build_native(policy: Policy, texts: Sequence[str], window: int) -> AgentSet
 def _print_native(own: AgentSettings, window: int) -> None:
     rows = [(each.file, each.key, each.value, each.note) for each in own.settings]
     print_table(
-        f"in its agent's own configuration, for a window of {window:,}", ("where", "key", "value", "note"), rows
+        f"in the agent's own configuration, for a window of {window:,}", ("where", "key", "value", "note"), rows
     )
     if own.constant_params:
-        print_line(f"  no setting of the agent: {', '.join(own.constant_params)}")
+        print_line(f"  hard-coded in the agent; not configurable: {', '.join(own.constant_params)}")
 
 
 def _build_policy_report(policy: Policy) -> dict[str, Any]:
@@ -144,7 +148,7 @@ def _build_saved_report(saved: Mapping[str, SavedSettings]) -> list[dict[str, An
 
 
 def build_parameter_reports(policy: Policy) -> list[dict[str, Any]]:
-    """Name, type, default, range, unit and meaning of each parameter."""
+    """Report name, type, default, range, unit and meaning of each parameter."""
     return [
         {
             "name": each.name,

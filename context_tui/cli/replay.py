@@ -1,4 +1,4 @@
-"""`context-tui replay`: what policies would have done along a recording, side by side."""
+"""`context-tui replay`: replay a recording under several policies, side by side."""
 
 from __future__ import annotations
 
@@ -48,13 +48,14 @@ from context_tui.session.session import Session
 from context_tui.text.sanitize import make_visible
 
 MAX_FIRINGS_SHOWN = 40
-"""Firings of a policy that the text lists; JSON has all."""
+"""Maximum number of firings of a policy in the text; JSON lists all."""
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Replay policies along one session."""
+    """Replay one session under the named policies."""
     options = build_parser(
-        "replay", "Show what policies would have done along a recording: firings, sizes, what was saved."
+        "replay",
+        "Replay a session under one or more policies: firings, sizes, savings, and dropped content needed later.",
     )
     options.add_argument("session", type=parse_name, metavar="SESSION", help="a file, PATH#ID, or - for standard input")
     options.add_argument(
@@ -64,7 +65,7 @@ def run(arguments: Sequence[str]) -> int:
         action=PolicyAction,
         type=parse_name,
         metavar="POLICY",
-        help="a policy, or settings saved under a name; several are shown side by side",
+        help="a policy or saved settings; may be repeated to compare several",
     )
     options.add_argument(
         "-p",
@@ -72,7 +73,7 @@ def run(arguments: Sequence[str]) -> int:
         dest="policies",
         action=ParameterAction,
         metavar="KEY=VALUE",
-        help="set a parameter of the -P before it; may be repeated",
+        help="set a parameter of the preceding -P; may be repeated",
     )
     add_replay_options(options)
     options.add_argument("--json", action="store_true", help="print one JSON document")
@@ -93,19 +94,19 @@ def run(arguments: Sequence[str]) -> int:
     else:
         print_report(lab, studies, backs)
     if not lab.recording.calls:
-        print_notice("there is no call to a model in this session, so there is nothing to replay")
+        print_notice("this session has no model calls, so there is nothing to replay")
     return ExitCode.DONE
 
 
 class PolicyAction(argparse.Action):
-    """Begin one more policy, whose parameters follow."""
+    """Action of ``-P``: add a policy, whose parameters follow."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
         setattr(namespace, self.dest, [*(getattr(namespace, self.dest) or []), (values, [])])
 
 
 class ParameterAction(argparse.Action):
-    """A parameter of the last policy."""
+    """Action of ``-p``: add a parameter to the last policy."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
         policies = getattr(namespace, self.dest)
@@ -164,14 +165,14 @@ def build_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyB
 
 
 def build_price_report(model: PriceModel) -> dict[str, Any]:
-    """Report what the recorded calls read from the prompt cache, beside the prediction."""
+    """Report the recorded and the predicted reads from the prompt cache."""
     report = asdict(model)
     report["unexplained"] = [asdict(each) for each in model.unexplained]
     return report
 
 
 def build_policy_report(study: Study) -> dict[str, Any]:
-    """Report one policy's replay. ``regrets`` of a firing are indices of the policy's list of regrets."""
+    """Report one policy's replay. ``regrets`` of a firing are indices of the policy's ``regrets``."""
     made, priced = study.replay, study.price
     return {
         "policy": made.policy,
@@ -245,11 +246,10 @@ def print_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyB
     known = sum(size is not None for size in recording.recorded_sizes)
     window = recording.windows[-1] if recording.windows else session.window
     name = f"{session.info.path}#{session.info.id}" if session.info.id else session.info.path
+    print_line(f"{make_visible(name)}   {format_count(len(recording.calls), 'call')}, {known:,} with a recorded size")
     print_line(
-        f"{make_visible(name)}   {format_count(len(recording.calls), 'call')}, {known:,} of them with a recorded size"
-    )
-    print_line(
-        f"window {window.tokens:,} ({window.source})   recorded compactions {_format_recorded_compactions(session, studies)}"
+        f"window {window.tokens:,} ({window.source})   "
+        f"recorded compactions {_format_recorded_compactions(session, studies)}"
     )
     print_line(_format_measure(recording))
     for line in _format_price_lines(lab, studies):
@@ -258,17 +258,18 @@ def print_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyB
         _print_backtest(back)
     unit = studies[0].price.rate_table.unit
     print_table(
-        "policies along the recording (tokens; calls over the window; cost of prompts and summaries)",
+        "replays (tokens; calls over the window; cost of prompts and summaries)",
         ("policy", "firings", "first at", "peak", "sent", "saved", "over window", f"cost ({unit})", "saved"),
         [_build_policy_row(each) for each in studies],
     )
     print_table(
-        "regret: dropped blocks that the recorded run used later (tokens by bytes/4)",
-        ("policy", "dropped", "used later", "of tokens", "re-fetch", "edit", "reference", "could go unused", "went"),
+        "regret: dropped blocks that the recorded session needed later (tokens by bytes/4)",
+        ("policy", "dropped", "needed later", "tokens", "re-fetch", "edit", "reference", "removable", "removed"),
         [_build_regret_row(each) for each in studies],
     )
     print_line(
-        "  could go unused: tokens that all calls held of blocks after their last use; went: the share that was taken"
+        "  removable: tokens sent after the last use of their block, over all calls; removed: the share that the policy"
+        " removed"
     )
     for each in studies:
         _print_firings(each)
@@ -282,28 +283,28 @@ def _format_price_lines(lab: Lab, studies: Sequence[Study]) -> list[str]:
     model, note = lab.price_model, studies[0].price.rate_table.note
     assumed = format_cache_reuse(studies[0].price.reuse)
     if model.error is None:
-        return [f"costs: {note}; no read of a prompt cache is recorded", assumed]
+        return [f"costs: {note}; no prompt cache reads are recorded", assumed]
     read = f"{model.read_predicted:,} tokens for {model.read_recorded:,} recorded"
     off = f"{model.error:.2%} off, call by call {model.off or 0:.2%}"
     if model.unexplained:
-        off += f"; {format_count(len(model.unexplained), 'call')} not explained, which --json lists"
-    return [f"costs: {note}", f"read from the prompt cache without a policy: predicted {read} ({off})", assumed]
+        off += f"; {format_count(len(model.unexplained), 'call')} unexplained, listed by --json"
+    return [f"costs: {note}", f"prompt cache reads without a policy: predicted {read} ({off})", assumed]
 
 
 def _format_recorded_compactions(session: Session, studies: Sequence[Study]) -> str:
     count = len(session.facts.compactions)
-    happen = studies[0].replay.recorded == "keep"
-    return f"{'happen' if happen else 'do not happen'} ({count:,} in the file)"
+    is_kept = studies[0].replay.recorded == "keep"
+    return f"{'kept' if is_kept else 'undone'} ({count:,} in the file)"
 
 
 def _format_measure(recording: Recording) -> str:
     """Format the source of sizes under a policy."""
     usable = [each for each in recording.calibrations if each.usable and each.error]
     if not any(recording.recorded_sizes):
-        return "sizes are estimated, by typical factors: no size is recorded in this session"
-    words = "sizes under a policy: recorded, less what it took out by calibrated size"
+        return "sizes: estimated with typical factors, as this session records none"
+    words = "sizes under a policy: recorded size - calibrated size of the removed content"
     by = ", ".join(map(str, recording.scales.values()))
-    scaled = f"; taken at {by}, as recorded prompts are smaller than what they hold by it" if by else ""
+    scaled = f"; scaled by {by}, as recorded prompts are smaller than their calibrated content" if by else ""
     if not usable:
         instead = max(recording.calibrations, key=lambda each: each.requests).fallback
         return f"{words} (not calibrated on this session: {instead} are used{scaled})"
@@ -336,8 +337,8 @@ def _print_regrets(study: Study) -> None:
         (each.tier, each.message, each.tokens, each.dropped, each.later, each.evidence)
         for each in cases[:MAX_FIRINGS_SHOWN]
     ]
-    heads = ("tier", "message", "tokens", "dropped at", "used at", "evidence")
-    print_table(f"dropped by {format_replay_label(study.replay)} and used later", heads, rows)
+    heads = ("tier", "message", "tokens", "dropped at", "needed at", "evidence")
+    print_table(f"dropped by {format_replay_label(study.replay)} and needed later", heads, rows)
     if len(cases) > MAX_FIRINGS_SHOWN:
         print_line(f"  {len(cases) - MAX_FIRINGS_SHOWN:,} more; --json lists all")
 
@@ -356,8 +357,18 @@ def _print_firings(study: Study) -> None:
         )
         for each, cost in zip(made.firings[:MAX_FIRINGS_SHOWN], priced.firings, strict=False)
     ]
-    worth = "tokens cleared", "rewritten", "pays after", "calls left", "verdict", f"costs ({priced.rate_table.unit})"
-    title = f"firings of {format_replay_label(made)} (each against the run before it; rewritten: tokens its first call wrote for it)"
+    worth = (
+        "tokens cleared",
+        "rewritten",
+        "breaks even after",
+        "calls remaining",
+        "verdict",
+        f"costs ({priced.rate_table.unit})",
+    )
+    title = (
+        f"firings of {format_replay_label(made)} (each compared with the replay without it; rewritten: cache tokens"
+        " that its first call wrote)"
+    )
     print_table(title, ("message", "before", "after", "what", *worth, "why"), rows)
     if len(made.firings) > MAX_FIRINGS_SHOWN:
         print_line(f"  {len(made.firings) - MAX_FIRINGS_SHOWN:,} more; --json lists all")
@@ -371,7 +382,7 @@ def _print_firings(study: Study) -> None:
 
 
 def _build_price_cells(cost: FiringPrice, priced: ReplayPrice) -> tuple[object, ...]:
-    """Tokens cleared and rewritten, calls until it pays and that were left, the verdict, and what it cost."""
+    """Build the cells: tokens cleared and rewritten, calls to break even and remaining, verdict, cost."""
     return (
         cost.cleared,
         cost.rewritten,
@@ -387,10 +398,10 @@ def _print_backtest(back: PolicyBacktest) -> None:
         (each.message, each.kind, each.trigger or "", each.recorded, _format_calls_off(each), each.why)
         for each in back.results
     ]
-    heads = ("message", "kind", "trigger", "believed then", "off by calls", "why")
+    heads = ("message", "kind", "trigger", "size in the agent", "off by calls", "why")
     print_table(f"back-test: {back.policy} against the recorded compactions", heads, rows)
     if once := back.former_settings:
-        print_line(f"  as it was in the version that the file names: {', '.join(once)}")
+        print_line(f"  settings of the agent version named in the file: {', '.join(once)}")
     best = back.threshold
     if best:
         hits = sum(each.is_hit for each in back.fitted_results)
@@ -404,4 +415,4 @@ def _print_backtest(back: PolicyBacktest) -> None:
 def _format_calls_off(tested: BacktestResult) -> str:
     if not tested.testable:
         return "not testable"
-    return "not there" if tested.off_by is None else f"{tested.off_by:,}"
+    return "not found" if tested.off_by is None else f"{tested.off_by:,}"

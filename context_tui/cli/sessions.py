@@ -1,4 +1,4 @@
-"""`context-tui sessions`: the sessions of every agent on this machine, or those at some paths."""
+"""`context-tui sessions`: list the sessions of every agent on this machine, or at given paths."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from context_tui.text.numbers import format_age, format_bytes, format_percent, f
 from context_tui.text.sanitize import make_visible
 
 DEFAULT_LIMIT = 50
-"""How many are listed where no number is given."""
+"""Default number of listed sessions."""
 MAX_TITLE_WIDTH = 48
-"""Characters of a title in the table."""
+"""Maximum characters of a title in the table."""
 
 
 @dataclass(frozen=True)
 class SessionRow:
-    """A session, what is known of it, and how far below another it stands."""
+    """Row of the list: a session, its overview, and the session that it belongs to."""
 
     entry: SessionEntry
     title: str
@@ -45,7 +45,7 @@ class SessionRow:
 
     @property
     def project(self) -> str:
-        """The name of its project's folder."""
+        """Name of the project's folder."""
         return find_project_name(self.entry, self.overview.cwd)
 
     @property
@@ -58,24 +58,34 @@ def run(arguments: Sequence[str]) -> int:
     """List sessions, newest first."""
     options = build_parser("sessions", "List the sessions of every agent on this machine, newest first.")
     options.add_argument(
-        "paths", nargs="*", type=parse_name, metavar="PATH", help="list those of a file, folder, database"
+        "paths", nargs="*", type=parse_name, metavar="PATH", help="a file, folder or database to list instead"
     )
     options.add_argument(
-        "--agent", type=build_choice_type("format", list(FORMATS)), metavar="FORMAT", help="only of this format"
+        "--agent",
+        type=build_choice_type("format", list(FORMATS)),
+        metavar="FORMAT",
+        help="only sessions of this format",
     )
-    options.add_argument("--project", type=parse_name, metavar="TEXT", help="only of projects with TEXT in their name")
     options.add_argument(
-        "--text", type=parse_name, metavar="TEXT", help="only with every word in name, title or project"
+        "--project", type=parse_name, metavar="TEXT", help="only sessions of projects with TEXT in their name"
     )
-    options.add_argument("--here", action="store_true", help="only those of the current folder's project")
+    options.add_argument(
+        "--text",
+        type=parse_name,
+        metavar="TEXT",
+        help="only sessions with every word of TEXT in name, title or project",
+    )
+    options.add_argument("--here", action="store_true", help="only sessions of the current folder's project")
     options.add_argument(
         "--limit",
         type=_parse_limit,
         default=DEFAULT_LIMIT,
         metavar="N",
-        help=f"how many at most; 0 for all (default: {DEFAULT_LIMIT})",
+        help=f"maximum number of sessions; 0 for all (default: {DEFAULT_LIMIT})",
     )
-    options.add_argument("--brief", action="store_true", help="read no session: names, times and sizes only")
+    options.add_argument(
+        "--brief", action="store_true", help="list names, times and sizes only, without reading sessions"
+    )
     options.add_argument("--json", action="store_true", help="print one JSON document")
     given = parse_arguments(options, arguments)
     found = _find_entries(given.paths)
@@ -124,7 +134,7 @@ def _find_entries(paths: Sequence[str]) -> list[SessionEntry]:
 
 
 def _filter_entries(found: Sequence[SessionEntry], given: Any, reader: OverviewReader) -> list[SessionEntry]:
-    """Filter entries by the options. What their names do not say is read from their heads."""
+    """Filter entries by the options, reading the start of a file where its name is not enough."""
     entries = [entry for entry in found if given.agent in (None, entry.agent) or not entry.agent]
     if given.here or given.project or (given.agent and not all(entry.agent for entry in entries)):
         entries = [reader.read_place(entry) for entry in entries]
@@ -165,7 +175,7 @@ def _read_overview(entry: SessionEntry, reader: OverviewReader, *, brief: bool) 
 def _nest_entries(
     entries: Sequence[SessionEntry], overviews: Mapping[SessionKey, SessionOverview]
 ) -> Iterator[tuple[SessionEntry, SessionEntry | None]]:
-    """Yield each session with the one that it belongs to, right after that."""
+    """Yield sessions with the one that they belong to, each after its parent."""
     by_name = {entry.spec: entry for entry in entries}
     parents = {entry.key: by_name.get(entry.info.parent or overviews[entry.key].parent) for entry in entries}
     inner: dict[tuple[str, str], list[SessionEntry]] = {}
@@ -181,7 +191,7 @@ def _nest_entries(
                 seen.add(entry.key)
                 yield entry, parents[entry.key]
                 pending += reversed(inner.get(entry.key, ()))
-    yield from ((entry, None) for entry in entries if entry.key not in seen)  # each other's: a file may say so
+    yield from ((entry, None) for entry in entries if entry.key not in seen)  # files may name each other as parents
 
 
 def _build_rows(
@@ -191,7 +201,7 @@ def _build_rows(
     *,
     brief: bool,
 ) -> Iterator[SessionRow]:
-    """A session, and what belongs to it and is not listed for itself."""
+    """Yield the row of a session, and of its subagents that are not listed on their own."""
     entry, parent = nested
     look = overviews[entry.key]
     yield SessionRow(entry, entry.info.title if brief else reader.read_title(entry.info), look, parent)

@@ -1,4 +1,4 @@
-"""`context-tui sweep`: many settings along many sessions, and which of them nothing beats."""
+"""`context-tui sweep`: replay many settings over many sessions and find the Pareto front."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ if TYPE_CHECKING:
     from distributed import Client
 
 MAX_ROWS_SHOWN = 30
-"""Settings, and projects, that the text lists; JSON has all."""
+"""Maximum number of settings, and of projects, in the text; JSON lists all."""
 MAX_REPORTED = 5
-"""Sessions that could not be read, or are behind a limit that is not kept, that are told one by one."""
+"""Maximum number of sessions reported individually: unreadable ones, and those that exceed a limit of the gate."""
 DASK_REMEDY = "--scheduler needs Dask; install it by `pip install 'context-tui[dask]'`, or leave the option out"
 
 
@@ -83,7 +83,7 @@ def run(arguments: Sequence[str]) -> int:
     _check_outputs(given, found)
     if not found:
         _report_unread(unread)
-        raise UnreadableSession("there is no session to sweep; `context-tui formats` lists those that can be read")
+        raise UnreadableSession("there is no session to sweep; `context-tui formats` lists the readable formats")
     journal = SweepJournal(given.output, how, found, resume=given.resume, force=given.force) if given.output else None
     made = _run_sweep(found, settings, how, journal, given)
     made = replace(made, unread=[*unread, *made.unread])
@@ -104,14 +104,14 @@ def run(arguments: Sequence[str]) -> int:
     else:
         print_report(made)
         if not how.quick:
-            print_line(f"Where caches do not fill themselves, {format_cache_reuse(how.reuse)}.")
+            print_line(f"Without automatic caching, {format_cache_reuse(how.reuse)}.")
     return _check_gate(gate, made) if gate else ExitCode.DONE
 
 
 def _parse_options(arguments: Sequence[str]) -> argparse.Namespace:
-    options = build_parser("sweep", "Run many settings along many sessions, and show which of them nothing beats.")
+    options = build_parser("sweep", "Replay many settings over many sessions, and show which are on the Pareto front.")
     add = options.add_argument
-    add("sessions", nargs="+", type=parse_name, metavar="SESSION", help="files, PATH#ID, and folders with all in them")
+    add("sessions", nargs="+", type=parse_name, metavar="SESSION", help="files, PATH#ID, or folders of sessions")
     add(
         "-P",
         "--policy",
@@ -119,7 +119,7 @@ def _parse_options(arguments: Sequence[str]) -> argparse.Namespace:
         action=PolicyAction,
         type=parse_name,
         metavar="POLICY",
-        help="a policy; there may be several",
+        help="a policy; may be repeated",
     )
     add(
         "-p",
@@ -127,42 +127,47 @@ def _parse_options(arguments: Sequence[str]) -> argparse.Namespace:
         dest="policies",
         action=ParameterAction,
         metavar="KEY=VALUES",
-        help="values of a parameter of the -P before it: 1..8, 1..8:2 with a step, 256,512,1024, or one",
+        help="values of a parameter of the preceding -P: 1..8, 1..8:2 (with a step), 256,512,1024, or one value",
     )
     add_replay_options(options)
-    add("--quick", action="store_true", help="sizes only: neither prices nor what was used later")
-    add("--current", type=parse_name, metavar="SETTING", help='what others are held against, as "POLICY KEY=VALUE"')
+    add("--quick", action="store_true", help="compute sizes only, without prices and regret")
+    add(
+        "--current",
+        type=parse_name,
+        metavar="SETTING",
+        help='the setting to compare the others with, as "POLICY KEY=VALUE"',
+    )
     add(
         "--by",
         type=build_choice_type("measure", ("tokens", "money")),
         default="tokens",
-        help="what saving is counted in",
+        help="unit of savings: tokens or money",
     )
     add(
         "-o",
         "--output",
         type=parse_output_path,
         metavar="FILE",
-        help="keep the rows here as they are made, one on a line",
+        help="write each row to FILE as it is computed, one per line",
     )
-    add("--resume", action="store_true", help="go on with the rows of -o that still hold")
-    add("--force", action="store_true", help="replace files that exist")
+    add("--resume", action="store_true", help="continue, reusing the rows of -o that are still valid")
+    add("--force", action="store_true", help="replace existing files")
     add("--csv", type=parse_output_path, metavar="FILE", help="write the rows as CSV")
     add("--parquet", type=parse_output_path, metavar="FILE", help="write the rows as Parquet (needs pyarrow)")
     add("--json", action="store_true", help="print one JSON document")
-    add("--screen", action="store_true", help="show the settings and their sessions on a screen")
-    add("--jobs", type=_parse_count, metavar="N", help="processes (default: one for each core)")
+    add("--screen", action="store_true", help="show the settings and their sessions interactively")
+    add("--jobs", type=_parse_count, metavar="N", help="number of processes (default: one per core)")
     add(
         "--scheduler",
         type=parse_name,
         metavar="ADDRESS",
-        help="work on the Dask cluster there, such as tcp://host:8786",
+        help="run on the Dask cluster at ADDRESS, such as tcp://host:8786",
     )
     add(
         "--gate",
         type=parse_output_path,
         metavar="FILE",
-        help="exit 1 where a change of settings does more than FILE allows",
+        help="exit 1 if a change of settings exceeds the limits in FILE",
     )
     add_policy_file_option(options)
     add_appearance_options(options)
@@ -170,11 +175,11 @@ def _parse_options(arguments: Sequence[str]) -> argparse.Namespace:
     if not given.policies and not given.policy_file and not given.gate:
         options.error("no policy is named; give one with -P")
     if given.resume and not given.output:
-        options.error("--resume needs the file to go on with; name it with -o")
+        options.error("--resume needs the file to continue; name it with -o")
     if given.screen and given.json:
         options.error("--screen shows what --json prints; give one of them")
     if given.resume and given.force:
-        options.error("--resume goes on with a file and --force replaces it; give one of them")
+        options.error("--resume continues a file and --force replaces it; give one of them")
     return given
 
 
@@ -184,15 +189,15 @@ def _parse_count(text: str) -> int:
     return int(text)
 
 
-# What is asked for
+# Settings
 
 
 def _build_settings(
     policies: Sequence[tuple[str, Sequence[str]]], gate: Gate | None, current: str | None = None
 ) -> list[SweepSetting]:
-    """The settings of all grids, the *current* one first.
+    """Build the settings of all grids, the *current* one first.
 
-    What a policy has without values to sweep comes before these: its defaults, or as saved.
+    Each policy starts with its defaults, or saved settings, followed by its grid.
     """
     grids = [[_parse_setting(current)]] if current else []
     grids += [[_parse_setting(gate.old_setting), _parse_setting(gate.new_setting)]] if gate else []
@@ -204,7 +209,7 @@ def _build_settings(
 
 
 def _parse_setting(text: str) -> SweepSetting:
-    """The setting of ``POLICY KEY=VALUE …``."""
+    """Parse a setting of the form ``POLICY KEY=VALUE …``."""
     try:
         name, *texts = shlex.split(text) or [""]
     except ValueError:
@@ -216,7 +221,7 @@ def _parse_setting(text: str) -> SweepSetting:
 def _read_gate(path: Path) -> Gate:
     tables = read_tables(path)
     if not tables:
-        raise PlanError(f"{path}: there is no gate in it; see docs/sweep.md")
+        raise PlanError(f"{path}: the file defines no gate; see docs/sweep.md")
     try:
         gate = parse_gate(tables)
         return replace(
@@ -240,7 +245,7 @@ def _check_outputs(given: argparse.Namespace, found: Sequence[SweepSource]) -> N
         require_pyarrow()
 
 
-# The work
+# Execution
 
 
 def _run_sweep(
@@ -260,7 +265,8 @@ def _run_sweep(
             tasks.append(SweepTask(place, left))
     if rows:
         print_notice(
-            f"{format_count(len(rows), 'row')} of {given.output} still hold; {format_count(len(tasks), 'session')} to do"
+            f"{format_count(len(rows), 'row')} of {given.output} still valid; "
+            f"{format_count(len(tasks), 'session')} to do"
         )
     work = SweepWork.from_settings(settings, options, given.policy_file)
     progress = SweepProgress(len(tasks), len(settings))
@@ -276,8 +282,8 @@ def _run_sweep(
     except KeyboardInterrupt:
         if journal is not None:
             journal.close()
-            kept = f"{progress.done:,} of {format_count(len(tasks), 'session')} done and kept"
-            print_notice(f"{kept}; go on by -o {journal.path} --resume")
+            kept = f"{progress.done:,} of {format_count(len(tasks), 'session')} done and saved"
+            print_notice(f"{kept}; continue with -o {journal.path} --resume")
         raise
     order = {each.name: number for number, each in enumerate(settings)}
     rows.sort(key=lambda row: (row.session, order[row.setting]))  # sums of costs are the same in any order of work
@@ -305,12 +311,12 @@ def _connect_cluster(address: str) -> Client:
         return Client(address, timeout=10)
     except (OSError, ValueError) as error:
         raise SchedulerUnreachable(
-            f"{address}: no Dask scheduler answers there ({type(error).__name__}); check the address"
+            f"{address}: no Dask scheduler responds ({type(error).__name__}); check the address"
         ) from None
 
 
 class SchedulerUnreachable(Error):
-    """A scheduler that does not answer."""
+    """Raised when a scheduler does not respond."""
 
 
 class SweepProgress:
@@ -340,7 +346,7 @@ class SweepProgress:
         )
         if self._live:
             left = (time.monotonic() - self._started) / self.done * (self._total - self.done) if self.done else 0
-            sys.stderr.write(f"\r\x1b[K{words}" + (f", about {left:,.0f} s left" if left >= 1 else ""))
+            sys.stderr.write(f"\r\x1b[K{words}" + (f", about {left:,.0f} s remaining" if left >= 1 else ""))
             sys.stderr.flush()
         elif self._total and self.done * 10 // self._total > self._reported_tenths:
             self._reported_tenths = self.done * 10 // self._total
@@ -363,7 +369,7 @@ def _check_gate(gate: Gate, made: Sweep) -> int:
             print_notice(f"gate:   {each}")
         if len(worse) > MAX_REPORTED:
             print_notice(f"gate:   {len(worse) - MAX_REPORTED:,} more")
-    words = f"{format_count(len(found), 'limit')} not kept" if found else "every limit is kept"
+    words = f"{format_count(len(found), 'limit')} exceeded" if found else "all limits are met"
     print_notice(f"gate: {gate.old_setting} to {gate.new_setting}: {words}")
     return ExitCode.FAILED if found else ExitCode.DONE
 
@@ -372,7 +378,7 @@ def _check_gate(gate: Gate, made: Sweep) -> int:
 
 
 def _open_screen(made: Sweep, found: Sequence[SweepSource], given: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Show the sweep until it is left; returns the exit code of that."""
+    """Show the sweep on screen and return its exit code."""
     from context_tui.app.config import read_config
     from context_tui.tui.app import SweepToOpen
     from context_tui.tui.app import run as shown
@@ -394,9 +400,9 @@ def _open_screen(made: Sweep, found: Sequence[SweepSource], given: argparse.Name
 
 
 def print_report(made: Sweep) -> None:
-    """A sweep as text; settings have numbers here."""
+    """Print the sweep as text, with numbered settings."""
     what = format_count(len(made.settings), "setting"), format_count(len(made.rows_by_session), "session")
-    print_line(f"{what[0]} along {what[1]}; {len(made.unread):,} could not be read")
+    print_line(f"{what[0]} over {what[1]}; {len(made.unread):,} could not be read")
     order, points = made.dominance.frontier, made.dominance.points
     others = sorted((name for name in points if name not in order), key=lambda name: -points[name].saved)
     first = [made.current, *([made.dominance.best] if made.dominance.best else [])]
@@ -411,29 +417,30 @@ def print_report(made: Sweep) -> None:
         "#",
         "setting",
         "saved",
-        "of all",
-        "used later" if used else "dropped",
+        "share",
+        "needed later" if used else "dropped",
         "firings",
         "peak",
         "over window",
     ]
     print_table(
-        "settings over all sessions, in tokens (* nothing beats it, > the current one)",
-        [*heads, *money, "beaten by #"],
+        "settings over all sessions, in tokens (* on the Pareto front, > current)",
+        [*heads, *money, "dominated by #"],
         [_build_setting_row(made, made.totals[name], numbers, used, priced) for name in listed[:MAX_ROWS_SHOWN]],
     )
     if len(listed) > MAX_ROWS_SHOWN:
         print_line(f"  {len(listed) - MAX_ROWS_SHOWN:,} more; --json lists all")
     if priced:
         print_line(
-            f"cost: against no policy, at cache prices; of the {format_count(share, 'session')} priced in {made.cost_unit}"
+            f"cost: compared with no policy, at cache prices, for the {format_count(share, 'session')} priced in"
+            f" {made.cost_unit}"
         )
     for line in _format_standing(made):
         print_line(line)
     best = [(name, each) for name, each in made.dominance_by_project.items() if each.best is not None]
     if len(best) > 1:
         print_table(
-            "best in each project: what saves most at no more regret than the current one",
+            "best in each project: saves most without losing more than the current setting",
             ("project", "setting", "saved"),
             [
                 (name, format_setting(made, each.best or ""), _format_saved(made, each))
@@ -447,7 +454,7 @@ def print_report(made: Sweep) -> None:
 
 
 def format_setting(made: Sweep, name: str) -> str:
-    """A setting in a few words: without its policy, where there is only one."""
+    """Format a setting, without its policy where all settings share it."""
     policies = {each.policy.name for each in made.settings}
     if len(policies) > 1:
         return name
@@ -459,6 +466,12 @@ def _format_saved(made: Sweep, each: Dominance) -> str:
     return f"{saved:,.0f}" if made.saving_unit == "tokens" else f"{saved:,.2f}"
 
 
+def _format_extra_cost(extra: float) -> str:
+    """Format a cost compared with no policy: ``saves 2.67`` or ``costs 2.67 more``."""
+    text = f"{abs(extra):,.2f}" if abs(extra) >= 1 else f"{abs(extra):.4f}"
+    return f"saves {text}" if extra < 0 else f"costs {text} more" if extra > 0 else "the same"
+
+
 def _build_setting_row(
     made: Sweep, totals: Totals, numbers: Mapping[str, int], has_regret: bool, has_price: bool
 ) -> list[object]:
@@ -467,7 +480,7 @@ def _build_setting_row(
     regret = totals.drops.tokens_used_later if has_regret else totals.drops.tokens_dropped
     share = f"{totals.saved / totals.without:.1%}" if totals.without else ""
     extra = totals.cost.cost - totals.cost.without if totals.cost else 0.0
-    cost = [f"{extra:+,.2f}" if abs(extra) >= 1 else f"{extra:+.4f}"] if has_price else []
+    cost = [_format_extra_cost(extra)] if has_price else []
     beaten = numbers.get(standing.dominated_by.get(name, ""), "")
     sizes = [totals.saved, share, regret, totals.firings, totals.peak, totals.overflows]
     return [mark, numbers[name], format_setting(made, name), *sizes, *cost, beaten]
@@ -477,11 +490,10 @@ def _format_standing(made: Sweep) -> list[str]:
     """Format the rank of the current setting, and the best ones."""
     standing, current = made.dominance, made.current
     by = standing.dominated_by.get(current)
-    lines = [
-        f"current: {format_setting(made, current)}: {f'beaten by {format_setting(made, by)}' if by else 'nothing beats it'}"
-    ]
+    rank = f"dominated by {format_setting(made, by)}" if by else "on the Pareto front"
+    lines = [f"current: {format_setting(made, current)}: {rank}"]
     if standing.best and standing.best != current:
         more = standing.points[standing.best].saved - standing.points[current].saved
         saves = f"{more:,.0f} tokens" if made.saving_unit == "tokens" else f"{more:,.2f} {made.cost_unit}"
-        lines.append(f"best:    {format_setting(made, standing.best)}: saves {saves} more at no more regret")
+        lines.append(f"best:    {format_setting(made, standing.best)}: saves {saves} more without losing more")
     return [sanitize_line(line) for line in lines]

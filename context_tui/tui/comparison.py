@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from threading import Lock
@@ -43,15 +43,18 @@ from context_tui.tui.timeline.context_events import (
 )
 from context_tui.tui.view import View
 
+InspectorCommand = Callable[[], str]
+"""Command for the screen below a closed one; it returns a message to show."""
+
 
 @dataclass(frozen=True, eq=False)
 class LaneResult:
-    """A replay and what follows from it.
+    """Replay of a policy, with its totals, price and regret.
 
     Attributes:
-        replay: the policy along the recording.
-        totals: its sums, in tokens.
-        without: tokens that are sent without the policy.
+        replay: the replay.
+        totals: its totals, in tokens.
+        baseline_tokens: tokens sent without the policy.
         thresholds: sizes in tokens, as its runtime counts, at which the policy acted; where it did not, at which it
             would at the end of the session; none where it goes by something else.
         study: its price and its regret; None until these are known too.
@@ -84,7 +87,7 @@ def build_recording_index(recording: Recording, checkpoint: Callable[[], object]
 
 
 def add_study(result: LaneResult, index: RecordingIndex, settings: StudySettings) -> LaneResult:
-    """The same with its price and its regret, as *how* says."""
+    """Add the price and the regret to a result."""
     replay = result.replay
     priced = price_replay(replay, recorded=index.calls, shares_prefix=settings.shares_prefix, reuse=settings.reuse)
     return replace(
@@ -101,11 +104,11 @@ def run_replay(
     state: RuntimeState,
     checkpoint: Callable[[], object] = lambda: None,
 ) -> LaneResult:
-    """Replay a policy, and compute what follows from that.
+    """Replay a policy and compute its totals and thresholds.
 
     Args:
-        how: what becomes of recorded compactions, and what summaries are like.
-        state: what a runtime knows at the end of the session.
+        settings: treatment of recorded compactions, size and delay of summaries.
+        state: runtime state at the end of the session.
         checkpoint: called at every call; it may raise to stop.
 
     Raises:
@@ -120,26 +123,32 @@ def run_replay(
         delay=settings.delay,
         checkpoint=checkpoint,
     )
-    acted = {firing.plan.trigger for firing in made.firings}
-    limits = _collect_token_thresholds(acted) or compute_thresholds(policy, params, state)
+    acted = {_get_token_threshold(firing.plan.trigger) for firing in made.firings}
+    limits = tuple(sorted(limit for limit in acted if limit is not None)) or compute_thresholds(policy, params, state)
     return LaneResult(made, made.totals, sum(made.baseline), limits)
 
 
 def compute_thresholds(policy: Policy, params: Params, state: RuntimeState) -> tuple[int, ...]:
-    """Sizes in tokens at which a policy, or one of its steps, would act, each once, the smallest first."""
+    """Compute the sizes in tokens at which a policy or one of its steps acts: unique, ascending."""
+    limits = compute_step_thresholds(policy, params, state)
+    return tuple(sorted({limit for limit in limits if limit is not None}))
+
+
+def compute_step_thresholds(policy: Policy, params: Params, state: RuntimeState) -> list[int | None]:
+    """Compute the size in tokens at which each step of a policy acts; None where the size does not decide."""
     try:
-        pairs = policy.steps(params) or [(policy, params)]
-        return _collect_token_thresholds({step.trigger(state, its) for step, its in pairs})
+        triggers = [step.trigger(state, its) for step, its in policy.steps(params) or [(policy, params)]]
     except PlanError:
-        return ()
+        return []
+    return [_get_token_threshold(each) for each in triggers]
 
 
-def _collect_token_thresholds(triggers: Iterable[Trigger]) -> tuple[int, ...]:
-    return tuple(sorted({each.threshold for each in triggers if each.threshold is not None and each.unit == "tokens"}))
+def _get_token_threshold(trigger: Trigger) -> int | None:
+    return trigger.threshold if trigger.unit == "tokens" else None
 
 
 MAX_POLICIES = 12
-"""Policies side by side, at most."""
+"""Maximum number of compared policies."""
 
 
 class ReplayKey(NamedTuple):
@@ -152,9 +161,10 @@ class ReplayKey(NamedTuple):
 
 @dataclass(eq=False)
 class Lane:
-    """A policy that is compared: ``view`` holds its name and settings, ``result`` what was computed last.
+    """Compared policy: ``view`` holds its name and settings, ``result`` the last result.
 
-    That may be of other settings, for as long as what is wanted is being computed; ``error`` says why there is none.
+    The result belongs to ``result_key``, which differs from the settings until they are replayed; ``error`` is the
+    reason why there is none.
     """
 
     view: View
@@ -183,7 +193,7 @@ class Lane:
 
     @property
     def label(self) -> str:
-        """The policy and what is set."""
+        """Policy name and changed settings."""
         try:
             return format_policy_label(self.policy, self.params)
         except PlanError:
@@ -191,12 +201,12 @@ class Lane:
 
     @property
     def replay(self) -> Replay | None:
-        """The policy along the recording, as far as it is known."""
+        """Last replay of the policy; None until known."""
         return self.result.replay if self.result else None
 
 
 class ReplayTask(NamedTuple):
-    """A replay that is to be computed, for a lane; or of one that was ``result``, its price and its regret."""
+    """Replay to compute for a lane or, where ``result`` is set, its price and regret."""
 
     lane: Lane
     key: ReplayKey
@@ -208,12 +218,12 @@ class Comparison:
     """State of the replay screen.
 
     Attributes:
-        lanes: the policies that are compared; there is always one. ``selected_number`` is the number of one.
-        how: what every replay is made with: what becomes of recorded compactions, and what summaries are like.
-        recording: what all replays share; None until it is prepared.
+        lanes: the compared policies, at least one; ``selected_number`` is the index of the selected one.
+        settings: options for all policies: treatment of recorded compactions, size and delay of summaries.
+        recording: the data shared by all replays; None until it is prepared.
         call: the number of the call that the cursor is on.
-        shared: what prices and regrets share; None until it is known.
-        turn: held by the thread that replays: replays of one recording put their summaries into the same facts.
+        recording_index: the data shared by prices and regrets; None until known.
+        replay_lock: held while replaying, as replays of one recording add their summaries to the same facts.
     """
 
     def __init__(self, view: View, previous: Comparison | None = None) -> None:
@@ -256,7 +266,7 @@ class Comparison:
 
     @property
     def replay(self) -> Replay | None:
-        """The selected policy along the recording, as far as it is known."""
+        """Last replay of the selected policy; None until known."""
         return self.selected_lane.replay
 
     @property
@@ -330,9 +340,9 @@ class Comparison:
         return None
 
     def update(self, task: ReplayTask, result: LaneResult | str) -> bool:
-        """Take what was computed, or why it was not; False where nobody needs it any more.
+        """Store a result, or the error of a task; False where it is no longer needed.
 
-        One for earlier settings is shown until the next is there: it moves while a value is dragged.
+        A result for earlier settings is shown until the next one, so that charts move while a value is dragged.
         """
         lane, now = task.lane, self.build_key(task.lane)
         if task.result is not None and task.result is not lane.result:
@@ -416,7 +426,7 @@ class Comparison:
         self.selected_lane.view = self.selected_lane.view.with_param(policy, name, value)
 
     def add_policy(self, policy: str) -> bool:
-        """Compare one more policy, and select it; the same again begins with its settings. False where it is full."""
+        """Add a policy after the selected one and select it; False where the comparison is full."""
         if len(self.lanes) >= MAX_POLICIES:
             return False
         self.lanes.insert(self.selected_number + 1, Lane(self.selected_lane.view.with_policy(policy)))
@@ -424,7 +434,7 @@ class Comparison:
         return True
 
     def remove_selected(self) -> bool:
-        """Compare the selected policy no longer; False where it is the only one."""
+        """Remove the selected policy; False where it is the only one."""
         if len(self.lanes) == 1:
             return False
         del self.lanes[self.selected_number]
@@ -432,7 +442,7 @@ class Comparison:
         return True
 
     def toggle_recorded_compactions(self) -> None:
-        """Let recorded compactions happen, or undo them."""
+        """Switch between keeping and undoing recorded compactions."""
         self.settings = replace(self.settings, recorded="ignore" if self.recorded_mode == "keep" else "keep")
 
     # The way back
@@ -469,7 +479,7 @@ def _get_drag_key(setting: ReplayKey) -> tuple[str, CompactionHandling]:
     return setting.policy, setting.settings.recorded
 
 
-SHORT_LIMITS = "It shows what would have been dropped, not what such an agent would have done."
+SHORT_LIMITS = "It shows what would have been dropped, not what the agent would have done."
 
 
 def format_limits(width: int) -> str:

@@ -256,14 +256,14 @@ def test_the_table_has_the_numbers_of_each_and_of_none() -> None:
     assert made.selected_lane.result is not None and made.replay is not None
     head, first, second, last = text(formatting.format_policy_table(made, 120, 4))
     sums = made.selected_lane.result.totals
-    assert head.split() == ["policy", "firings", "peak", "sent", "saved", "cost", "regrets", "over"]
+    assert head.split() == ["policy", "firings", "peak", "sent", "saved", "cost", "needed", "over"]
     count = str(len(made.replay.firings))
     assert first.split()[:5] == ["▸", "defect-microcompact", count, f"{sums.peak:,}", f"{sums.sent:,}"]
     assert second.split() == ["agent-sdk-prune", "0", *last.split()[3:5], "0", "%", "…", "…", last.split()[-1]]
     assert last.split()[:3] == ["as", "recorded", "–"]
     small = text(formatting.format_policy_table(made, 58, 4))
     assert all(len(line) <= 58 for line in small) and "defect-microcomp" in small[1]
-    assert small[0].split() == ["policy", "firings", "sent", "saved", "cost", "regrets"], "what the chart shows goes"
+    assert small[0].split() == ["policy", "firings", "sent", "saved", "cost", "needed"], "what the chart shows goes"
 
 
 def test_prices_and_regrets_follow_the_replays() -> None:
@@ -284,11 +284,11 @@ def test_prices_and_regrets_follow_the_replays() -> None:
     row = text(formatting.format_policy_table(made, 140, 5))[1]
     assert f"${study.price.cost:,.2f}" in row and f"{study.regret.used_later:,} of {study.regret.dropped:,}" in row
     whole = "\n".join(part.text for part in build_firing_parts(made))
-    assert "without the policy" in whole and "regrets: " in whole
+    assert "without the policy" in whole and "needed later: " in whole
     assert made.move_to_firing(1)
     [firing] = made.get_firings(made.call)
     lines = text(list(formatting.format_firing_lines(made, firing, 120, lambda message, row: "Read a file")))
-    assert any(line.startswith("  price") and " regret" in line for line in lines)
+    assert any(line.startswith("  price") and " needed later" in line for line in lines)
     late = ReplayTask(
         made.selected_lane, made.build_key(made.selected_lane), made.selected_lane.params, made.selected_lane.result
     )
@@ -325,7 +325,7 @@ def test_a_regret_is_told_with_its_evidence() -> None:
         for firing in made.replay.firings
         for line in text(list(formatting.format_firing_lines(made, firing, 100, lambda message, row: "")))
     ]
-    assert any("used later #2" in line and "(re-fetch)" in line for line in told), told
+    assert any("needed later #2" in line and "(re-fetch)" in line for line in told), told
 
 
 def test_the_selected_policy_is_in_sight_in_a_small_table() -> None:
@@ -458,7 +458,9 @@ def test_a_policy_that_would_fire_behind_the_last_call_says_so(tmp_path: Path) -
         made.assistant(recordings.text("I go on."), use=usage(size))
         made.user("Go on.")
     told = formatting.format_never_fires(compared("agent-sdk-prune", session=made.open(tmp_path)))
-    assert re.fullmatch(r"agent-sdk-prune never fires; nearest before #\d+: .*; it would behind the last call", told)
+    assert re.fullmatch(
+        r"agent-sdk-prune never fires; nearest before #\d+: .*; it would fire after the last call", told
+    )
 
 
 def test_a_compaction_that_the_file_begins_with_is_no_reason(tmp_path: Path) -> None:

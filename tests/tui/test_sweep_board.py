@@ -236,7 +236,7 @@ def test_lines_are_as_wide_as_the_table(width: int, full: bool) -> None:
         *(table.format_setting_line(made, layout, name, width) for name in made.listed_names),
     ]
     assert {count_cells(line) for line in lines} == {width}
-    assert "saved" in text_of(lines[0]) and "used later" in text_of(lines[0])
+    assert "saved" in text_of(lines[0]) and "needed later" in text_of(lines[0])
     numbers = [text_of(line) for line in lines[1:]]
     assert all("…" not in line for line in numbers), numbers
 
@@ -246,7 +246,7 @@ def test_the_signs_the_numbers_and_what_beats_a_setting() -> None:
     layout = table.compute_layout(made, 160)
     first, second, third = (text_of(table.format_setting_line(made, layout, name, 160)) for name in made.listed_names)
     assert first.startswith(" * 4") and second.startswith(" * 5") and third.startswith(">  3")
-    assert "3.0 %" in first and "−$1.00" in first and "50,030" in first
+    assert "3.0 %" in first and "saves $1.00" in first and "50,030" in first
     assert third.rstrip().endswith("5"), "5 turns beat 3"
     assert layout.find_order(4) == "as given" and "used later" in {layout.find_order(x) for x in range(160)}
 
@@ -319,13 +319,13 @@ def said(made: SweepBoard, width: int = 160) -> str:
 
 def test_the_setting_under_the_cursor_is_explained() -> None:
     made = made_up((10, 5, 3.0), (30, 9, 1.0), (20, 2, 2.0))
-    assert "beaten by 5" in said(made) and "saves 10 more and has 3 less used later" in said(made)
+    assert "dominated by 5" in said(made) and "saves 10 more and loses 3 less" in said(made)
     assert "the current setting" in said(made)
     made.move_to_index(1)
     text = said(made)
-    assert "nothing beats it" in text and "+10 saved, −3 used later, +$1.00 cost" in text
+    assert "on the Pareto front" in text and "+10 saved, −3 needed later, costs $1.00 more" in text
     assert "keep_recent_turns 3 → 5" in text
-    assert "microcompact_ratio = 0.6" in text and "nothing sets: keep_recent_turns" in text
+    assert "microcompact_ratio = 0.6" in text and "not configurable: keep_recent_turns" in text
 
 
 @given(width=st.integers(58, 200))

@@ -235,7 +235,7 @@ async def test_the_mouse_points_at_settings_in_both_and_sorts() -> None:
         await pilot.pause()
         assert board.cursor == best and "◆" in drawn(running)
         head = drawn(running).split("\n")[4]
-        await pilot.click(ListView, offset=(head.index("used later") + 3, table.gutter.top))
+        await pilot.click(ListView, offset=(head.index("needed later") + 3, table.gutter.top))
         await pilot.pause()
         assert board.order == "used later" and board.cursor == best
         await pilot.click(ListView, offset=(8, table.gutter.top + 2), times=2)
@@ -418,7 +418,7 @@ async def test_every_size_has_its_panes_and_keys() -> None:
             await pilot.pause(0.1)
             text = drawn(running)
             assert footer_fits(running)
-            for words in ("saved", "used later", "◆", "? help", "settings"):
+            for words in ("saved", "needed later", "◆", "? help", "settings"):
                 assert words in text, size
             for pane in ("#sweep-header", "#sweep-grid", "#sweep-table", "#sweep-plot", "#sweep-words", "Footer"):
                 region = found.query_one(pane).region

@@ -132,7 +132,7 @@ def test_the_bound_stands_beside_what_was_dropped(study: Study) -> None:
     found, replay = regret_cases.select_cases(study), study.replay
     last = len(replay.calls) - 1
     told = words([regret_cases.format_regret_bound(found, last, 200)])[0]
-    assert f"at #{replay.calls[last].message}, at most {study.bound.everything.droppable[last]:,} tokens" in told
+    assert f"at #{replay.calls[last].message}, {study.bound.everything.droppable[last]:,} tokens" in told
     assert f"had dropped {study.regret.tokens_dropped:,}, {study.regret.tokens_used_later:,} of them" in told
     first = replay.firings[0].call
     assert study.bound.everything.dropped[first - 1] == 0 < study.bound.everything.dropped[first]
@@ -209,7 +209,9 @@ async def test_each_case_is_shown_at_its_evidence_on_both_sides() -> None:
             )
             text = drawn(running)
             assert (
-                f"{case.tokens:,} tokens" in text and f"dropped at #{case.dropped}" in text and "used later: #" in text
+                f"{case.tokens:,} tokens" in text
+                and f"dropped at #{case.dropped}" in text
+                and "needed later: #" in text
             )
             await pilot.press("n")
         assert sorted(tiers) == sorted(TIERS) and screen.case_index == 2, "n stops at the last"
@@ -306,7 +308,7 @@ async def test_every_size_has_its_parts_and_the_mouse_selects_a_case() -> None:
             await pilot.pause(0.1)
             text = drawn(running)
             assert footer_fits(running)
-            assert "evidence" in text and "no regret" in text and "case 1 of 3" in text, size
+            assert "evidence" in text and "removable" in text and "case 1 of 3" in text, size
             sides = [screen.query_one(f"#regrets-{side}") for side in ("dropped", "used")]
             assert [side.display for side in sides] == [True, size[0] >= 110 or size[1] >= 36], size
             assert all(side.region.height >= 4 and side.region.bottom <= size[1] for side in sides if side.display)

@@ -23,7 +23,7 @@ from context_tui.tui.saving import save_new_file
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.reading_pane import ReadingPane
 
-SOURCES_NOTE = "As of November 2026, by documentation, source and reports of users. Nothing is changed by showing it."
+SOURCES_NOTE = "As of November 2026, from documentation, source code and user reports. Showing it changes nothing."
 
 
 def list_configurations(lane: Lane) -> list[tuple[str, AgentSettings | None]]:
@@ -58,7 +58,7 @@ def build_configuration_parts(lane: Lane) -> Iterator[TextPart]:
 
 def _build_native_parts(own: AgentSettings | None, window: Window) -> Iterator[TextPart]:
     if own is None:
-        yield TextPart(f"{_UNKNOWN_TEXT}; y on the screen before copies a command")
+        yield TextPart(f"{_UNKNOWN_TEXT}; y on the previous screen copies a command")
         return
     yield TextPart(_format_scope(own, window), "muted" if own.settings else "text")
     file = ""
@@ -70,21 +70,21 @@ def _build_native_parts(own: AgentSettings | None, window: Window) -> Iterator[T
         if each.note:
             yield TextPart(each.note, "muted", (), "    note: ", "    ")
     if own.constant_params:
-        yield TextPart(f"no setting of the agent: {', '.join(own.constant_params)}", "muted")
+        yield TextPart(f"hard-coded in the agent; not configurable: {', '.join(own.constant_params)}", "muted")
 
 
-_UNKNOWN_TEXT = "no agent's own configuration is known for this policy"
+_UNKNOWN_TEXT = "no agent configuration is known for this policy"
 
 
 def _format_scope(own: AgentSettings, window: Window) -> str:
     """Format the scope of the settings."""
     if not own.settings:
-        return "nothing can be set: these are constants of the agent's source"
+        return "nothing is configurable: these values are hard-coded in the agent"
     return f"for a window of {window.tokens:,} tokens ({window.source})"
 
 
 def format_configuration(lane: Lane) -> str:
-    """The same to be copied or saved: whatever is no setting is a comment."""
+    """Format the configuration for copying or saving; everything except settings is a comment."""
     window, lines = lane.view.session.window, list[str]()
     try:
         for label, own in list_configurations(lane):
@@ -132,6 +132,6 @@ class ConfigurationScreen(ModalScreen[None]):
                 False,
             )
         except OSError as error:
-            said, warn = f"It cannot be written: {error.strerror or error}", True
+            said, warn = f"The file cannot be written: {error.strerror or error}", True
         severity = "warning" if warn else "information"
         self.notify(make_visible(said), severity=severity, markup=False, timeout=4)  # type: ignore[arg-type]

@@ -19,12 +19,12 @@ from context_tui.lab.price.report import (
 )
 from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT, format_firing
 from context_tui.lab.study import Study
-from context_tui.tui.comparison import Comparison, Lane
+from context_tui.tui.comparison import Comparison, InspectorCommand, Lane
 from context_tui.tui.controller import Controller
 from context_tui.tui.rendering.formatting import format_difference, pluralize
 from context_tui.tui.rendering.layout import TextPart
 from context_tui.tui.replay.formatting import BASELINE_NAMES, format_saved_share
-from context_tui.tui.replay.regrets import InspectorCommand, RegretsScreen
+from context_tui.tui.replay.regrets import RegretsScreen
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.reading_pane import ReadingPane
 
@@ -72,9 +72,9 @@ def _format_study(study: Study) -> Iterator[str]:
         yield f"  {format_cache_reuse(priced.reuse)}"
     yield from (f"  {each.words}" for each in build_advice(priced))
     of = f"{pluralize(found.dropped, 'block')} dropped, {found.tokens_dropped:,} tokens by bytes/4"
-    yield f"regrets: {found.used_later:,} of {of}; used later: {found.tokens_used_later:,} tokens"
+    yield f"needed later: {found.used_later:,} of {of}; needed later: {found.tokens_used_later:,} tokens"
     for case in found.cases:
-        yield f"  #{case.message:,}, {case.tokens:,} tokens, used at #{case.later:,} ({case.tier}): {case.evidence}"
+        yield f"  #{case.message:,}, {case.tokens:,} tokens, needed at #{case.later:,} ({case.tier}): {case.evidence}"
 
 
 class FiringsScreen(ModalScreen[InspectorCommand | None]):
@@ -85,7 +85,7 @@ class FiringsScreen(ModalScreen[InspectorCommand | None]):
         Binding("escape,q,t", "dismiss", "close", key_display="esc", id="firings-close", tooltip="Back"),
         Binding("n", "jump(1)", "next policy", id="firings-next", tooltip="Next policy"),
         Binding("p,N", "jump(-1)", "previous", id="firings-previous", tooltip="Previous policy"),
-        Binding("u", "regrets", "regrets", id="firings-regrets", tooltip="What was dropped beside its later use"),
+        Binding("u", "regrets", "regrets", id="firings-regrets", tooltip="Show dropped content and its later use"),
     ]
 
     def __init__(self, controller: Controller, comparison: Comparison) -> None:
@@ -95,7 +95,7 @@ class FiringsScreen(ModalScreen[InspectorCommand | None]):
 
     def compose(self) -> ComposeResult:
         """A title and the list."""
-        yield Label("Firings along the run", id="firings-title", markup=False)
+        yield Label("Firings in the replay", id="firings-title", markup=False)
         yield ReadingPane(build_firing_parts(self._comparison), id="firings-list")
         yield KeyFooter()
 

@@ -74,12 +74,12 @@ def format_header(comparison: Comparison, progress: float, width: int) -> list[R
     sizes = ""
     if recording is not None and recording.calls:
         missing = recording.recorded_sizes.count(None)
-        sizes = "sizes are estimated, by typical factors" if missing == comparison.call_count else ""
+        sizes = "all sizes estimated" if missing == comparison.call_count else ""
         sizes = sizes or (f"{pluralize(missing, 'size')} estimated" if missing else "all sizes recorded")
     name = make_visible(PurePath(session.info.path).name) or session.info.title or "session"
     parts: list[tuple[int, Run]] = [
         (9, (format_safe_line(name, max(12, width // 3)), BOLD)),
-        (8, ("along the run", PRIMARY)),
+        (8, ("replay", PRIMARY)),
         (6, (pluralize(comparison.call_count, "call") if recording else "", "")),
         (7 if comparison.is_estimated else 3, (sizes, WARN if comparison.is_estimated else MUTED)),
         (5, (f"window {window.tokens:,} ({window.source})", MUTED)),
@@ -126,12 +126,10 @@ def format_legend(signs: Sequence[str], has_trace: bool, width: int) -> list[Run
 def format_lane_title(lane: Lane, selected: bool, width: int) -> list[Run]:
     """The line above one of several charts."""
     made = lane.result
-    told = (
-        f"{pluralize(len(made.replay.firings), 'firing')}   peak {made.totals.peak:,}   {format_saved_share(made)} saved"
-        if made
-        else ""
-    )
-    told = lane.error or told or "…"
+    told = lane.error or "…"
+    if made and not lane.error:
+        firings = pluralize(len(made.replay.firings), "firing")
+        told = f"{firings}   peak {made.totals.peak:,}   {format_saved_share(made)} saved"
     right: list[Run] = [(told, BAD if lane.error else MUTED)]
     mark: Run = ("▸ " if selected else "  ", f"{BOLD} {PRIMARY}")
     room = max(width - len(told) - 5, 16)
@@ -181,7 +179,7 @@ def format_never_fires(comparison: Comparison) -> str:
     first = comparison.recorded_mode == "keep" and any(is_compaction(event) for each in within for event in each)
     missed = comparison.replay.nearest_miss if comparison.replay else None
     why = ", where recorded compactions come first: r undoes them" if first else ""
-    behind = "; it would behind the last call" if _fires_after_last_call(comparison.selected_lane) else ""
+    behind = "; it would fire after the last call" if _fires_after_last_call(comparison.selected_lane) else ""
     return f"{comparison.selected_lane.policy} {format_never_fired(missed)}{why}{behind}"
 
 
@@ -247,9 +245,9 @@ def format_firing_lines(comparison: Comparison, firing: Firing, width: int, prev
     if replay and firing.policy != replay.policy:
         why = f"{firing.policy}: {why}"
     if firing.decided != firing.message:
-        why += f"; begun in the background before #{firing.decided:,}"
+        why += f"; started in the background before #{firing.decided:,}"
     if firing.believed is not None and f"{firing.believed:,}" not in why:
-        why += f"; its runtime believes {firing.believed:,}"
+        why += f"; size in its runtime {firing.believed:,}"
     yield [("  why ", MUTED), (shorten_at_word(format_safe_line(why), width - 6), "")]
     if study is not None:
         yield from _format_price_lines(study, firing, width)
@@ -281,25 +279,25 @@ def _format_price_lines(study: Study, firing: Firing, width: int) -> Iterator[li
         (9, ("  price", MUTED)),
         (8, (words, GOOD if less else WARN)),
         (6, (_format_verdict(cost), "")),
-        (7, (f"{pluralize(len(cases), 'regret')}", WARN if cases else MUTED)),
+        (7, (f"{len(cases):,} needed later", WARN if cases else MUTED)),
     ]
     yield justify_runs(parts, [], width)
-    written = f"{cost.rewritten:,} rewritten from the change on"
+    written = f"{cost.rewritten:,} rewritten after the change"
     if cost.cold:
-        written = "none rewritten for it: the cache was cold"
+        written = "none rewritten: the cache had expired"
     yield [("  cache ", MUTED), (shorten(f"{cost.cleared:,} tokens cleared in each call, {written}", width - 8), "")]
     for case in cases[:MAX_REGRET_LINES]:
-        text = f"#{case.message:,} used at #{case.later:,} ({case.tier}): {format_line(case.evidence)}"
-        yield [("  used later ", WARN), (shorten(text, width - 13), "")]
+        text = f"#{case.message:,} needed at #{case.later:,} ({case.tier}): {format_line(case.evidence)}"
+        yield [("  needed later ", WARN), (shorten(text, width - 15), "")]
     if len(cases) > MAX_REGRET_LINES:
-        yield [(f"  … {pluralize(len(cases) - MAX_REGRET_LINES, 'more regret')}; u shows them", MUTED)]
+        yield [(f"  … {len(cases) - MAX_REGRET_LINES:,} more; u shows them", MUTED)]
 
 
 def _format_verdict(cost: FiringPrice) -> str:
-    """The verdict on a firing, with the calls until it pays and the calls that were left."""
+    """Format the verdict on a firing, with the calls to break even and the remaining calls."""
     if cost.verdict == "pays":
         left = pluralize(cost.calls_left, "call")
-        return f"pays after {ceil(cost.break_even):,} of {left} left" if cost.break_even else "pays at once"
+        return f"breaks even after {ceil(cost.break_even):,} of {left} remaining" if cost.break_even else "pays at once"
     if cost.verdict == "does not pay" and cost.break_even:
         return f"not worth it: breaks even after {ceil(cost.break_even):,} calls, {cost.calls_left:,} remain"
     return VERDICT_TEXTS[cost.verdict]
@@ -375,7 +373,7 @@ def _format_cost(result: LaneResult, full: bool) -> str:
         return "…"
     priced = result.study.price
     less = 1 - priced.cost / priced.baseline_cost if priced.baseline_cost else 0.0
-    share = f"−{format_percent(less)}" if less > 0 else f"+{format_percent(-less)}" if less < 0 else "0 %"
+    share = f"saves {format_percent(less)}" if less > 0 else f"{format_percent(-less)} more" if less < 0 else "the same"
     return f"{_format_money(priced.cost, priced)} ({share})" if full else share
 
 
@@ -409,7 +407,7 @@ POLICY_COLUMNS = (
     ),
     PolicyColumn("saved", lambda made, full: format_saved_share(made), lambda made, full: "–"),
     PolicyColumn("cost", _format_cost, _format_baseline_cost),
-    PolicyColumn("regrets", _format_regrets, lambda made, full: "–"),
+    PolicyColumn("needed", _format_regrets, lambda made, full: "–"),
     PolicyColumn(
         "over",
         lambda made, full: f"{made.totals.overflows:,}",
@@ -495,7 +493,7 @@ def explain_missing_chart(comparison: Comparison) -> tuple[str, str]:
     if comparison.recording is None:
         return "Preparing the recording…", ""
     if not comparison.call_count:
-        return "No call to a model in this session: there is nothing to replay", "esc goes back"
+        return "This session has no model calls: there is nothing to replay", "esc goes back"
     lane = comparison.selected_lane
     if lane.error:
         return lane.error, "a digit chooses another policy, a adds one"

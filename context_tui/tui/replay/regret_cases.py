@@ -32,9 +32,9 @@ from context_tui.tui.widgets.styled_text import (
 )
 
 TIER_TEXTS = {
-    "re-fetch": "fetched again, a lower bound: the recorded agent still had the content",
-    "edit": "its text was edited, and stood nowhere else in the policy's context",
-    "reference": "it was referred to, and stood nowhere else in the policy's context",
+    "re-fetch": "fetched again; a lower bound, as the recorded agent still had the content",
+    "edit": "its text was edited, and the policy's context had no other copy",
+    "reference": "it was referenced, and the policy's context had no other copy",
 }
 """What the later use is, by tier."""
 MIN_NEEDLE_LENGTH = 4
@@ -118,7 +118,7 @@ def choose_needle(case: RegretCase, block: Mapping[str, Any], *, used: bool) -> 
 
 
 def _find_fetch_argument(block: Mapping[str, Any]) -> str:
-    """Return the argument of a call that names what it fetches: a command's first line, a path, else the longest text."""
+    """Return the argument that a call fetches: the first line of a command, a path, else the longest text."""
     arguments = block.get("input")
     if not isinstance(arguments, Mapping):
         return ""
@@ -138,7 +138,7 @@ def format_summary(selection: CaseSelection, width: int) -> list[Run]:
     """Format how much of the dropped content was needed later."""
     told = selection.study.regret
     share = f" ({format_percent(told.tokens_used_later / told.tokens_dropped)})" if told.tokens_dropped else ""
-    blocks = f"{told.used_later:,} of {pluralize(told.dropped, 'dropped block')} used later"
+    blocks = f"{told.used_later:,} of {pluralize(told.dropped, 'dropped block')} needed later"
     tokens = f"{told.tokens_used_later:,} of {told.tokens_dropped:,} tokens{share}"
     forms = (f"{blocks}   {tokens}, by bytes/4", f"{blocks}, {tokens}")
     return [(shorten_at_word(choose_form(forms, width), width), BOLD)]
@@ -158,11 +158,11 @@ def format_regret_bound(selection: CaseSelection, call: int, width: int) -> list
     )
     most, dropped = share.droppable[call], share.dropped[call]
     forms = (
-        f"at #{message:,}, at most {most:,} tokens could have been dropped with no regret; "
-        f"this policy had dropped {dropped:,}, {regretted:,} of them used later",
-        f"at #{message:,}, at most {most:,} could go with no regret; dropped {dropped:,}, {regretted:,} used later",
-        f"at most {most:,} could go with no regret; dropped {dropped:,}, {regretted:,} used later",
-        f"at most {most:,} with no regret; dropped {dropped:,}, {regretted:,} used",
+        f"at #{message:,}, {most:,} tokens were removable without loss; "
+        f"this policy had dropped {dropped:,}, {regretted:,} of them needed later",
+        f"at #{message:,}, {most:,} removable without loss; dropped {dropped:,}, {regretted:,} needed later",
+        f"{most:,} removable without loss; dropped {dropped:,}, {regretted:,} needed later",
+        f"{most:,} removable; dropped {dropped:,}, {regretted:,} needed",
     )
     return [(choose_form(forms, width), MUTED)]
 
@@ -174,7 +174,7 @@ def format_case_table(selection: CaseSelection, selected: int, width: int, heigh
         (case.tier, f"#{case.message:,}", f"{case.tokens:,}", f"#{case.dropped:,}", f"#{case.later:,}")
         for case in cases
     ]
-    heads = ("tier", "block", "tokens", "dropped at", "used at")
+    heads = ("tier", "block", "tokens", "dropped at", "needed at")
     sizes = [max(len(row[each]) for row in (heads, *rows)) for each in range(len(heads))]
     left = "  " + heads[0].ljust(sizes[0])
     lines = [[(f"{left}{_align_right(heads, sizes)}  evidence", MUTED)]]
@@ -213,7 +213,7 @@ def format_evidence(selection: CaseSelection, index: int, width: int) -> list[li
     calls = [call.message for call in study.replay.calls]
     later = sum(firing.message <= message <= case.later for message in calls) - 1
     when = "at once" if later <= 0 else f"{pluralize(later, 'call')} later"
-    told = f"{case.tier}: {case.tokens:,} tokens by bytes/4, used {when}"
+    told = f"{case.tier}: {case.tokens:,} tokens by bytes/4, needed {when}"
     forms = (f"{told}; {TIER_TEXTS[case.tier]}", f"{told}; {TIER_TEXTS[case.tier].partition(',')[0]}", told)
     return [
         [(shorten_at_word(choose_form(forms, width), width), WARN)],
@@ -224,7 +224,7 @@ def format_evidence(selection: CaseSelection, index: int, width: int) -> list[li
 def format_side_title(selection: CaseSelection, index: int, preview: str, *, used: bool) -> str:
     """Format the title of one of the two sides, the more important first."""
     side = (find_used_side if used else find_dropped_side)(selection, index)
-    when = "used later" if used else f"dropped at #{selection.cases[index].dropped:,}"
+    when = "needed later" if used else f"dropped at #{selection.cases[index].dropped:,}"
     return f"{when}: #{side.location.message:,}, est. {pluralize(side.tokens, 'token')}: {format_line(preview)}"
 
 
@@ -232,7 +232,6 @@ def explain_no_cases(selection: CaseSelection) -> str:
     """Explain why there is no case."""
     told = selection.study.regret
     if not told.dropped:
-        return "It drops nothing along this recording, so nothing was used later"
-    return (
-        f"Nothing that it dropped was used later ({pluralize(told.dropped, 'block')}, {told.tokens_dropped:,} tokens)"
-    )
+        return "The policy drops nothing in this recording, so nothing was needed later"
+    dropped = f"{pluralize(told.dropped, 'block')}, {told.tokens_dropped:,} tokens"
+    return f"Nothing that the policy dropped was needed later ({dropped})"

@@ -19,7 +19,7 @@ from textual.worker import Worker
 
 from context_tui.lab.study import Study
 from context_tui.text.sanitize import make_visible
-from context_tui.tui.comparison import Comparison
+from context_tui.tui.comparison import Comparison, InspectorCommand
 from context_tui.tui.controller import Controller
 from context_tui.tui.reader.detail import Detail
 from context_tui.tui.reader.document import DocumentSource
@@ -31,9 +31,6 @@ from context_tui.tui.threads import ThreadJob, format_worker_error, start_work
 from context_tui.tui.timeline.marks import NO_MARK
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.styled_text import BOLD, MUTED, PRIMARY, LinesPane, Run, justify_runs
-
-InspectorCommand = Callable[[], str]
-"""What the inspector is to do when the screen was closed: it returns what to say."""
 
 SIDES = ("dropped", "used")
 
@@ -70,7 +67,7 @@ class RegretsScreen(Screen[InspectorCommand | None]):
 
     CSS_PATH = "regrets.tcss"
     AUTO_FOCUS = "CaseList"
-    BINDING_GROUP_TITLE = "Used later"
+    BINDING_GROUP_TITLE = "Needed later"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
     VERTICAL_BREAKPOINTS = [(0, "-low"), (36, "-high")]
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -84,7 +81,7 @@ class RegretsScreen(Screen[InspectorCommand | None]):
         Binding("shift+tab", "cases", "Cases", show=False, id="regrets-cases", tooltip="Go to the list of cases"),
         Binding("f", "scope", "this firing/all", id="regrets-scope", tooltip="Cases of this firing, or of all"),
         Binding("enter", "inspect", "inspect", key_display="enter", id="regrets-inspect", tooltip="Go to that message"),
-        Binding("v", "raw", "raw", id="regrets-raw", tooltip="As it was written, or rendered"),
+        Binding("v", "raw", "raw", id="regrets-raw", tooltip="Show the original text, or render it"),
         Binding("escape", "dismiss", "back", key_display="esc", id="regrets-close", tooltip="Back"),
         Binding("q,u", "dismiss", "Back", show=False, id="regrets-leave", tooltip="Back"),
     ]
@@ -182,9 +179,9 @@ class RegretsScreen(Screen[InspectorCommand | None]):
         found = self.case_selection
         if found is None:
             trouble = self.comparison.selected_lane.error
-            words = trouble or "Looking for what was used later…"
+            words = trouble or "Searching for later uses…"
             return [
-                [("Used later", f"{BOLD} {PRIMARY}"), (f"  {label}", BOLD)],
+                [("Needed later", f"{BOLD} {PRIMARY}"), (f"  {label}", BOLD)],
                 [(shorten_at_word(words, width), MUTED)],
             ]
         if self.call is None:
@@ -193,7 +190,7 @@ class RegretsScreen(Screen[InspectorCommand | None]):
             which = f"dropped before #{found.study.replay.calls[self.call].message:,}"
         count = f"case {self.case_index + 1:,} of {len(found.case_numbers):,}, " if found.case_numbers else ""
         title = justify_runs(
-            [(9, ("Used later", f"{BOLD} {PRIMARY}")), (8, (label, BOLD))], [(count + which, MUTED)], width
+            [(9, ("Needed later", f"{BOLD} {PRIMARY}")), (8, (label, BOLD))], [(count + which, MUTED)], width
         )
         call = found.get_firing(self.case_index)[1].call if found.case_numbers else self.comparison.call
         bound = regret_cases.format_regret_bound(found, call, width)

@@ -24,13 +24,6 @@ CURSOR_BACKGROUND = frozenset((" ", SHADE, RULE, TRACE))
 THRESHOLD_LABEL, DRAG_SIGN = "threshold", "↕"
 """The name of a line that can be pulled, and the sign of that, behind its size."""
 FIRING_SIGN, COMPACTION_SIGN, CLEARING_SIGN, OVERFLOW_SIGN = "▲", "│", "▾", "!"
-SIGN_NAMES = {
-    FIRING_SIGN: "fires",
-    COMPACTION_SIGN: "recorded compaction",
-    CLEARING_SIGN: "recorded clearing or drop",
-    OVERFLOW_SIGN: "over the window",
-}
-"""What stands below a chart."""
 BLOCK_STYLE = "$primary 60%"
 """The ground of a chart: calmer than the lines of a small one."""
 MIN_WINDOW_SHARE = 0.4

@@ -30,6 +30,7 @@ from context_tui.tui.command_line import format_replay_command
 from context_tui.tui.comparison import (
     MAX_POLICIES,
     Comparison,
+    InspectorCommand,
     LaneResult,
     RecordingIndex,
     ReplayTask,
@@ -68,9 +69,6 @@ PROGRESS_INTERVAL_S = 0.2
 SETTING_NOTE_LINES, MAX_BOTTOM_LINES = 2, 12
 """Lines below the settings about the selected one; and the most that these and the table take side by side."""
 
-InspectorCommand = Callable[[], str]
-"""What the inspector is to do when the screen was closed: it returns what to say."""
-
 
 @dataclass
 class RecordingPrepared(Message):
@@ -106,7 +104,7 @@ class ReplayScreen(Screen[InspectorCommand | None]):
 
     CSS_PATH = "replay.tcss"
     AUTO_FOCUS = "ChartsView"
-    BINDING_GROUP_TITLE = "Along the run"
+    BINDING_GROUP_TITLE = "Replay"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]
     VERTICAL_BREAKPOINTS = [(0, "-low"), (24, "-middling"), (32, "-high"), (42, "-tall")]
 
@@ -204,7 +202,7 @@ class ReplayScreen(Screen[InspectorCommand | None]):
         self._fit_bottom()
 
     def _fit_bottom(self) -> None:
-        """Give the table the lines that it needs, and where the settings stand beside it, the lines that either needs."""
+        """Fit the height of the table to its lines, or to those of the settings next to it."""
         lines, wide = len(self.comparison.lanes) + 2, self.has_class("-wide")
         settings = len(list_setting_lines(self.query_one(SettingRows).parameters)) + SETTING_NOTE_LINES
         fits = wide, lines, settings, self.size.height
@@ -564,7 +562,7 @@ class ReplayScreen(Screen[InspectorCommand | None]):
     def action_picture(self) -> None:
         """Save the screen as a picture."""
         name = PurePath(self.comparison.session.info.path).stem or "session"
-        picture = self.app.export_screenshot(title=make_visible(f"{name}: along the run"))
+        picture = self.app.export_screenshot(title=make_visible(f"{name}: replay"))
         try:
             path = save_new_file(picture, f"{name}-replay", "svg")
         except OSError as error:

@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 from context_tui.errors import PlanError
 from context_tui.lab.replay.recording import Recording
 from context_tui.lab.study import StudySettings
-from context_tui.policies.base import Params, Policy, find_nested_field
+from context_tui.policies.base import Policy, find_nested_field
 from context_tui.policies.parameter_space import build_params, get_value
 from context_tui.policies.parameters import Parameter
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.policies.scales import Number, build_scale
+from context_tui.tui.comparison import compute_step_thresholds
 
-COMMON_OWNER = "every replay here"
+COMMON_OWNER = "options for all policies"
 """The heading of these settings; no policy can have such a name."""
 MAX_DELAY_CALLS, MAX_SUMMARY_TOKENS = 1_000, 100_000_000
 """The longest delay, and the largest summary, that can be set here."""
@@ -41,7 +42,7 @@ def build_common_controls(
     """
     derived = recording.summary_tokens if recording else None
     largest = max(USUAL_SUMMARY_TOKENS, derived or 0, settings.summary_tokens or 0)
-    recorded = Parameter(_RECORDED, "switch", "whether recorded compactions happen, or are undone", "", True)
+    recorded = Parameter(_RECORDED, "switch", "keep recorded compactions, or undo them", "", True)
     return [
         *([recorded] if has_compactions else []),
         Parameter(
@@ -59,7 +60,7 @@ def build_common_controls(
         Parameter(
             _SUMMARY_TOKENS,
             "number",
-            "size of a summary by bytes/4; not set: the median of the recorded ones, else 2,000",
+            "summary size (bytes/4); not set: the median of the recorded summaries, else 2,000",
             "tokens",
             None,
             1,
@@ -69,12 +70,16 @@ def build_common_controls(
             implied_value=derived,
         ),
         Parameter(
-            _SHARES_PREFIX, "switch", "a summarizer reads the calls' own beginning from the prompt cache", "", False
+            _SHARES_PREFIX,
+            "switch",
+            "the summarizer's prompt shares its prefix with the calls and reads it from the prompt cache",
+            "",
+            False,
         ),
         Parameter(
             _CACHE_ANYWHERE,
             "switch",
-            "of a changed prompt all before the change is read from the cache",
+            "a changed prompt is read from the cache up to the change",
             "",
             False,
         ),
@@ -111,20 +116,11 @@ class ThresholdHandle(NamedTuple):
 
 
 class _ControlRank(NamedTuple):
-    """Rank of a parameter: the directions in which it moves a threshold, whether it is set, and whether it is a share."""
+    """Rank of a parameter: number of directions in which it moves a threshold, is it set, is it a share."""
 
     direction_count: int
     is_set: bool
     is_share: bool
-
-
-def compute_step_thresholds(policy: Policy, params: Params, state: RuntimeState) -> list[int | None]:
-    """Compute the size in tokens at which each step of a policy acts; None where the size does not decide."""
-    try:
-        triggers = [step.trigger(state, its) for step, its in policy.steps(params) or [(policy, params)]]
-    except PlanError:
-        return []
-    return [each.threshold if each.unit == "tokens" else None for each in triggers]
 
 
 class ThresholdDrag:

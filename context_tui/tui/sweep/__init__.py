@@ -71,7 +71,7 @@ def build_sessions_screen(sweep: Sweep, command: str, options: InspectorOptions)
 def _adopt_in_inspector(controller: Controller, setting: SweepSetting) -> str:
     params = merge_params(controller.view.params, setting)
     controller.adopt_settings(setting.policy.name, params, None)
-    return f"Taken over: {setting.name}"
+    return f"Applied: {setting.name}"
 
 
 def _adopt_in_comparison(comparison: Comparison, setting: SweepSetting) -> str:
@@ -83,7 +83,7 @@ def _adopt_in_comparison(comparison: Comparison, setting: SweepSetting) -> str:
         lane.view = view
     else:
         comparison.lanes[comparison.selected_number] = Lane(view)
-    return f"Taken over: {setting.name}"
+    return f"Applied: {setting.name}"
 
 
 def merge_params(params: Mapping[str, Mapping[str, Any]], setting: SweepSetting) -> dict[str, Mapping[str, Any]]:

@@ -228,7 +228,7 @@ class SweepBoard:
 
     @property
     def is_column_descending(self) -> bool:
-        """Whether the column of the order starts with its largest value: savings in money are shown as a negative cost."""
+        """Whether the sorted column starts with its largest value; savings in money are sorted by cost."""
         return self.is_largest_first != (self.order == "saved" and self.saving_unit == "money")
 
     def _get_listing(self) -> tuple[list[str], dict[str, int]]:
@@ -369,7 +369,7 @@ def build_board(comparison: Comparison, row_cache: SweepRowCache | None = None) 
     lane, how = comparison.selected_lane, build_sweep_options(comparison)
     policy, params = POLICIES[lane.policy], lane.params
     if not policy.phases:
-        raise PlanError(f"{policy.name} is applied by hand: there is nothing to sweep; choose another policy")
+        raise PlanError(f"{policy.name} is applied manually: there is nothing to sweep; choose another policy")
     known = row_cache if row_cache and row_cache.session is comparison.session and row_cache.options == how else None
     current = build_setting(policy, params)
     controls = list_parameters_in_context(policy, params, comparison.full_context, lane.view.runtime_state)

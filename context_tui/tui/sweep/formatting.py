@@ -19,6 +19,7 @@ from context_tui.tui.sweep.table import (
     CURRENT_SIGN,
     CURSOR_SIGN,
     format_amount,
+    format_extra_cost,
     format_money,
     format_setting_values,
     format_share,
@@ -69,14 +70,15 @@ def format_header(board: SweepBoard, width: int) -> list[Run]:
         (5, (calls, "")),
         (4, (f"window {board.window.tokens:,}" if known else "", MUTED)),
     ]
-    order = f"{'largest' if board.is_largest_first else 'smallest'} {board.order} first"
+    order_name = "needed later" if board.order == "used later" else board.order
+    order = f"{'largest' if board.is_largest_first else 'smallest'} {order_name} first"
     order = order if board.order != GRID_ORDER else "as given, reversed" if board.is_reversed else "as given"
     right: list[Run] = [
         (f"{SAVING_UNIT_NAMES[board.saving_unit]}   " if width >= WIDE_CELLS else "", BOLD),
         (order, MUTED),
     ]
     if board.only_best:
-        right.insert(0, ("what nothing beats   ", WARN))
+        right.insert(0, ("Pareto front only   ", WARN))
     return justify_runs([part for part in parts if part[1][0]], right, width)
 
 
@@ -86,30 +88,32 @@ def format_status(board: SweepBoard, grid_error: str, is_measuring: bool, width:
         return [(shorten_at_word(format_safe_line(grid_error or board.error), width), BAD)]
     count = pluralize(len(board.settings), "setting")
     if board.missing_settings:
-        how = "esc stops" if is_measuring else "stopped; r goes on"
+        how = "esc stops" if is_measuring else "stopped; r continues"
         return [(shorten_at_word(f"{board.done_count:,} of {count} measured, {how}", width), WARN)]
     standing, best = board.dominance, board.findings.best
-    beaten = f"{len(best):,} of them beaten by none" if width >= WIDE_CELLS else f"{len(best):,} unbeaten"
+    beaten = f"{len(best):,} on the Pareto front" if width >= WIDE_CELLS else f"{len(best):,} on front"
     head = f"{count}, {beaten}" if len(board.settings) > 1 else count
     better, now = standing.best, standing.points.get(board.sweep.current)
     if better and now and better != board.sweep.current and standing.points[better].saved > now.saved:
         more, name = standing.points[better].saved - now.saved, format_safe_line(board.format_label(better))
+        values, saving = format_setting_values(board, better), format_saving(board, more)
+        short_saving = format_saving(board, more, full=False)
         forms = [
-            f"{name} saves {format_saving(board, more)} more than the current one at no more regret",
-            f"{format_setting_values(board, better)} saves {format_saving(board, more)} more at no more regret",
-            f"{format_setting_values(board, better)}: {format_saving(board, more, full=False)} more at no more regret",
-            f"{format_setting_values(board, better)}: +{format_saving(board, more, full=False)}, no more regret",
+            f"{name} saves {saving} more than the current one without losing more",
+            f"{values} saves {saving} more without losing more",
+            f"{values}: saves {short_saving} more without losing more",
+            f"{values}: saves {short_saving} more, loses no more",
         ]
         found = choose_form(forms, width - len(head) - 2)
         return justify_runs([(9, (head, "")), (8, (found, GOOD))], [], width)
-    told = "none saves more than the current one at no more regret" if len(board.settings) > 1 else ""
+    told = "none saves more than the current one without losing more" if len(board.settings) > 1 else ""
     return justify_runs([(9, (head, "")), (7, (told, MUTED))], [], width)
 
 
 def format_legend(board: SweepBoard, width: int) -> list[Run]:
     """Format the legend of the plot."""
     what = "cost saved" if board.saving_unit == "money" else "tokens saved"
-    regret = "used later" if board.findings.has_regrets else "dropped"
+    regret = "needed later" if board.findings.has_regrets else "dropped"
     signs = [
         (BEST_SIGN, f"{BOLD} {GOOD}"),
         (CURRENT_SIGN, f"{BOLD} {WARN}"),
@@ -117,7 +121,7 @@ def format_legend(board: SweepBoard, width: int) -> list[Run]:
         (CURSOR_SIGN, f"{BOLD} {PRIMARY}"),
     ]
     axes = f"{what} ↑  {regret} →  "
-    names = [("nothing beats it", "current", "beaten", "here"), ("best", "current", "beaten", "here")]
+    names = [("Pareto front", "current", "dominated", "here"), ("best", "current", "worse", "here")]
     forms = [(axes, names[0]), (axes, names[1]), (f"saved ↑ {regret} →  ", names[1]), ("", names[1])]
     room = [len(text) + sum(len(name) + 4 for name in each) - 2 for text, each in forms]
     text, words_ = next((form for form, cells in zip(forms, room, strict=True) if cells <= width), forms[-1])
@@ -167,13 +171,16 @@ def _format_rank(board: SweepBoard, name: str, whole: Totals | None) -> tuple[li
         points = board.dominance.points
         more, less = points[beaten].saved - points[name].saved, points[name].regret - points[beaten].regret
         gains = [f"saves {format_saving(board, more)} more"] if more else []
-        gains += [f"has {less:,.0f} less used later"] if less else []
-        return [f"beaten by {shorten(format_setting_values(board, beaten), 40)}", f"which {' and '.join(gains)}"], WARN
+        gains += [f"loses {less:,.0f} less"] if less else []
+        return [
+            f"dominated by {shorten(format_setting_values(board, beaten), 40)}",
+            f"which {' and '.join(gains)}",
+        ], WARN
     if name in board.findings.best:
-        return ["nothing beats it"], GOOD
+        return ["on the Pareto front"], GOOD
     if name in board.dominance.points:
-        return ["as good as another that nothing beats"], GOOD
-    return ["it has no price"], MUTED
+        return ["equal to a setting on the Pareto front"], GOOD
+    return ["no price"], MUTED
 
 
 def _format_totals(board: SweepBoard, whole: Totals, width: int) -> list[Run]:
@@ -184,14 +191,12 @@ def _format_totals(board: SweepBoard, whole: Totals, width: int) -> list[Run]:
         board.sweep.cost_unit,
         board.findings.cost_digits,
     )
-    used, of = "used later" if board.findings.has_regrets else "dropped", "" if unit == "USD" else f" in {unit}"
+    used, of = "needed later" if board.findings.has_regrets else "dropped", "" if unit == "USD" else f" in {unit}"
     told = [
         f"saves {format_amount(whole.saved)} ({format_share(whole.saved, whole.without) or 'none'})",
         f"{get_regret_tokens(whole):,} {used}",
     ]
-    told += (
-        [f"{format_money(compute_extra_cost(whole), unit, signed=True, digits=digits)} cost{of}"] if whole.cost else []
-    )
+    told += [f"{format_extra_cost(compute_extra_cost(whole), unit, digits)}{of}"] if whole.cost else []
     parts: list[tuple[int, Run]] = [(8, (f"  {', '.join(told)}", ""))]
     if now is not None and now is not whole:
         told = [
@@ -199,14 +204,12 @@ def _format_totals(board: SweepBoard, whole: Totals, width: int) -> list[Run]:
             f"{_format_signed(get_regret_tokens(whole) - get_regret_tokens(now))} {used}",
         ]
         if whole.cost and now.cost:
-            told.append(
-                f"{format_money(compute_extra_cost(whole) - compute_extra_cost(now), unit, signed=True, digits=digits)} cost"
-            )
+            told.append(format_extra_cost(compute_extra_cost(whole) - compute_extra_cost(now), unit, digits))
         told.append(f"{_format_signed(whole.firings - now.firings)} firings")
         here, there = points.get(whole.setting), points.get(now.setting)
         better, worse = here and there and here.dominates(there), here and there and there.dominates(here)
         style = GOOD if better else BAD if worse else ""
-        parts.append((9, ("against the current one " + ", ".join(told), style)))
+        parts.append((9, ("compared with the current one: " + ", ".join(told), style)))
     return (
         justify_runs(parts, [], width)
         if count_cells([run for _, run in parts]) + 2 <= width
@@ -236,7 +239,7 @@ def _format_changes(board: SweepBoard, setting: SweepSetting, width: int) -> lis
 
 
 def _format_signed(number: float) -> str:
-    return f"+{number:,.0f}" if number > 0 else f"−{-number:,.0f}" if number < 0 else "0"
+    return f"{'+' if number > 0 else ''}{format_amount(number)}"
 
 
 def compute_changes(old: SweepSetting, new: SweepSetting) -> list[tuple[str, object, object]]:
@@ -271,12 +274,12 @@ def format_native_lines(board: SweepBoard, setting: SweepSetting) -> list[str]:
     """Format the agent's own configuration as lines: file, key, value and note; and what cannot be set."""
     found = get_native(board, setting)
     if found is None:
-        return ["no configuration of an agent is known for this policy"]
+        return ["no agent configuration is known for this policy"]
     lines = []
     for each in found.settings:
         lines.append(f"{each.file}: {each.key} = {each.value}" + (f"  ({each.note})" if each.note else ""))
     if found.constant_params:
-        lines.append(f"constants in the agent, which nothing sets: {', '.join(found.constant_params)}")
+        lines.append(f"hard-coded in the agent; not configurable: {', '.join(found.constant_params)}")
     return lines
 
 

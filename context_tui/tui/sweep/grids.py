@@ -105,7 +105,7 @@ def propose_grid(policy: Policy, params: Params, parameters: Sequence[Parameter]
     *calls*.
 
     Args:
-        known: the policy's parameters, in a context (:func:`context_tui.policies.parameters.list_parameters_in_context`).
+        parameters: the policy's parameters, in a context (:func:`.list_parameters_in_context`).
     """
     defaults = build_params(policy, {})
     chosen = _choose_parameters(parameters, policy, params)

@@ -17,7 +17,7 @@ GUTTER = 8
 """Cells to the left of the plot, for its scale."""
 FRONTIER_STYLE = "$primary 60%"
 """The line that joins the points that nothing beats."""
-HORIZONTAL, VERTICAL, CORNER, RISE = "─", "│", "┘", "┌"
+HORIZONTAL, VERTICAL, CORNER = "─", "│", "┘"
 CURSOR_COLUMN, CURSOR_ROW = "┊", "┈"
 """The lines from the cursor to the axes."""
 CELL_ASPECT = 2.0

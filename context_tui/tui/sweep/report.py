@@ -32,7 +32,7 @@ def build_report_parts(board: SweepBoard) -> Iterator[TextPart]:
     told = ("".join(text for text, _ in line).strip() for line in format_setting(board, UNWRAPPED_CELLS))
     yield TextPart("\n".join(told) + "\n")
     yield TextPart(
-        f"{pluralize(len(board.listed_names), 'setting')} (* nothing beats it, > the current one), in tokens", "heading"
+        f"{pluralize(len(board.listed_names), 'setting')} (* on the Pareto front, > current), in tokens", "heading"
     )
     for name in board.listed_names:
         yield from _build_setting_parts(board, name)
@@ -51,13 +51,13 @@ def _build_setting_parts(board: SweepBoard, name: str) -> Iterator[TextPart]:
     mark = (CURRENT_SIGN if name == board.sweep.current else "") + (BEST_SIGN if name in board.findings.best else "")
     yield TextPart(f"{mark:2} {board.format_label(name)}")
     numbers = [f"{each.head} {each.format_value(each.get_value(whole), True)}" for each in list_columns(board)]
-    numbers += [f"beaten by {board.format_label(beaten)}"] if beaten else []
+    numbers += [f"dominated by {board.format_label(beaten)}"] if beaten else []
     yield TextPart("   " + ", ".join(numbers), "muted")
 
 
 def build_project_parts(board: SweepBoard) -> Iterator[TextPart]:
     """The best setting of each project."""
-    yield TextPart("Best in each project: what saves most at no more regret than the current one", "heading")
+    yield TextPart("Best in each project: saves most without losing more than the current setting", "heading")
     found = find_best_by_project(board)
     for project, setting, saved in found:
         yield TextPart(project)

@@ -25,7 +25,7 @@ from context_tui.lab.sweep.rows import SweepRow
 from context_tui.lab.sweep.session_sweep import SessionSweep, sweep_settings
 from context_tui.lab.sweep.settings import SweepSetting
 from context_tui.text.sanitize import make_visible
-from context_tui.tui.comparison import format_limits
+from context_tui.tui.comparison import InspectorCommand, format_limits
 from context_tui.tui.saving import save_new_file
 from context_tui.tui.sweep import formatting, plot, table
 from context_tui.tui.sweep.board import SweepBoard, SweepRowCache, build_partial_sweep
@@ -41,8 +41,6 @@ from context_tui.tui.widgets.styled_text import MUTED, LinesPane, Run, build_con
 UPDATE_INTERVAL_S, UPDATE_COST_FACTOR = 0.1, 8
 """Seconds between two looks at rows that come in, at least; and how many times longer than such a look takes."""
 
-InspectorCommand = Callable[[], str]
-"""What is to be done when the screen was closed: it returns what to say."""
 AdoptSetting = Callable[[SweepSetting], str]
 """Takes a setting over, and returns what to say."""
 
@@ -377,7 +375,7 @@ class SweepScreen(Screen[InspectorCommand | None]):
         if self.board.toggle_saving_unit():
             self.draw()
         else:
-            self.notify_briefly("No prices are known of these settings: what is saved is counted in tokens")
+            self.notify_briefly("These settings have no prices: savings are counted in tokens")
 
     def action_best(self) -> None:
         """List only what nothing beats."""
@@ -408,7 +406,7 @@ class SweepScreen(Screen[InspectorCommand | None]):
         if text:
             self.app.copy_to_clipboard(text)
         else:
-            self.notify_briefly("No configuration of an agent holds this setting; y copies the command")
+            self.notify_briefly("No agent configuration is known for this setting; y copies the command")
 
     def action_picture(self) -> None:
         """Save the screen as a picture."""
@@ -466,15 +464,15 @@ def _format_session_name(known: SweepRowCache) -> str:
 
 HELP_NOTES = (
     " ".join(REPLAY_LIMITS_TEXT),
-    "Table and plot: * nothing beats the setting: none saves as much with as little that was used later; > the current "
-    "one, · another beats it, ◆ the one under the cursor. A setting that is best here may be so by chance: try more "
-    "sessions (context-tui sweep FOLDER).",
-    "Values of the grid are typed as for context-tui sweep -p: 1..8, 1..8:2 with a step, 256,512,1024, or one. A word "
-    "without = names another policy, whose values follow it.",
-    "Used later are tokens (bytes / 4) that the setting drops and the recorded run used again; cost is that of prompts "
-    "and summaries against no policy, at cache prices.",
+    "Table and plot: * on the Pareto front: no other setting saves as much with as little needed later; > current, "
+    "· dominated by another, ◆ under the cursor. A setting may be best here by chance: try more sessions "
+    "(context-tui sweep FOLDER).",
+    "Grid values are written as for context-tui sweep -p: 1..8, 1..8:2 (with a step), 256,512,1024, or one value. A "
+    "word without = names another policy, followed by its values.",
+    "Needed later: tokens (bytes / 4) that the setting drops and the recorded session needed again. Cost: prompts and "
+    "summaries compared with no policy, at cache prices.",
 )
-"""What help says above the keys."""
+"""Notes above the keys in the help."""
 
 
 _build_binding = partial(build_binding, prefix="sweep-")
@@ -503,21 +501,21 @@ _SESSIONS_BINDINGS = [
     _build_binding("p", "projects", "projects", "projects", "Show the best setting of each project", "p"),
 ]
 _OTHER_BINDINGS = [
-    _build_binding("o", "sort(1)", "sort", "sort", "List by the next number; a click on its head does so too", "o"),
-    _build_binding("m", "money", "money", "money", "Count what is saved in money, or in tokens again", "m"),
-    _build_binding("f", "best", "best", "best", "List only what nothing beats, or everything again", "f"),
+    _build_binding("o", "sort(1)", "sort", "sort", "Sort by the next column; a click on a heading does the same", "o"),
+    _build_binding("m", "money", "money", "money", "Count savings in money, or in tokens", "m"),
+    _build_binding("f", "best", "best", "best", "List only the Pareto front, or all settings", "f"),
     _build_binding("t", "text", "text", "text", "Show everything as text", "t"),
     _build_binding("c", "copy_native", "copy", "copy-native", "Copy the setting as the agent's own configuration", "c"),
-    _build_binding("y", "copy", "Copy command", "copy", "Copy the command that makes the same sweep"),
-    _build_binding("O", "sort(-1)", "Sort back", "sort-back", "List by the number before"),
-    _build_binding("i", "reverse", "Reverse", "reverse", "List the other way round"),
+    _build_binding("y", "copy", "Copy command", "copy", "Copy the command for this sweep"),
+    _build_binding("O", "sort(-1)", "Sort back", "sort-back", "Sort by the previous column"),
+    _build_binding("i", "reverse", "Reverse", "reverse", "Reverse the order"),
     _build_binding("pageup", "page(-1)", "Page up", "page-up", "One page up"),
     _build_binding("pagedown", "page(1)", "Page down", "page-down", "One page down"),
     _build_binding("home,g", "ends(0)", "First", "first", "Go to the first setting"),
     _build_binding("end,G", "ends(-1)", "Last", "last", "Go to the last setting"),
     _build_binding("greater_than_sign", "to_current", "Current", "current", "Go to the current setting"),
-    _build_binding("asterisk", "next_best", "Next best", "next-best", "Go to the next setting that nothing beats"),
-    _build_binding("r", "go_on", "Go on", "go-on", "Go on with what was stopped"),
+    _build_binding("asterisk", "next_best", "Next best", "next-best", "Go to the next setting on the Pareto front"),
+    _build_binding("r", "go_on", "Go on", "go-on", "Continue a stopped sweep"),
     _build_binding("tab", "app.focus_next", "Pane", "pane", "Go to the grid, or back to the table"),
     _build_binding("x", "picture", "Picture", "picture", "Save the screen as a picture (SVG) in the working directory"),
     _build_binding("q", "leave", "Leave", "leave", "Go back, changing nothing"),

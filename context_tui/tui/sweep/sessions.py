@@ -92,7 +92,7 @@ class SessionsScreen(Screen[None]):
         Binding("up,k", "move(-1)", "session", key_display="↑↓", id="sweep-session-up", tooltip="Session above"),
         Binding("down,j", "move(1)", "next", show=False, id="sweep-session-down", tooltip="Session below"),
         Binding("enter", "open", "inspect", id="sweep-session-open", tooltip="Open it with this policy and settings"),
-        Binding("o", "sort", "sort", id="sweep-session-sort", tooltip="By what was used later, or by what was saved"),
+        Binding("o", "sort", "sort", id="sweep-session-sort", tooltip="Sort by tokens needed later, or by savings"),
         Binding("pagedown", "move(10)", "down", show=False, id="sweep-session-page-down", tooltip="Ten sessions down"),
         Binding("pageup", "move(-10)", "up", show=False, id="sweep-session-page-up", tooltip="Ten sessions up"),
         Binding("escape,q", "dismiss", "back", key_display="esc", id="sweep-session-back", tooltip="To the settings"),
@@ -125,7 +125,11 @@ class SessionsScreen(Screen[None]):
             (8, (format_safe_line(self._setting.name), BOLD)),
             (9, (f"on {pluralize(len(self.session_rows), 'session')}", "")),
         ]
-        return [justify_runs(parts, [(f"most {self.order} first", MUTED)], width)]
+        return [
+            justify_runs(
+                parts, [(f"most {'needed later' if self.order == 'used later' else self.order} first", MUTED)], width
+            )
+        ]
 
     def _draw_lines(self, width: int, height: int) -> list[list[Run]]:
         room = height - 1

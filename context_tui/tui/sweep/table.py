@@ -57,18 +57,25 @@ def format_amount(tokens: float, full: bool = True) -> str:
     return f"−{text}" if tokens < 0 and text != "0" else text
 
 
-def format_money(cost: float, unit: str, *, signed: bool = False, digits: int = 2, full: bool = False) -> str:
-    """A cost in its unit: ``$1.23``, or input tokens, in full or in short; with a sign where it is less than nothing.
+def format_extra_cost(cost: float, unit: str, digits: int, *, full: bool = False) -> str:
+    """Format a cost compared with another: ``saves $1.23`` or ``costs $1.23 more``."""
+    text = format_money(abs(cost), unit, digits=digits, full=full)
+    if not any(digit in text for digit in "123456789"):
+        return "the same"
+    return f"saves {text}" if cost < 0 else f"costs {text} more"
+
+
+def format_money(cost: float, unit: str, *, digits: int = 2, full: bool = False) -> str:
+    """Format a cost in its unit: ``$1.23``, or input tokens, in full or abbreviated.
 
     Args:
-        signed: with a sign where it is more, too.
-        digits: behind the point.
+        digits: number of decimals.
     """
     tokens = f"{abs(cost):,.0f}" if full else format_short_amount(abs(cost))
     text = f"${abs(cost):,.{digits}f}" if unit == "USD" else tokens
     if not any(digit in text for digit in "123456789"):
         return text
-    return ("−" if cost < 0 else "+" if signed else "") + text
+    return ("−" if cost < 0 else "") + text
 
 
 def format_share(part: float, whole: float) -> str:
@@ -85,13 +92,17 @@ def list_columns(board: SweepBoard) -> list[SweepColumn]:
         "cost",
         8 if board.saving_unit == "money" else 5,
         compute_extra_cost,
-        lambda value, full: format_money(value, made.cost_unit, signed=True, digits=digits, full=full),
+        lambda value, full: format_extra_cost(value, made.cost_unit, digits, full=full),
     )
     return [
         SweepColumn("saved", "saved", 7 if board.saving_unit == "money" else 9, lambda each: each.saved, format_amount),
         SweepColumn("share", "", 6, lambda each: each.saved / each.without if each.without else 0, _format_share_cell),
         SweepColumn(
-            "used later" if board.findings.has_regrets else "dropped", "used later", 9, get_regret_tokens, format_amount
+            "needed later" if board.findings.has_regrets else "dropped",
+            "used later",
+            9,
+            get_regret_tokens,
+            format_amount,
         ),
         *([cost] if board.findings.has_prices else []),
         SweepColumn("firings", "firings", 4, lambda each: each.firings, format_amount),
@@ -211,7 +222,7 @@ def format_head(board: SweepBoard, layout: TableLayout, width: int) -> list[Run]
         arrow = ("▼" if board.is_column_descending else "▲") if here else ""
         runs.append((f"{arrow}{column.head}".rjust(cells)[-cells:], f"{BOLD} {PRIMARY}" if here else MUTED))
     if layout.beaten_cells:
-        runs.append(("  beaten by", MUTED))
+        runs.append(("  dominated by", MUTED))
     return pad_runs(runs, width)
 
 

@@ -50,6 +50,11 @@ FREE_TEXT = {
     "advice",
     "limits",
     "seconds",
+    "words",
+    "guess",
+    "by_category_recorded_why",
+    "detail",
+    "losses",
     "out",
     "resume",
 }

@@ -133,7 +133,8 @@ def test_nothing_is_left_for_the_exit_that_a_second_signal_would_cut_short(out: 
 
 def test_a_signal_that_is_ignored_stays_so(session: Path, tmp_path: Path) -> None:
     code = "import signal, sys; signal.signal(1, signal.SIG_IGN); from context_tui.cli import main; "
-    code += "from context_tui.app.signals import handle_termination\nwith handle_termination(): signal.raise_signal(1)\nprint('on')"
+    code += "from context_tui.app.signals import handle_termination\n"
+    code += "with handle_termination(): signal.raise_signal(1)\nprint('on')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stdout) == (0, "on\n")
 

@@ -214,9 +214,8 @@ def test_it_is_nearer_to_the_next_recorded_request_than_what_is_in_the_file(path
             left = cleared + sizes_of(follows, range(compaction.message, at))
         request = NextRequest(compute_current_size(before), index_context(before).total, left)
         real, of_file = 1 - recorded / request.tokens_before, 1 - left / index_context(before).total
-        print(
-            f"{compaction.kind} at {compaction.message}: {request.tokens_before:,} -> {request.tokens_after:,}, was {recorded:,}"
-        )
+        sizes = f"{request.tokens_before:,} -> {request.tokens_after:,}, was {recorded:,}"
+        print(f"{compaction.kind} at {compaction.message}: {sizes}")
         assert abs(request.saved_share - real) < 0.2
         assert compaction.kind == "micro" or abs(request.saved_share - real) < abs(of_file - real)
 

@@ -81,10 +81,8 @@ def test_every_value_of_a_range_is_allowed_and_both_ends_belong_to_it(name: str,
     ends = st.integers(int(low), int(high)) if values is None else values
     first, last = sorted((data.draw(ends), data.draw(ends)))
     step = "" if each.unit in ("tokens", "bytes", "seconds") else f":{max(1, (int(last) - int(first)) // 50)}"
-    found = parse_values(
-        each,
-        f"{format_number(first).replace(',', '')}..{format_number(last).replace(',', '')}{step if not each.ratio else ''}",
-    )
+    low, high = (format_number(end).replace(",", "") for end in (first, last))
+    found = parse_values(each, f"{low}..{high}{'' if each.ratio else step}")
     assert (found[0], found[-1]) == (first, last) and found == sorted(set(found))
     policy = find_policy(name.partition(" ")[0])
     assert all(getattr(build_params(policy, {each.name: value}), each.name) == value for value in found)
@@ -108,7 +106,8 @@ assert "koda-microcompact" in POLICIES and not [m for m in sys.modules if m.star
 POLICIES["koda-microcompact"]
 from context_tui.policies import parameters, scales
 loaded = [m for m in sys.modules if m.split(".")[0] in ("textual", "rich", "httpx") or m.startswith("context_tui.tui")]
-loaded += [m for m in sys.modules if m.startswith(("context_tui.policies.builtin.defect", "context_tui.policies.agent"))]
+builtin = "context_tui.policies.builtin."
+loaded += [m for m in sys.modules if m.startswith((builtin + "defect", builtin + "agent_sdk"))]
 assert not loaded, loaded
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

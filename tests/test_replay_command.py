@@ -63,7 +63,7 @@ def test_the_report_has_the_numbers_of_the_api(capsys: pytest.CaptureFixture[str
     got = [(each["request"], each["message"], each["before"], each["after"]) for each in policy["firings"]]
     assert got == [(each.call, each.message, each.before, each.after) for each in made.firings]
     assert [each["cleared"] for each in policy["firings"]] == [4, 3]
-    assert all("thinks it has" in each["reason"] for each in policy["firings"])
+    assert all(" tokens >= limit " in each["reason"] for each in policy["firings"])
 
 
 def test_a_parameter_belongs_to_the_policy_before_it(capsys: pytest.CaptureFixture[str], session: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_policy_that_never_fires_says_why(capsys: pytest.CaptureFixture[str], 
     _, out, _ = ran(capsys, "replay", session, "--window", 300_000, *never)
     at, off = (policy["missed"] for policy in document(capsys, session, "--window", 300_000, *never)["policies"])
     assert f"codex never fires; nearest before #{at['message']:,}: {at['reason']}\n" in out
-    assert "under 90% of 300,000 = 270,000" in at["reason"]
+    assert "< limit 270,000 (90% of 300,000)" in at["reason"]
     assert f"langchain-summarize never fires; {off['reason']}\n" in out and off["message"] is None
 
 

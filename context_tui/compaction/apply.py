@@ -18,7 +18,7 @@ from context_tui.tokens.context_index import index_context
 
 
 def apply(session: Session, plan: Plan, summary: str | None = None) -> Session:
-    """A new session holding the history that *plan* leaves; an unchanged plan gives the same session back.
+    """Return a new session holding the history that *plan* leaves; an unchanged plan gives the same session back.
 
     Args:
         summary: the text for a plan that summarises, without prefix or suffix.

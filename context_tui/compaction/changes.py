@@ -32,12 +32,12 @@ class Change:
 
 
 def build_removal(policy: str) -> Change:
-    """A block that goes."""
+    """Return a block that goes."""
     return Change("drop", REMOVED_BODY, policy)
 
 
 def build_input_body(facts: Facts, row: int, arguments: Mapping[str, Any]) -> Body:
-    """The body of a tool_use with other arguments."""
+    """Return the body of a tool_use with other arguments."""
     encoded = compact_json(dict(arguments))
     return Body(encoded.decode("utf-8", "surrogatepass"), utf8_len(facts.tool_name(row)) + len(encoded))
 
@@ -49,7 +49,7 @@ class LazyChanges(Mapping[int, Change]):
         self.rows, self._build_change = rows, make
 
     def build_bodies(self) -> dict[int, Body]:
-        """The new bodies by block row."""
+        """Return the new bodies by block row."""
         return {row: self._get_change(row).body for row in self.rows}
 
     def _get_change(self, row: int) -> Change:
@@ -125,7 +125,7 @@ def count_actions(changes: Mapping[int, Change]) -> tuple[int, int]:
 
 
 def collect_bodies(changes: Mapping[int, Change]) -> dict[int, Body]:
-    """The new bodies by block row."""
+    """Return the new bodies by block row."""
     return (
         changes.build_bodies()
         if isinstance(changes, LazyChanges)

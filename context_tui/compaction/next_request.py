@@ -38,12 +38,12 @@ class SizeSource(StrEnum):
 class NextRequest:
     """Sizes in tokens.
 
-    ``current_size`` is the request without the plan: recorded of the last request of this context, and estimated of what came
-    after it. ``removed_tokens`` is an estimate by ``estimator``, less what stands in its place; ``inserted_tokens`` one of the messages
-    that are put in, with the summary where that is written. ``summary_pending`` says that it is not: its size is unknown.
-    ``estimator`` is the policy's own, or the name of another ruler by which all three are estimated. ``minimum_tokens`` is an
-    estimate of what no plan reaches, the system prompt and tools: where what goes is estimated as more than was
-    recorded, that much is left.
+    ``current_size`` is the request without the plan: recorded of the last request of this context, and estimated of
+    what came after it. ``removed_tokens`` is an estimate by ``estimator``, less what stands in its place;
+    ``inserted_tokens`` one of the messages that are put in, with the summary where that is written. ``summary_pending``
+    says that it is not: its size is unknown. ``estimator`` is the policy's own, or the name of another ruler by which
+    all three are estimated. ``minimum_tokens`` is an estimate of what no plan reaches, the system prompt and tools:
+    where what goes is estimated as more than was recorded, that much is left.
     """
 
     current_size: BelievedSize
@@ -104,7 +104,7 @@ def _measure_current_size(sizes: TokenTable, context: Context) -> BelievedSize:
 
 
 def compute_next_request(plan: Plan, summary: str | None = None, token_table: TokenTable | None = None) -> NextRequest:
-    """The next request of the session if *plan* were carried out.
+    """Return the next request of the session if *plan* were carried out.
 
     Args:
         summary: its text, for a plan that summarises, where it is written already.

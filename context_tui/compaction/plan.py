@@ -52,7 +52,7 @@ class Insert:
     holds_summary: bool = True
 
     def format_text(self, summary: str = "") -> str:
-        """The whole text of the message."""
+        """Return the whole text of the message."""
         return f"{self.prefix}{summary if self.holds_summary else ''}{self.suffix}"
 
 
@@ -109,12 +109,12 @@ def _list_injected_ordinals(facts: Facts, message: int) -> list[int]:
 class Plan:
     """A policy's plan for a context; nothing is carried out by making one. It knows no session.
 
-    Positions count from 0 within the context. ``changes`` maps block rows to what stands there instead. The messages
-    of ``dropped_ranges`` go, those of ``summarised_ranges`` (None: all that are dropped, where an insert holds a summary) are what
-    the summarizer is given. ``reason`` says why nothing would change. The trigger stands beside the plan and does not
-    empty it. ``tokens_saved`` are the tokens that would be gone in all, where the policy has sums of them; without it they are
-    counted. A policy whose ``estimator`` is another than ``bytes/4`` says in ``tokens_freed`` what goes by that. ``steps`` are
-    the plans that it is made of, in order, where several policies run one after another.
+    Positions count from 0 within the context. ``changes`` maps block rows to what stands there instead. The messages of
+    ``dropped_ranges`` go, those of ``summarised_ranges`` (None: all that are dropped, where an insert holds a summary)
+    are what the summarizer is given. ``reason`` says why nothing would change. The trigger stands beside the plan and
+    does not empty it. ``tokens_saved`` are the tokens that would be gone in all, where the policy has sums of them;
+    without it they are counted. A policy whose ``estimator`` is another than ``bytes/4`` says in ``tokens_freed`` what
+    goes by that. ``steps`` are the plans that it is made of, in order, where several policies run one after another.
     """
 
     policy: str
@@ -199,7 +199,9 @@ class Plan:
         return made
 
     def iterate_quotable_blocks(self) -> Iterator[tuple[int, int, dict[str, Any]]]:
-        """The blocks of :attr:`quotable_messages`, each with the number of its message and its ordinal in the recording."""
+        """Yield the blocks of :attr:`quotable_messages`, each with the number of its message and its ordinal in the
+        recording.
+        """
         content, context = self.context.content, self.context
         if content is None:
             return
@@ -313,7 +315,7 @@ class Plan:
                 yield Edit(action, message, None, "", "", left, 0, by)
 
     def find_verdict_at(self, position: int, block: int | None = None) -> Verdict:
-        """The verdict on the message at a position of the context, or on one of its blocks (a row)."""
+        """Return the verdict on the message at a position of the context, or on one of its blocks (a row)."""
         change = self.changes.get(block) if block is not None else None
         if action := self.find_action(position):
             first = f", {ACTION_PAST_TENSE[change.action]} first" if change else ""
@@ -341,7 +343,7 @@ class Plan:
         )
 
     def find_verdict(self, message: int, block: int | None = None) -> Verdict:
-        """The verdict on a message of the context, or on its block with this ordinal."""
+        """Return the verdict on a message of the context, or on its block with this ordinal."""
         position = index_context(self.context).position_of.get(message)
         if position is None:
             return Verdict("kept", VerdictCode.NOT_IN_CONTEXT, "not in the context at this point")
@@ -360,7 +362,9 @@ class Plan:
                     yield message, ordinal, self.find_verdict_at(position, block)
 
     def build_context_after(self) -> Context:
-        """The context with the changed blocks, for a policy that works on what this one leaves; nothing is dropped."""
+        """Return the context with the changed blocks, for a policy that works on what this one leaves; nothing is
+        dropped.
+        """
         return self.context.with_bodies(collect_bodies(self.changes))
 
 

@@ -111,7 +111,7 @@ def count_tokens_by_category(context: Context) -> dict[str, int]:
 
 
 def find_recorded_compactions(session: Session) -> list[RecordedCompaction]:
-    """All compactions of a recording, in order."""
+    """Return all compactions of a recording, in order."""
     facts, sizes = session.facts, RunningSizes(session.facts)
     found: list[Compaction | Drop] = [each for each in facts.compactions if each.message <= session.length]
     found += (drop for drop in session.drops if drop.cleared_blocks)

@@ -12,7 +12,7 @@ from context_tui.session.session import Message
 
 
 def return_unchanged(messages: list[Message]) -> list[Message]:
-    """The messages unprepared."""
+    """Return the messages unprepared."""
     return messages
 
 

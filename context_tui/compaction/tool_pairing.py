@@ -86,7 +86,9 @@ _PlacedBlock = tuple[Block, BlockPosition | None]
 
 
 def find_unpaired(messages: list[Message]) -> UnpairedBlocks:
-    """The calls and results without their counterpart. Calls of the very last message are pending, which is fine."""
+    """Return the calls and results without their counterpart. Calls of the very last message are pending, which is
+    fine.
+    """
     calls: list[Orphan] = []
     results: list[Orphan] = []
     open_calls: list[Orphan] = []  # of the assistant turn before
@@ -115,7 +117,7 @@ def find_unpaired(messages: list[Message]) -> UnpairedBlocks:
 def compare_orphans(
     before: list[Message], after: list[Message], renamed: Mapping[str, str] | None = None
 ) -> tuple[list[Orphan], list[Orphan]]:
-    """The orphans of *after*: those inherited from *before* (same kind and id there), and those introduced.
+    """Return the orphans of *after*: those inherited from *before* (same kind and id there), and those introduced.
 
     Args:
         renamed: ids that calls of *after* have now, with those that they had before.
@@ -227,7 +229,7 @@ def _make_unique_id(call_id: str, seen: set[str], present: set[str], tried: dict
 
 
 def repair(messages: list[Message], *, keep_pending: bool = False) -> tuple[list[Message], list[str]]:
-    """A history that a provider accepts, and notes on what was changed for it, each with how often.
+    """Return a history that a provider accepts, and notes on what was changed for it, each with how often.
 
     Roles alternate and the user begins; no message or text is blank; each call has an id of its own and its result in
     the next message, before anything else there. Missing results are added as labelled errors, results without a call
@@ -283,7 +285,7 @@ def _split_merged_messages(
     unmerged: Collection[int],
     notes: Counter[str],
 ) -> list[_TracedMessage]:
-    """The history with messages of *given* taken out again of those that they were merged with: those *apart*.
+    """Return the history with messages of *given* taken out again of those that they were merged with: those *apart*.
 
     One between a call and its result stays where it is; a call before one that only has an added result gets it there.
     """
@@ -352,7 +354,7 @@ def _get_entry_role(entry: _TracedMessage) -> str:
 
 
 def _build_user_message(blocks: list[Block]) -> _TracedMessage:
-    """A message of the user that nobody gave."""
+    """Return a message of the user that nobody gave."""
     return _TracedMessage({"role": "user", "content": blocks}, MessageSource(None, [None] * len(blocks)))
 
 
@@ -363,7 +365,7 @@ def _list_placed_blocks(entry: _TracedMessage) -> list[_PlacedBlock]:
 
 
 def _replace_blocks(entry: _TracedMessage, placed: list[_PlacedBlock]) -> _TracedMessage:
-    """The message with these blocks; itself, when it has them already."""
+    """Return the message with these blocks; itself, when it has them already."""
     blocks = [block for block, _ in placed]
     if blocks == list_nonblank_blocks(entry.message):
         return entry
@@ -376,8 +378,8 @@ def repair_minimally(messages: list[Message], unmerged: Collection[int] = ()) ->
     """Repair a history with the fewest changes that a provider accepts, with notes on them.
 
     Neighbours of one role stay apart, as providers take them, unless pairs are broken or something is said between a
-    call and its result: that needs :func:`repair`. Ids are taken for those that :func:`assign_unique_ids` gave. Calls of the
-    very last message stay pending.
+    call and its result: that needs :func:`repair`. Ids are taken for those that :func:`assign_unique_ids` gave. Calls
+    of the very last message stay pending.
 
     Args:
         messages: the history.
@@ -434,7 +436,9 @@ def _find_calls(message: Message) -> list[Block]:
 
 
 def _remove_blanks(messages: list[_TracedMessage], notes: Counter[str]) -> list[_TracedMessage]:
-    """The messages without blank texts, and without those that are nothing else; the rest are the same objects."""
+    """Return the messages without blank texts, and without those that are nothing else; the rest are the same
+    objects.
+    """
     history: list[_TracedMessage] = []
     for entry in messages:
         message, source = entry
@@ -460,7 +464,7 @@ def _has_late_results(messages: list[Message]) -> bool:
 
 
 def _merge_same_roles(messages: list[_TracedMessage], notes: Counter[str]) -> list[_TracedMessage]:
-    """The messages with neighbours of one role merged."""
+    """Return the messages with neighbours of one role merged."""
     history: list[_TracedMessage] = []
     for _, group in groupby(messages, key=_get_entry_role):
         first, *others = group
@@ -481,7 +485,7 @@ def _ensure_user_first(messages: list[_TracedMessage], notes: Counter[str]) -> l
 def _answer_calls(
     assistant: _TracedMessage, user: _TracedMessage | None, notes: Counter[str]
 ) -> tuple[_TracedMessage, _TracedMessage]:
-    """An assistant message, and the user message that answers exactly its calls."""
+    """Return an assistant message, and the user message that answers exactly its calls."""
     assistant_blocks: list[_PlacedBlock] = []
     results: list[tuple[int, _PlacedBlock]] = []  # with their number among the given blocks, added ones behind
     given = _list_placed_blocks(user) if user is not None else []
@@ -526,13 +530,13 @@ def _answer_calls(
 
 
 def _build_missing_result(call_id: str, notes: Counter[str]) -> Block:
-    """A labelled result for a call that has none."""
+    """Return a labelled result for a call that has none."""
     notes[NOTE_RESULTS_ADDED] += 1
     return {"type": "tool_result", "tool_use_id": call_id, "content": MISSING_RESULT_TEXT, "is_error": True}
 
 
 def _convert_result_to_text(result: Block, notes: Counter[str]) -> list[_PlacedBlock]:
-    """A result without its call as labelled text; its images stay images. They are new blocks."""
+    """Return a result without its call as labelled text; its images stay images. They are new blocks."""
     call_id = str(result.get("tool_use_id") or "")
     notes[NOTE_RESULTS_AS_TEXT] += 1
     label = "tool error" if result.get("is_error") else "tool result"

@@ -73,15 +73,15 @@ class AiderFormat(Format):
         )
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """The sessions in a history."""
+        """Return the sessions in a history."""
         return list_document_sessions(path, self.name, AiderShape, read_runs=_read_runs)
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """A scanner for one of them."""
+        """Return a scanner for one of them."""
         return DocumentScanner(path, info, AiderShape, read_runs=_read_runs)
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """The file that the environment names, and the history of the current project."""
+        """Yield the file that the environment names, and the history of the current project."""
         folder, named = cwd.absolute(), environ.get("AIDER_CHAT_HISTORY_FILE")
         places = [
             *([folder / named] if named else []),
@@ -107,11 +107,11 @@ class AiderShape:
 
     @staticmethod
     def note(run: Run) -> str:
-        """What the history cannot tell."""
+        """Return what the history cannot tell."""
         return INCOMPLETE_NOTE
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
-        """What lines of one kind say; commands are run by Aider, and not sent."""
+        """Return what lines of one kind say; commands are run by Aider, and not sent."""
         text, time = str(value["text"]), parse_time_ms(value.get("time"))
         if value["kind"] in ("console", "counts"):
             model = _MODEL_PATTERN.search(text)
@@ -130,7 +130,7 @@ class AiderShape:
 
 
 def _parse_usage(line: str) -> Usage | None:
-    """The rounded usage that a line of the console tells."""
+    """Return the rounded usage that a line of the console tells."""
     if not (found := _TOKENS_PATTERN.search(line)):
         return None
     cached = {kind: _parse_token_count(size) for size, kind in _CACHE_PATTERN.findall(found[2])}
@@ -140,7 +140,7 @@ def _parse_usage(line: str) -> Usage | None:
 
 
 def _parse_token_count(text: str) -> int:
-    """A number of tokens as Aider rounds it; 0 where it is none."""
+    """Return a number of tokens as Aider rounds it; 0 where it is none."""
     scale = _TOKEN_SCALES.get(text[-1], 1)
     try:
         return round(float(text.rstrip("kM").replace(",", "")) * scale)
@@ -149,7 +149,7 @@ def _parse_token_count(text: str) -> int:
 
 
 def _read_runs(path: Path) -> list[Run]:
-    """The sessions in a history, each with its elements.
+    """Return the sessions in a history, each with its elements.
 
     Raises:
         UnreadableSession: it cannot be read, or holds none.
@@ -167,7 +167,7 @@ def _read_runs(path: Path) -> list[Run]:
 
 
 def _parse_elements(text: str, time: str) -> Iterator[dict[str, str]]:
-    """What was written; the console's lines together, but for those of tokens. The first typed has the time."""
+    """Yield what was written; the console's lines together, but for those of tokens. The first typed has the time."""
     held, texts = "", list[str]()
     for written, words in [*_split_by_speaker(text), ("", "")]:
         kind = written
@@ -188,7 +188,7 @@ def _parse_elements(text: str, time: str) -> Iterator[dict[str, str]]:
 
 
 def _split_by_speaker(text: str) -> Iterator[tuple[str, str]]:
-    """What was written at once, and its kind: what was typed, what was said, or a line or more of the console."""
+    """Yield what was written at once, and its kind: what was typed, what was said, or a line or more of the console."""
     kind, lines, last, goes_on = "said", list[str](), "blank", False
     for line in (each.rstrip("\r") for each in text.split("\n")):
         ended, typed = line.endswith("  "), line.startswith("#### ") and line.endswith("  ")

@@ -71,7 +71,7 @@ class Scanner(Protocol):
         """
 
     def session(self) -> Session:
-        """An immutable view of what has been read so far."""
+        """Return an immutable view of what has been read so far."""
 
 
 class Format(Protocol):

@@ -88,11 +88,11 @@ class LangChainFormat(Format):
         return Claim(90, "messages of LangChain") if isinstance(first, dict) and _is_message(first) else None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """The message lists in a file."""
+        """Return the message lists in a file."""
         return list_document_sessions(path, self.name, LangChainShape, read_runs=_read_runs)
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """A scanner for one of them."""
+        """Return a scanner for one of them."""
         return DocumentScanner(path, info, LangChainShape, read_runs=_read_runs, needs_lookahead=True)
 
 
@@ -118,7 +118,7 @@ class LangChainShape:
         return None
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
-        """A message."""
+        """Return a message."""
         if not isinstance(value, dict):
             raise ValueError("not a message: not a JSON object")
         kind, data = _normalize_message(value)
@@ -169,7 +169,7 @@ class LangChainShape:
         )
 
     def resolve_in_order(self, value: Any, part: ParsedRecord) -> ParsedRecord:
-        """The last of some removals: the context is what is left."""
+        """Return the last of some removals: the context is what is left."""
         if isinstance(part, MessageRecord):
             self._keys[part.key] = None
             return part
@@ -180,7 +180,7 @@ class LangChainShape:
         return replace(part, context=tuple(self._keys)) if isinstance(part, FullCompactionRecord) else part
 
     def _is_removal(self, place: int) -> bool:
-        """Whether the element at *place* takes out a message too."""
+        """Return whether the element at *place* takes out a message too."""
         try:
             value = decode_element(self._elements[place]) if place < len(self._elements) else None
             return isinstance(value, dict) and _normalize_message(value)[0] in REMOVAL_TYPES
@@ -214,7 +214,7 @@ class LangChainShape:
 
 
 def _normalize_message(value: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The kind of a message and its members, whatever the spelling.
+    """Return the kind of a message and its members, whatever the spelling.
 
     Raises:
         ValueError: it is made by a constructor of something else.
@@ -239,19 +239,19 @@ def _is_message(value: dict[str, Any]) -> bool:
 
 
 def _parse_tool_calls(members: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    """The calls in a member; what could not be dumped is none."""
+    """Return the calls in a member; what could not be dumped is none."""
     found = members.get(name)
     return [each for each in found if isinstance(each, dict) and "lc" not in each] if isinstance(found, list) else []
 
 
 def _build_tool_use(call: dict[str, Any], own: str) -> Block:
-    """A call whose arguments are an object; or, where the model failed to write one, their text."""
+    """Return a call whose arguments are an object; or, where the model failed to write one, their text."""
     given = call.get("args")
     return {"type": "tool_use", "id": own, "name": parse_id(call.get("name")), "input": {} if given is None else given}
 
 
 def _parse_block(part: Block) -> Block | None:
-    """A part of a content as a block; None for a call that stands among the calls of its message too."""
+    """Return a part of a content as a block; None for a call that stands among the calls of its message too."""
     match part:
         case {"type": "tool_call"}:
             return _build_tool_use(part, parse_id(part.get("id")))
@@ -272,7 +272,7 @@ def _parse_block(part: Block) -> Block | None:
 
 
 def _parse_result_body(content: Any) -> Any:
-    """What a tool answered."""
+    """Return what a tool answered."""
     if isinstance(content, list):
         return [_parse_block(each) or each if isinstance(each, dict) else each for each in content]
     return content
@@ -309,7 +309,9 @@ def _find_runs(values: list[Element]) -> list[Run]:
 
 
 def _unwrap_state(element: Element) -> Element:
-    """What holds messages in a state, a checkpoint or a run, as an object with ``messages``; anything else as it is."""
+    """Return what holds messages in a state, a checkpoint or a run, as an object with ``messages``; anything else as it
+    is.
+    """
     for _ in range(MAX_WRAPPING_DEPTH):
         members = decode_members(element)
         name = next((each for each in WRAPPER_KEYS if each in (members or {})), None)
@@ -325,7 +327,7 @@ def _unwrap_state(element: Element) -> Element:
 
 
 def _parse_run_messages(run: dict[str, Element]) -> list[Element] | None:
-    """What a model was asked in a run, and what it replied; None where the output is no reply of a model."""
+    """Return what a model was asked in a run, and what it replied; None where the output is no reply of a model."""
     batch = decode_items((decode_members(run["outputs"]) or {}).get("generations"))
     asked = decode_items((decode_members(_unwrap_state(run.get("inputs"))) or {}).get("messages"))
     if not batch or asked is None:
@@ -336,7 +338,7 @@ def _parse_run_messages(run: dict[str, Element]) -> list[Element] | None:
 
 
 def _is_single_message(element: Element) -> bool:
-    """Whether a document is one message."""
+    """Return whether a document is one message."""
     return "messages" not in (decode_members(element) or {"messages": 0})
 
 

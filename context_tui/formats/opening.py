@@ -20,7 +20,7 @@ IGNORED_FOLDERS = frozenset({".git", ".hg", ".venv", "__pycache__", "node_module
 
 
 def split_spec(spec: str | Path) -> tuple[Path, str | None]:
-    """A path and the id behind ``#``; a path that exists literally wins."""
+    """Return a path and the id behind ``#``; a path that exists literally wins."""
     name, session_id = str(spec), None
     if "#" in name and not os.path.exists(spec):
         name, _, session_id = name.rpartition("#")
@@ -30,7 +30,7 @@ def split_spec(spec: str | Path) -> tuple[Path, str | None]:
 
 
 def detect_format(path: Path) -> Format:
-    """The format with the strongest claim to a file.
+    """Return the format with the strongest claim to a file.
 
     Raises:
         UnreadableSession: it cannot be read, is empty or binary, or no reader knows it; the message says which.
@@ -61,7 +61,7 @@ def detect_format(path: Path) -> Format:
 
 
 def _is_empty_document(head: bytes) -> bool:
-    """Whether a file is an empty list, or a document whose list of messages is empty."""
+    """Return whether a file is an empty list, or a document whose list of messages is empty."""
     try:
         value = loads(head) if len(head) < HEAD_BYTES else None
     except ValueError:
@@ -78,12 +78,12 @@ def _collect_claims(head: bytes, path: Path) -> tuple[list[tuple[int, Format]], 
 
 
 def list_session_suffixes() -> tuple[str, ...]:
-    """The suffixes of session files, of every format."""
+    """Return the suffixes of session files, of every format."""
     return tuple(dict.fromkeys(suffix for form in FORMATS.values() for suffix in form.suffixes))
 
 
 def sessions_in(spec: str | Path) -> list[SessionInfo]:
-    """The sessions at a path: of a file, or of the files in a directory.
+    """Return the sessions at a path: of a file, or of the files in a directory.
 
     Raises:
         UnreadableSession: there is none.
@@ -107,7 +107,7 @@ def sessions_in(spec: str | Path) -> list[SessionInfo]:
 
 
 def _list_sessions_in_directory(path: Path) -> list[SessionInfo]:
-    """The sessions of the files in a folder, else of those in the folders in it (as of projects, or of days).
+    """Return the sessions of the files in a folder, else of those in the folders in it (as of projects, or of days).
 
     Raises:
         UnreadableSession: the folder may not be read, or has too many others in it.
@@ -135,7 +135,7 @@ def _list_sessions_in_directory(path: Path) -> list[SessionInfo]:
 
 
 def search_folders(path: Path, list_sessions_of: Callable[[Path], list[SessionInfo]]) -> list[SessionInfo]:
-    """What *of* finds in a folder, else in each of those in it, and so on; none is looked into twice.
+    """Return what *of* finds in a folder, else in each of those in it, and so on; none is looked into twice.
 
     Raises:
         UnreadableSession: there are too many folders.
@@ -162,7 +162,7 @@ def search_folders(path: Path, list_sessions_of: Callable[[Path], list[SessionIn
 
 
 def list_folder_sessions(path: Path) -> list[SessionInfo]:
-    """The sessions that a folder itself stands for, by the first format that keeps them so; mostly none."""
+    """Return the sessions that a folder itself stands for, by the first format that keeps them so; mostly none."""
     return next((found for form in FORMATS.values() if (found := form.list_folder_sessions(path))), [])
 
 
@@ -180,7 +180,7 @@ def _list_sessions_of_files(files: Iterable[Path]) -> list[SessionInfo]:
 
 
 def choose_session(spec: str | Path) -> SessionInfo:
-    """The one session that *spec* names.
+    """Return the one session that *spec* names.
 
     Raises:
         SeveralSessions: there are several and none is the main one.
@@ -196,13 +196,13 @@ def choose_session(spec: str | Path) -> SessionInfo:
 
 
 def find_main_session(sessions: Sequence[SessionInfo]) -> SessionInfo | None:
-    """The main one of several sessions, or the only one; None where a choice is to be made."""
+    """Return the main one of several sessions, or the only one; None where a choice is to be made."""
     main = [info for info in sessions if not info.parent]
     return (main or sessions)[0] if len(main) == 1 or len(sessions) == 1 else None
 
 
 def make_scanner(info: SessionInfo) -> Scanner:
-    """A scanner for a session that :func:`sessions_in` named."""
+    """Return a scanner for a session that :func:`sessions_in` named."""
     return FORMATS[info.format].make_scanner(Path(info.path), info)
 
 

@@ -24,7 +24,7 @@ RENAMED_MEMBERS = {
 
 
 def _find_defect(name: str, loaded: Any) -> str:
-    """What keeps a loaded object from being the format of this name; empty when nothing does."""
+    """Return what keeps a loaded object from being the format of this name; empty when nothing does."""
     if Format not in type(loaded).__mro__:
         return "it does not derive from formats.base.Format"
     if renames := format_renames(loaded, RENAMED_MEMBERS):
@@ -76,7 +76,7 @@ FORMATS: Plugins[Format] = Plugins(
 
 
 def get_format(name: str) -> Format:
-    """The format of this name.
+    """Return the format of this name.
 
     Raises:
         Error: there is none.
@@ -123,34 +123,34 @@ class GuardedFormat:
         return _GuardedScanner(self, path, self._call_for_file(path, self._format.make_scanner, path, info))
 
     def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
-        """What it knows to be there; nothing where that fails."""
+        """Return what it knows to be there; nothing where that fails."""
         info: object = self._call_or_default(None, self._format.find_unlisted, main, session_id)
         return info if isinstance(info, SessionInfo) else None
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
-        """The session that a call started."""
+        """Return the session that a call started."""
         path = Path(session.info.path)
         info = self._call_for_file(path, self._format.subagent_of, session, call)
         return None if info is None else self._check_type(UnreadableSession, f"{path}: ", SessionInfo, info)
 
     def is_standalone(self, path: Path) -> bool:
-        """Whether it stands for itself; it does where that fails."""
+        """Return whether it stands for itself; it does where that fails."""
         return self._call_or_default(True, self._format.is_standalone, path) is not False
 
     def list_folder_sessions(self, path: Path) -> list[SessionInfo]:
-        """The sessions that a folder stands for; none where that fails."""
+        """Return the sessions that a folder stands for; none where that fails."""
         nothing: list[SessionInfo] = []
         found: list[object] = [*self._call_or_default(nothing, lambda: list(self._format.list_folder_sessions(path)))]
         return [each for each in found if isinstance(each, SessionInfo)]
 
     def related_files(self, path: Path) -> Iterable[Path]:
-        """What stands beside; nothing where that fails."""
+        """Yield what stands beside; nothing where that fails."""
         nothing: list[Path] = []
         found: list[object] = [*self._call_or_default(nothing, lambda: list(self._format.related_files(path)))]
         return [each for each in found if isinstance(each, Path)]
 
     def reads_all_siblings(self, path: Path) -> bool:
-        """Whether its program reads all that is beside; not where that fails."""
+        """Return whether its program reads all that is beside; not where that fails."""
         return self._call_or_default(False, self._format.reads_all_siblings, path) is True
 
     def read_title(self, path: Path) -> str:
@@ -158,27 +158,27 @@ class GuardedFormat:
         return self._call_for_text(self._format.read_title, path)
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """What it finds; nothing where that fails."""
+        """Yield what it finds; nothing where that fails."""
         nothing: list[SessionFile] = []
         found: list[object] = [*self._call_or_default(nothing, lambda: list(self._format.find_sessions(environ, cwd)))]
         return [each for each in found if isinstance(each, SessionFile)]
 
     def unsupported_reason(self, role: str, block: dict[str, Any]) -> str:
-        """What it refuses."""
+        """Return what it refuses."""
         return self._check_type(
             Error, "", str, self._call_or_raise(Error, "", self._format.unsupported_reason, role, block)
         )
 
     def write(self, session: Session, path: Path) -> Losses:
-        """What it loses."""
+        """Return what it loses."""
         return self._check_type(Error, "", Losses, self._call_or_raise(Error, "", self._format.write, session, path))
 
     def can_copy(self, session: Session) -> bool:
-        """Whether it says that it copies a session; not where that fails."""
+        """Return whether it says that it copies a session; not where that fails."""
         return self._call_or_default(False, lambda: self._format.can_copy(session) is True)
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
-        """What is to be known about its copy; None where it makes none."""
+        """Return what is to be known about its copy; None where it makes none."""
         notes: object = self._call_or_raise(Error, "", self._format.copy, session, path)
         return None if notes is None else [str(note) for note in self._check_type(Error, "", list, notes)]
 
@@ -238,6 +238,6 @@ class _GuardedScanner:
         return self._format._check_type(UnreadableSession, f"{self._path}: ", Advance, done)
 
     def session(self) -> Session:
-        """What it has read."""
+        """Return what it has read."""
         made = self._format._call_for_file(self._path, lambda: self._scanner.session())
         return self._format._check_type(UnreadableSession, f"{self._path}: ", Session, made)

@@ -28,7 +28,7 @@ class SideFile(NamedTuple):
 
 
 def detect_side_file(head: bytes, path: Path) -> Claim | None:
-    """What a file is, and what to open instead, where it is known to hold no conversation."""
+    """Return what a file is, and what to open instead, where it is known to hold no conversation."""
     values = parse_first_values(head)
     if len(values) != 1:
         return None  # all that is known of lines has a reader
@@ -45,7 +45,7 @@ def detect_side_file(head: bytes, path: Path) -> Claim | None:
 
 
 def _format_conversation_name(names: tuple[str, ...], path: Path) -> str:
-    """The first of some files that lies beside *path*, else what the usual one is called."""
+    """Return the first of some files that lies beside *path*, else what the usual one is called."""
     beside = (path.with_name(name.replace("<id>", path.stem)) for name in names)
     found = next((each.name for each in beside if each.is_file()), "")
     return f"{found} beside it" if found else f"the {names[0]} of the same session"
@@ -65,7 +65,7 @@ def _is_ui_message(value: Any) -> bool:
 
 
 def _is_context_history(value: Any) -> bool:
-    """An element with what was rewritten in it: ``[0, [1, [[0, [[1760000000000, "text", ["..."], []]]]]]]``."""
+    """Return an element with what was rewritten in it: ``[0, [1, [[0, [[1760000000000, "text", ["..."], []]]]]]]``."""
     if not (isinstance(value, list) and len(value) == 2 and isinstance(value[0], int)):
         return False
     return isinstance(value[1], list) and len(value[1]) == 2 and isinstance(value[1][1], list)

@@ -31,7 +31,7 @@ class Study(NamedTuple):
     bound: RegretBound
 
     def find_cases(self, firing: Firing) -> list[int]:
-        """The numbers of the regret's cases whose content went with this firing."""
+        """Return the numbers of the regret's cases whose content went with this firing."""
         return next(
             cases
             for each, cases in zip(self.replay.firings, self.group_cases_by_firing(), strict=True)
@@ -105,7 +105,7 @@ class Lab:
         settings: StudySettings = StudySettings(),
         checkpoint: Callable[[], object] = lambda: None,
     ) -> Study:
-        """A policy along the session. *checkpoint* is called at every call, and may raise to stop.
+        """Return a policy along the session. *checkpoint* is called at every call, and may raise to stop.
 
         Raises:
             PlanError: the policy cannot be replayed, or a number makes no sense.

@@ -42,7 +42,9 @@ class AgentSettings:
 
 
 def format_agent_settings(own: AgentSettings) -> str:
-    """The settings to be copied: keys and values below the file that they belong to, with all else as comments."""
+    """Return the settings to be copied: keys and values below the file that they belong to, with all else as
+    comments.
+    """
     lines, file = list[str](), ""
     for each in own.settings:
         if each.file != file:
@@ -78,7 +80,7 @@ def _build_claude_code_auto(values: ParamValues, window: Window) -> AgentSetting
     lowers = "it can only lower the threshold (anthropics/claude-code#31806)"
     ignored = "versions 2.1.79 to 2.1.220 were reported to ignore it (#36381, #57567, #82761): back-test it"
     env = "the env block of settings.json was reported not to set it (#63186)"
-    newer = f"from 2.1.311 on; the size that it takes the window to have, of which {CLAUDE_CODE_RESERVED_TOKENS:,} are kept free"
+    newer = f"from 2.1.311 on; the assumed size of the window, of which {CLAUDE_CODE_RESERVED_TOKENS:,} are kept free"
     return AgentSettings(
         (
             AgentSetting(

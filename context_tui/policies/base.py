@@ -33,7 +33,7 @@ def param(
     refers_to: ReferenceKind = "",
     ordered: bool = False,
 ) -> Any:
-    """A parameter with its default, description, unit and inclusive range.
+    """Return a parameter with its default, description, unit and inclusive range.
 
     Args:
         of_window: a number of tokens that goes up to the size of the whole context, not of one result.
@@ -177,6 +177,6 @@ def list_nested_policies(policy: Policy, params: BaseModel) -> Sequence[str]:
 
 
 def build_empty_plan(policy: str, params: Params, context: Context, trigger: Trigger, reason: str) -> Plan:
-    """A plan that changes nothing, for one reason."""
+    """Return a plan that changes nothing, for one reason."""
     kept = KeepReason(VerdictCode.NOTHING_TO_DO, reason)
     return Plan(policy, params, context, trigger, reason=reason, keep_reason=lambda position, block: kept)

@@ -50,7 +50,7 @@ class _CachedSelection:
 
 
 def find_blocks_of_kind(context: Context, kind: Kind) -> BlockColumns:
-    """The blocks of a kind."""
+    """Return the blocks of a kind."""
     sums = index_context(context)
     if kind == _TOOL_RESULT:
         return sums.results
@@ -104,7 +104,7 @@ def slice_between(numbers: list[int], first: int, end: int) -> list[int]:
 
 
 def find_cut_before_pairs(context: Context, cut: int) -> int:
-    """The latest position up to *cut* that splits no call from its result."""
+    """Return the latest position up to *cut* that splits no call from its result."""
     calls = find_open_calls(context)
     while calls[cut] < cut:
         cut = calls[cut]
@@ -152,13 +152,13 @@ class PrefixSums:
         self._sums = list(accumulate((amount for _, amount in pairs), initial=0))
 
     def sum_below(self, value: float) -> int:
-        """The sum of the amounts at levels below *value*."""
+        """Return the sum of the amounts at levels below *value*."""
         return self._sums[bisect_left(self._levels, value)]
 
     def sum_at_least(self, value: float) -> int:
-        """The sum of the amounts at *value* and above."""
+        """Return the sum of the amounts at *value* and above."""
         return self._sums[-1] - self.sum_below(value)
 
     def sum_above(self, value: float) -> int:
-        """The sum of the amounts at levels above *value*."""
+        """Return the sum of the amounts at levels above *value*."""
         return self._sums[-1] - self._sums[bisect_right(self._levels, value)]

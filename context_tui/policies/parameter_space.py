@@ -1,4 +1,6 @@
-"""The parameters of a policy in a context: those of the policies that it runs too, where each ends, what lists can hold."""
+"""The parameters of a policy in a context: those of the policies that it runs too, where each ends, what lists can
+hold.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from context_tui.tokens.context_index import index_context
 
 
 def list_parameters(policy: Policy, params: BaseModel | None = None) -> list[Parameter]:
-    """The parameters of a policy in the order of its fields, then those of the policies that it runs with *params*."""
+    """Return the parameters of a policy in the order of its fields, then those of the policies that it runs with
+    *params*.
+    """
     found = [build_parameter(name, field) for name, field in policy.Params.model_fields.items()]
     for name, inner in _find_nested_policies(policy, params).items() if params is not None else ():
         found += [build_parameter(f"{name}.{key}", field) for key, field in inner.Params.model_fields.items()]
@@ -26,7 +30,7 @@ def list_parameters(policy: Policy, params: BaseModel | None = None) -> list[Par
 
 
 def get_value(policy: Policy, params: BaseModel, name: str) -> Any:
-    """The value of a parameter; ``POLICY.KEY`` is one of a policy that *policy* runs."""
+    """Return the value of a parameter; ``POLICY.KEY`` is one of a policy that *policy* runs."""
     owner, _, key = name.rpartition(".")
     if not owner:
         return getattr(params, key)
@@ -104,14 +108,14 @@ def _has_results_before_turns(context: Context) -> bool:
 
 @memoize
 def _measure_largest_result(context: Context) -> tuple[int, int]:
-    """The largest tool result: in tokens, and in bytes of compact JSON."""
+    """Return the largest tool result: in tokens, and in bytes of compact JSON."""
     results = index_context(context).results
     return max(results.tokens, default=0), max((context.facts.json_bytes[row] for row in results.block), default=0)
 
 
 @memoize
 def _list_tool_entries(context: Context) -> tuple[ListEntry, ...]:
-    """The tools with results in the context and the tokens of these, largest first."""
+    """Return the tools with results in the context and the tokens of these, largest first."""
     facts, results = context.facts, index_context(context).results
     tokens: dict[int, int] = {}
     for block, size in zip(results.block, results.tokens, strict=True):

@@ -35,8 +35,8 @@ class Parameter:
     """A parameter; ``kind`` is number, switch, list (names), marks (set in the timeline) or nested (of other policies).
 
     ``low`` and ``high`` are inclusive, None where there is no bound. The rest is known in a context only: ``scale``
-    ends where nothing would change any more, ``implied_value`` is what the policy takes where nothing is set, ``entries`` are
-    what a list can hold.
+    ends where nothing would change any more, ``implied_value`` is what the policy takes where nothing is set,
+    ``entries`` are what a list can hold.
     """
 
     name: str
@@ -178,7 +178,9 @@ def parse_assignments(texts: Iterable[str]) -> dict[str, str]:
 
 
 def parse_names(value: Any) -> Any:
-    """A list from text: names with commas between them, or a JSON list; what is no text is left to be validated."""
+    """Return a list from text: names with commas between them, or a JSON list; what is no text is left to be
+    validated.
+    """
     if not isinstance(value, str):
         return value
     try:
@@ -194,7 +196,7 @@ def parse_names(value: Any) -> Any:
 
 
 def format_assignments(values: Mapping[str, Any]) -> list[str]:
-    """The ``KEY=VALUE`` texts of values; those of other policies are ``POLICY.KEY=VALUE``."""
+    """Return the ``KEY=VALUE`` texts of values; those of other policies are ``POLICY.KEY=VALUE``."""
     found = []
     for key, value in values.items():
         if isinstance(value, Mapping):
@@ -205,7 +207,9 @@ def format_assignments(values: Mapping[str, Any]) -> list[str]:
 
 
 def format_value(value: Any) -> str:
-    """A value as text: a list with commas, or as JSON where :func:`parse_names` would read these as another list."""
+    """Return a value as text: a list with commas, or as JSON where :func:`parse_names` would read these as another
+    list.
+    """
     if not isinstance(value, list | tuple):
         return str(value)
     items = tuple(":".join(map(str, each)) if isinstance(each, list | tuple) else str(each) for each in value)

@@ -93,23 +93,23 @@ class GuardedPolicy:
         return sizes
 
     def steps(self, params: Any) -> Sequence[tuple[Policy, Any]]:
-        """What it is made of."""
+        """Return what it is made of."""
         return self._call_safely(self._policy.steps, params)
 
     def implied_value(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
-        """What it derives; nothing where that fails."""
+        """Return what it derives; nothing where that fails."""
         return self._call_or_none(int, self._policy.implied_value, name, params, context, state)
 
     def slider_max(self, name: str, params: Any, context: Context) -> int | None:
-        """Where a parameter ends; what its unit says where that fails."""
+        """Return where a parameter ends; what its unit says where that fails."""
         return self._call_or_none(int, self._policy.slider_max, name, params, context)
 
     def believed_size(self, state: RuntimeState) -> Belief | None:
-        """What it believes; nothing where that fails."""
+        """Return what it believes; nothing where that fails."""
         return self._call_or_none(Belief, self._policy.believed_size, state)
 
     def runs_in_background(self, state: RuntimeState, params: Any) -> bool:
-        """Whether it works in the background; it does not where that fails."""
+        """Return whether it works in the background; it does not where that fails."""
         return bool(self._call_or_none(bool, self._policy.runs_in_background, state, params))
 
     def hint(self, context: Context) -> str:
@@ -219,7 +219,7 @@ POLICIES: Plugins[Policy] = Plugins(
 
 
 def find_policy(name: str) -> Policy:
-    """The policy of this name.
+    """Return the policy of this name.
 
     Raises:
         PlanError: there is none; the message names the nearest.

@@ -51,7 +51,8 @@ class ParameterTarget(NamedTuple):
 class RulePolicy(BasePolicy):
     """A policy made of a :class:`PolicySpec`: one rule of parts, or several that are steps of it.
 
-    Its attributes are of the instance, as there is one class for all of them; :func:`build_rule_policy` gives it as a policy.
+    Its attributes are of the instance, as there is one class for all of them; :func:`build_rule_policy` gives it as a
+    policy.
     """
 
     def __init__(self, spec: PolicySpec, find_policy: PolicyLookup) -> None:
@@ -116,7 +117,7 @@ class RulePolicy(BasePolicy):
         return _cache_last(self._build_steps)
 
     def _collect_rule_values(self, params: Params, number: int) -> dict[SettingPath, Any]:
-        """The values of one rule, by their places."""
+        """Return the values of one rule, by their places."""
         return {
             place.path: getattr(params, name)
             for name, places in self._parameter_targets.items()
@@ -231,7 +232,7 @@ def build_rule_policy(spec: PolicySpec, find_policy: PolicyLookup) -> Policy:
 
 
 def _number_settings(rule: Rule) -> list[Any]:
-    """The settings of a rule; of two with one name the second has a number."""
+    """Return the settings of a rule; of two with one name the second has a number."""
     found, taken = [], dict[str, int]()
     for each in iterate_settings(rule):
         taken[each.name] = count = taken.get(each.name, 0) + 1
@@ -242,7 +243,7 @@ def _number_settings(rule: Rule) -> list[Any]:
 def _build_params_model(
     spec: PolicySpec, nested_by_rule: dict[int, Policy]
 ) -> tuple[type[Params], dict[str, list[ParameterTarget]]]:
-    """The parameters of a spec, and where the value of each goes.
+    """Return the parameters of a spec, and where the value of each goes.
 
     A name that several rules have is one parameter where they set the same value; else each has its rule before it.
     """
@@ -269,7 +270,7 @@ def _build_params_model(
 
 
 def _name_rule(spec: PolicySpec, number: int) -> str:
-    """A rule as the names of its parameters call it."""
+    """Return a rule as the names of its parameters call it."""
     rule = spec.rules[number]
     name = rule.policy if isinstance(rule, PolicyRule) else rule.name or rule.action
     return name.replace("-", "_").replace(".", "_")

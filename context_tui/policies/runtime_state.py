@@ -17,13 +17,14 @@ from context_tui.tokens.running_sizes import count_past_reasoning
 class RuntimeState:
     """The moment before message ``at``: tokens, and seconds since the last assistant message (None: not known).
 
-    ``believed_tokens`` is baseline plus delta (system 2); ``recorded_usage`` the usage of the last request of this epoch, if any;
-    ``at_end`` says that the recording ends here, which counts as idle; ``input_includes_cache`` that a runtime is told
-    cached tokens as input tokens too; ``forced`` that a plan is wanted whatever the trigger says; ``firing_only`` that,
-    of several policies, only those run that fire, where one does; ``context_rewritten`` that a policy before this one has
-    cleared something, so that ``believed_tokens`` is an estimate of what it left; ``estimated_tokens`` are tokens (``bytes/4``) of
-    the whole context, ``message_count`` and ``result_count`` how many messages and tool results it has, ``reply_tokens`` tokens of the
-    reply of that last request, ``reasoning_tokens`` those that the runtime takes the hidden reasoning of ended turns to be.
+    ``believed_tokens`` is baseline plus delta (system 2); ``recorded_usage`` the usage of the last request of this
+    epoch, if any; ``at_end`` says that the recording ends here, which counts as idle; ``input_includes_cache`` that a
+    runtime is told cached tokens as input tokens too; ``forced`` that a plan is wanted whatever the trigger says;
+    ``firing_only`` that, of several policies, only those run that fire, where one does; ``context_rewritten`` that a
+    policy before this one has cleared something, so that ``believed_tokens`` is an estimate of what it left;
+    ``estimated_tokens`` are tokens (``bytes/4``) of the whole context, ``message_count`` and ``result_count`` how many
+    messages and tool results it has, ``reply_tokens`` tokens of the reply of that last request, ``reasoning_tokens``
+    those that the runtime takes the hidden reasoning of ended turns to be.
     """
 
     at: int
@@ -76,7 +77,7 @@ def build_runtime_state(
     forced: bool = False,
     firing_only: bool = False,
 ) -> RuntimeState:
-    """The moment at the context's point, in a session of *length* messages."""
+    """Return the moment at the context's point, in a session of *length* messages."""
     facts = context.facts
     request = find_last_request(context)
     idle, at_end = compute_idle_seconds(facts, context, length)

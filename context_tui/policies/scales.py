@@ -26,8 +26,8 @@ MAX_LINEAR_RANGE = 40
 class Scale:
     """Values from ``low`` to ``high`` that are allowed, and the part up to ``track_end`` that the track shows.
 
-    ``round_values`` are the values that a step goes to; without them it goes ``step`` further. No step goes beyond the track:
-    only what is typed does.
+    ``round_values`` are the values that a step goes to; without them it goes ``step`` further. No step goes beyond the
+    track: only what is typed does.
     """
 
     low: Number
@@ -48,7 +48,7 @@ class Scale:
         return math.log1p(max(value - self.low, 0) / self.log_offset) if self.log else value - self.low
 
     def find_value(self, share: float) -> Number:
-        """The value at a place of the track, on the nearest rung or step."""
+        """Return the value at a place of the track, on the nearest rung or step."""
         place = min(1.0, max(0.0, share)) * self._compute_place(self.track_end)
         value = self.low + (math.expm1(place) * self.log_offset if self.log else place)
         if self.round_values:
@@ -58,7 +58,7 @@ class Scale:
         return self.clamp(round(round(value / self.step) * self.step, 2))
 
     def step_value(self, value: Number, steps: int) -> Number:
-        """The value *steps* further; never beyond the track, unless *value* is there already."""
+        """Return the value *steps* further; never beyond the track, unless *value* is there already."""
         if not steps:
             return value
         if self.round_values:
@@ -73,7 +73,7 @@ class Scale:
         return min(found, max(value, self.track_end))
 
     def clamp(self, value: Number) -> Number:
-        """The nearest allowed value, whole where the scale counts."""
+        """Return the nearest allowed value, whole where the scale counts."""
         value = min(max(value, self.low), self.high)
         return value if isinstance(self.step, float) else round(value)
 
@@ -104,8 +104,8 @@ def compute_round_values(low: int, high: int, default: int | None, seconds: bool
 
 
 def build_scale(low: Number, high: Number, default: Number | None, slider_max: Number, unit: str) -> Scale:
-    """The scale of a setting; its track goes to the default at least, and to *relevant*: the value beyond which nothing
-    changes any more in what is open.
+    """Return the scale of a setting; its track goes to the default at least, and to *relevant*: the value beyond which
+    nothing changes any more in what is open.
     """
     if isinstance(low, float) or isinstance(high, float):
         return Scale(low, high, high, 0.01)
@@ -119,7 +119,7 @@ def build_scale(low: Number, high: Number, default: Number | None, slider_max: N
 
 
 def parse_number(text: str, low: Number, high: Number, optional: bool = False) -> Number | None:
-    """The value of a typed text: ``1500``, ``1,500``, ``1.5k``, ``2m``, ``60%`` for a ratio.
+    """Return the value of a typed text: ``1500``, ``1,500``, ``1.5k``, ``2m``, ``60%`` for a ratio.
 
     Raises:
         ValueError: it is no number or not allowed; the message says in words what is.
@@ -151,5 +151,5 @@ def parse_number(text: str, low: Number, high: Number, optional: bool = False) -
 
 
 def format_number(value: Number) -> str:
-    """A value as it is shown: thousands apart, ratios with their hundredths."""
+    """Return a value as it is shown: thousands apart, ratios with their hundredths."""
     return f"{value:,}" if isinstance(value, int) else f"{value:.2f}" if round(value, 2) == value else f"{value:.4f}"

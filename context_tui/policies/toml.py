@@ -213,7 +213,7 @@ def _split_key(dotted: str) -> list[str]:
 def _build_table_path(
     names: tuple[str, ...], counts: dict[tuple[int | str, ...], int], element: bool
 ) -> tuple[int | str, ...]:
-    """The path of a table, with the numbers of elements of lists in it."""
+    """Return the path of a table, with the numbers of elements of lists in it."""
     path: tuple[int | str, ...] = ()
     for at, name in enumerate(names):
         path = (*path, name)

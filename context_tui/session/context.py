@@ -127,8 +127,8 @@ def restore_inferred(context: Context) -> Context:
 
 
 def context_at(facts: Facts, at: int, *, after_micro: bool = True, content: Content | None = None) -> Context:
-    """The context before message *at*: what its epoch began with and what was appended since, without what is known
-    to be cleared by then, be it recorded or inferred from a silent drop.
+    """Return the context before message *at*: what its epoch began with and what was appended since, without what is
+    known to be cleared by then, be it recorded or inferred from a silent drop.
 
     Args:
         cleared: False for how it was before a microcompaction that is recorded right there.

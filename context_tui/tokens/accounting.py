@@ -29,7 +29,7 @@ def find_request_before(facts: Facts, at: int, floor: int) -> int:
 
 
 def find_last_usage(context: Context) -> Usage | None:
-    """The usage of the last request at or before the point, never from before a compaction."""
+    """Return the usage of the last request at or before the point, never from before a compaction."""
     row = find_last_request(context)
     return context.facts.requests[row] if row >= 0 else None
 
@@ -72,7 +72,7 @@ def compute_prompt_not_in_file(context: Context) -> int | None:
 
 
 def _count_replies_before(facts: Facts) -> int:
-    """How many replies the context of the first recorded request holds."""
+    """Return how many replies the context of the first recorded request holds."""
     first, silent = context_at(facts, facts.request_message[0]), MessageFlag.SYNTHETIC
     return sum(facts.role[at] == Role.ASSISTANT and not facts.flags[at] & silent for at in first.order)
 
@@ -92,7 +92,7 @@ class BelievedSize(NamedTuple):
 
 
 def compute_believed_size(context: Context) -> BelievedSize:
-    """What a runtime that keeps count believes the size of *context* to be (system 2 of the seed systems).
+    """Return what a runtime that keeps count believes the size of *context* to be (system 2 of the seed systems).
 
     The reply of the last request is the first that counts as appended. :meth:`RunningSizes.believed` says the same at
     one point after another.

@@ -85,7 +85,7 @@ class Breakdown:
 
 
 def categorize_block(facts: Facts, message: int, block: int) -> str:
-    """The category of a block."""
+    """Return the category of a block."""
     return _categorize(facts.kind[block], facts.block_flags[block], facts.flags[message], facts.role[message])
 
 
@@ -108,7 +108,7 @@ def compute_breakdown(
     checkpoint: Callable[[], object] = lambda: None,
     table: TokenTable | None = None,
 ) -> Breakdown:
-    """The context in parts.
+    """Return the context in parts.
 
     Args:
         not_in_file: what :func:`context_tui.tokens.accounting.compute_not_in_file` found.

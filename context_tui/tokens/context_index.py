@@ -62,7 +62,7 @@ class ContextIndex:
 
     @staticmethod
     def _base_of(context: Context) -> ContextIndex | None:
-        """The sums that these are made of, which are to stay as they are."""
+        """Return the sums that these are made of, which are to stay as they are."""
         if context.base is None:
             return None
         known = index_context(context.base)
@@ -95,7 +95,7 @@ class ContextIndex:
         self.total += sum(sums[known:]) if known else sum(sums)
 
     def _adjust_results(self, base: ContextIndex) -> tuple[list[int], ToolResults]:
-        """The same from those of the same messages with fewer bodies replaced."""
+        """Return the same from those of the same messages with fewer bodies replaced."""
         replaced, results = self._replaced, base.results
         sums, sizes = base.tokens.copy(), results.tokens.copy()
         found = 0
@@ -194,7 +194,7 @@ class ContextIndex:
         )
 
     def _is_turn_start(self, position: int) -> bool:
-        """Whether what was typed in a message is still there."""
+        """Return whether what was typed in a message is still there."""
         facts, replaced = self._facts, self._replaced
         rows = facts.blocks_of(self._order[position])
         return any(is_turn_start(facts, row) and not ((body := replaced.get(row)) and body.removed) for row in rows)
@@ -208,7 +208,7 @@ class ContextIndex:
         return self._find_positions("assistants", lambda at: role[order[at]] == assistant)
 
     def _find_positions(self, what: object, wanted: Callable[[int], bool]) -> list[int]:
-        """The positions of such messages; of messages that are known it is not asked again."""
+        """Return the positions of such messages; of messages that are known it is not asked again."""
         found, known = self._positions_cache.get(what, (None, 0))
         if found is None or known < len(self.tokens):
             new = [at for at in range(known, len(self.tokens)) if wanted(at)]
@@ -261,7 +261,7 @@ def _count_block_tokens(facts: Facts, row: int, replaced: Mapping[int, Body]) ->
 
 @memoize
 def index_context(context: Context) -> ContextIndex:
-    """The sums of *context*; computed once."""
+    """Return the sums of *context*; computed once."""
     return ContextIndex(context)
 
 

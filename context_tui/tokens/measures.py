@@ -119,7 +119,9 @@ class TokenTable:
 
 
 def find_model_before(facts: Facts, at: int) -> str:
-    """The model of the last request before message *at*, of the first where there is none; empty where unknown."""
+    """Return the model of the last request before message *at*, of the first where there is none; empty where
+    unknown.
+    """
     row = max(bisect_left(facts.request_message, at) - 1, 0)
     model = facts.request_model[row] if row < len(facts.request_model) else -1
     return facts.models[model] if model >= 0 else ""
@@ -129,7 +131,7 @@ def find_model_before(facts: Facts, at: int) -> str:
 
 
 def build_calibrated_table(facts: Facts, checkpoint: Callable[[], object] = lambda: None) -> TokenTable:
-    """What the blocks of a session measure by recorded sizes.
+    """Return what the blocks of a session measure by recorded sizes.
 
     Each message counts by the model whose request first had it. The frame of a request counts in the last block of its
     reply that is no result, most often the call that it is the syntax of. Images count as the fit found them, else as
@@ -216,7 +218,7 @@ def _map_factors(facts: Facts, factors: Mapping[str, Factors]) -> list[Factors]:
 
 
 def format_calibration(calibration: Calibration | None) -> str:
-    """How good a calibration is: its error, or what is used instead and why."""
+    """Return how good a calibration is: its error, or what is used instead and why."""
     if calibration is None:
         return "typical factors: no request recorded a size"
     if not calibration.usable or calibration.error is None:
@@ -234,7 +236,7 @@ def build_exact_table(
     note: str = "",
     checkpoint: Callable[[], object] = lambda: None,
 ) -> TokenTable:
-    """What the texts of a session measure by a tokenizer.
+    """Return what the texts of a session measure by a tokenizer.
 
     Texts and shown thinking count, names and arguments (as compact JSON) of calls, and the text of results. Images,
     signatures and what a provider wraps messages in are no text: they count nothing.
@@ -276,7 +278,7 @@ def build_exact_table(
 
 
 def _get_countable_text(block: Mapping[str, Any]) -> str:
-    """The text of a block that a tokenizer would be given."""
+    """Return the text of a block that a tokenizer would be given."""
     match block.get("type"):
         case "text":
             return str(block.get("text") or "")

@@ -84,17 +84,17 @@ class RunningSizes:
         return BelievedSize(self._facts.requests[request].context, self.count_between(reply, at))
 
     def message_count(self, epoch: Epoch, at: int) -> int:
-        """How many messages that context has."""
+        """Return how many messages that context has."""
         ranges = (*epoch.prefix.ranges, range(epoch.start, at))
         return sum(self._message_counts[each.stop] - self._message_counts[each.start] for each in ranges if each)
 
     def result_count(self, epoch: Epoch, at: int) -> int:
-        """How many tool results that context has, cleared ones too."""
+        """Return how many tool results that context has, cleared ones too."""
         ranges = (*epoch.prefix.ranges, range(epoch.start, at))
         return sum(self._result_counts[each.stop] - self._result_counts[each.start] for each in ranges if each)
 
     def last_assistant(self, epoch: Epoch, at: int) -> int:
-        """The last message of the model in that context, in prompt order, or -1."""
+        """Return the last message of the model in that context, in prompt order, or -1."""
         for each in (range(epoch.start, at), *reversed(epoch.prefix.ranges)):
             if each and self._last_assistant[each.stop] >= each.start:
                 return self._last_assistant[each.stop]

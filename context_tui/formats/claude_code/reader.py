@@ -163,7 +163,7 @@ class ClaudeCodeScanner:
             self._forks.move_to(message)
 
     def _extract_blocks(self, record: Record) -> list[dict[str, Any]]:
-        """The blocks of a record; of one that was decoded elsewhere, what is known of them."""
+        """Return the blocks of a record; of one that was decoded elsewhere, what is known of them."""
         return parsing.extract_blocks(record) if self._outline is None else self._outline.blocks
 
     def _add_block(self, message: int, block: dict[str, Any], *, injected: bool = False) -> int:

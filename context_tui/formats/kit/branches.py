@@ -18,7 +18,7 @@ by reading the session, not listed: the scanner of one raises UnreadableSession 
 
 
 def find_branch(main: SessionInfo, session_id: str) -> SessionInfo | None:
-    """A branch of the session *main*, by its id; None where that is not the id of one."""
+    """Return a branch of the session *main*, by its id; None where that is not the id of one."""
     return (
         replace(main, id=session_id, title=session_id, parent=main.path)
         if session_id.startswith(BRANCH_PREFIX)
@@ -44,10 +44,10 @@ class MessageTree(Protocol):
         """The message behind which a microcompaction or a clear happened, as :class:`Selection` names it."""
 
     def find_abandoned_branches(self) -> list[set[int]]:
-        """The messages of each branch that was left, in the order of the file."""
+        """Return the messages of each branch that was left, in the order of the file."""
 
     def find_parent(self, message: int) -> int:
-        """The message that one hangs below, -1 for none."""
+        """Return the message that one hangs below, -1 for none."""
 
 
 class BranchFacts:
@@ -68,7 +68,7 @@ class BranchFacts:
         self._counted_requests = 0
 
     def select_facts(self) -> Facts:
-        """Those that there are now.
+        """Return those that there are now.
 
         Raises:
             UnreadableSession: there is no such branch.
@@ -90,7 +90,7 @@ class BranchFacts:
         return found
 
     def find_first_changed(self, message: int | None) -> int | None:
-        """The number that *message*, the first that has changed, had when the facts were last asked for.
+        """Return the number that *message*, the first that has changed, had when the facts were last asked for.
 
         Returns:
             0 where others have been left since; None where nothing has changed.
@@ -100,7 +100,7 @@ class BranchFacts:
         return message if message is None or self._selection is None else self._selection.number_of(message)
 
     def _update_abandoned(self) -> bool:
-        """Whether others are left than before."""
+        """Return whether others are left than before."""
         if self._revision == self._tree.revision:
             return False
         before = self._abandoned, self._removed_messages, self._removed_events
@@ -123,7 +123,7 @@ class BranchFacts:
         self._counted_requests = len(asked)
 
     def _select_branch(self) -> Facts:
-        """The facts of the branch that is asked for."""
+        """Return the facts of the branch that is asked for."""
         left, parent, replaced = self._tree.find_abandoned_branches(), self._tree.find_parent, self._tree.replaced
         number = self._info.id.removeprefix(BRANCH_PREFIX)
         if not number.isdecimal() or not 1 <= int(number) <= len(left):
@@ -141,7 +141,7 @@ class BranchFacts:
 def _find_removed_events(
     event_positions: Mapping[tuple[str, int], int], removed: Collection[int]
 ) -> set[tuple[str, int]]:
-    """What happened behind messages that are gone."""
+    """Return what happened behind messages that are gone."""
     return {what for what, message in event_positions.items() if message in removed}
 
 

@@ -56,7 +56,7 @@ class Database:
     def query(
         self, sql: str, values: Sequence[Any] = (), *, max_value_bytes: int = MAX_VALUE_BYTES
     ) -> list[DatabaseRow]:
-        """All rows that a statement gives.
+        """Return all rows that a statement gives.
 
         Args:
             longest: the bytes of the longest value that is read.
@@ -83,7 +83,7 @@ class Database:
                 raise UnreadableSession(f"{self.path}: cannot be read as a database: {error}") from None
 
     def list_columns(self, table: str) -> frozenset[str]:
-        """The columns of a table (not of a view); nothing when there is no such table."""
+        """Return the columns of a table (not of a view); nothing when there is no such table."""
         if not self.query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)):
             return frozenset()
         return frozenset(decode_text(row[0]) for row in self.query("SELECT name FROM pragma_table_info(?)", (table,)))
@@ -98,7 +98,7 @@ class Database:
                 return 0
 
     def list_tables(self) -> frozenset[str]:
-        """The names of its tables."""
+        """Return the names of its tables."""
         rows = self.query("SELECT name FROM sqlite_master WHERE type = 'table' LIMIT 1000")
         return frozenset(decode_text(row[0]) for row in rows)
 
@@ -218,7 +218,7 @@ class LockedDatabase(Database):
 
 
 def is_database(path: Path) -> bool:
-    """Whether a file is an SQLite database, by its first bytes."""
+    """Return whether a file is an SQLite database, by its first bytes."""
     try:
         with open_regular(path) as file:
             return file.read(len(SQLITE_MAGIC)) == SQLITE_MAGIC
@@ -227,7 +227,7 @@ def is_database(path: Path) -> bool:
 
 
 def read_columns(path: Path, *tables: str) -> list[frozenset[str]]:
-    """The columns of some tables of a database; nothing of each that is not there, or of what is no database.
+    """Return the columns of some tables of a database; nothing of each that is not there, or of what is no database.
 
     Raises:
         DatabaseLocked: it is a database: that it is in use says more than that nobody knows it.
@@ -242,7 +242,7 @@ def read_columns(path: Path, *tables: str) -> list[frozenset[str]]:
 
 
 def compute_checksum(row: Iterable[Any], previous: int = 0) -> int:
-    """The checksum of rows that end with *row*, from that of those *before* it."""
+    """Return the checksum of rows that end with *row*, from that of those *before* it."""
     for value in row:
         data = value if isinstance(value, bytes) else repr(value).encode()
         previous = zlib.crc32(data, zlib.crc32(b"%s %d " % (type(value).__name__.encode(), len(data)), previous))
@@ -250,12 +250,12 @@ def compute_checksum(row: Iterable[Any], previous: int = 0) -> int:
 
 
 def decode_value(value: Any) -> Any:
-    """A column's value, text that was written as bytes as text."""
+    """Return a column's value, text that was written as bytes as text."""
     return decode_text(value) if isinstance(value, bytes) else value
 
 
 def decode_text(value: Any) -> str:
-    """A column's value as text."""
+    """Return a column's value as text."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else "" if value is None else str(value)
 
 

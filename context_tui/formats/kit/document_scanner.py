@@ -62,15 +62,17 @@ class DocumentShape(Protocol):
         """Take what stands beside the message list: model, window, system prompt, tools."""
 
     def parse_tools(self, run: Run) -> list[dict[str, Any]]:
-        """The run's tool schemas, Anthropic-shaped; none in most files."""
+        """Return the run's tool schemas, Anthropic-shaped; none in most files."""
         return []
 
     def parse_response(self, run: Run) -> dict[str, Any] | None:
-        """The logged response as one more element of the list, with its ``usage``; in most files each is in it."""
+        """Return the logged response as one more element of the list, with its ``usage``; in most files each is in
+        it.
+        """
         return None
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
-        """What the element at *place* says.
+        """Return what the element at *place* says.
 
         Raises:
             ValueError: it is no message.
@@ -94,7 +96,7 @@ class DocumentContent:
         self._parse, self._block_reader = parse, BlockReader(builder.facts)
 
     def is_unchanged(self) -> bool:
-        """Whether the file still has the run as it was read; there may be more of it."""
+        """Return whether the file still has the run as it was read; there may be more of it."""
         return self._has_run(self.run)
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
@@ -103,15 +105,15 @@ class DocumentContent:
         return self._block_reader.read_blocks(message, lambda row: self._parse(self.decode_element(row), places[row]))
 
     def decode_element(self, row: int) -> Any:
-        """The element of a record that could be read."""
+        """Return the element of a record that could be read."""
         return decode_element(self._elements[self.facts.record_place[row]])
 
     def raw(self, record: int) -> str:
-        """An element's own text."""
+        """Return an element's own text."""
         return format_element(self._elements[self.facts.record_place[record]])
 
     def system(self) -> str:
-        """The system prompt, wherever the request had it."""
+        """Return the system prompt, wherever the request had it."""
         return self._builder.system
 
     def tools(self) -> list[dict[str, Any]]:
@@ -169,7 +171,7 @@ class DocumentScanner:
         return Advance(len(facts) - before, 0 if restarted else changed, end)
 
     def session(self) -> Session:
-        """A view of what has been read so far."""
+        """Return a view of what has been read so far."""
         content = DocumentContent(self._elements, self._run, self._shape, self._parse, self._builder, self._has_run)
         return Session(self._builder.facts, content, self._info, len(self._builder.facts))
 
@@ -190,7 +192,9 @@ class DocumentScanner:
             self._builder.add(part, place, size, where)
 
     def _has_run(self, run: Run) -> bool:
-        """Whether the file begins with what *run* was: its elements (but for a torn one), and what stands beside."""
+        """Return whether the file begins with what *run* was: its elements (but for a torn one), and what stands
+        beside.
+        """
         now, torn = self._read_run(), bool(run.elements) and isinstance(run.elements[-1], BrokenElement)
         known = run.elements[: len(run.elements) - torn]
         if [*map(get_element_text, now.elements[: len(known)])] != [*map(get_element_text, known)]:
@@ -199,7 +203,9 @@ class DocumentScanner:
         return system == system_now and all(old in (None, new) for old, new in zip(others, others_now, strict=True))
 
     def _read_out_of_band(self, run: Run) -> tuple[Any, ...]:
-        """What a run has besides its elements: system prompt and tools; model and response, which may come later."""
+        """Return what a run has besides its elements: system prompt and tools; model and response, which may come
+        later.
+        """
         shape, builder = self._new_shape(), MessageBuilder()
         shape.read_metadata(run, builder)
         return (builder.system, shape.parse_tools(run)), builder.facts.model, shape.parse_response(run)
@@ -247,7 +253,9 @@ class DocumentScanner:
 
 
 def _append_response(run: Run, shape: DocumentShape) -> list[Element]:
-    """The elements of a run, and the logged response behind them; an element that is the response gets its usage."""
+    """Return the elements of a run, and the logged response behind them; an element that is the response gets its
+    usage.
+    """
     reply = shape.parse_response(run)
     if reply is None:
         return run.elements
@@ -267,12 +275,12 @@ def _get_blocks(parsed: ParsedRecord) -> list[dict[str, Any]]:
 
 
 def get_message_lists(shape: Callable[[], DocumentShape]) -> MessageLists:
-    """What the runs of a format are found by."""
+    """Return what the runs of a format are found by."""
     return cast(MessageLists, getattr(shape, "lists", DEFAULT_MESSAGE_LISTS))
 
 
 def make_run_reader(shape: Callable[[], DocumentShape]) -> RunReader:
-    """How the message lists of a format are read that has no way of its own."""
+    """Return how the message lists of a format are read that has no way of its own."""
     return lambda path: read_runs(path, partial(find_runs, lists=get_message_lists(shape)))
 
 
@@ -284,7 +292,7 @@ def _format_note(shape: Callable[[], DocumentShape], run: Run) -> str:
 def list_document_sessions(
     path: Path, name: str, shape: Callable[[], DocumentShape], *, read_runs: RunReader | None = None
 ) -> list[SessionInfo]:
-    """The sessions of a document: its runs, by number, titled with what was said first."""
+    """Return the sessions of a document: its runs, by number, titled with what was said first."""
     found = (read_runs or make_run_reader(shape))(path)
     status = read_status(path)
     return [
@@ -302,7 +310,7 @@ def list_document_sessions(
 
 
 def read_document_title(path: Path, shape: DocumentShape, find_runs: RunFinder = find_runs) -> str:
-    """What the first session of a document is about, from its head; empty where that does not tell."""
+    """Return what the first session of a document is about, from its head; empty where that does not tell."""
     runs = find_runs(read_first_values(path))
     return find_run_title(runs[0], shape) if runs else ""
 
@@ -326,7 +334,7 @@ def copy_document(session: Session, path: Path) -> list[str] | None:
 
 
 def find_run_title(run: Run, shape: DocumentShape) -> str:
-    """What was said first in a run that nobody put in; empty where its first elements do not tell."""
+    """Return what was said first in a run that nobody put in; empty where its first elements do not tell."""
     prepare_shape(shape, MessageBuilder())
     parse, format_text = validated(shape.parse), getattr(shape, "title", format_title)
     for place, element in enumerate(run.elements[:10]):

@@ -48,14 +48,14 @@ class MessageLists:
     accepts_text: bool = False
 
     def is_element(self, element: Element) -> bool:
-        """Whether this could be a message, and not a run."""
+        """Return whether this could be a message, and not a run."""
         found = decode_members(element)
         if found is None or any(each in found for each in self.excluded_keys):
             return False
         return any(each in found for each in self.required_keys)
 
     def find_lists(self, members: dict[str, Element]) -> dict[str, list[Element]]:
-        """The message lists among some members, by their names; they may be empty."""
+        """Return the message lists among some members, by their names; they may be empty."""
         return {key: listed for key in self.keys if (listed := self._parse_list(members.get(key))) is not None}
 
     def _parse_list(self, element: Element) -> list[Element] | None:
@@ -99,7 +99,7 @@ class Run:
     key: str = ""
 
     def get(self, name: str) -> Any:
-        """A member's value; None when there is none, or none that can be decoded."""
+        """Return a member's value; None when there is none, or none that can be decoded."""
         try:
             return decode_element(self.members.get(name))
         except ValueError:
@@ -111,7 +111,7 @@ RunFinder = Callable[[list[Element]], list[Run]]
 
 
 def decode_element(element: Element) -> Any:
-    """The value of an element.
+    """Return the value of an element.
 
     Raises:
         ValueError: it is not JSON, or nested too deeply to be worked with.
@@ -125,7 +125,7 @@ def decode_element(element: Element) -> Any:
 
 
 def get_element_text(element: Element) -> str:
-    """An element's own text."""
+    """Return an element's own text."""
     if isinstance(element, BrokenElement):
         return element.text
     data = bytes(memoryview(element)) if isinstance(element, msgspec.Raw) else compact_json(element)
@@ -133,7 +133,7 @@ def get_element_text(element: Element) -> str:
 
 
 def format_element(element: Element) -> str:
-    """The text of an element, or the beginning of a long one."""
+    """Return the text of an element, or the beginning of a long one."""
     if isinstance(element, msgspec.Raw):
         data = memoryview(element)
         return format_beginning(data, len(data))
@@ -146,7 +146,7 @@ def count_element_bytes(element: Element) -> int:
 
 
 def decode_members(element: Element) -> dict[str, Element] | None:
-    """The members of an object, not decoded; None when it is no object."""
+    """Return the members of an object, not decoded; None when it is no object."""
     if isinstance(element, msgspec.Raw):
         try:
             return _decode_members(memoryview(element))
@@ -156,7 +156,7 @@ def decode_members(element: Element) -> dict[str, Element] | None:
 
 
 def decode_items(element: Element) -> list[Element] | None:
-    """The elements of an array, not decoded; None when it is no array."""
+    """Return the elements of an array, not decoded; None when it is no array."""
     if isinstance(element, msgspec.Raw):
         try:
             return _decode_items(memoryview(element))
@@ -166,7 +166,7 @@ def decode_items(element: Element) -> list[Element] | None:
 
 
 def encode_run(run: Run) -> bytes:
-    """A run as a JSON document of its own, its elements as they are; those that are no JSON are left out."""
+    """Return a run as a JSON document of its own, its elements as they are; those that are no JSON are left out."""
     listed = b",".join(_encode_element(each) for each in run.elements if not isinstance(each, BrokenElement))
     if not run.key:
         return b"[%s]\n" % listed
@@ -178,7 +178,7 @@ def encode_run(run: Run) -> bytes:
 
 
 def _encode_element(element: Element) -> bytes:
-    """An element as JSON in UTF-8; what UTF-8 cannot hold is escaped."""
+    """Return an element as JSON in UTF-8; what UTF-8 cannot hold is escaped."""
     if isinstance(element, msgspec.Raw):
         return bytes(memoryview(element))
     try:
@@ -188,7 +188,8 @@ def _encode_element(element: Element) -> bytes:
 
 
 def read_runs(path: Path, finder: RunFinder | None = None) -> list[Run]:
-    """The message lists in a file, in its order, as *find* tells them from its values (default: :func:`find_runs`).
+    """Return the message lists in a file, in its order, as *find* tells them from its values (default:
+    :func:`find_runs`).
 
     Raises:
         UnreadableSession: it cannot be read, or there is none in it.
@@ -210,12 +211,12 @@ def read_runs(path: Path, finder: RunFinder | None = None) -> list[Run]:
 
 
 def read_head_run(head: bytes, lists: MessageLists = DEFAULT_MESSAGE_LISTS) -> Run | None:
-    """The first message list in the head of a file, as far as the head goes."""
+    """Return the first message list in the head of a file, as far as the head goes."""
     return next(iter(find_runs(parse_first_values(head), lists)), None)
 
 
 def _parse_values(data: bytes) -> tuple[list[Element], str | None]:
-    """The JSON values in a file (one, or those on its lines), and what was left of one that was cut off, if any.
+    """Return the JSON values in a file (one, or those on its lines), and what was left of one that was cut off, if any.
 
     Raises:
         ValueError: there is none.
@@ -251,7 +252,7 @@ def _parse_values(data: bytes) -> tuple[list[Element], str | None]:
 
 
 def find_runs(values: list[Element], lists: MessageLists = DEFAULT_MESSAGE_LISTS) -> list[Run]:
-    """The message lists in some JSON values. What is none is an unreadable record of the one before it."""
+    """Return the message lists in some JSON values. What is none is an unreadable record of the one before it."""
     if len(values) == 1 and (listed := decode_items(values[0])) is not None:
         values = listed
     if any(map(lists.is_element, values[:MAX_CHECKED_ELEMENTS])):
@@ -274,7 +275,7 @@ def find_runs(values: list[Element], lists: MessageLists = DEFAULT_MESSAGE_LISTS
 
 
 def _parse_run(element: Element, lists: MessageLists) -> Run | None:
-    """The message list of a request, wrapped up or not, or of a list that stands for one."""
+    """Return the message list of a request, wrapped up or not, or of a list that stands for one."""
     if (listed := decode_items(element)) is not None:
         return Run({}, listed) if any(map(lists.is_element, listed[:MAX_CHECKED_ELEMENTS])) else None
     members = decode_members(element)
@@ -289,7 +290,7 @@ def _parse_run(element: Element, lists: MessageLists) -> Run | None:
 
 
 def _parse_text(element: Element) -> Any:
-    """The value of an element that is a text; None of others."""
+    """Return the value of an element that is a text; None of others."""
     if isinstance(element, msgspec.Raw) and bytes(memoryview(element)[:1]) == b'"':
         try:
             return decode_element(element)
@@ -299,7 +300,7 @@ def _parse_text(element: Element) -> Any:
 
 
 def _choose_sent_list(lists: dict[str, list[Element]], members: dict[str, Element]) -> tuple[str, str]:
-    """Which of several message lists was sent, by the tokens that the response records; and why, in words."""
+    """Return which of several message lists was sent, by the tokens that the response records; and why, in words."""
     sizes = {key: bytes_to_tokens(sum(map(count_element_bytes, listed))) for key, listed in lists.items()}
     about = " and ".join(f"{key} (est. {size:,} tokens)" for key, size in sizes.items())
     recorded = _parse_input_tokens(members.get("response"))
@@ -329,7 +330,9 @@ def _parse_input_tokens(response: Element) -> int:
 
 
 def _unwrap_log_entry(members: dict[str, Element]) -> dict[str, Element] | None:
-    """What a log entry wraps, as an object or as its text, with what stood beside it (the response, the time)."""
+    """Return what a log entry wraps, as an object or as its text, with what stood beside it (the response, the
+    time).
+    """
     key = next((key for key in WRAPPER_KEYS if key in members), None)
     if key is None:
         return None

@@ -70,28 +70,28 @@ class EntrySource(Protocol):
         """Something that changes whenever the session is written to."""
 
     def list_ids(self) -> list[str]:
-        """The ids of the entries, in the order of the session; each as often as there are entries with it.
+        """Return the ids of the entries, in the order of the session; each as often as there are entries with it.
 
         Raises:
             UnreadableSession: it cannot be read.
         """
 
     def read_entries(self, ids: Sequence[str]) -> list[Entry]:
-        """The entries with these ids, in this order; those that are gone are left out.
+        """Return the entries with these ids, in this order; those that are gone are left out.
 
         Raises:
             UnreadableSession: they cannot be read.
         """
 
     def read_metadata(self) -> Mapping[str, Any]:
-        """What is known of the session beside its entries."""
+        """Return what is known of the session beside its entries."""
 
 
 class EntryShape(Protocol):
     """How a format understands entries. One is made for every pass over a session."""
 
     def parse(self, entry: Entry) -> ParsedRecord:
-        """What an entry says; the same whenever it is asked.
+        """Return what an entry says; the same whenever it is asked.
 
         Raises:
             ValueError: it is no message.
@@ -124,7 +124,7 @@ class EntryContent:
         return self._block_reader.read_blocks(message, self._parse_record)
 
     def read_entry(self, record: int) -> Entry:
-        """The entry of a record, as it is now.
+        """Return the entry of a record, as it is now.
 
         Raises:
             UnreadableSession: it is no longer there.
@@ -135,7 +135,7 @@ class EntryContent:
         return entry
 
     def raw(self, record: int) -> str:
-        """The texts of an entry, or the beginning of long ones."""
+        """Return the texts of an entry, or the beginning of long ones."""
         entry = self._read_current_entry(record)
         if entry.texts is None:
             return f"[{files.TOO_LARGE}]"
@@ -143,7 +143,7 @@ class EntryContent:
         return files.format_beginning(data, len(data))
 
     def system(self) -> str:
-        """The system prompt, where an entry holds it."""
+        """Return the system prompt, where an entry holds it."""
         return self.entry_pass.builder.system
 
     def tools(self) -> list[dict[str, Any]]:
@@ -151,7 +151,7 @@ class EntryContent:
         return self.entry_pass.builder.tools
 
     def is_unchanged(self) -> bool:
-        """Whether the entries that were read are still what they were."""
+        """Return whether the entries that were read are still what they were."""
         return self.entry_pass.is_unchanged(self.entry_pass.source.list_ids())
 
     def _parse_record(self, record: int) -> ParsedRecord:
@@ -178,7 +178,7 @@ class _EntryPass:
         self.abandoned: list[set[int]] = []
 
     def read_entries(self, ids: Sequence[str]) -> list[Entry]:
-        """The entries with these ids; for one that is not there, that it is not."""
+        """Return the entries with these ids; for one that is not there, that it is not."""
         found = {entry.id: entry for entry in self.source.read_entries(ids)}
         return [found.get(each) or Entry(each, (), MISSING_REASON) for each in ids]
 
@@ -203,7 +203,7 @@ class _EntryPass:
         self.shape.add_facts(entry, part, range(before, len(builder.facts)), builder)
 
     def is_unchanged(self, ids: Sequence[str]) -> bool:
-        """Whether the entries of a session, which now has these *ids*, begin with those that were read."""
+        """Return whether the entries of a session, which now has these *ids*, begin with those that were read."""
         known = len(self.checksums)
         if [*ids[:known]] != self.ids[:known]:
             return False
@@ -274,7 +274,7 @@ class EntryScanner:
         return Advance(len(facts) - before, 0 if restarted else changed, self._is_finished)
 
     def session(self) -> Session:
-        """A view of what has been read so far."""
+        """Return a view of what has been read so far."""
         builder = self._pass.builder
         own, branch = split_branch_id(self._info.id)
         facts = BranchFacts(
@@ -318,13 +318,13 @@ def replace_usage(facts: Facts, usage: Usage, message: int) -> None:
 
 
 def split_branch_id(session_id: str) -> tuple[str, str]:
-    """What an id says of a session and of a branch of it: ``SESSION/branch-1``, where either may be missing."""
+    """Return what an id says of a session and of a branch of it: ``SESSION/branch-1``, where either may be missing."""
     own, _, branch = session_id.rpartition("/")
     return (own, branch) if branch.startswith(BRANCH_PREFIX) else (session_id, "")
 
 
 def find_branch_in(main: SessionInfo, session_id: str, sessions: Sequence[SessionInfo]) -> SessionInfo | None:
-    """A branch of one of the *sessions* of a file, by its id; None where that is not the id of one."""
+    """Return a branch of one of the *sessions* of a file, by its id; None where that is not the id of one."""
     own, branch = split_branch_id(session_id)
     known = next((each for each in sessions if each.id == own), None)
     return replace(known, id=session_id, title=branch, parent=main.path) if known and branch else None
@@ -350,7 +350,7 @@ class RowSource(ABC):
 
     @abstractmethod
     def list_ids(self) -> list[str]:
-        """The ids of the messages, in their order."""
+        """Return the ids of the messages, in their order."""
 
     def read_entries(self, ids: Sequence[str]) -> list[Entry]:
         """Rows with these ids."""
@@ -358,10 +358,10 @@ class RowSource(ABC):
 
     @abstractmethod
     def query_entries(self, ids: Sequence[str], max_value_bytes: int) -> dict[str, Entry]:
-        """The rows with these ids by these; *longest* is that of the longest value that is read, in bytes."""
+        """Return the rows with these ids by these; *longest* is that of the longest value that is read, in bytes."""
 
     def read_metadata(self) -> Mapping[str, Any]:
-        """What the session's row tells."""
+        """Return what the session's row tells."""
         columns = self.database.list_columns("sessions")
         names = [name for name in self.metadata_columns if name in columns]
         if not names or "id" not in columns:
@@ -373,7 +373,7 @@ class RowSource(ABC):
 def query_in_batches(
     ids: Sequence[str], query_entries: Callable[[Sequence[str], int], dict[str, Entry]]
 ) -> list[Entry]:
-    """The entries with these ids that *ask* finds, given ids and the bytes of the longest value that is read."""
+    """Return the entries with these ids that *ask* finds, given ids and the bytes of the longest value that is read."""
     try:
         found = query_entries(ids, files.MAX_RECORD_BYTES)
     except ValueTooLarge:
@@ -391,7 +391,7 @@ def format_placeholders(ids: Sequence[str]) -> str:
 def query_sessions_with_messages(
     database: Database, table: str, messages: str, names: Sequence[str]
 ) -> list[DatabaseRow]:
-    """The rows of a table with sessions for those that have messages in another.
+    """Return the rows of a table with sessions for those that have messages in another.
 
     Args:
         names: the columns that are wanted, the id first; what is missing is None, as of a session without a row.
@@ -412,7 +412,9 @@ def query_sessions_with_messages(
 
 
 def query_session_sizes(database: Database, sql: str) -> dict[bytes | str, int]:
-    """What *sql* tells of sessions, by id: their bytes, which takes reading it all; nothing of a large database."""
+    """Return what *sql* tells of sessions, by id: their bytes, which takes reading it all; nothing of a large
+    database.
+    """
     if database.path.stat().st_size > MAX_SIZED_DATABASE_BYTES:
         return {}
     return {row[0]: row[1] for row in database.query(sql) if isinstance(row[1], int)}

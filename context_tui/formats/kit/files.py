@@ -41,7 +41,7 @@ def open_regular(path: str | Path) -> BinaryIO:
 
 
 def read_whole_file(path: str | Path) -> bytes:
-    """All bytes of a regular file, without a byte order mark.
+    """Return all bytes of a regular file, without a byte order mark.
 
     Raises:
         UnreadableSession: it cannot be read.
@@ -59,7 +59,7 @@ def make_unreadable_error(path: str | Path, error: Exception) -> UnreadableSessi
 
 
 def read_status(path: str | Path) -> os.stat_result:
-    """What the system says of a path.
+    """Return what the system says of a path.
 
     Raises:
         UnreadableSession: nothing, as it is not there or may not be asked for.
@@ -88,7 +88,7 @@ TOO_LARGE = "too large to read"
 
 
 def format_too_large(length: int) -> str:
-    """What is wrong with a record of so many bytes; nothing where it can be read."""
+    """Return what is wrong with a record of so many bytes; nothing where it can be read."""
     return (
         f"too large to read: {length / 1e6:,.0f} MB (at most {MAX_RECORD_BYTES / 1e6:,.0f} MB)"
         if length > MAX_RECORD_BYTES
@@ -97,7 +97,7 @@ def format_too_large(length: int) -> str:
 
 
 def format_beginning(data: bytes | memoryview, length: int) -> str:
-    """The text of a record of *length* bytes of which *data* are the first, saying so where there are more."""
+    """Return the text of a record of *length* bytes of which *data* are the first, saying so where there are more."""
     text = bytes(data[:MAX_RAW_BYTES]).decode("utf-8", "replace")
     return text if length <= MAX_RAW_BYTES else f"{text}\n[the first {MAX_RAW_BYTES:,} of {length:,} bytes]"
 
@@ -109,7 +109,7 @@ _CLOSING_BRACKETS = {ord("{"): ord("}"), ord("["): ord("]")}
 
 
 def find_complete_prefix(data: bytes) -> tuple[int, bytes] | None:
-    """Where the last whole value of a JSON text ends that was cut off, and what closes everything around it.
+    """Return where the last whole value of a JSON text ends that was cut off, and what closes everything around it.
 
     Returns:
         None when it was not cut off: it is one whole value, several, or no JSON.
@@ -151,7 +151,7 @@ def _parse_truncated(data: bytes) -> Any:
 
 
 def read_first_values(path: Path) -> list[Any]:
-    """The first JSON values of a file (:func:`parse_first_values`); none where it cannot be read."""
+    """Return the first JSON values of a file (:func:`parse_first_values`); none where it cannot be read."""
     try:
         with open_regular(path) as file:
             return parse_first_values(file.read(HEAD_BYTES))
@@ -160,13 +160,13 @@ def read_first_values(path: Path) -> list[Any]:
 
 
 def read_first_objects(path: Path) -> list[dict[str, Any]]:
-    """The first objects of a file; none where it cannot be read."""
+    """Return the first objects of a file; none where it cannot be read."""
     return [value for value in read_first_values(path) if isinstance(value, dict)]
 
 
 @lru_cache(maxsize=2)
 def parse_first_values(head: bytes) -> list[Any]:
-    """The first JSON values in the head of a file: one document (cut off or not), or those on the first lines.
+    """Return the first JSON values in the head of a file: one document (cut off or not), or those on the first lines.
 
     Every format asks for those of the same file in turn; none may change them.
     """
@@ -195,19 +195,19 @@ ALL_PROJECTS = "all projects"
 
 
 def find_home_folder(environ: Mapping[str, str]) -> Path:
-    """The user's home folder, on any system."""
+    """Return the user's home folder, on any system."""
     named = environ.get("HOME") or environ.get("USERPROFILE")
     return Path(named) if named else Path.home()
 
 
 def find_data_home(environ: Mapping[str, str]) -> Path:
-    """The folder of programs' data, as those that follow the XDG rules have it on every system."""
+    """Return the folder of programs' data, as those that follow the XDG rules have it on every system."""
     named = environ.get("XDG_DATA_HOME")
     return Path(named) if named else find_home_folder(environ) / ".local" / "share"
 
 
 def find_program_folder(environ: Mapping[str, str], name: str, *default: str) -> Path:
-    """The folder that the variable *name* holds, ``~`` being the home folder; else *default* below that."""
+    """Return the folder that the variable *name* holds, ``~`` being the home folder; else *default* below that."""
     home, value = find_home_folder(environ), environ.get(name)
     if not value:
         return home.joinpath(*default)
@@ -215,7 +215,7 @@ def find_program_folder(environ: Mapping[str, str], name: str, *default: str) ->
 
 
 def list_entries(folder: str | os.PathLike[str]) -> list[os.DirEntry[str]]:
-    """What is in a folder, by name; nothing where it is missing or cannot be read."""
+    """Return what is in a folder, by name; nothing where it is missing or cannot be read."""
     try:
         with os.scandir(folder) as found:
             return sorted(found, key=lambda entry: entry.name)
@@ -224,5 +224,5 @@ def list_entries(folder: str | os.PathLike[str]) -> list[os.DirEntry[str]]:
 
 
 def list_files(folder: str | os.PathLike[str], *suffixes: str) -> list[Path]:
-    """The files in a folder whose names end so, by name; none is opened."""
+    """Return the files in a folder whose names end so, by name; none is opened."""
     return [Path(entry.path) for entry in list_entries(folder) if entry.name.endswith(suffixes)]

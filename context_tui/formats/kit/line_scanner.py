@@ -35,7 +35,8 @@ class LineShape(Protocol):
     """How a format understands the records on its lines. One is made for every pass over a file."""
 
     def parse(self, record: Record) -> ParsedRecord:
-        """What a record says. It is asked again when the text is shown, so it must say the same of the same record.
+        """Return what a record says. It is asked again when the text is shown, so it must say the same of the same
+        record.
 
         Raises:
             ValueError: it is not understood; the message says why.
@@ -47,7 +48,7 @@ class OrderedShape(Protocol):
     """A shape of records that also say something by where they stand, among those before them."""
 
     def resolve_in_order(self, record: Any, part: ParsedRecord) -> ParsedRecord:
-        """What a record says in its place. It is asked once for each, in their order, and changes no blocks."""
+        """Return what a record says in its place. It is asked once for each, in their order, and changes no blocks."""
 
 
 class LineContent:
@@ -70,14 +71,14 @@ class LineContent:
         return self._block_reader.read_blocks(message, lambda row: self._parse(self.read_record(row)))
 
     def raw(self, record: int) -> str:
-        """A record's own text, or the beginning of a long one."""
+        """Return a record's own text, or the beginning of a long one."""
         if self.facts.record_place[record] == OTHER_FILE_OFFSET:
             data = compact_json(self.first)
             return format_beginning(data, len(data))
         return self.file.format_line(self.facts.record_place[record], self.facts.record_length[record])
 
     def system(self) -> str:
-        """The system prompt, where a record held it."""
+        """Return the system prompt, where a record held it."""
         return self._system
 
     def tools(self) -> list[dict[str, Any]]:
@@ -85,11 +86,11 @@ class LineContent:
         return self._tools
 
     def is_unchanged(self) -> bool:
-        """Whether the file still begins with what was read."""
+        """Return whether the file still begins with what was read."""
         return self.file.is_unchanged()
 
     def read_record(self, row: int) -> Record:
-        """A record that could be read, as it stands in the file."""
+        """Return a record that could be read, as it stands in the file."""
         if self.first is not None and self.facts.record_place[row] == OTHER_FILE_OFFSET:
             return self.first
         return parse_object(self.file.read_range(self.facts.record_place[row], self.facts.record_length[row]))
@@ -140,7 +141,7 @@ class LineScanner:
         return Advance(len(facts) - before, changed, end)
 
     def session(self) -> Session:
-        """A view of what has been read so far."""
+        """Return a view of what has been read so far."""
         facts = self._live.select_facts()
         return Session(
             facts, LineContent(self._file, self._parse, facts, self._builder, self._first), self._info, len(facts)
@@ -158,7 +159,7 @@ class LineScanner:
 
 
 def parse_object(line: bytes) -> Record:
-    """The object on a line.
+    """Return the object on a line.
 
     Raises:
         ValueError: it holds something else, or is nested too deeply to be worked with.
@@ -172,7 +173,7 @@ def parse_object(line: bytes) -> Record:
 
 
 def is_whole_file(session: Session) -> bool:
-    """Whether a session is the main one of a file of lines, and of that alone."""
+    """Return whether a session is the main one of a file of lines, and of that alone."""
     content = session.content
     return isinstance(content, LineContent) and not session.info.id and content.first is None
 
@@ -194,7 +195,7 @@ def copy_lines(session: Session, path: Path) -> list[str] | None:
 
 
 def list_only_session(path: Path, format_name: str, title: str = "") -> list[SessionInfo]:
-    """The one session of a file, as :meth:`Format.list_sessions` gives it.
+    """Return the one session of a file, as :meth:`Format.list_sessions` gives it.
 
     Raises:
         UnreadableSession: the file cannot be read.

@@ -88,14 +88,14 @@ class LineFile:
             self.size = size
 
     def _is_replaced(self, status: os.stat_result) -> bool:
-        """Whether another file stands at the path; where none does, this one can still be read."""
+        """Return whether another file stands at the path; where none does, this one can still be read."""
         try:
             return not os.path.samestat(os.stat(self.path), status)
         except OSError:
             return False
 
     def format_line(self, start: int, length: int) -> str:
-        """The text of a line, or the beginning of a long one."""
+        """Return the text of a line, or the beginning of a long one."""
         return files.format_beginning(self.read_range(start, min(length, files.MAX_RAW_BYTES)), length)
 
     def read_range(self, start: int, length: int) -> bytes:
@@ -132,7 +132,7 @@ class LineFile:
             self._read = end
 
     def is_unchanged(self) -> bool:
-        """Whether the file at this path still begins with what was read; that it has grown is fine.
+        """Return whether the file at this path still begins with what was read; that it has grown is fine.
 
         Raises:
             UnreadableSession: there is no file that can be read any more.
@@ -160,7 +160,8 @@ class LineFile:
 def find_matching_lines(
     file: LineFile, pattern: re.Pattern[bytes], already_found: Container[bytes] = ()
 ) -> Iterator[bytes]:
-    """The lines at the start of a file in which a pattern is found, each once; none of more than ``STEP_BYTES`` bytes.
+    """Yield the lines at the start of a file in which a pattern is found, each once; none of more than ``STEP_BYTES``
+    bytes.
 
     Args:
         file: of which ``MAX_SEARCHED_BYTES`` bytes are searched.
@@ -303,7 +304,7 @@ class LineReader(Generic[R]):
     def _read_irregular_line(
         self, line: bytes, start: int, whole: bool, handle_record: RecordHandler[R], problem: str
     ) -> Iterator[bool]:
-        """A line that is not one record: blank, several values, torn, or broken."""
+        """Yield a line that is not one record: blank, several values, torn, or broken."""
         if not line.strip():
             return
         several: list[tuple[R, int, int]] = []

@@ -470,7 +470,7 @@ class MessageBuilder:
         return message
 
     def _find_open_message(self, part: MessageRecord, parent: int) -> int:
-        """The message that a part is more of; -1 where it begins one."""
+        """Return the message that a part is more of; -1 where it begins one."""
         known, results = self._messages_by_id.get(part.message_id, -1), self._results_message
         if known >= 0 or not part.has_results or results < 0 or self._result_group != part.result_group:
             return known
@@ -488,7 +488,9 @@ class MessageBuilder:
     # -- branches
 
     def _find_parent_of_record(self, record: RecordCase) -> int:
-        """The message that a record hangs below, of several the last; below nothing known it goes on as before."""
+        """Return the message that a record hangs below, of several the last; below nothing known it goes on as
+        before.
+        """
         if record.parent_key is None:
             return self._current
         above = self._message_by_key.get(record.parent_key, -1 if not record.parent_key else self._current)
@@ -519,7 +521,7 @@ class MessageBuilder:
         self._results_message = -1
 
     def _find_current_path(self, since: int = 0) -> set[int]:
-        """The messages that what comes next hangs below, none before *since*."""
+        """Return the messages that what comes next hangs below, none before *since*."""
         path, at = set[int](), self._current
         while at >= max(since, 0):
             path.add(at)
@@ -548,7 +550,9 @@ class MessageBuilder:
         return self._replaced
 
     def find_abandoned_branches(self) -> list[set[int]]:
-        """The messages of each branch that was left, in the order of the file; where one forks, a later one begins."""
+        """Return the messages of each branch that was left, in the order of the file; where one forks, a later one
+        begins.
+        """
         if not self._revision:
             return []
         path = self._find_current_path()
@@ -565,7 +569,7 @@ class MessageBuilder:
         return found
 
     def find_parent(self, message: int) -> int:
-        """The message that another one hangs below, -1 for none."""
+        """Return the message that another one hangs below, -1 for none."""
         return self._parents[message]
 
     # -- compactions
@@ -607,14 +611,16 @@ class MessageBuilder:
         self.facts.add_compaction(Compaction(summary, "full", what.trigger, what.tokens_before, prefix))
 
     def _find_context_messages(self, each: str | int, messages: dict[int, int]) -> tuple[int, ...]:
-        """The messages that an entry of a context means, by the key of their record, or by number in this one."""
+        """Return the messages that an entry of a context means, by the key of their record, or by number in this
+        one.
+        """
         if isinstance(each, int):
             return (messages.get(each, -1),)
         first = self._message_by_key.get(each, -1)
         return (first, *self._further_messages.get(first, ()))
 
     def _find_kept_since(self, since: str | int, summary: int) -> list[int]:
-        """The messages that a summary hangs below, from a record on, without earlier summaries, in order."""
+        """Return the messages that a summary hangs below, from a record on, without earlier summaries, in order."""
         if isinstance(since, str):
             first = self._message_by_key.get(since, -1)
         else:
@@ -631,7 +637,7 @@ class MessageBuilder:
         return [message for message in reversed(found) if message not in self._summary_messages]
 
     def pop_first_changed(self, before: int) -> int | None:
-        """The lowest message below *before* that was added to since this was last asked."""
+        """Return the lowest message below *before* that was added to since this was last asked."""
         changed, self._changed = min(self._changed, default=before), []
         return changed if changed < before else None
 

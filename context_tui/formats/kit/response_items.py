@@ -60,7 +60,7 @@ TEXT_PART_TYPES = ("input_text", "output_text", "text", "summary_text", "reasoni
 
 
 def is_item(value: Any) -> bool:
-    """Whether a value is an item that nothing but this API has."""
+    """Return whether a value is an item that nothing but this API has."""
     kind = value.get("type") if isinstance(value, dict) else None
     if not isinstance(kind, str):
         return False
@@ -74,7 +74,7 @@ def is_item(value: Any) -> bool:
 
 
 def parse_item(item: Any) -> MessageRecord | MetadataRecord:
-    """What an item says, wherever it stands. A message of system or developer has that role.
+    """Return what an item says, wherever it stands. A message of system or developer has that role.
 
     Raises:
         ValueError: it is no item, or of a type that is not known.
@@ -109,7 +109,7 @@ def parse_item(item: Any) -> MessageRecord | MetadataRecord:
 
 
 def filter_known_items(items: Any) -> tuple[list[Item], list[str]]:
-    """The items of a response that are known, and what is wrong with the others."""
+    """Return the items of a response that are known, and what is wrong with the others."""
     known, wrong = list[Item](), list[str]()
     for item in items if isinstance(items, list) else []:
         try:
@@ -121,7 +121,7 @@ def filter_known_items(items: Any) -> tuple[list[Item], list[str]]:
 
 
 def parse_response_items(items: Any) -> MessageRecord | MetadataRecord:
-    """What the items of a response say together; notes say which are not known."""
+    """Return what the items of a response say together; notes say which are not known."""
     known, notes = filter_known_items(items)
     parsed = map(parse_item, known)
     blocks = [block for each in parsed if isinstance(each, MessageRecord) for block in each.blocks]
@@ -136,7 +136,9 @@ class ResponseGrouping:
         self._open = False
 
     def assign_response_id(self, part: ParsedRecord) -> str:
-        """The id of the response that a part is of; nothing for one of a user. Parts are asked for in their order."""
+        """Return the id of the response that a part is of; nothing for one of a user. Parts are asked for in their
+        order.
+        """
         if isinstance(part, MessageRecord) and part.role == Role.ASSISTANT:
             self._number += not self._open
             self._open = True
@@ -155,7 +157,7 @@ def _parse_blocks(content: Any) -> list[Block]:
 
 
 def _parse_block(part: Any) -> Block:
-    """A content part as a block; what has no counterpart stays as it is, unknown to every estimator."""
+    """Return a content part as a block; what has no counterpart stays as it is, unknown to every estimator."""
     if not isinstance(part, dict):
         return {"type": "text", "text": part} if isinstance(part, str) else {"type": "unknown", "value": part}
     kind = part.get("type")
@@ -227,7 +229,7 @@ class ItemWriter:
         self._custom: set[str] = set()  # ids of calls whose argument is free text
 
     def write_message(self, message: int, *, as_user: bool = False) -> list[WrittenItem]:
-        """A message as items; new ones of a user, whoever it is from, where that is asked for."""
+        """Return a message as items; new ones of a user, whoever it is from, where that is asked for."""
         origin = find_origin(self._session, message)
         items = self._read_items(origin) if isinstance(origin, Origin) else None
         injected = self._find_injected(message)
@@ -288,7 +290,7 @@ class ItemWriter:
             yield WrittenItem(_build_message(role, content), role == "user")
 
     def _build_content_part(self, block: Block, spoken: bool) -> Item | None:
-        """A block as a part of a message, where it can be one."""
+        """Return a block as a part of a message, where it can be one."""
         kind = block.get("type")
         if kind == "text":
             return {"type": "output_text" if spoken else "input_text", "text": str(block.get("text") or "")}
@@ -299,7 +301,7 @@ class ItemWriter:
         return None
 
     def _build_item(self, block: Block) -> Item | None:
-        """A block as an item of its own, where it can be one."""
+        """Return a block as an item of its own, where it can be one."""
         kind = block.get("type")
         if kind == "tool_use":
             return self._build_call(block)
@@ -356,7 +358,7 @@ def unsupported_reason(role: str, block: Block) -> str:
 
 
 def build_image_part(block: Block) -> Item | None:
-    """An image as a part of a message; None for one that is nowhere."""
+    """Return an image as a part of a message; None for one that is nowhere."""
     source = block.get("source")
     source = source if isinstance(source, dict) else {}
     if isinstance(data := source.get("data"), str):

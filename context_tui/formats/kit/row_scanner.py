@@ -64,16 +64,16 @@ class RowShape(Protocol[R]):
     id_column: str
 
     def parse_row(self, values: tuple[Any, ...]) -> R:
-        """A row of what was selected."""
+        """Return a row of what was selected."""
 
     def parse(self, row: R) -> ParsedRecord:
-        """What a row says; the same whenever it is asked."""
+        """Return what a row says; the same whenever it is asked."""
 
     def query_row_size(self, row_id: int) -> int:
         """Bytes of a row, found without reading it; 0 where that is not known."""
 
     def format_row(self, row: R) -> str:
-        """A row's own texts, for showing a problem."""
+        """Return a row's own texts, for showing a problem."""
 
     def add_facts(self, row: R, message: int, usage: Usage | None, builder: MessageBuilder) -> None:
         """Note what else is known by a row that went to *message* (-1: to none), and told this *usage*."""
@@ -96,13 +96,13 @@ class RowCursor(Generic[R]):
         self.read, self.last, self._checksum = 0, -1, 0
 
     def count_rows(self) -> int:
-        """How many there are."""
+        """Return how many there are."""
         sql = f"SELECT count(*) FROM ({self._shape.select_sql} WHERE {self._shape.session_column} = ?)"
         found: int = self.database.query(sql, (self.session,))[0][0]
         return found
 
     def read_after(self, last_id: int) -> Sequence[R | OversizedRow]:
-        """The next rows behind the one with the id *last*; none at the end."""
+        """Return the next rows behind the one with the id *last*; none at the end."""
         try:
             found = self.database.query(
                 self._select, (self.session, last_id, self._batch), max_value_bytes=files.MAX_RECORD_BYTES
@@ -118,7 +118,7 @@ class RowCursor(Generic[R]):
         return rows
 
     def _make_oversized_row(self, last_id: int) -> OversizedRow:
-        """The row behind the one with the id *last*, which cannot be read."""
+        """Return the row behind the one with the id *last*, which cannot be read."""
         own = f"{self._shape.select_sql} WHERE {self._shape.session_column} = ? AND {self._shape.id_column} > ?"
         row_id = self.database.query(f"SELECT min({self._shape.id_column}) FROM ({own})", (self.session, last_id))[0][0]
         return OversizedRow(row_id, self._shape.query_row_size(row_id))
@@ -149,7 +149,7 @@ class RowCursor(Generic[R]):
         self.read, self.last, self._checksum = self.read + 1, row.id, compute_checksum(row, self._checksum)
 
     def read_remaining(self) -> Iterator[R | OversizedRow]:
-        """The rows behind those that were read, to the end; each is remembered as it is given."""
+        """Yield the rows behind those that were read, to the end; each is remembered as it is given."""
         while batch := self.read_after(self.last):
             for row in batch:
                 self.record_row(row)
@@ -161,7 +161,7 @@ class RowCursor(Generic[R]):
         return self.read, self.last, self._checksum
 
     def is_unchanged(self) -> bool:
-        """Whether the rows that were read are still there, the same and without others between them."""
+        """Return whether the rows that were read are still there, the same and without others between them."""
         now = RowCursor(self.database, self._shape, self.session)
         while now.last < self.last and (batch := now.read_after(now.last)):
             for row in batch:
@@ -188,7 +188,7 @@ class RowContent(Generic[R]):
         return self._block_reader.read_blocks(message, lambda record: self._parse(self._read_row(record)))
 
     def raw(self, record: int) -> str:
-        """A row's texts, or the beginning of long ones; of what is too large only that it is."""
+        """Return a row's texts, or the beginning of long ones; of what is too large only that it is."""
         try:
             data = self._shape.format_row(self._read_row(record)).encode("utf-8", "replace")
         except ValueTooLarge:
@@ -196,7 +196,7 @@ class RowContent(Generic[R]):
         return files.format_beginning(data, len(data))
 
     def system(self) -> str:
-        """The system prompt, where a row holds it."""
+        """Return the system prompt, where a row holds it."""
         return self._builder.system
 
     def tools(self) -> list[dict[str, Any]]:
@@ -204,7 +204,7 @@ class RowContent(Generic[R]):
         return self._builder.tools
 
     def is_unchanged(self) -> bool:
-        """Whether the rows that were read are still what they were."""
+        """Return whether the rows that were read are still what they were."""
         return self.rows.is_unchanged()
 
     def _read_row(self, record: int) -> R:
@@ -250,7 +250,7 @@ class RowScanner(Generic[R]):
         return Advance(len(facts) - before, 0 if restarted else changed, self._ended)
 
     def session(self) -> Session:
-        """A view of what has been read so far."""
+        """Return a view of what has been read so far."""
         facts = self._builder.facts
         return Session(facts, RowContent(self._shape, self._part, self._builder, self._rows), self._info, len(facts))
 

@@ -72,7 +72,7 @@ def parse_usage(
     output: tuple[str, ...] = (),
     includes_cache: bool = False,
 ) -> Usage | None:
-    """What the members of an object with these names say; None where it has none, or all of them are nothing.
+    """Return what the members of an object with these names say; None where it has none, or all of them are nothing.
 
     Args:
         output: members that add up to what the model wrote; reasoning often stands apart.
@@ -106,7 +106,7 @@ def make_cached_usage(input_tokens: int, cache_read: int, cache_write: int, outp
 
 
 def parse_token_count(members: dict[str, Any], name: str) -> int:
-    """The number of tokens in a member; 0 where there is none.
+    """Return the number of tokens in a member; 0 where there is none.
 
     Raises:
         ValueError: it is none that ever was; the message names it.

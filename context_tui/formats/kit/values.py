@@ -21,7 +21,7 @@ _ID_KEYS = {"tool_use": ("id", "name"), "tool_result": ("tool_use_id",)}
 
 
 def parse_tokens(value: Any, name: str) -> int:
-    """A recorded number of tokens; 0 when there is none.
+    """Return a recorded number of tokens; 0 when there is none.
 
     Raises:
         ValueError: it is none that ever was; the message names the field.
@@ -36,7 +36,9 @@ def parse_tokens(value: Any, name: str) -> int:
 
 
 def parse_usage_or_note(parse_usage: Callable[[Any], Usage | None], value: Any) -> tuple[Usage | None, tuple[str, ...]]:
-    """What *make* makes of recorded usage; where it raises ValueError the usage is unknown, and the note says why."""
+    """Return what *make* makes of recorded usage; where it raises ValueError the usage is unknown, and the note says
+    why.
+    """
     try:
         usage = parse_usage(value)
         if usage is not None:
@@ -47,7 +49,7 @@ def parse_usage_or_note(parse_usage: Callable[[Any], Usage | None], value: Any) 
 
 
 def _format_unexpected(value: Any) -> str:
-    """A value that is not what it should be, in a few words."""
+    """Return a value that is not what it should be, in a few words."""
     match value:
         case bool():
             return str(value).lower()
@@ -59,7 +61,9 @@ def _format_unexpected(value: Any) -> str:
 
 
 def parse_time_ms(value: Any) -> int:
-    """A time as epoch milliseconds, from seconds, milliseconds or ISO text (UTC if it does not say); -1 if unknown."""
+    """Return a time as epoch milliseconds, from seconds, milliseconds or ISO text (UTC if it does not say); -1 if
+    unknown.
+    """
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value.strip())
@@ -74,26 +78,26 @@ def parse_time_ms(value: Any) -> int:
 
 
 def compute_epoch_ms(when: datetime) -> int:
-    """A time as epoch milliseconds (UTC if it does not say); -1 for one that no clock showed."""
+    """Return a time as epoch milliseconds (UTC if it does not say); -1 for one that no clock showed."""
     value = round((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
     return value if 0 < value <= MAX_TIME_MS else -1
 
 
 def parse_id(value: Any) -> str:
-    """An id or a name: text, or the JSON of what is none; nothing for nothing."""
+    """Return an id or a name: text, or the JSON of what is none; nothing for nothing."""
     if isinstance(value, str):
         return value
     return "" if value is None else compact_text(value)
 
 
 def format_title(text: str) -> str:
-    """A session's title from what was said first: its first line that is not blank, cut to a title's length."""
+    """Return a session's title from what was said first: its first line that is not blank, cut to a title's length."""
     line = next((line.strip() for line in text[:4_000].splitlines() if line.strip()), "")
     return truncate_name(line, MAX_TITLE_LENGTH)
 
 
 def extract_text(blocks: Sequence[Any]) -> str:
-    """The text of blocks, without anything else in them, or among them."""
+    """Return the text of blocks, without anything else in them, or among them."""
     texts = (block for block in blocks if isinstance(block, dict) and block.get("type") == "text")
     return "\n\n".join(str(block.get("text") or "") for block in texts)
 
@@ -106,14 +110,16 @@ def parse_blocks(content: Any) -> list[Block]:
 
 
 def parse_image_url(url: str) -> Block:
-    """An image block from the address of an image, which may hold the image itself."""
+    """Return an image block from the address of an image, which may hold the image itself."""
     if data := _DATA_URL_PATTERN.fullmatch(url):
         return {"type": "image", "source": {"type": "base64", "media_type": data[1], "data": data[2]}}
     return {"type": "image", "source": {"type": "url", "url": url}}
 
 
 def parse_block(value: Any) -> Block:
-    """A value as a block whose ``type``, texts, ids and source are what they have to be; else one of type unknown."""
+    """Return a value as a block whose ``type``, texts, ids and source are what they have to be; else one of type
+    unknown.
+    """
     if isinstance(value, str):
         return {"type": "text", "text": value}
     kind = value.get("type") if isinstance(value, dict) else None
@@ -139,7 +145,7 @@ RAW_ARGUMENTS_KEY = "_raw"
 
 
 def parse_arguments(arguments: Any) -> dict[str, Any]:
-    """The object that some arguments are."""
+    """Return the object that some arguments are."""
     if arguments is None or arguments == "":
         return {}
     if isinstance(arguments, dict):
@@ -155,7 +161,7 @@ def parse_arguments(arguments: Any) -> dict[str, Any]:
 
 
 def format_arguments(value: Any) -> str:
-    """The arguments that became an input."""
+    """Return the arguments that became an input."""
     if (
         isinstance(value, dict)
         and list(value) == [RAW_ARGUMENTS_KEY]

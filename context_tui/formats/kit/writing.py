@@ -19,7 +19,7 @@ from context_tui.session.values import BlockFlag, MessageFlag
 
 
 def format_json_line(value: Any) -> bytes:
-    """A value as compact JSON in UTF-8 with the end of a line; what UTF-8 cannot hold is escaped."""
+    """Return a value as compact JSON in UTF-8 with the end of a line; what UTF-8 cannot hold is escaped."""
     try:
         data = msgspec.json.encode(value)
     except (UnicodeEncodeError, RecursionError, ValueError, TypeError):
@@ -39,7 +39,7 @@ def write_lines(records: Iterable[Any], path: Path) -> None:
 
 
 def parse_tool_schemas(value: Any) -> list[dict[str, Any]]:
-    """The objects in a list of tool schemas; their names are text."""
+    """Return the objects in a list of tool schemas; their names are text."""
     tools = [tool for tool in value if isinstance(tool, dict)] if isinstance(value, list) else []
     return [
         tool if isinstance(tool.get("name", ""), str) else {**tool, "name": parse_id(tool["name"])} for tool in tools
@@ -71,7 +71,7 @@ INJECTED_LOSS = "injected blocks that look typed now"
 
 
 def convert_body_to_text(result: dict[str, Any], losses: Losses) -> str:
-    """The body of a tool_result as text, see :func:`body_text`; what is lost by that is told."""
+    """Return the body of a tool_result as text, see :func:`body_text`; what is lost by that is told."""
     body = result.get("content")
     text = body_to_text(body)
     if is_block_list(body):

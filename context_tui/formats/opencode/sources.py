@@ -109,7 +109,7 @@ class TreeSource:
         return [entry for each in ids if (entry := self._read_entry(each)) is not None]
 
     def read_metadata(self) -> Mapping[str, Any]:
-        """The body of the session."""
+        """Return the body of the session."""
         try:
             return read_session_object(self.path)
         except UnreadableSession:  # being written right now
@@ -172,7 +172,7 @@ class ExportSource:
         return [self._build_entry(each) for each in ids if int(each) < len(self._elements)]
 
     def read_metadata(self) -> Mapping[str, Any]:
-        """The body of the session."""
+        """Return the body of the session."""
         return self._info
 
     def _build_entry(self, name: str) -> Entry:

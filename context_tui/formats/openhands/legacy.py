@@ -46,7 +46,7 @@ class LegacyEventParser:
         self._usage_by_place: dict[int, Usage] = {}
 
     def parse(self, event: Event, place: int) -> ParsedRecord:
-        """What an event says.
+        """Return what an event says.
 
         Raises:
             ValueError: the event is neither an action nor an observation.

@@ -86,7 +86,7 @@ class FetchLog:
             self._by_name[_get_file_name(path)].append(fetch)
 
     def _find_earlier(self, new: Fetch) -> list[Fetch]:
-        """The earlier fetches of the same call or file, newest first."""
+        """Return the earlier fetches of the same call or file, newest first."""
         found = {each.row: each for each in self._by_key[new.effect.fetch_key]}
         for path in new.effect.read_paths:
             for each in self._by_name[_get_file_name(path)]:
@@ -104,7 +104,7 @@ class FetchLog:
         )
 
     def _was_edited_since(self, earlier: Fetch, new: Fetch) -> bool:
-        """Whether a file that is read anew was changed by the agent since."""
+        """Return whether a file that is read anew was changed by the agent since."""
         for path in new.effect.read_paths:
             edits = self._edits[_get_file_name(path)]
             since = bisect_right(edits, earlier.message, key=lambda edit: edit[0])

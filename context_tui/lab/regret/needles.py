@@ -46,14 +46,14 @@ _BOILERPLATE_LINE = re.compile(
 
 
 def is_name(token: str) -> bool:
-    """Whether a token looks like the name of something in code: words joined by ``_``, or a capital within."""
+    """Return whether a token looks like the name of something in code: words joined by ``_``, or a capital within."""
     if not MIN_NAME_LENGTH <= len(token) <= MAX_NAME_LENGTH or token[0].isdigit():
         return False
     return "_" in token.strip("_") or _CAMEL(token) is not None
 
 
 def is_number(token: str) -> bool:
-    """Whether a token is a number of some length that is not round, or the hash of something."""
+    """Return whether a token is a number of some length that is not round, or the hash of something."""
     if token.isdigit():
         return MIN_NUMBER_LENGTH <= len(token) <= MAX_NAME_LENGTH and not token.endswith("000") and len(set(token)) > 2
     if not MIN_HASH_LENGTH <= len(token) <= 64 or not any(map(str.isdigit, token)):
@@ -62,25 +62,25 @@ def is_number(token: str) -> bool:
 
 
 def find_tokens(text: str) -> KeysView[str]:
-    """Everything that may be a name, number or hash, each once, in order."""
+    """Return everything that may be a name, number or hash, each once, in order."""
     return dict.fromkeys(_TOKEN.findall(text)).keys()
 
 
 def find_paths(text: str) -> KeysView[str]:
-    """The files that are named in a text, as :func:`normalize_path` tells them, each once, in order."""
+    """Return the files that are named in a text, as :func:`normalize_path` tells them, each once, in order."""
     tokens = dict.fromkeys(_PATH.findall(text))
     return dict.fromkeys(key for token in tokens for key in _iter_path_keys(token)).keys()
 
 
 def _iter_path_keys(token: str) -> Iterator[str]:
-    """The keys of what may be a path; a backslash in it parts folders, or begins an escape."""
+    """Yield the keys of what may be a path; a backslash in it parts folders, or begins an escape."""
     if len(token) <= MAX_LINE_LENGTH and ("/" in token or "." in token):
         ways = (token.replace("\\", "/"), *token.split("\\")) if "\\" in token else (token,)
         yield from filter(None, map(normalize_path, ways))
 
 
 def normalize_path(path: str) -> str:
-    """What a file is found by, however its path is told: its name, or with its folder where many have that name.
+    """Return what a file is found by, however its path is told: its name, or with its folder where many have that name.
 
     Empty for what is no path of a file, and for a name that says nothing alone.
     """
@@ -94,7 +94,7 @@ def normalize_path(path: str) -> str:
 
 
 def find_lines(text: str, min_length: int = MIN_LINE_LENGTH) -> list[str]:
-    """The lines of a text that are neither short nor very long, as they are compared."""
+    """Return the lines of a text that are neither short nor very long, as they are compared."""
     found = []
     for line in _LINE.findall(text):
         stripped = line.strip()
@@ -104,7 +104,9 @@ def find_lines(text: str, min_length: int = MIN_LINE_LENGTH) -> list[str]:
 
 
 def is_distinctive_line(line: str) -> bool:
-    """Whether a line is one that nobody writes without having seen it: it has words, and is no import or comment."""
+    """Return whether a line is one that nobody writes without having seen it: it has words, and is no import or
+    comment.
+    """
     return (
         len(line) >= MIN_LINE_LENGTH
         and not _BOILERPLATE_LINE.match(line)
@@ -114,7 +116,7 @@ def is_distinctive_line(line: str) -> bool:
 
 
 def extract_block_text(block: dict[str, Any]) -> str:
-    """What a block says, of whatever kind: the strings of a call's arguments, one under the other."""
+    """Return what a block says, of whatever kind: the strings of a call's arguments, one under the other."""
     match block.get("type"):
         case "tool_result":
             return _strip_reminders(body_to_text(block.get("content")))
@@ -128,7 +130,7 @@ def extract_block_text(block: dict[str, Any]) -> str:
 
 
 def _strip_reminders(text: str) -> str:
-    """A result without what the runtime has put behind it, the same for many."""
+    """Return a result without what the runtime has put behind it, the same for many."""
     if _REMINDER not in text:
         return text
     first, *others = text.split(_REMINDER)
@@ -136,7 +138,7 @@ def _strip_reminders(text: str) -> str:
 
 
 def collect_strings(value: object) -> list[str]:
-    """All strings and numbers in a value, in order."""
+    """Return all strings and numbers in a value, in order."""
     found: list[str] = []
     pending = [value]
     while pending:
@@ -153,7 +155,7 @@ def collect_strings(value: object) -> list[str]:
 
 
 def locate_needles(text: str, needles: Collection[str]) -> dict[str, int]:
-    """Where in a text each of some names, numbers, paths and lines stands first, in one pass for all of them."""
+    """Return where in a text each of some names, numbers, paths and lines stands first, in one pass for all of them."""
     found: dict[str, int] = {}
     for match in _TOKEN.finditer(text):
         if match[0] in needles:
@@ -170,7 +172,9 @@ def locate_needles(text: str, needles: Collection[str]) -> dict[str, int]:
 
 
 def cut_excerpt(text: str, needle: str, at: int, length: int = 160) -> str:
-    """The line of a text around a needle that stands at or soon behind a place, cut to about *length* characters."""
+    """Return the line of a text around a needle that stands at or soon behind a place, cut to about *length*
+    characters.
+    """
     before, behind = max(at - max(length - len(needle), 0) // 2, 0), at + max(length, len(needle))
     begin, end = text.rfind("\n", before, at) + 1, text.find("\n", at, behind)
     return text[begin or before : behind if end < 0 else end].strip()

@@ -57,7 +57,7 @@ class CallEffect(NamedTuple):
 
 
 def analyze_call(tool: str, arguments: object) -> CallEffect:
-    """What a call of *tool* with these arguments does."""
+    """Return what a call of *tool* with these arguments does."""
     given: Mapping[str, Any] = arguments if isinstance(arguments, dict) else {"input": arguments}
     if isinstance(given.get("args"), dict):
         given = given["args"]
@@ -80,13 +80,13 @@ def analyze_call(tool: str, arguments: object) -> CallEffect:
 
 
 def _get_path(arguments: Mapping[str, Any]) -> str:
-    """The file that arguments name; empty where they name none."""
+    """Return the file that arguments name; empty where they name none."""
     named = (value for key in PATH_ARGUMENTS if isinstance(value := arguments.get(key), str) and value.strip())
     return next(named, "").replace("\\", "/")
 
 
 def _iter_file_parts(arguments: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Each of several files that arguments name, with what is asked of it."""
+    """Yield each of several files that arguments name, with what is asked of it."""
     for key in (*PATH_LIST_ARGUMENTS, *PATH_ARGUMENTS):
         if isinstance(several := arguments.get(key), list):
             for each in several:
@@ -94,7 +94,7 @@ def _iter_file_parts(arguments: Mapping[str, Any]) -> Iterator[Mapping[str, Any]
 
 
 def _get_read_range(arguments: Mapping[str, Any]) -> object:
-    """The part of a file that is asked for; empty for all of it."""
+    """Return the part of a file that is asked for; empty for all of it."""
     return (
         parse_read_range(dict(arguments))
         or arguments.get("view_range")
@@ -105,7 +105,9 @@ def _get_read_range(arguments: Mapping[str, Any]) -> object:
 
 
 def get_command_line(arguments: Mapping[str, Any]) -> str:
-    """The command line of a shell's arguments; of a list, what its shell is given, else its words; of several, all."""
+    """Return the command line of a shell's arguments; of a list, what its shell is given, else its words; of several,
+    all.
+    """
     command = next((value for key in COMMAND_LINE_ARGUMENTS if (value := arguments.get(key))), "")
     if isinstance(command, list):
         words = [str(word) for word in command]
@@ -133,7 +135,7 @@ def _analyze_edit(arguments: Mapping[str, Any], paths: tuple[str, ...]) -> CallE
 
 
 def _iter_search_texts(diff: str) -> Iterator[str]:
-    """The texts between the marks of search-and-replace blocks."""
+    """Yield the texts between the marks of search-and-replace blocks."""
     for part in _SEARCH_BLOCK.split(diff)[1:]:
         end = _SEARCH_END.search(part)
         if end:
@@ -174,7 +176,7 @@ def _analyze_command(command: str, *, powershell: bool) -> CallEffect:
 
 
 def _split_commands(command: str) -> list[list[str]]:
-    """The words of each command of a line; nothing where its quotes do not match."""
+    """Return the words of each command of a line; nothing where its quotes do not match."""
     lexer = shlex.shlex(command.replace("\n", " ; "), posix=True, punctuation_chars="|&;")
     lexer.whitespace_split = True
     lexer.commenters = ""
@@ -202,7 +204,7 @@ def _edits_in_place(words: list[str]) -> bool:
 
 
 def _find_command_files(words: list[str]) -> list[str]:
-    """The files that a reader is given: its words that are neither options, nor numbers, nor a pattern."""
+    """Return the files that a reader is given: its words that are neither options, nor numbers, nor a pattern."""
     given, skip, scripts = [], False, 0
     for word in words[1:]:
         if skip:
@@ -219,7 +221,7 @@ def _find_command_files(words: list[str]) -> list[str]:
 
 
 def is_same_file(one: str, other: str) -> bool:
-    """Whether two paths can be the same file, one of them told from another folder."""
+    """Return whether two paths can be the same file, one of them told from another folder."""
     one, other = one.removeprefix("./"), other.removeprefix("./")
     return one == other or one.endswith("/" + other) or other.endswith("/" + one)
 
@@ -246,7 +248,7 @@ _UNSAFE_POWERSHELL_SYNTAX = re.compile(r"[`<>{}@]|\$\(|-wait\b", re.IGNORECASE)
 
 
 def extract_powershell_script(command: str) -> str:
-    """What a command line gives PowerShell or cmd to run; itself where it is one of PowerShell; else nothing."""
+    """Return what a command line gives PowerShell or cmd to run; itself where it is one of PowerShell; else nothing."""
     started = _POWERSHELL_INVOCATION.match(command)
     if started:
         script = started[1].strip()
@@ -255,7 +257,7 @@ def extract_powershell_script(command: str) -> str:
 
 
 def find_powershell_reads(script: str) -> list[str] | None:
-    """The files that a script prints, and nothing else that it does; None where it may do more than read."""
+    """Return the files that a script prints, and nothing else that it does; None where it may do more than read."""
     if _UNSAFE_POWERSHELL_SYNTAX.search(script):
         return None
     lexer = shlex.shlex(script.replace("\\", "/").replace("\n", " ; "), posix=True, punctuation_chars="|&;")
@@ -284,7 +286,9 @@ def find_powershell_reads(script: str) -> list[str] | None:
 
 
 def _find_cmdlet_files(words: list[str]) -> list[str]:
-    """The files that a cmdlet is given: by ``-Path``, or its words that belong to no option and are no pattern."""
+    """Return the files that a cmdlet is given: by ``-Path``, or its words that belong to no option and are no
+    pattern.
+    """
     found, rest, option, patterned = [], [], "", words[0].lower() in _PATTERN_CMDLETS
     for word in words[1:]:
         if option:

@@ -113,7 +113,7 @@ _POLL_WORDS = frozenset("task tasks todo todos output status wait poll process c
 
 
 def classify_tool(tool: str, arguments: Mapping[str, Any]) -> ToolVerb:
-    """What a call of *tool* with these arguments does."""
+    """Return what a call of *tool* with these arguments does."""
     verb = TOOL_VERBS.get(tool.lower(), TOOL_VERBS.get(tool.lower().rpartition("__")[2]))
     if verb is None:
         verb = _classify_by_name(tool[:100], arguments)

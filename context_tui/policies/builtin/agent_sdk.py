@@ -178,7 +178,9 @@ def _find_cuts(length: int, shifts: int) -> tuple[int, int]:
 
 
 def prune_text(content: Any) -> str:
-    """The pruned body of a tool_result: its compact JSON with the middle cut out, both cuts at character boundaries."""
+    """Return the pruned body of a tool_result: its compact JSON with the middle cut out, both cuts at character
+    boundaries.
+    """
     encoded = compact_json("" if content is None else content, sort_keys=True)
     head, tail = _find_cuts(len(encoded), compute_cut_shifts(encoded))
     first, last = (part.decode("utf-8", "surrogatepass") for part in (encoded[:head], encoded[tail:]))

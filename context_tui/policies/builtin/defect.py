@@ -31,7 +31,7 @@ def get_window_tokens(state: RuntimeState) -> int:
 
 
 def format_window_share(state: RuntimeState, ratio: float) -> str:
-    """A share of the window in words, which say so where the window is defect's own fallback."""
+    """Return a share of the window in words, which say so where the window is defect's own fallback."""
     fallback = "" if state.window.is_known else ", which defect assumes where the window is unknown"
     return f"{ratio:.0%} of {get_window_tokens(state):,}{fallback}"
 
@@ -48,7 +48,6 @@ def build_belief(state: RuntimeState) -> Belief:
 def check_threshold(state: RuntimeState, threshold: int, what: str) -> Trigger:
     """defect acts when what it believes reaches *threshold* tokens."""
     fires = state.believed_tokens >= threshold
-    says = "at least" if fires else "under"
     source = (
         "last recorded + estimate since then"
         if state.recorded_usage
@@ -56,7 +55,7 @@ def check_threshold(state: RuntimeState, threshold: int, what: str) -> Trigger:
     )
     if state.context_rewritten:
         source = "estimated: what was recorded is forgotten when something is cleared"
-    reason = f"thinks it has {state.believed_tokens:,}, {says} {what} = {threshold:,}"
+    reason = f"{state.believed_tokens:,} tokens {'>=' if fires else '<'} limit {threshold:,} ({what})"
     return Trigger(fires, reason, state.believed_tokens, threshold, source)
 
 
@@ -214,7 +213,7 @@ def _find_larger_numbers(context: Context, minimum: int) -> list[int]:
 
 @memoize
 def find_uncleared_results(context: Context) -> ToolResults:
-    """The tool_results that have not been cleared before."""
+    """Return the tool_results that have not been cleared before."""
     results, numbers = index_context(context).results, _find_uncleared_numbers(context)
     return ToolResults(
         *([column[number] for number in numbers] for column in (results.position, results.block, results.tokens))
@@ -288,7 +287,7 @@ class DefectCompact(BasePolicy):
     flat_curves: ClassVar[frozenset[str]] = frozenset({"compact_soft_ratio"})
 
     def implied_value(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
-        """A threshold that is not set is the share of the window."""
+        """Return a threshold that is not set is the share of the window."""
         unset = params.model_copy(update={"threshold": None})
         return self.compute_hard_limit(state, unset) if name == "threshold" else None
 
@@ -384,7 +383,7 @@ def _find_first_summary(context: Context) -> tuple[int, int]:
 
 
 def build_summary_request(head: list[Message], previous: str | None) -> list[Message]:
-    """The head, and one more user message that asks for its summary, or to update the one that it holds."""
+    """Return the head, and one more user message that asks for its summary, or to update the one that it holds."""
     task = (
         _NEW_SUMMARY_TASK
         if previous is None

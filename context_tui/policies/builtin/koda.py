@@ -90,7 +90,7 @@ def find_clearable_results(context: Context) -> ClearableResults:
 
 @memoize
 def _group_sizes_by_tool(context: Context) -> dict[str, list[int]]:
-    """The sizes of the results of each tool, ascending."""
+    """Return the sizes of the results of each tool, ascending."""
     results, found = find_clearable_results(context), dict[str, list[int]]()
     for tool, tokens in zip(results.tool, results.tokens, strict=True):
         found.setdefault(tool, []).append(tokens)

@@ -38,7 +38,7 @@ class BodyChanges(NamedTuple):
     change: Change | Callable[[int], Change]
 
     def get_change(self, row: int) -> Change:
-        """The change of a block."""
+        """Return the change of a block."""
         return self.change if isinstance(self.change, Change) else self.change(row)
 
     @property
@@ -117,7 +117,7 @@ def _build_cleared(name: str, context: Context, rows: list[int], freed: int, of:
 
 @lru_cache(maxsize=64)
 def build_clear_change(name: str, marker: str) -> Change:
-    """The marker in place of a body; the lines that went are counted when it is carried out."""
+    """Return the marker in place of a body; the lines that went are counted when it is carried out."""
     if LINE_COUNT_PLACEHOLDER not in marker:
         return Change("clear", Body.from_text(marker), name)
     return Change(
@@ -126,12 +126,12 @@ def build_clear_change(name: str, marker: str) -> Change:
 
 
 def format_marker(marker: str, text: str) -> str:
-    """The marker with how many lines the text had."""
+    """Return the marker with how many lines the text had."""
     return marker.replace(LINE_COUNT_PLACEHOLDER, f"{len(text.splitlines())}")
 
 
 def _add_call_inputs(name: str, context: Context, results: BodyChanges) -> BodyChanges:
-    """The results, and the calls that they answer without their inputs."""
+    """Return the results, and the calls that they answer without their inputs."""
     facts, calls = context.facts, find_call_rows(context)
     answered = dict.fromkeys(facts.call[row] for row in results.rows)
     rows = [

@@ -105,7 +105,7 @@ def _find_cut_by_share(context: Context, head: Head, cut: Cut, first: int, limit
 
 
 def _find_cut_place(context: Context, start: int, cut: Cut, first: int) -> int:
-    """The nearest place of the right kind, or what is tried otherwise; 0 where there is none."""
+    """Return the nearest place of the right kind, or what is tried otherwise; 0 where there is none."""
     if start <= first:  # everything fits in what is kept
         return 0
     at = _find_nearest_cut(context, start, cut.at, cut.move, first)
@@ -132,7 +132,7 @@ def _find_fallback_cut(context: Context, start: int, what: CutFallback, first: i
 
 
 def _find_nearest_cut(context: Context, start: int, kind: CutPlace, move: str, first: int) -> int | None:
-    """The nearest position of a kind at *start* or to one side of it, behind *first* and within the context."""
+    """Return the nearest position of a kind at *start* or to one side of it, behind *first* and within the context."""
     length = len(context)
     if kind == "turn":
         turns = index_context(context).turn_starts

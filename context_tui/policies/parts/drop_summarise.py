@@ -91,7 +91,7 @@ def plan_message_removal(
 
 
 def _find_removed_ranges(first: int, cut: int, stay: Iterable[int]) -> tuple[range, ...]:
-    """The positions from *first* up to *cut* but for those that stay."""
+    """Return the positions from *first* up to *cut* but for those that stay."""
     edges = [first - 1, *sorted(stay), cut]
     return tuple(range(before + 1, after) for before, after in pairwise(edges) if before + 1 < after)
 
@@ -169,7 +169,7 @@ def _strip_kept_messages(
 
 
 def _build_truncation(size: int, budget: int, name: str) -> Change:
-    """The beginning and the end of a text of *size* bytes, in about *budget* bytes."""
+    """Return the beginning and the end of a text of *size* bytes, in about *budget* bytes."""
     middle = f"…{(size - budget) // BYTES_PER_TOKEN} tokens truncated…"
     cut = Truncate(head=budget - budget // 2, tail=budget // 2, middle=middle)
     return Change("truncate", Body(None, budget + utf8_len(middle)), name, lambda text: truncate_text(cut, text))
@@ -183,5 +183,5 @@ def build_prompt(summarise: Summarise) -> SummaryPrompt:
 
 
 def build_summary_request(head: list[Message], previous: str | None) -> list[dict[str, Any]]:
-    """The head, and one more user message that asks for its summary."""
+    """Return the head, and one more user message that asks for its summary."""
     return [*head, {"role": "user", "content": [{"type": "text", "text": _SUMMARY_TASK}]}]

@@ -56,7 +56,7 @@ def build_parameter_field(setting: RuleSetting) -> tuple[Any, FieldInfo]:
 
 
 def replace_values(part: Part, values: Mapping[SettingPath, Any]) -> Part:
-    """The part with other values at these places, which are valid already."""
+    """Return the part with other values at these places, which are valid already."""
     update: dict[str, Any] = {}
     inner: dict[str, dict[SettingPath, Any]] = {}
     for (key, *rest), value in values.items():

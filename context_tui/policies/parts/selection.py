@@ -72,7 +72,9 @@ class Selection(NamedTuple):
 
 
 def is_already_cleared(context: Context, row: int, of: BodyKind, marker: str) -> bool:
-    """Return whether a block has been cleared before: it is the marker; where facts hold no such text, it has its size."""
+    """Return whether a block has been cleared before: it is the marker; where facts hold no such text, it has its
+    size.
+    """
     body = context.replacements.get(row)
     if body is not None:
         if body.source or body.removed:

@@ -34,7 +34,7 @@ class Size(Part):
     per_message: int = Field(default=0, ge=0, le=1_000)
 
     def compute_belief(self, state: RuntimeState) -> Belief:
-        """The size at a moment, and by what it is known."""
+        """Return the size at a moment, and by what it is known."""
         recorded = state.recorded_usage
         if self.count == "uncached":
             return Belief(state.reported_input_tokens, "recorded input tokens of the last reply")
@@ -165,13 +165,13 @@ class TriggerCondition(Part):
         tokens, source = size.compute_belief(state)
         if tokens is None:
             return Trigger(False, "no recorded usage, which is all that it looks at", None, limit, "unknown")
-        return self._compare(tokens, limit, f"thinks it has {tokens:,}", "tokens", source, self._explain_limit(state))
+        return self._compare(tokens, limit, f"{tokens:,} tokens", "tokens", source, self._explain_limit(state))
 
     def _compare(self, value: int, limit: int, has: str, unit: str, source: str, what: str = "") -> Trigger:
-        """A number held against a limit."""
+        """Compare a number with a limit."""
         fires = value > limit if self.above else value >= limit
-        says = ("above" if fires else "not above") if self.above else ("at least" if fires else "under")
-        reason = f"{has}, {says} {f'{what} = ' if what else ''}{limit:,}"
+        sign = (">" if fires else "<=") if self.above else (">=" if fires else "<")
+        reason = f"{has} {sign} limit {limit:,}{f' ({what})' if what else ''}"
         return Trigger(fires, reason, value, limit, source, unit=unit)
 
     def _explain_limit(self, state: RuntimeState) -> str:
@@ -182,7 +182,7 @@ class TriggerCondition(Part):
         tokens = self.compute_window(state)
         window = f"{tokens:,}{guessed}{', the whole window' if tokens > state.window.tokens else ''}"
         words = window if self.share is None else f"{self.share:.0%} of {window}"
-        words += f" less {self.reserve:,}" if self.reserve else ""
+        words += f" - {self.reserve:,} reserve" if self.reserve else ""
         least = f"at least {self.at_least:,}" if self.at_least else ""
         most = f"at most {self.at_most:,}" if self.at_most is not None and self.at_most < tokens else ""
         return ", ".join(filter(None, (words, least, most)))

@@ -80,7 +80,7 @@ class ColumnHeads(Widget):
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """The line."""
+        """Return the line."""
         styles = {name.partition("--")[2]: self.get_component_rich_style(name) for name in self.COMPONENT_CLASSES}
         focused = isinstance(self.parent, Widget) and self.parent.has_focus_within
         told = format_listed_variants(*self.listed_counts, focused) if self.listed_counts else ("",)
@@ -140,7 +140,7 @@ class Legend(Widget):
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """The line, as far as there is room for whole names."""
+        """Return the line, as far as there is room for whole names."""
         about, width = self._get_label_style("about"), self.size.width
         segments: list[Segment] = []
         for look, words in fit_legend(self.shown, self._totals, width, self._unit):

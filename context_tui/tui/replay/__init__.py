@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def build_screen(controller: Controller) -> ReplayScreen:
-    """The replay screen for the policy and settings on screen.
+    """Return the replay screen for the policy and settings on screen.
 
     Raises:
         Refused: the session is still being read, or it is a copy that was made here.

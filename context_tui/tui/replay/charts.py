@@ -63,7 +63,7 @@ class Charts:
     thresholds: Sequence[ThresholdLine] = ()
 
     def find_call(self, x: int) -> int | None:
-        """The call of a column."""
+        """Return the call of a column."""
         if self.scale is None or not GUTTER <= x < GUTTER + self.scale.width:
             return None
         return self.scale.get_calls(x - GUTTER).start
@@ -78,7 +78,7 @@ class Charts:
         return min(found, key=lambda each: abs(each.y - y), default=None)
 
     def compute_size(self, number: int, y: int) -> int | None:
-        """The size in tokens of a line in the chart of a policy; beyond that, of its ends."""
+        """Return the size in tokens of a line in the chart of a policy; beyond that, of its ends."""
         place = next((place for place in self.places if place.number == number), None)
         if place is None or self.scale is None:
             return None
@@ -86,7 +86,7 @@ class Charts:
         return compute_size_at_line(y - top, self.scale, rows)
 
     def find_lane_number(self, y: int) -> int | None:
-        """The policy of a line."""
+        """Return the policy of a line."""
         return next((place.number for place in self.places if place.top <= y < place.top + place.height), None)
 
 
@@ -133,12 +133,12 @@ def place_charts(shown: Sequence[int], selected: int, height: int) -> list[Chart
 
 
 def _compute_block_lines(place: ChartPlace, titled: bool) -> tuple[int, int]:
-    """The first line of the blocks of a chart, and how many lines they have; the signs are one more."""
+    """Return the first line of the blocks of a chart, and how many lines they have; the signs are one more."""
     return place.top + titled, place.height - titled - 1
 
 
 def draw_charts(comparison: Comparison, zoom: int, width: int, height: int) -> Charts:
-    """The charts in *height* lines, the last of them the axis."""
+    """Return the charts in *height* lines, the last of them the axis."""
     sawtooths = {
         number: saw for number, lane in enumerate(comparison.lanes) if (saw := build_sawtooth(comparison, lane))
     }

@@ -114,7 +114,7 @@ class ConfigurationScreen(ModalScreen[None]):
         self._lane = lane
 
     def compose(self) -> ComposeResult:
-        """A title and the configuration."""
+        """Return a title and the configuration."""
         yield Label("Configuration of the agent", id="firings-title", markup=False)
         yield ReadingPane(build_configuration_parts(self._lane), id="firings-list")
         yield KeyFooter()

@@ -30,7 +30,7 @@ from context_tui.tui.widgets.reading_pane import ReadingPane
 
 
 def build_firing_parts(comparison: Comparison) -> Iterator[TextPart]:
-    """The policies one under the other, each with its numbers and its firings; sizes are in tokens."""
+    """Yield the policies one under the other, each with its numbers and its firings; sizes are in tokens."""
     known = next((lane.result for lane in comparison.lanes if lane.result), None)
     if known is not None:
         peak = max(known.replay.baseline, default=0)
@@ -94,7 +94,7 @@ class FiringsScreen(ModalScreen[InspectorCommand | None]):
         self._comparison = comparison
 
     def compose(self) -> ComposeResult:
-        """A title and the list."""
+        """Return a title and the list."""
         yield Label("Firings in the replay", id="firings-title", markup=False)
         yield ReadingPane(build_firing_parts(self._comparison), id="firings-list")
         yield KeyFooter()

@@ -124,7 +124,7 @@ def format_legend(signs: Sequence[str], has_trace: bool, width: int) -> list[Run
 
 
 def format_lane_title(lane: Lane, selected: bool, width: int) -> list[Run]:
-    """The line above one of several charts."""
+    """Return the line above one of several charts."""
     made = lane.result
     told = lane.error or "…"
     if made and not lane.error:
@@ -142,7 +142,7 @@ def format_lane_title(lane: Lane, selected: bool, width: int) -> list[Run]:
 
 
 def format_call_line(comparison: Comparison, width: int) -> list[Run]:
-    """The call under the cursor: its message, and its sizes."""
+    """Return the call under the cursor: its message, and its sizes."""
     recording, made, call = comparison.recording, comparison.replay, comparison.call
     if recording is None or not recording.calls:
         return []
@@ -228,7 +228,9 @@ def format_event_lines(comparison: Comparison, width: int) -> Iterator[list[Run]
 
 
 def format_firing_lines(comparison: Comparison, firing: Firing, width: int, preview: Preview) -> Iterator[list[Run]]:
-    """A firing, the more important first: sizes, why, what it cost, what of it was used later, and what it took."""
+    """Yield a firing, the more important first: sizes, why, what it cost, what of it was used later, and what it
+    took.
+    """
     replay = comparison.replay
     count = len(replay.firings) if replay else 0
     number = replay.firings.index(firing) + 1 if replay else 0
@@ -266,7 +268,7 @@ def format_firing_lines(comparison: Comparison, firing: Firing, width: int, prev
 
 
 def _find_firing_price(study: Study, firing: Firing) -> FiringPrice:
-    """The price of a firing."""
+    """Return the price of a firing."""
     return next(price for each, price in zip(study.replay.firings, study.price.firings, strict=True) if each is firing)
 
 
@@ -316,7 +318,7 @@ ACTION_OUTCOMES = {"clear": "cleared", "truncate": "truncated", "drop": "dropped
 
 
 def find_largest_items(firing: Firing, count: int = MAX_ITEM_LINES) -> list[FiringItem]:
-    """The largest of what a firing took, the largest first."""
+    """Return the largest of what a firing took, the largest first."""
     plan = firing.plan
     facts, order = plan.context.facts, plan.context.order
     found = [
@@ -420,8 +422,8 @@ SHORT_BASELINE_NAMES = {"keep": "as recorded", "ignore": "compactions undone"}
 
 
 def format_policy_table(comparison: Comparison, width: int, height: int) -> list[list[Run]]:
-    """The policies with their numbers in *height* lines: a head, as many as fit with the selected one among them, and
-    at the end the recording without any.
+    """Return the policies with their numbers in *height* lines: a head, as many as fit with the selected one among
+    them, and at the end the recording without any.
     """
     lanes = comparison.lanes
     known = next((lane.result for lane in (comparison.selected_lane, *lanes) if lane.result), None)

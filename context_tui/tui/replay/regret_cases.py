@@ -66,7 +66,7 @@ class CaseSelection:
         return [self.study.regret.cases[number] for number in self.case_numbers]
 
     def get_firing(self, index: int) -> tuple[int, Firing]:
-        """The number, and the firing, that dropped what the case in this place is about."""
+        """Return the number, and the firing, that dropped what the case in this place is about."""
         number = self.firing_numbers[self.case_numbers[index]]
         return number, self.study.replay.firings[number]
 
@@ -168,7 +168,7 @@ def format_regret_bound(selection: CaseSelection, call: int, width: int) -> list
 
 
 def format_case_table(selection: CaseSelection, selected: int, width: int, height: int) -> list[list[Run]]:
-    """The cases in *height* lines, the first of them a head, so that the selected one is in sight."""
+    """Return the cases in *height* lines, the first of them a head, so that the selected one is in sight."""
     cases = selection.cases
     rows = [
         (case.tier, f"#{case.message:,}", f"{case.tokens:,}", f"#{case.dropped:,}", f"#{case.later:,}")
@@ -207,7 +207,7 @@ def compute_first_row(count: int, selected: int, height: int) -> int:
 
 
 def format_evidence(selection: CaseSelection, index: int, width: int) -> list[list[Run]]:
-    """The case in words: what dropped it, how much later it was used and how, and the line that shows it."""
+    """Return the case in words: what dropped it, how much later it was used and how, and the line that shows it."""
     case, (_, firing) = selection.cases[index], selection.get_firing(index)
     study = selection.study
     calls = [call.message for call in study.replay.calls]

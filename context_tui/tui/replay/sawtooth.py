@@ -67,7 +67,7 @@ class ChartScale(NamedTuple):
         return range(self.first_call + low, self.first_call + max((x + 1) * count // self.width, low + 1))
 
     def get_columns(self, call: int) -> range:
-        """The columns of a call; none where it is out of sight."""
+        """Return the columns of a call; none where it is out of sight."""
         if not self.first_call <= call < self.end_call:
             return range(0)
         count, place = self.end_call - self.first_call, call - self.first_call
@@ -80,7 +80,7 @@ class ChartScale(NamedTuple):
 
 
 def compute_max_tokens(charts: Sequence[Sawtooth]) -> int:
-    """The upper end of a scale: the largest size there is, and the window where that is not far above it."""
+    """Return the upper end of a scale: the largest size there is, and the window where that is not far above it."""
     peak = max((max((*chart.sizes, *chart.baseline_sizes), default=0) for chart in charts), default=0)
     limits = [each for chart in charts for each in chart.thresholds]
     limits += [max(chart.windows) for chart in charts if chart.windows]
@@ -94,14 +94,16 @@ def build_scale(charts: Sequence[Sawtooth], width: int, calls: range) -> ChartSc
 
 
 def compute_zoom_range(count: int, cursor: int, level: int) -> range:
-    """The calls in sight: all of *count*, at each level half as many, with the cursor among them."""
+    """Return the calls in sight: all of *count*, at each level half as many, with the cursor among them."""
     size = max(count >> level, min(count, 8))
     first = min(max(cursor - size // 2, 0), count - size)
     return range(first, first + size)
 
 
 def draw_chart(sawtooth: Sawtooth, scale: ChartScale, height: int, cursor: int = -1) -> list[list[Run]]:
-    """A chart with its scale in *height* lines, the last of them the signs of what happened; *cursor* is a call."""
+    """Return a chart with its scale in *height* lines, the last of them the signs of what happened; *cursor* is a
+    call.
+    """
     rows, width = height - 1, scale.width
     canvas, bottom = Canvas(GUTTER + width, height), rows - 1
     sizes, without = sawtooth.sizes, sawtooth.baseline_sizes
@@ -142,7 +144,7 @@ def compute_size_at_line(y: int, scale: ChartScale, rows: int) -> int:
 
 
 def _list_rules(sawtooth: Sawtooth, scale: ChartScale) -> list[tuple[int, str]]:
-    """The sizes with a line of their own, the more important last."""
+    """Return the sizes with a line of their own, the more important last."""
     window = max((sawtooth.windows[call] for call in range(scale.first_call, scale.end_call)), default=0)
     found = [(window, "window"), *((each, THRESHOLD_LABEL) for each in sawtooth.thresholds)]
     return [(value, name) for value, name in found if 0 < value <= scale.max_tokens]
@@ -178,7 +180,7 @@ def _draw_trace(canvas: Canvas, sawtooth: Sawtooth, scale: ChartScale, rows: int
 
 
 def choose_sign(sawtooth: Sawtooth, calls: range) -> str:
-    """The sign below some calls; of several the first that matters."""
+    """Return the sign below some calls; of several the first that matters."""
     if any(call in sawtooth.firing_calls for call in calls):
         return FIRING_SIGN
     found = {sawtooth.event_signs[call] for call in calls if call in sawtooth.event_signs}
@@ -201,7 +203,7 @@ def _draw_signs(canvas: Canvas, sawtooth: Sawtooth, scale: ChartScale, y: int, c
 
 
 def draw_axis(messages: Sequence[int], scale: ChartScale, cursor: int) -> list[Run]:
-    """The line below all charts: the messages at both ends, and the one under the cursor."""
+    """Return the line below all charts: the messages at both ends, and the one under the cursor."""
     canvas = Canvas(GUTTER + scale.width)
     if not messages or scale.end_call <= scale.first_call:
         return canvas.get_line()

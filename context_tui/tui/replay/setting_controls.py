@@ -93,7 +93,7 @@ def get_common_values(settings: StudySettings) -> dict[str, Any]:
 
 
 def replace_common_value(settings: StudySettings, name: str, value: Any) -> StudySettings | None:
-    """The same with another value; None where *name* is none of these settings."""
+    """Return the same with another value; None where *name* is none of these settings."""
     if name == _RECORDED:
         return replace(settings, recorded="keep" if value else "ignore")
     if name == _CACHE_ANYWHERE:
@@ -186,7 +186,7 @@ class ThresholdDrag:
                 yield scale.step_value(scale.low if shown is None else shown, way)
 
     def _compute_threshold(self, control: Parameter, value: Number | None, step: int) -> int:
-        """The threshold of a step with another value; -1 where there is none."""
+        """Return the threshold of a step with another value; -1 where there is none."""
         try:
             params = build_params(self._policy, _replace_value(self._policy, self._values, control, value))
         except PlanError:
@@ -209,7 +209,9 @@ def _replace_value(policy: Policy, values: dict[str, Any], control: Parameter, v
 
 
 def _bisect_first(holds: Callable[[int], bool], count: int) -> int:
-    """The first of 0 to *count* for which something holds that goes on to hold; *count* + 1 where there is none."""
+    """Return the first of 0 to *count* for which something holds that goes on to hold; *count* + 1 where there is
+    none.
+    """
     low, high = 0, count + 1
     while low < high:
         middle = (low + high) // 2

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def build_screen(controller: Controller) -> SweepScreen:
-    """The sweep screen for the policy on screen; a setting that is taken over goes to the inspector.
+    """Return the sweep screen for the policy on screen; a setting that is taken over goes to the inspector.
 
     Raises:
         Refused: the session is still being read, it is a copy that was made here, or the policy cannot be replayed.
@@ -35,7 +35,7 @@ def build_screen(controller: Controller) -> SweepScreen:
 def build_comparison_screen(
     controller: Controller, comparison: Comparison, adopt: AdoptSetting | None = None
 ) -> SweepScreen:
-    """The same for what is compared; without *take* a setting goes into the comparison.
+    """Return the same for what is compared; without *take* a setting goes into the comparison.
 
     Raises:
         PlanError: the selected policy cannot be replayed, or its settings mean nothing.
@@ -60,7 +60,7 @@ def build_comparison_screen(
 
 
 def build_sessions_screen(sweep: Sweep, command: str, options: InspectorOptions) -> SweepScreen:
-    """The screen for a sweep over sessions, which *command* made; a setting leads to its sessions."""
+    """Return the screen for a sweep over sessions, which *command* made; a setting leads to its sessions."""
     from context_tui.tui.sweep.board import SweepBoard
     from context_tui.tui.sweep.screen import SweepScreen
 
@@ -87,7 +87,7 @@ def _adopt_in_comparison(comparison: Comparison, setting: SweepSetting) -> str:
 
 
 def merge_params(params: Mapping[str, Mapping[str, Any]], setting: SweepSetting) -> dict[str, Mapping[str, Any]]:
-    """The settings of all policies, by policy what is not the default, with those of a setting among them."""
+    """Return the settings of all policies, by policy what is not the default, with those of a setting among them."""
     from context_tui.policies.base import list_nested_policies
     from context_tui.policies.parameter_space import find_changed_values
 

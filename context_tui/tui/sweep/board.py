@@ -201,7 +201,7 @@ class SweepBoard:
         return self.dominance.points.get(name)
 
     def format_label(self, name: str) -> str:
-        """A setting in few words: those of the current one's policy without its name."""
+        """Return a setting in few words: those of the current one's policy without its name."""
         policy = self.current_setting.policy.name
         found = self.settings_by_name.get(name)
         if found is None or found.policy.name != policy:
@@ -322,13 +322,14 @@ class SweepBoard:
 
 
 def build_partial_sweep(settings: Sequence[SweepSetting], rows: Mapping[str, SweepRow], like: Sweep) -> Sweep:
-    """The sweep of what is known of these settings, with the current one and the measure of another."""
+    """Return the sweep of what is known of these settings, with the current one and the measure of another."""
     found = [rows[each.name] for each in settings if each.name in rows]
     return Sweep(settings, found, current=like.current, saving_unit=like.saving_unit)
 
 
 def find_parameter_columns(settings: Sequence[SweepSetting], policy: str) -> dict[str, int]:
-    """The parameters of *policy* with more than one value among the settings, each with the cells of its longest value.
+    """Return the parameters of *policy* with more than one value among the settings, each with the cells of its longest
+    value.
 
     None where they are too many.
     """
@@ -345,7 +346,7 @@ def find_parameter_columns(settings: Sequence[SweepSetting], policy: str) -> dic
 
 
 def format_value(value: Any) -> str:
-    """A parameter's value as it is read."""
+    """Return a parameter's value as it is read."""
     if value is None:
         return "–"
     if isinstance(value, bool):

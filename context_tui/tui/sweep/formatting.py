@@ -136,7 +136,9 @@ def format_legend(board: SweepBoard, width: int) -> list[Run]:
 
 
 def format_setting(board: SweepBoard, width: int) -> Iterator[list[Run]]:
-    """The setting under the cursor, the more important first: what beats it, against the current one, how it is set."""
+    """Yield the setting under the cursor, the more important first: what beats it, against the current one, how it is
+    set.
+    """
     name = board.cursor
     whole, setting = board.get_totals(name), board.settings_by_name.get(name)
     if setting is None:
@@ -284,7 +286,7 @@ def format_native_lines(board: SweepBoard, setting: SweepSetting) -> list[str]:
 
 
 def format_native_text(board: SweepBoard, setting: SweepSetting) -> str:
-    """The same to be copied; empty where nothing can be set."""
+    """Return the same to be copied; empty where nothing can be set."""
     found = get_native(board, setting)
     return format_agent_settings(found) if found and found.settings else ""
 

@@ -99,7 +99,8 @@ def build_settings(parts: Sequence[GridPart], current: SweepSetting) -> list[Swe
 
 
 def propose_grid(policy: Policy, params: Params, parameters: Sequence[Parameter], calls: int = 0) -> str:
-    """The line to begin with: the parameters that matter, with a handful of values around the default and the present.
+    """Return the line to begin with: the parameters that matter, with a handful of values around the default and the
+    present.
 
     What is set besides stays as it is set. It has at most :data:`MAX_PROPOSED` settings, fewer for a session of many
     *calls*.
@@ -130,7 +131,7 @@ def _get_default(policy: Policy, defaults: Params, parameter: Parameter) -> Any:
 
 
 def _choose_parameters(parameters: Sequence[Parameter], policy: Policy, params: Params) -> list[Parameter]:
-    """The parameters to sweep, in the order of the policy: numbers before switches where there are too many.
+    """Return the parameters to sweep, in the order of the policy: numbers before switches where there are too many.
 
     The size of a summary is none of them, as a replay takes that of the recorded ones, nor is a limit that is not set.
     """

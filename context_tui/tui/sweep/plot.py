@@ -41,13 +41,13 @@ class PlotFrame(NamedTuple):
         return x, y
 
     def compute_cell(self, point: ParetoPoint) -> tuple[int, int]:
-        """The cell of a point."""
+        """Return the cell of a point."""
         x, y = self.compute_position(point)
         return round(x), round(y)
 
 
 def build_frame(points: Sequence[ParetoPoint], width: int, height: int) -> PlotFrame:
-    """The scale of these points in so many cells; nothing saved and nothing used later are always in it."""
+    """Return the scale of these points in so many cells; nothing saved and nothing used later are always in it."""
     saved = [each.saved for each in points] or [0.0]
     top, bottom = max(0.0, *saved), min(0.0, *saved)
     right = max((each.regret for each in points), default=0.0)
@@ -79,7 +79,7 @@ class Scatter:
 def build_scatter(
     points: Mapping[str, ParetoPoint], frontier: Sequence[str], current: str, width: int, height: int
 ) -> Scatter:
-    """The points in *width* and *height* cells, the scale and the axis below not among them."""
+    """Return the points in *width* and *height* cells, the scale and the axis below not among them."""
     frame = build_frame([*points.values()], width, height)
     cells: dict[tuple[int, int], str] = {}
     first = [name for name in (current, *frontier) if name in points]
@@ -89,7 +89,7 @@ def build_scatter(
 
 
 def draw_plot(scatter: Scatter, current: str, cursor: str, format_saving: Callable[[float], str]) -> list[list[Run]]:
-    """The plot with its scale at the left and below.
+    """Return the plot with its scale at the left and below.
 
     Args:
         told: what is saved, in short.

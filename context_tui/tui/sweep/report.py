@@ -46,7 +46,7 @@ def build_report_parts(board: SweepBoard) -> Iterator[TextPart]:
 
 
 def _build_setting_parts(board: SweepBoard, name: str) -> Iterator[TextPart]:
-    """A setting with its numbers below it."""
+    """Yield a setting with its numbers below it."""
     whole, beaten = board.totals[name], board.dominance.dominated_by.get(name)
     mark = (CURRENT_SIGN if name == board.sweep.current else "") + (BEST_SIGN if name in board.findings.best else "")
     yield TextPart(f"{mark:2} {board.format_label(name)}")
@@ -56,7 +56,7 @@ def _build_setting_parts(board: SweepBoard, name: str) -> Iterator[TextPart]:
 
 
 def build_project_parts(board: SweepBoard) -> Iterator[TextPart]:
-    """The best setting of each project."""
+    """Yield the best setting of each project."""
     yield TextPart("Best in each project: saves most without losing more than the current setting", "heading")
     found = find_best_by_project(board)
     for project, setting, saved in found:
@@ -78,7 +78,7 @@ class TextScreen(ModalScreen[None]):
         self._title, self._shown = title, parts
 
     def compose(self) -> ComposeResult:
-        """A title and the text."""
+        """Return a title and the text."""
         yield Label(self._title, id="sweep-text-title", markup=False)
         yield ReadingPane(self._shown, id="sweep-text")
         yield KeyFooter()

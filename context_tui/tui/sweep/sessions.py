@@ -40,7 +40,7 @@ FULL_NAME_CELLS = 30
 
 
 def sort_sessions(rows: Sequence[SweepRow], order: str) -> list[tuple[SweepRow, Totals]]:
-    """The sessions by what was used later in them, or by what was saved, the largest first; as a whole each."""
+    """Return the sessions by what was used later in them, or by what was saved, the largest first; as a whole each."""
     chosen = next(each for each in SORT_ORDERS if each.name == order)
     found = [(row, compute_totals([row], row.cost.unit if row.cost else "")) for row in rows]
     return sorted(found, key=lambda each: -chosen.key(each[1]))
@@ -49,7 +49,7 @@ def sort_sessions(rows: Sequence[SweepRow], order: str) -> list[tuple[SweepRow, 
 def format_session_lines(
     board: SweepBoard, session_rows: Sequence[tuple[SweepRow, Totals]], order: str, width: int
 ) -> list[list[Run]]:
-    """A head, and a line for each session."""
+    """Return a head, and a line for each session."""
     columns = list_columns(board)
     full = width - sum(_measure_columns(columns, session_rows, True)) >= FULL_NAME_CELLS
     cells = _measure_columns(columns, session_rows, full)
@@ -113,7 +113,7 @@ class SessionsScreen(Screen[None]):
         self.session_rows = sort_sessions(self._rows, self.order)
 
     def compose(self) -> ComposeResult:
-        """A header, the sessions, limits, footer."""
+        """Return a header, the sessions, limits, footer."""
         plain = self._ascii
         yield LinesPane(self._draw_header, ascii=plain, id="sessions-header")
         yield ListView(self._draw_lines, ascii=plain, id="sweep-sessions")

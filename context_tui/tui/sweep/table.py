@@ -79,7 +79,7 @@ def format_money(cost: float, unit: str, *, digits: int = 2, full: bool = False)
 
 
 def format_share(part: float, whole: float) -> str:
-    """A share of a whole with a tenth of a percent."""
+    """Return a share of a whole with a tenth of a percent."""
     return f"{part / whole:.1%}".replace("-", "−").replace("%", " %") if whole else ""
 
 
@@ -173,7 +173,7 @@ def _measure_names(board: SweepBoard) -> tuple[int, int]:
 
 
 def _measure_values(board: SweepBoard) -> list[tuple[str, int, int]]:
-    """The parameters with a column, the cells of their values, and those of their names too."""
+    """Return the parameters with a column, the cells of their values, and those of their names too."""
     found = []
     for name, longest in board.parameter_columns.items():
         least = min(max(MIN_VALUE_CELLS, longest), MAX_VALUE_CELLS)
@@ -182,7 +182,7 @@ def _measure_values(board: SweepBoard) -> list[tuple[str, int, int]]:
 
 
 def _fit_value_columns(board: SweepBoard, room: int) -> list[tuple[str, int]]:
-    """The parameters with a column, and their cells: as wide as their names where there is room."""
+    """Return the parameters with a column, and their cells: as wide as their names where there is room."""
     sizes, most = _measure_values(board), MAX_VALUE_CELLS
     while most > MIN_VALUE_CELLS and sum(max(least, min(wide, most)) + 2 for _, least, wide in sizes) > room:
         most -= 1
@@ -209,7 +209,7 @@ def _sum_widths(numbers: Sequence[tuple[SweepColumn, int]]) -> int:
 
 
 def format_head(board: SweepBoard, layout: TableLayout, width: int) -> list[Run]:
-    """The line above; an arrow is at what it is sorted by."""
+    """Return the line above; an arrow is at what it is sorted by."""
     runs: list[Run] = [("   ", "")]
     if layout.value_columns:
         runs += [(_truncate_start(name, cells - 1).ljust(cells), MUTED) for name, cells in layout.value_columns]
@@ -238,7 +238,7 @@ def _truncate_start(name: str, width: int) -> str:
 
 
 def format_setting_line(board: SweepBoard, layout: TableLayout, name: str, width: int) -> list[Run]:
-    """The line of a setting."""
+    """Return the line of a setting."""
     whole, here = board.totals[name], name == board.cursor
     best, current = name in board.findings.best, name == board.sweep.current
     beaten = board.dominance.dominated_by.get(name)
@@ -271,7 +271,7 @@ def _format_name(board: SweepBoard, layout: TableLayout, name: str, style: str) 
 
 
 def format_setting_values(board: SweepBoard, name: str) -> str:
-    """A setting by the values in its columns, else in words."""
+    """Return a setting by the values in its columns, else in words."""
     setting = board.settings_by_name.get(name)
     if setting is None or not board.parameter_columns or setting.policy.name != board.current_setting.policy.name:
         return format_safe_line(board.format_label(name))

@@ -81,8 +81,8 @@ def test_every_value_of_a_range_is_allowed_and_both_ends_belong_to_it(name: str,
     ends = st.integers(int(low), int(high)) if values is None else values
     first, last = sorted((data.draw(ends), data.draw(ends)))
     step = "" if each.unit in ("tokens", "bytes", "seconds") else f":{max(1, (int(last) - int(first)) // 50)}"
-    low, high = (format_number(end).replace(",", "") for end in (first, last))
-    found = parse_values(each, f"{low}..{high}{'' if each.ratio else step}")
+    start, stop = (format_number(end).replace(",", "") for end in (first, last))
+    found = parse_values(each, f"{start}..{stop}{'' if each.ratio else step}")
     assert (found[0], found[-1]) == (first, last) and found == sorted(set(found))
     policy = find_policy(name.partition(" ")[0])
     assert all(getattr(build_params(policy, {each.name: value}), each.name) == value for value in found)

@@ -388,8 +388,8 @@ def test_the_trigger_says_where_it_would_have_fired() -> None:
     made = plan(sample(), "defect-microcompact")
     begun = "would not run now; first at #1,204, press }"
     source, why, numbers, verdict, least = map(text, format_trigger_variants(made, 1_204))
-    assert source.startswith(f"{begun}: ") and " tokens >= limit 120,000" in source and source.endswith(" since then)")
-    assert why.startswith(f"{begun}: ") and " tokens >= limit 120,000" in why
+    assert source.startswith(f"{begun}: ") and " tokens < limit 120,000" in source and source.endswith(" since then)")
+    assert why.startswith(f"{begun}: ") and " tokens < limit 120,000" in why
     assert numbers.startswith(f"{begun}: has ") and numbers.endswith(", limit 120k") and verdict == begun
     assert (
         least == "runs first at #1,204, press }"

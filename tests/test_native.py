@@ -77,9 +77,9 @@ def test_every_policy_can_be_asked_and_names_only_its_own_parameters() -> None:
 def test_the_command_line_tells_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["policies", "goose", "-p", "trigger_share=0.6"]) == 0
     out = capsys.readouterr().out
-    assert "GOOSE_AUTO_COMPACT_THRESHOLD" in out and "0.6" in out and "no setting of the agent" in out
+    assert "GOOSE_AUTO_COMPACT_THRESHOLD" in out and "0.6" in out and "hard-coded in the agent" in out
     assert main(["policies", "koda-microcompact", "--json"]) == 0
     (policy,) = json.loads(capsys.readouterr().out)["policies"]
     assert policy["native"]["settings"] == [] and "gap_seconds" in policy["native"]["fixed"]
     assert main(["policies", "-p", "a=1"]) == 2
-    assert "name it" in capsys.readouterr().err
+    assert "name the policy" in capsys.readouterr().err

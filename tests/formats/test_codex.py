@@ -102,7 +102,7 @@ def test_the_limit_is_a_share_of_the_whole_window(tmp_path: Path, told: int, who
     assert session.window.model_tokens == of
     trigger = ct.plan(session, "codex").trigger
     assert trigger.threshold == limit
-    assert trigger.reason.endswith(f" 90% of {of:,}{', the whole window' if whole else ''} = {limit:,}")
+    assert trigger.reason.endswith(f" {limit:,} (90% of {of:,}{', the whole window' if whole else ''})")
     assert ct.plan(session, "gemini-compress").trigger.threshold == told // 2
     assert ct.plan(session, "codex", window=200_000).trigger.threshold == 180_000
     native = configured("codex", POLICIES["codex"].Params(), session.window)

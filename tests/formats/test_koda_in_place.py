@@ -218,8 +218,8 @@ def test_numbers_that_do_not_come_out_undo_it(path: Path) -> None:
         (("-P", "agent-sdk-prune", "-p", "max_chars=1000"), "does more than clear results"),
         (("-P", "manual", "-p", "clear=2:0"), "koda clears results to"),
         (("-P", "koda-microcompact", "--at", "400", "--ignore-trigger"), "only the context at the end"),
-        (("-P", "koda-microcompact", "--to", "koda"), "--to is for a new file"),
-        (("-P", "koda-microcompact", "--force"), "--force is for a new file"),
+        (("-P", "koda-microcompact", "--to", "koda"), "--to applies to a new file"),
+        (("-P", "koda-microcompact", "--force"), "--force applies to a new file"),
         (("-P", "koda-microcompact", "-o", "x.db"), "not allowed with argument"),
     ],
 )

@@ -29,8 +29,8 @@ def lane(policy: str, **params: Any) -> Lane:
         ("claude-code-auto", {}, "# ~/.claude/settings.json\nautoCompactWindow = 300000"),
         ("claude-code-auto", {}, "note: it can only lower the threshold"),
         ("claude-code-auto", {}, "window of 300,000 tokens (given)"),
-        ("claude-code-micro", {}, "constants of the agent's source"),
-        ("none", {}, "no agent's own configuration is known"),
+        ("claude-code-micro", {}, "hard-coded in the agent"),
+        ("none", {}, "no agent configuration is known"),
         ("chain", {"policies": ("defect-compact",)}, "compact_ratio = 0.85"),
     ],
 )

@@ -88,7 +88,7 @@ async def test_the_input_is_refused_and_another_name_can_be_given(session: Sessi
     async with app.run_test() as pilot:
         await pilot.press("enter")
         await until(pilot, lambda: said(app).startswith("✗ "))
-        assert "the session itself" in said(app)
+        assert "is the input file" in said(app)
         app.screen.query_one(Input).value += ".new"
         await pilot.press("enter")
         await until(pilot, lambda: app.first.result)

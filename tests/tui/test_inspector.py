@@ -467,13 +467,13 @@ async def test_what_was_believed_is_counted_once_while_the_cursor_moves(monkeypa
         for message in (43, 45, 3):
             screen.query_one(Timeline).select_location(Location(message))
             await until(pilot, partial(shows, message))
-            assert "each runtime takes the context" not in detail.wrapped_text
+            assert "context size that each runtime assumes here" not in detail.wrapped_text
         go.set()
-        await until(pilot, lambda: "each runtime takes the context" in detail.wrapped_text)
+        await until(pilot, lambda: "context size that each runtime assumes here" in detail.wrapped_text)
         assert begun == [screen.view.session]
         screen.query_one(Timeline).select_location(Location(5))
         await until(pilot, partial(shows, 5))
-        assert "each runtime takes the context" in detail.wrapped_text
+        assert "context size that each runtime assumes here" in detail.wrapped_text
     assert len(begun) == 1
 
 

@@ -159,7 +159,7 @@ async def test_escape_stops_and_then_leaves_and_r_goes_on(gate: Gate) -> None:
         found = sweeping(pilot)
         await until(pilot, lambda: found.board.done_count >= 2)
         await pilot.press("escape")
-        assert not found.is_measuring and "stopped; r goes on" in drawn(running) and not running.answers
+        assert not found.is_measuring and "stopped; r continues" in drawn(running) and not running.answers
         asked = len(gate.asked)
         gate.open.set()
         await pilot.press("r")
@@ -322,7 +322,7 @@ async def test_what_cannot_be_swept_is_refused() -> None:
         inspector(running).action_full_screen("sweep")
         await pilot.pause()
         assert isinstance(running.screen, InspectorScreen)
-        assert any("by hand" in each.message for each in running._notifications)
+        assert any("manually" in each.message for each in running._notifications)
 
 
 @pytest.mark.slow

@@ -6,19 +6,21 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import redirect_stdout
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from logging import getLogger
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 from context_tui.errors import Error
-from context_tui.text.sanitize import sanitize_line
+from context_tui.text.sanitize import sanitize_line, truncate_name
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
+P = ParamSpec("P")
+R = TypeVar("R")
 _IMPORT_LOCK = RLock()
 """Held during imports: Python fails when one thread imports a package while another imports a submodule of it."""
 
@@ -162,6 +164,68 @@ class Plugins(Mapping[str, T], Generic[T]):
                 why = _format_error(error)
             if why:
                 broken.append(BrokenPlugin(origin, "", why.removeprefix(f"{origin}:").removeprefix(" ")))
+
+
+class QuietMember(NamedTuple):
+    """Member that only inspects: the type of its answer (or of the items of a list), and the default if it fails."""
+
+    kind: type
+    default: Any = None
+    is_list: bool = False
+
+
+class Guard:
+    """Wrapper of an object of another package, whose failures become one line about it.
+
+    Args:
+        wrapped: the object.
+        noun: what it is, for errors.
+        quiet: members that return their default where they fail, or where the answer is of another type.
+        advice: what to do about a failure.
+    """
+
+    def __init__(self, wrapped: Any, noun: str, quiet: Mapping[str, QuietMember], advice: str = "") -> None:
+        self._wrapped, self._noun, self._quiet, self._advice = wrapped, noun, quiet, advice
+
+    def __getattr__(self, name: str) -> Any:
+        member = getattr(self._wrapped, name)
+        return partial(self._ask, member, self._quiet[name]) if name in self._quiet else member
+
+    def _ask(self, member: Callable[..., Any], quiet: QuietMember, *args: Any) -> Any:
+        try:
+            answer = member(*args)
+            if quiet.is_list:
+                return [each for each in answer if isinstance(each, quiet.kind)]
+        except (Exception, SystemExit):
+            return [] if quiet.is_list else quiet.default
+        return answer if isinstance(answer, quiet.kind) else quiet.default
+
+    def call(self, error: type[Error], where: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call a member.
+
+        Raises:
+            Error: it failed: *error* with the reason, after *where*. Our own errors and OSError are raised as they are.
+        """
+        try:
+            return function(*args, **kwargs)
+        except (Error, OSError):
+            raise
+        except (Exception, SystemExit) as failed:
+            raise self.fail(error, truncate_name(f"{type(failed).__name__}: {failed}"), where) from failed
+
+    def fail(self, error: type[Error], reason: str, where: str = "") -> Error:
+        """Return the error for a reason."""
+        return error(f"{where}{self._noun} {self._wrapped.name} failed: {reason}{self._advice}")
+
+    def check(self, error: type[Error], answer: object, kind: type[R], reason: str, where: str = "") -> R:
+        """Return an answer of the right type.
+
+        Raises:
+            Error: it is of another type; ``{}`` in *reason* stands for the name of that.
+        """
+        if not isinstance(answer, kind):
+            raise self.fail(error, reason.format(type(answer).__name__), where)
+        return answer
 
 
 def format_renames(instance: object, renames: Mapping[str, str]) -> str:

@@ -36,8 +36,8 @@ from context_tui.formats.kit.values import parse_time_ms
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import BOM
 from context_tui.session.session import SessionInfo
-from context_tui.session.validation import truncate_name
 from context_tui.session.values import Role
+from context_tui.text.sanitize import truncate_name
 
 HISTORY_NAME = ".aider.chat.history.md"
 SESSION_HEADING = "# aider chat started at "

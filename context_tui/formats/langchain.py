@@ -43,8 +43,8 @@ from context_tui.formats.kit.values import parse_blocks, parse_id, parse_image_u
 from context_tui.formats.openai.reader import FunctionCalls, parse_call, parse_content_part
 from context_tui.session.facts import Usage
 from context_tui.session.session import SessionInfo
-from context_tui.session.validation import truncate_name
 from context_tui.session.values import MessageFlag, Role
+from context_tui.text.sanitize import truncate_name
 
 ROLES = {
     **{"human": Role.USER, "HumanMessage": Role.USER, "HumanMessageChunk": Role.USER},

@@ -11,14 +11,13 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
-from context_tui.app.plugins import Plugins, format_renames
+from context_tui.app.plugins import Guard, Plugins, QuietMember, format_renames
 from context_tui.compaction.changes import Change, LazyChanges
 from context_tui.compaction.plan import KeepReason, Plan, Trigger, VerdictCode
-from context_tui.errors import PlanError
+from context_tui.errors import Error, PlanError
 from context_tui.policies.base import Belief, Params, Policy
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.session.context import Context
-from context_tui.session.validation import truncate_name
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -64,86 +63,55 @@ def _find_policy_error(name: str, policy: Any) -> str:
 _POLICY_MEMBERS = tuple(name for name in (*Policy.__annotations__, *vars(Policy)) if not name.startswith("_"))
 
 
-class GuardedPolicy:
-    """A policy of another package: what goes wrong in it is an error of the policy, in one line."""
+_QUIET_MEMBERS = {
+    "implied_value": QuietMember(int),
+    "slider_max": QuietMember(int),
+    "believed_size": QuietMember(Belief),
+    "runs_in_background": QuietMember(bool, False),
+    "hint": QuietMember(str, ""),
+}
+"""Members whose answers are optional."""
+
+
+class GuardedPolicy(Guard):
+    """Policy of another package: its failures are errors of the policy, in one line."""
 
     def __init__(self, policy: Policy) -> None:
+        super().__init__(policy, "policy", _QUIET_MEMBERS)
         self._policy = policy
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._policy, name)
-
     def trigger(self, state: RuntimeState, params: Any) -> Trigger:
-        """Its trigger."""
-        return self._check_type(Trigger, "trigger", self._call_safely(self._policy.trigger, state, params))
+        """Return its trigger."""
+        return self._check_own(self.call(PlanError, "", self._policy.trigger, state, params), Trigger, "trigger")
 
     def plan(self, context: Context, params: Any, state: RuntimeState) -> Plan:
-        """Its plan."""
-        plan = self._check_type(Plan, "plan", self._call_safely(self._policy.plan, context, params, state))
-        self._check_type(Trigger, "trigger", plan.trigger)
+        """Return its plan."""
+        plan = self._check_own(self.call(PlanError, "", self._policy.plan, context, params, state), Plan, "plan")
+        self._check_own(plan.trigger, Trigger, "trigger")
         if wrong := _find_plan_error(plan, self._policy.name, context):
-            raise PlanError(f"policy {self._policy.name} failed: {wrong}")
+            raise self.fail(PlanError, wrong)
         return replace(plan, keep_reason=lambda position, block: self._find_keep_reason(plan, position, block))
 
     def curve(self, context: Context, params: Any, state: RuntimeState, name: str, values: Sequence[Any]) -> list[int]:
-        """Its curve."""
-        sizes: object = self._call_safely(self._policy.curve, context, params, state, name, values)
+        """Return its curve."""
+        sizes: object = self.call(PlanError, "", self._policy.curve, context, params, state, name, values)
         if not (isinstance(sizes, list) and len(sizes) == len(values) and all(isinstance(size, int) for size in sizes)):
-            raise PlanError(f"policy {self._policy.name} failed: its curve is not a number for each value")
+            raise self.fail(PlanError, "its curve is not a number for each value")
         return sizes
 
     def steps(self, params: Any) -> Sequence[tuple[Policy, Any]]:
-        """Return what it is made of."""
-        return self._call_safely(self._policy.steps, params)
-
-    def implied_value(self, name: str, params: Any, context: Context, state: RuntimeState) -> int | None:
-        """Return what it derives; nothing where that fails."""
-        return self._call_or_none(int, self._policy.implied_value, name, params, context, state)
-
-    def slider_max(self, name: str, params: Any, context: Context) -> int | None:
-        """Return where a parameter ends; what its unit says where that fails."""
-        return self._call_or_none(int, self._policy.slider_max, name, params, context)
-
-    def believed_size(self, state: RuntimeState) -> Belief | None:
-        """Return what it believes; nothing where that fails."""
-        return self._call_or_none(Belief, self._policy.believed_size, state)
-
-    def runs_in_background(self, state: RuntimeState, params: Any) -> bool:
-        """Return whether it works in the background; it does not where that fails."""
-        return bool(self._call_or_none(bool, self._policy.runs_in_background, state, params))
-
-    def hint(self, context: Context) -> str:
-        """Return its hint; nothing where that fails."""
-        return self._call_or_none(str, self._policy.hint, context) or ""
+        """Return the policies that it consists of."""
+        return self.call(PlanError, "", self._policy.steps, params)
 
     def _find_keep_reason(self, plan: Plan, position: int, block: int | None) -> KeepReason:
-        """Why something is kept; this is asked while the screen is drawn, where nothing may fail."""
+        """Return why something is kept; called while the screen is drawn, where nothing may fail."""
         try:
-            return self._check_type(KeepReason, "reason", self._call_safely(plan.keep_reason, position, block))
-        except PlanError as error:
+            return self._check_own(self.call(PlanError, "", plan.keep_reason, position, block), KeepReason, "reason")
+        except (Error, OSError) as error:
             return KeepReason(VerdictCode.KEPT, str(error))
 
-    def _check_type(self, kind: type[T], what: str, answer: object) -> T:
-        if not isinstance(answer, kind):
-            words = f"its {what} is {type(answer).__name__}, not a {kind.__name__}"
-            raise PlanError(f"policy {self._policy.name} failed: {words}")
-        return answer
-
-    def _call_or_none(self, kind: type[T], ask: Callable[P, T | None], *args: P.args, **kwargs: P.kwargs) -> T | None:
-        try:
-            answer: object = self._call_safely(ask, *args, **kwargs)
-        except PlanError:
-            return None
-        return answer if isinstance(answer, kind) else None
-
-    def _call_safely(self, ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            return ask(*args, **kwargs)
-        except PlanError:
-            raise
-        except (Exception, SystemExit) as error:
-            words = truncate_name(f"{type(error).__name__}: {error}")
-            raise PlanError(f"policy {self._policy.name} failed: {words}") from error
+    def _check_own(self, answer: object, kind: type[T], what: str) -> T:
+        return self.check(PlanError, answer, kind, f"its {what} is {{}}, not a {kind.__name__}")
 
 
 def _find_plan_error(plan: Plan, name: str, context: Context) -> str:

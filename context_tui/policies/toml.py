@@ -19,8 +19,7 @@ from context_tui.errors import PlanError
 from context_tui.policies.base import Policy
 from context_tui.policies.parts.rules import PolicySpec
 from context_tui.policies.rule_policy import PolicyLookup, build_rule_policy
-from context_tui.session.validation import truncate_name
-from context_tui.text.sanitize import sanitize_line
+from context_tui.text.sanitize import sanitize_line, truncate_name
 
 MAX_POLICY_BYTES = 1_000_000
 """A file that is larger is no policy."""

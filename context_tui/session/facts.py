@@ -14,8 +14,8 @@ from context_tui.session.blocks import BodySize, get_bracket_start, measure_body
 from context_tui.session.columns import make_block_appender, make_message_appender, make_record_appender
 from context_tui.session.jsontext import compact_json, loads, utf8_len
 from context_tui.session.markers import is_summary_start
-from context_tui.session.validation import truncate_name
 from context_tui.session.values import NO_MESSAGES, BlockFlag, Explanation, Kind, MessageFlag, Role, Spans
+from context_tui.text.sanitize import truncate_name
 
 # Bound once: an attribute of an enum class costs as much as the arithmetic around it.
 _TEXT, _THINKING, _TOOL_USE, _TOOL_RESULT = (

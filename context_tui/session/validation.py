@@ -13,13 +13,6 @@ MAX_DEPTH = 200
 """Limit of nested arrays and objects in a value."""
 MAX_TIME_MS = 32_503_680_000_000
 """Limit of times: the year 3000 in epoch milliseconds."""
-MAX_NAME_LENGTH = 200
-"""Limit of displayed names of tools, models and sessions, in characters."""
-
-
-def truncate_name(text: str, length: int = MAX_NAME_LENGTH) -> str:
-    """Truncate a name to *length* characters."""
-    return text if len(text) <= length else text[: length - 1] + "…"
 
 
 ROLES = ("user", "assistant")

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from context_tui.errors import SummarizerError
 from context_tui.session.jsontext import loads
-from context_tui.session.validation import truncate_name
-from context_tui.text.sanitize import sanitize_line
+from context_tui.text.sanitize import sanitize_line, truncate_name
 
 if TYPE_CHECKING:  # circular: the decoders of its APIs create failures
     from context_tui.summarizer.endpoint import Endpoint

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import PurePath
 
+MAX_NAME_LENGTH = 200
+"""Limit of displayed names of tools, models and sessions, in characters."""
+
 # Allowed inside an escape string (OSC, DCS, APC, PM, SOS): anything on the same line but a control character.
 # No introducer can be part of it, so no character is scanned twice: hostile input costs linear time.
 _PAYLOAD = r"[^\x00-\x08\x0a-\x1f\x7f-\x9f]"
@@ -89,3 +92,8 @@ def make_visible(text: str | PurePath) -> str:
     """
     name = str(text)
     return name if name.isascii() and name.isprintable() else name.translate(_NAME_TABLE)
+
+
+def truncate_name(text: str, length: int = MAX_NAME_LENGTH) -> str:
+    """Truncate a name to *length* characters."""
+    return text if len(text) <= length else text[: length - 1] + "…"

@@ -19,8 +19,9 @@ from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecor
 from context_tui.formats.koda import KodaFormat
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session, SessionInfo
-from context_tui.session.validation import MAX_DEPTH, MAX_NAME_LENGTH, MAX_TIME_MS
+from context_tui.session.validation import MAX_DEPTH, MAX_TIME_MS
 from context_tui.session.values import BlockFlag, Kind, RecordKind, Role
+from context_tui.text.sanitize import MAX_NAME_LENGTH
 from tests.formats.histories import opened, put
 from tests.formats.recordings import Recording, call, result, shape, text, thinking, usage
 from tests.formats.test_koda import make, reply, user

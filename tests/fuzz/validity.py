@@ -11,8 +11,9 @@ from context_tui.formats.claude_code.reader import ClaudeCodeContent
 from context_tui.session.facts import Facts
 from context_tui.session.jsontext import is_nested_deeper
 from context_tui.session.session import Session
-from context_tui.session.validation import MAX_DEPTH, MAX_NAME_LENGTH, MAX_TIME_MS, MAX_TOKENS
+from context_tui.session.validation import MAX_DEPTH, MAX_TIME_MS, MAX_TOKENS
 from context_tui.session.values import BlockFlag, Kind, MessageFlag, RecordKind, Role
+from context_tui.text.sanitize import MAX_NAME_LENGTH
 
 MESSAGE_FLAGS, BLOCK_FLAGS = (
     reduce(or_, (value for name, value in vars(flags).items() if name.isupper())) for flags in (MessageFlag, BlockFlag)

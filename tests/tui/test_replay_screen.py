@@ -265,7 +265,11 @@ async def test_prices_and_regrets_come_after_the_replays() -> None:
             screen.comparison.selected_lane.result is not None
             and screen.comparison.selected_lane.result.study is not None
         )
-        assert ("saves" in text or "costs" in text) and "needed" in text and "…" not in text.partition("policy")[2].partition("recorded")[0]
+        assert (
+            ("saves" in text or "costs" in text)
+            and "needed" in text
+            and "…" not in text.partition("policy")[2].partition("recorded")[0]
+        )
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,8 @@ from context_tui.formats.kit.message_builder import MessageRecord
 from context_tui.formats.kit.values import extract_text, format_title
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
-from context_tui.session.validation import truncate_name
 from context_tui.session.values import Role
+from context_tui.text.sanitize import truncate_name
 
 __all__ = ["AgentSdkFormat"]
 

@@ -23,8 +23,8 @@ from context_tui.formats.kit.values import (
 from context_tui.formats.kit.writing import parse_tool_schemas
 from context_tui.session.jsontext import loads
 from context_tui.session.markers import CLAUDE_CODE_SUMMARY
-from context_tui.session.validation import truncate_name
 from context_tui.session.values import MessageFlag, Role
+from context_tui.text.sanitize import truncate_name
 
 ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT}
 IGNORED_TYPES = frozenset(

@@ -16,8 +16,8 @@ from context_tui.formats.kit.writing import parse_tool_schemas
 from context_tui.session.jsontext import compact_json
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
-from context_tui.session.validation import truncate_name
 from context_tui.session.values import Role
+from context_tui.text.sanitize import truncate_name
 
 ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}
 OWN_BLOCKS = {"tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document", "server_tool_use"}

@@ -18,7 +18,8 @@ import msgspec
 from context_tui.formats.kit.values import Block, parse_blocks, parse_tokens
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import compact_json, is_nested_deeper, loads
-from context_tui.session.validation import MAX_DEPTH, MAX_NAME_LENGTH, MAX_TOKENS, truncate_name
+from context_tui.session.validation import MAX_DEPTH, MAX_TOKENS
+from context_tui.text.sanitize import MAX_NAME_LENGTH, truncate_name
 
 TokenSize = Annotated[int, msgspec.Meta(ge=0, le=MAX_TOKENS // 3)] | None
 """Size in tokens, so bounded that the sum of three is still in range."""

@@ -20,8 +20,8 @@ from context_tui.formats.kit.lines import FAST_PATH_LINES, LineFile, LineReader
 from context_tui.formats.kit.values import parse_time_ms, parse_tokens
 from context_tui.session.facts import Compaction, Facts, Usage
 from context_tui.session.session import Session, SessionInfo
-from context_tui.session.validation import truncate_name
 from context_tui.session.values import NO_MESSAGES, MessageFlag, RecordKind, Role, Spans
+from context_tui.text.sanitize import truncate_name
 
 MAIN_CHAIN = ""
 UNNAMED_SIDECHAIN = "sidechain"

@@ -17,7 +17,7 @@ from context_tui.formats.kit.files import open_regular, read_status
 from context_tui.formats.kit.lines import MAX_SEARCHED_BYTES, STEP_BYTES, LineFile, find_matching_lines
 from context_tui.session.jsontext import loads
 from context_tui.session.session import Session, SessionInfo
-from context_tui.session.validation import truncate_name
+from context_tui.text.sanitize import truncate_name
 
 FORMAT_NAME = "claude-code"
 HEAD_LINES = 20

@@ -22,8 +22,8 @@ from context_tui.formats.kit.message_builder import (
 from context_tui.formats.kit.values import extract_text, parse_blocks, parse_time_ms
 from context_tui.formats.openai.reader import parse_thinking
 from context_tui.session.facts import Usage
-from context_tui.session.validation import truncate_name
 from context_tui.session.values import MessageFlag, Role
+from context_tui.text.sanitize import truncate_name
 
 NEVER_DELETED = 2
 """Number of messages that Cline's truncation never deletes: the task, and the first reply.

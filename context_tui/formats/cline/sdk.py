@@ -25,8 +25,8 @@ from context_tui.formats.kit.values import extract_text, parse_blocks, parse_tim
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import loads
 from context_tui.session.session import Session, SessionInfo
-from context_tui.session.validation import truncate_name
 from context_tui.session.values import Role
+from context_tui.text.sanitize import truncate_name
 
 _ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT}
 NOTICE_MARK = "<SYSTEM_NOTICE>"

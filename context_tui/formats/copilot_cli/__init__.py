@@ -18,7 +18,7 @@ from context_tui.formats.kit.files import find_program_folder, list_entries, par
 from context_tui.formats.kit.line_scanner import LineScanner, list_only_session
 from context_tui.formats.kit.values import format_title, parse_id
 from context_tui.session.session import Session, SessionInfo
-from context_tui.session.validation import truncate_name
+from context_tui.text.sanitize import truncate_name
 
 __all__ = ["CopilotCliFormat"]
 

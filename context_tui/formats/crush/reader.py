@@ -17,8 +17,8 @@ from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecor
 from context_tui.formats.kit.values import parse_arguments, parse_id, parse_time_ms, parse_tokens, parse_usage_or_note
 from context_tui.session.facts import Compaction, Usage
 from context_tui.session.jsontext import compact_json, is_nested_deeper, loads
-from context_tui.session.validation import truncate_name
 from context_tui.session.values import MessageFlag, Role, Spans
+from context_tui.text.sanitize import truncate_name
 
 Block = dict[str, Any]
 

@@ -13,8 +13,8 @@ from context_tui.errors import Error
 from context_tui.formats.kit.values import extract_text, parse_block, parse_tokens, parse_usage_or_note
 from context_tui.session.facts import Compaction, Facts, Problem, Usage
 from context_tui.session.jsontext import compact_json, utf8_len
-from context_tui.session.validation import truncate_name
 from context_tui.session.values import Kind, MessageFlag, RecordKind, Role, Spans
+from context_tui.text.sanitize import truncate_name
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -18,8 +18,8 @@ from context_tui.session.jsontext import compact_text
 from context_tui.session.losses import Losses
 from context_tui.session.memory import Origin, find_origin
 from context_tui.session.session import Session
-from context_tui.session.validation import truncate_name
 from context_tui.session.values import BlockFlag, MessageFlag, Role
+from context_tui.text.sanitize import truncate_name
 
 Item = dict[str, Any]
 Block = dict[str, Any]

@@ -9,7 +9,8 @@ from typing import Any
 
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import compact_text, is_nested_deeper, loads
-from context_tui.session.validation import MAX_TIME_MS, MAX_TOKENS, truncate_name
+from context_tui.session.validation import MAX_TIME_MS, MAX_TOKENS
+from context_tui.text.sanitize import truncate_name
 
 MAX_TITLE_LENGTH = 80
 _DATA_URL_PATTERN = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,(.*)", re.DOTALL)

@@ -12,8 +12,8 @@ from context_tui.formats.kit.response_items import is_item, parse_item, parse_re
 from context_tui.formats.kit.usage import parse_openai_usage
 from context_tui.formats.kit.values import format_title, parse_time_ms, parse_usage_or_note
 from context_tui.formats.openai.reader import OpenAIShape
-from context_tui.session.validation import truncate_name
 from context_tui.session.values import Role
+from context_tui.text.sanitize import truncate_name
 
 TYPED_STARTS = (
     "Interrupted by user: ",

@@ -18,8 +18,8 @@ from context_tui.formats.kit.values import (
 )
 from context_tui.formats.kit.writing import parse_tool_schemas
 from context_tui.session.jsontext import compact_json
-from context_tui.session.validation import truncate_name
 from context_tui.session.values import Role
+from context_tui.text.sanitize import truncate_name
 
 ROLES = {
     **{"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM, "developer": Role.SYSTEM},

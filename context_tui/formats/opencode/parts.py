@@ -14,8 +14,8 @@ from typing import Any
 from context_tui.formats.kit.message_builder import MessageRecord, ParsedRecord, group_records
 from context_tui.formats.kit.values import parse_id, parse_time_ms, parse_tokens, parse_usage_or_note
 from context_tui.session.facts import Usage
-from context_tui.session.validation import truncate_name
 from context_tui.session.values import MessageFlag, Role
+from context_tui.text.sanitize import truncate_name
 
 Value = dict[str, Any]
 Block = dict[str, Any]

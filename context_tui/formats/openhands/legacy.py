@@ -17,8 +17,8 @@ from context_tui.formats.kit.values import parse_blocks, parse_id, parse_time_ms
 from context_tui.formats.openai.reader import parse_call, parse_content_part, parse_schemas, parse_thinking
 from context_tui.formats.openhands.events import EventView, add_metadata
 from context_tui.session.facts import Usage
-from context_tui.session.validation import truncate_name
 from context_tui.session.values import Role
+from context_tui.text.sanitize import truncate_name
 
 Event = dict[str, Any]
 

@@ -28,7 +28,7 @@ from context_tui.formats.openhands.events import EventView
 from context_tui.formats.openhands.legacy import LegacyEventParser
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import loads
-from context_tui.session.validation import truncate_name
+from context_tui.text.sanitize import truncate_name
 
 
 class OpenHandsShape(DocumentShape):

@@ -13,8 +13,8 @@ from context_tui.formats.kit.usage import parse_openai_usage
 from context_tui.formats.kit.values import extract_text, parse_blocks, parse_id, parse_time_ms, parse_usage_or_note
 from context_tui.formats.kit.writing import parse_tool_schemas
 from context_tui.session.jsontext import compact_json
-from context_tui.session.validation import truncate_name
 from context_tui.session.values import Role
+from context_tui.text.sanitize import truncate_name
 
 CONTINUATION_NOTE = "it goes on with an earlier response (previous_response_id), whose items are not in this file"
 ITEM_LISTS = MessageLists(("input", "output"), ("type", "role"), excluded_keys=("object",), accepts_text=True)

@@ -19,8 +19,8 @@ from context_tui.formats.kit.values import parse_id
 from context_tui.formats.mini_swe_agent.reader import find_task_title
 from context_tui.formats.openai.reader import OpenAIShape
 from context_tui.session.jsontext import loads
-from context_tui.session.validation import truncate_name
 from context_tui.session.values import Role
+from context_tui.text.sanitize import truncate_name
 
 ELISION_PROCESSOR = "last_n_observations"
 

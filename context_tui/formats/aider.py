@@ -1,4 +1,4 @@
-"""Aider's chat history in Markdown: many sessions in a file, told apart by how Aider writes it.
+"""Aider's chat history in Markdown: many sessions in a file, separated by the lines that Aider writes.
 
 What was typed is a blank line and then its lines, each behind ``#### `` and with two spaces at its end; the console
 stands behind ``> ``, and ends with two spaces; a reply stands between blank lines. So a heading or a quotation of the
@@ -64,7 +64,7 @@ class AiderFormat(Format):
     suffixes: ClassVar[tuple[str, ...]] = (".history.md",)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """By the line that begins a session."""
+        """Recognise the line that begins a session."""
         lines = head.removeprefix(BOM)[:4_096].split(b"\n")
         return (
             Claim(90, "a chat of Aider started")
@@ -94,7 +94,7 @@ class AiderShape:
     """Lines of one kind are an element: what was typed, what was said, or what the console showed."""
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        """Nothing stands beside the list but the time."""
+        """Read the time, the only metadata."""
         builder.facts.input_includes_cache = True
 
     def parse_tools(self, run: Run) -> list[dict[str, Any]]:
@@ -107,11 +107,11 @@ class AiderShape:
 
     @staticmethod
     def note(run: Run) -> str:
-        """Return what the history cannot tell."""
+        """Return a note about what the history does not record."""
         return INCOMPLETE_NOTE
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
-        """Return what lines of one kind say; commands are run by Aider, and not sent."""
+        """Parse lines of one kind; commands are run by Aider, and not sent."""
         text, time = str(value["text"]), parse_time_ms(value.get("time"))
         if value["kind"] in ("console", "counts"):
             model = _MODEL_PATTERN.search(text)
@@ -130,7 +130,7 @@ class AiderShape:
 
 
 def _parse_usage(line: str) -> Usage | None:
-    """Return the rounded usage that a line of the console tells."""
+    """Parse the rounded usage on a line of the console."""
     if not (found := _TOKENS_PATTERN.search(line)):
         return None
     cached = {kind: _parse_token_count(size) for size, kind in _CACHE_PATTERN.findall(found[2])}
@@ -167,7 +167,9 @@ def _read_runs(path: Path) -> list[Run]:
 
 
 def _parse_elements(text: str, time: str) -> Iterator[dict[str, str]]:
-    """Yield what was written; the console's lines together, but for those of tokens. The first typed has the time."""
+    """Yield the elements of a text; lines of the console form one, except those with tokens. The first typed text has
+    the time.
+    """
     held, texts = "", list[str]()
     for written, words in [*_split_by_speaker(text), ("", "")]:
         kind = written
@@ -188,7 +190,7 @@ def _parse_elements(text: str, time: str) -> Iterator[dict[str, str]]:
 
 
 def _split_by_speaker(text: str) -> Iterator[tuple[str, str]]:
-    """Yield what was written at once, and its kind: what was typed, what was said, or a line or more of the console."""
+    """Yield consecutive lines and their kind: typed text, a reply, or output of the console."""
     kind, lines, last, goes_on = "said", list[str](), "blank", False
     for line in (each.rstrip("\r") for each in text.split("\n")):
         ended, typed = line.endswith("  "), line.startswith("#### ") and line.endswith("  ")

@@ -112,7 +112,9 @@ class Format(Protocol):
 
     @property
     def is_request(self) -> bool:
-        """Whether :meth:`unsupported_reason` is defined: a provider gets what is written, which needs pairs mended."""
+        """Whether :meth:`unsupported_reason` is defined: the output goes to a provider, which needs paired calls and
+        results.
+        """
         return type(self).unsupported_reason is not Format.unsupported_reason
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:

@@ -1,4 +1,4 @@
-"""Messages of LangChain in its three spellings, wherever they are kept: plain JSON, of which nothing is ever loaded.
+"""Messages of LangChain in three spellings, wherever they are kept: plain JSON, of which nothing is ever loaded.
 
 ``{"type", "data"}`` of ``messages_to_dict``, ``{"lc", "type": "constructor", "kwargs"}`` of ``dumpd``, and flat ones of
 ``model_dump``. A constructor's id is only read for the kind of its message. They stand alone, in a list, in a state or
@@ -74,7 +74,7 @@ class LangChainFormat(Format):
     from_source: ClassVar[str] = ALL_FROM_SOURCE
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """By messages of LangChain's types, alone, in a list or in a state."""
+        """Recognise messages of LangChain's types, alone, in a list or in a state."""
         value = next(iter(parse_first_values(head)), None)
         if isinstance(value, list) and value and not MESSAGE_LISTS.is_element(value[0]):
             value = value[0]  # the newest of several states
@@ -272,14 +272,14 @@ def _parse_block(part: Block) -> Block | None:
 
 
 def _parse_result_body(content: Any) -> Any:
-    """Return what a tool answered."""
+    """Parse the body of a tool's answer."""
     if isinstance(content, list):
         return [_parse_block(each) or each if isinstance(each, dict) else each for each in content]
     return content
 
 
 def _parse_provider_usage(value: Any) -> Usage | None:
-    """Usage as a provider told it: Anthropic's names say whether tokens were cached, OpenAI's are of prompts."""
+    """Parse a provider's usage: Anthropic's names say whether tokens were cached, OpenAI's cover whole prompts."""
     if isinstance(value, dict) and "prompt_tokens" in value:
         return parse_openai_usage(value)
     return parse_anthropic_usage(value)
@@ -309,9 +309,7 @@ def _find_runs(values: list[Element]) -> list[Run]:
 
 
 def _unwrap_state(element: Element) -> Element:
-    """Return what holds messages in a state, a checkpoint or a run, as an object with ``messages``; anything else as it
-    is.
-    """
+    """Unwrap a state, a checkpoint or a run to an object with ``messages``; return anything else unchanged."""
     for _ in range(MAX_WRAPPING_DEPTH):
         members = decode_members(element)
         name = next((each for each in WRAPPER_KEYS if each in (members or {})), None)
@@ -327,7 +325,7 @@ def _unwrap_state(element: Element) -> Element:
 
 
 def _parse_run_messages(run: dict[str, Element]) -> list[Element] | None:
-    """Return what a model was asked in a run, and what it replied; None where the output is no reply of a model."""
+    """Parse the messages of a run's input, and its reply; None where the output is no reply of a model."""
     batch = decode_items((decode_members(run["outputs"]) or {}).get("generations"))
     asked = decode_items((decode_members(_unwrap_state(run.get("inputs"))) or {}).get("messages"))
     if not batch or asked is None:

@@ -70,7 +70,7 @@ def _is_empty_document(head: bytes) -> bool:
 
 
 def _collect_claims(head: bytes, path: Path) -> tuple[list[tuple[int, Format]], Claim | None]:
-    """Who claims a file that begins with *head*, and how strongly; and whether it is known to hold no session."""
+    """Collect the claims on a file that begins with *head*, and whether it is known to hold no session."""
     claims = [(claim.strength, each) for each in FORMATS.values() if (claim := each.sniff(head, path))]
     from context_tui.formats.unsupported import detect_side_file  # once every format is imported: it knows Cline's
 
@@ -135,7 +135,7 @@ def _list_sessions_in_directory(path: Path) -> list[SessionInfo]:
 
 
 def search_folders(path: Path, list_sessions_of: Callable[[Path], list[SessionInfo]]) -> list[SessionInfo]:
-    """Return what *of* finds in a folder, else in each of those in it, and so on; none is looked into twice.
+    """Search a folder, else each folder in it, and so on; none is searched twice.
 
     Raises:
         UnreadableSession: there are too many folders.
@@ -162,7 +162,7 @@ def search_folders(path: Path, list_sessions_of: Callable[[Path], list[SessionIn
 
 
 def list_folder_sessions(path: Path) -> list[SessionInfo]:
-    """Return the sessions that a folder itself stands for, by the first format that keeps them so; mostly none."""
+    """Return the sessions of a folder itself, by the first format that keeps them so; mostly none."""
     return next((found for form in FORMATS.values() if (found := form.list_folder_sessions(path))), [])
 
 

@@ -23,7 +23,7 @@ RENAMED_MEMBERS = {
 
 
 def _find_defect(name: str, loaded: Any) -> str:
-    """Return what keeps a loaded object from being the format of this name; empty when nothing does."""
+    """Describe why a loaded object cannot be the format of this name; empty when it can."""
     if Format not in type(loaded).__mro__:
         return "it does not derive from formats.base.Format"
     if renames := format_renames(loaded, RENAMED_MEMBERS):

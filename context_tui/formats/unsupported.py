@@ -20,7 +20,7 @@ JsonObject = dict[str, Any]
 
 
 class SideFile(NamedTuple):
-    """A kind of file: what it is, the names that the conversation beside it may have, and how such a file begins."""
+    """Kind of a side file: its description, the possible names of its conversation, and how such a file begins."""
 
     description: str
     conversation_names: tuple[str, ...]
@@ -28,7 +28,7 @@ class SideFile(NamedTuple):
 
 
 def detect_side_file(head: bytes, path: Path) -> Claim | None:
-    """Return what a file is, and what to open instead, where it is known to hold no conversation."""
+    """Return the description of a side file, and what to open instead; None for other files."""
     values = parse_first_values(head)
     if len(values) != 1:
         return None  # all that is known of lines has a reader
@@ -45,7 +45,7 @@ def detect_side_file(head: bytes, path: Path) -> Claim | None:
 
 
 def _format_conversation_name(names: tuple[str, ...], path: Path) -> str:
-    """Return the first of some files that lies beside *path*, else what the usual one is called."""
+    """Return the first of some names that exists beside *path*, else the usual one."""
     beside = (path.with_name(name.replace("<id>", path.stem)) for name in names)
     found = next((each.name for each in beside if each.is_file()), "")
     return f"{found} beside it" if found else f"the {names[0]} of the same session"

@@ -39,7 +39,7 @@ class Study(NamedTuple):
         )
 
     def group_cases_by_firing(self) -> list[list[int]]:
-        """By firing, the numbers of the regret's cases whose content went with it; each case is of one firing."""
+        """Group the numbers of regret cases by the firing that removed their content; each case has one firing."""
         found: list[list[int]] = [[] for _ in self.replay.firings]
         at_message: dict[int, list[int]] = {}
         for number, firing in enumerate(self.replay.firings):
@@ -59,7 +59,7 @@ class Study(NamedTuple):
 
 @dataclass(frozen=True)
 class StudySettings:
-    """How a study is made.
+    """Settings of a study.
 
     Attributes:
         recorded: whether compactions that the recording holds happen (``keep``) or not (``ignore``).
@@ -77,7 +77,7 @@ class StudySettings:
 
 
 class Lab:
-    """One session, and what all studies of it share. The text is read when regret is first asked for."""
+    """Session, and the data that all its studies share. The text is read when regret is first asked for."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -85,17 +85,17 @@ class Lab:
 
     @cached_property
     def recorded_calls(self) -> RecordedCalls:
-        """What the recorded calls read from the prompt cache."""
+        """Prompt cache reads of the recorded calls."""
         return reconstruct_recorded_calls(self.session)
 
     @cached_property
     def price_model(self) -> PriceModel:
-        """The model of the prompt cache beside what was recorded of it."""
+        """Model of the prompt cache, beside its recorded use."""
         return build_price_model(self.session)
 
     @cached_property
     def uses(self) -> UseIndex:
-        """Where what each block holds is used later."""
+        """Later uses of each block's content."""
         return build_use_index(self.recording)
 
     def run_study(

@@ -150,7 +150,7 @@ class BasePolicy:
 
 @cache
 def _find_references(params: type[BaseModel]) -> Mapping[str, str]:
-    """By parameter, what its values refer to; ``options`` for the settings of other policies by name."""
+    """Return by parameter what its values refer to; ``options`` for the settings of other policies by name."""
     found = {}
     for name, field in params.model_fields.items():
         extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}

@@ -17,7 +17,7 @@ class BlockColumns(Protocol):
 
     @property
     def position(self) -> list[int]:
-        """The position of each one's message."""
+        """Positions of the messages."""
 
     @property
     def block(self) -> list[int]:

@@ -151,5 +151,5 @@ def parse_number(text: str, low: Number, high: Number, optional: bool = False) -
 
 
 def format_number(value: Number) -> str:
-    """Return a value as it is shown: thousands apart, ratios with their hundredths."""
+    """Format a number: thousands separated, ratios with two decimals."""
     return f"{value:,}" if isinstance(value, int) else f"{value:.2f}" if round(value, 2) == value else f"{value:.4f}"

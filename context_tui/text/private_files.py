@@ -147,7 +147,7 @@ def find_leftovers(folder: Path) -> list[Path]:
 
 
 def remove_leftover(leftover: Path) -> bool:
-    """Remove a folder returned by :func:`find_leftovers`, if it is still abandoned; return whether it is gone."""
+    """Remove a folder returned by :func:`find_leftovers`, if it is still abandoned; return whether it was removed."""
     with _lock_abandoned(leftover) as ours:
         if ours:
             shutil.rmtree(leftover, ignore_errors=True)

@@ -59,7 +59,7 @@ def compute_not_in_file(context: Context) -> int | None:
 
 @memoize
 def compute_prompt_not_in_file(context: Context) -> int | None:
-    """Of what is not in the file, the part that stands for a system prompt and tools.
+    """Compute the part of the content outside the file that is a system prompt and tools.
 
     None where the first request that is recorded comes behind several that are not: what it has more than the estimate
     is the error of that, too, and nobody knows how much of it.
@@ -72,7 +72,7 @@ def compute_prompt_not_in_file(context: Context) -> int | None:
 
 
 def _count_replies_before(facts: Facts) -> int:
-    """Return how many replies the context of the first recorded request holds."""
+    """Count the replies in the context of the first recorded request."""
     first, silent = context_at(facts, facts.request_message[0]), MessageFlag.SYNTHETIC
     return sum(facts.role[at] == Role.ASSISTANT and not facts.flags[at] & silent for at in first.order)
 
@@ -92,7 +92,7 @@ class BelievedSize(NamedTuple):
 
 
 def compute_believed_size(context: Context) -> BelievedSize:
-    """Return what a runtime that keeps count believes the size of *context* to be (system 2 of the seed systems).
+    """Compute the size that a counting runtime believes *context* to have (system 2 of the seed systems).
 
     The reply of the last request is the first that counts as appended. :meth:`RunningSizes.believed` says the same at
     one point after another.
@@ -110,7 +110,7 @@ def estimate_message(message: dict[str, Any], estimator: Estimator = bytes4) -> 
 
 
 class History:
-    """What a runtime believes its context to be: the last real count plus an estimate of what came after it.
+    """Size that a runtime believes its context to have: the last recorded one plus an estimate of what followed.
 
     Without a real count it believes the estimate of all messages; an empty history without one has no estimate.
     """

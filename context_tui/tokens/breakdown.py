@@ -1,4 +1,4 @@
-"""Where a context went: tokens by category, tool and file, duplicate reads, and koda's diagnosis line."""
+"""Breakdown of a context: tokens by category, tool and file, duplicate reads, and koda's diagnosis line."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class DuplicateRead:
 
 @dataclass(frozen=True)
 class FileRead:
-    """A read of ``lines`` lines from ``first`` on (0: up to the file's end); ``whole`` unless it failed or is gone."""
+    """Read of ``lines`` lines from ``first`` on (0: to the file's end); ``whole`` unless it failed or was cleared."""
 
     tokens: int
     first: int
@@ -75,7 +75,7 @@ class FileRead:
 
 @dataclass(frozen=True)
 class Breakdown:
-    """A context in parts; tokens are by the ruler that was asked for, but for ``not_in_file`` (recorded - these)."""
+    """Context in parts; tokens are by the requested measure, except ``not_in_file`` (recorded - these)."""
 
     by_category: dict[str, int]
     by_tool: list[ToolShare]

@@ -27,7 +27,7 @@ class ErrorStats:
 
 @dataclass(frozen=True)
 class Calibration:
-    """What one model makes of the file's content.
+    """Tokens that one model needs for the file's content.
 
     Attributes:
         model: its name; empty where none is recorded.

@@ -114,7 +114,7 @@ class ContextIndex:
         return sums, ToolResults(*map(list, zip(*left, strict=True))) if left else ToolResults([], [], [])
 
     def _adjust_others(self, base: ContextIndex, sums: list[int]) -> None:
-        """Take what stands in place of other blocks than results into the sums of their messages."""
+        """Add the replacements of blocks other than results to the sums of their messages."""
         facts = self._facts
         for row, body in self._replaced.items():
             position = base.position_of.get(facts.block_message[row])
@@ -134,7 +134,7 @@ class ContextIndex:
         context.memo[index_context.__wrapped__] = self  # type: ignore[attr-defined]
 
     def replace_bodies(self, bodies: Mapping[int, Body], before: Mapping[int, Body]) -> bool:
-        """Let bodies stand in place of blocks, where *before* has what stood there already.
+        """Replace the bodies of blocks; *before* holds the earlier replacements.
 
         Returns:
             False where the context has to be measured anew: results, calls or what was typed went altogether.
@@ -165,7 +165,7 @@ class ContextIndex:
 
     @property
     def prefix(self) -> list[int]:
-        """By position, tokens of the messages before it; at the end those of all."""
+        """Tokens before each position; at the end those of all messages."""
         if self._prefix is None:
             self._prefix = list(accumulate(self.tokens, initial=0))
         return self._prefix
@@ -254,7 +254,7 @@ _STRUCTURAL_KINDS = frozenset({_RESULT, _USE})
 
 
 def _count_block_tokens(facts: Facts, row: int, replaced: Mapping[int, Body]) -> int:
-    """Tokens of a block, where these bodies stand in place of some."""
+    """Count the tokens of a block, with these replaced bodies."""
     body = replaced.get(row)
     return bytes4(facts, row) if body is None else body.tokens
 

@@ -211,7 +211,7 @@ def _estimate_images(context: Context) -> int:
 
 @dataclass(frozen=True)
 class SuggestedSizes:
-    """What recorded sizes suggest that a context's categories really take: tokens by category, or ``why`` they cannot.
+    """Tokens by category that recorded sizes suggest, or the reason ``why`` they cannot.
 
     The frame of each request counts as ``tool_use``; ``not_in_file`` is what the others leave of the recorded size. A
     category is None where nothing sizes it.

@@ -28,7 +28,7 @@ TYPICAL_IMAGE_TOKENS = 1_500
 
 
 class TokenMeasure(StrEnum):
-    """What sizes are measured by."""
+    """Measure of sizes."""
 
     OWN = "own"
     CALIBRATED = "calibrated"
@@ -37,7 +37,7 @@ class TokenMeasure(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class TokenTable:
-    """What the blocks of a session measure by a ruler.
+    """Sizes of the blocks of a session by a measure.
 
     Attributes:
         ruler: which rule.
@@ -69,16 +69,16 @@ class TokenTable:
 
     @property
     def label(self) -> str:
-        """What stands before its tokens, as ``est.`` does before estimates by ``bytes/4``."""
+        """Label before its tokens, as ``est.`` before estimates by ``bytes/4``."""
         return "cal." if self.measure is TokenMeasure.CALIBRATED else self.name
 
     @property
     def description(self) -> str:
-        """What it is called, with how good it is."""
+        """Name of the measure, with its accuracy."""
         return f"{self.name} ({self.note})" if self.note else self.name
 
     def block_tokens(self, context: Context, row: int) -> int:
-        """Tokens of a block as it stands in a context."""
+        """Return the tokens of a block as it stands in a context."""
         body = context.replacements.get(row)
         return self.blocks[row] if body is None else self.count_body(row, body)
 
@@ -131,7 +131,7 @@ def find_model_before(facts: Facts, at: int) -> str:
 
 
 def build_calibrated_table(facts: Facts, checkpoint: Callable[[], object] = lambda: None) -> TokenTable:
-    """Return what the blocks of a session measure by recorded sizes.
+    """Build the sizes of the blocks of a session by recorded sizes.
 
     Each message counts by the model whose request first had it. The frame of a request counts in the last block of its
     reply that is no result, most often the call that it is the syntax of. Images count as the fit found them, else as
@@ -208,7 +208,9 @@ def _calibrate_block(facts: Facts, row: int, size: int, text: int, factors: Fact
 
 
 def _map_factors(facts: Facts, factors: Mapping[str, Factors]) -> list[Factors]:
-    """By message, the factors of the model whose request first had it; behind the last request those of its model."""
+    """Map each message to the factors of the model whose request first had it; after the last request to those of its
+    model.
+    """
     found: list[Factors] = []
     mine = PRIOR
     for reply, model in zip(facts.request_message, facts.request_model, strict=True):
@@ -218,7 +220,7 @@ def _map_factors(facts: Facts, factors: Mapping[str, Factors]) -> list[Factors]:
 
 
 def format_calibration(calibration: Calibration | None) -> str:
-    """Return how good a calibration is: its error, or what is used instead and why."""
+    """Format the accuracy of a calibration: its error, or what is used instead and why."""
     if calibration is None:
         return "typical factors: no request recorded a size"
     if not calibration.usable or calibration.error is None:
@@ -236,7 +238,7 @@ def build_exact_table(
     note: str = "",
     checkpoint: Callable[[], object] = lambda: None,
 ) -> TokenTable:
-    """Return what the texts of a session measure by a tokenizer.
+    """Build the sizes of the texts of a session by a tokenizer.
 
     Texts and shown thinking count, names and arguments (as compact JSON) of calls, and the text of results. Images,
     signatures and what a provider wraps messages in are no text: they count nothing.
@@ -322,7 +324,7 @@ def _build_table(
 
 
 def _compute_not_in_file(facts: Facts, table: TokenTable, checkpoint: Callable[[], object]) -> dict[str, int]:
-    """By model, the median over its requests of what was recorded beyond what the file's content measures."""
+    """Compute by model the median over its requests of the recorded size less that of the file's content."""
     if not facts.requests:
         return {}
     drops, gone, over = iter(find_drops(facts)), 0, dict[int, list[int]]()

@@ -84,12 +84,12 @@ class RunningSizes:
         return BelievedSize(self._facts.requests[request].context, self.count_between(reply, at))
 
     def message_count(self, epoch: Epoch, at: int) -> int:
-        """Return how many messages that context has."""
+        """Return the number of messages in that context."""
         ranges = (*epoch.prefix.ranges, range(epoch.start, at))
         return sum(self._message_counts[each.stop] - self._message_counts[each.start] for each in ranges if each)
 
     def result_count(self, epoch: Epoch, at: int) -> int:
-        """Return how many tool results that context has, cleared ones too."""
+        """Return the number of tool results in that context, cleared ones included."""
         ranges = (*epoch.prefix.ranges, range(epoch.start, at))
         return sum(self._result_counts[each.stop] - self._result_counts[each.start] for each in ranges if each)
 
@@ -140,7 +140,7 @@ _TURN_START, _ASSISTANT = int(MessageFlag.TURN_START), int(Role.ASSISTANT)
 
 
 class PastReasoning:
-    """Its tokens in a context that is taken message by message, in prompt order: those before the newest turn began.
+    """Tokens of past reasoning in a context built message by message: before the start of the newest turn.
 
     What a turn ended counts from its first reply on: before that, a runtime looks when nothing is typed yet. Source:
     codex-rs/core, ContextManager.get_non_last_reasoning_items_tokens, and where it is asked for.
@@ -165,7 +165,7 @@ class PastReasoning:
 
 
 def count_past_reasoning(facts: Facts, order: Iterable[int]) -> int:
-    """Its tokens in a whole context, whose messages are in prompt order."""
+    """Count the tokens of past reasoning in a whole context, whose messages are in prompt order."""
     made = PastReasoning(facts)
     made.update(order)
     return made.tokens

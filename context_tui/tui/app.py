@@ -132,7 +132,7 @@ class ContextTuiApp(App[None]):
         self.set_keymap(config.keys)
 
     def compose(self) -> ComposeResult:
-        """Yield what is shown until the first screen is imported."""
+        """Yield the widgets shown until the first screen is imported."""
         if self._needs_picker:
             return
         what = self.target if isinstance(self.target, Session | SessionInfo) else next(iter(self.target), None)

@@ -173,7 +173,7 @@ class ClaudeCodeScanner:
         return row
 
     def _note_read_range(self, result: int, place: int, length: int) -> None:
-        """Keep which lines of a file the only result of a record holds, where it is of a read."""
+        """Record which lines of a file the only result of a record holds, where it is of a read."""
         facts = self.facts
         use = facts.call_use[facts.call[result]]
         if use >= 0 and facts.path[use] >= 0:

@@ -1,1 +1,1 @@
-"""What readers and writers are made of: lines, documents and databases, the message builder, values, writing."""
+"""Tools shared by readers and writers: lines, documents and databases, the message builder, values, writing."""

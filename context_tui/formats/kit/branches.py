@@ -27,7 +27,7 @@ def find_branch(main: SessionInfo, session_id: str) -> SessionInfo | None:
 
 
 class MessageTree(Protocol):
-    """How the messages in a file hang below one another, and which of them were left."""
+    """Tree of the messages in a file, and its abandoned branches."""
 
     @property
     def revision(self) -> int:
@@ -35,8 +35,8 @@ class MessageTree(Protocol):
 
     @property
     def replaced(self) -> Collection[int] | None:
-        """Messages in whose place there are others. Where it is given, a branch that hangs below nothing has nothing
-        before it; else what stands there is of earlier contexts.
+        """Replaced messages. Where it is given, a branch without a parent has no earlier messages; else the messages
+        before it belong to earlier contexts.
         """
 
     @property
@@ -47,7 +47,7 @@ class MessageTree(Protocol):
         """Return the messages of each branch that was left, in the order of the file."""
 
     def find_parent(self, message: int) -> int:
-        """Return the message that one hangs below, -1 for none."""
+        """Return the parent of a message, -1 for none."""
 
 
 class BranchFacts:
@@ -57,7 +57,7 @@ class BranchFacts:
     """
 
     def __init__(self, facts: Facts, tree: MessageTree, info: SessionInfo) -> None:
-        """Of all *facts* in a file, and how its messages hang together."""
+        """Take all *facts* of a file, and the tree of its messages."""
         self._all_facts, self._tree, self._info = facts, tree, info
         self._revision = 0
         self._abandoned: list[set[int]] = []
@@ -141,7 +141,7 @@ class BranchFacts:
 def _find_removed_events(
     event_positions: Mapping[tuple[str, int], int], removed: Collection[int]
 ) -> set[tuple[str, int]]:
-    """Return what happened behind messages that are gone."""
+    """Return the events after abandoned messages."""
     return {what for what, message in event_positions.items() if message in removed}
 
 

@@ -1,4 +1,4 @@
-"""SQLite databases that are read, with their write-ahead log, and without a file appearing beside them.
+"""SQLite databases, read with their write-ahead log, and without creating a file beside them.
 
 A plain read-only connection to a database in WAL mode leaves a ``-shm`` and a ``-wal`` behind where there were none.
 So it is made only where another program has them open; a log that was left or copied is read with its index in memory
@@ -195,7 +195,7 @@ class LockedDatabase(Database):
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """One transaction, by the connection that it is made with: carried out at the end, undone by any exception.
+        """Run a transaction on its own connection: committed at the end, rolled back by any exception.
 
         Raises:
             OSError: it cannot be written.

@@ -51,7 +51,7 @@ from context_tui.session.values import RecordKind, Role
 
 
 class DocumentShape(Protocol):
-    """How a format understands a run. One is made for every pass over it.
+    """Interpretation of a run by a format. A new one is made for every pass.
 
     It may have ``lists``, the :class:`MessageLists` that its runs are found by, ``note``, a function of a run that
     says what a user has to know before reading it, and ``title``, one of the text that was asked first, where that
@@ -59,7 +59,7 @@ class DocumentShape(Protocol):
     """
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        """Take what stands beside the message list: model, window, system prompt, tools."""
+        """Read the metadata beside the message list: model, window, system prompt, tools."""
 
     def parse_tools(self, run: Run) -> list[dict[str, Any]]:
         """Return the run's tool schemas, Anthropic-shaped; none in most files."""
@@ -72,7 +72,7 @@ class DocumentShape(Protocol):
         return None
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
-        """Return what the element at *place* says.
+        """Parse the element at *place*.
 
         Raises:
             ValueError: it is no message.
@@ -192,9 +192,7 @@ class DocumentScanner:
             self._builder.add(part, place, size, where)
 
     def _has_run(self, run: Run) -> bool:
-        """Return whether the file begins with what *run* was: its elements (but for a torn one), and what stands
-        beside.
-        """
+        """Return whether the file still begins with *run*: its elements (except a torn one) and its metadata."""
         now, torn = self._read_run(), bool(run.elements) and isinstance(run.elements[-1], BrokenElement)
         known = run.elements[: len(run.elements) - torn]
         if [*map(get_element_text, now.elements[: len(known)])] != [*map(get_element_text, known)]:
@@ -203,9 +201,7 @@ class DocumentScanner:
         return system == system_now and all(old in (None, new) for old, new in zip(others, others_now, strict=True))
 
     def _read_out_of_band(self, run: Run) -> tuple[Any, ...]:
-        """Return what a run has besides its elements: system prompt and tools; model and response, which may come
-        later.
-        """
+        """Return the system prompt and the tools of a run, and its model and response, which may come later."""
         shape, builder = self._new_shape(), MessageBuilder()
         shape.read_metadata(run, builder)
         return (builder.system, shape.parse_tools(run)), builder.facts.model, shape.parse_response(run)
@@ -275,12 +271,12 @@ def _get_blocks(parsed: ParsedRecord) -> list[dict[str, Any]]:
 
 
 def get_message_lists(shape: Callable[[], DocumentShape]) -> MessageLists:
-    """Return what the runs of a format are found by."""
+    """Return the message lists that the runs of a format are found by."""
     return cast(MessageLists, getattr(shape, "lists", DEFAULT_MESSAGE_LISTS))
 
 
 def make_run_reader(shape: Callable[[], DocumentShape]) -> RunReader:
-    """Return how the message lists of a format are read that has no way of its own."""
+    """Return the default reader of the message lists of a format."""
     return lambda path: read_runs(path, partial(find_runs, lists=get_message_lists(shape)))
 
 
@@ -310,7 +306,7 @@ def list_document_sessions(
 
 
 def read_document_title(path: Path, shape: DocumentShape, find_runs: RunFinder = find_runs) -> str:
-    """Return what the first session of a document is about, from its head; empty where that does not tell."""
+    """Return a title for the first session of a document, from its head; empty where there is none."""
     runs = find_runs(read_first_values(path))
     return find_run_title(runs[0], shape) if runs else ""
 
@@ -334,7 +330,7 @@ def copy_document(session: Session, path: Path) -> list[str] | None:
 
 
 def find_run_title(run: Run, shape: DocumentShape) -> str:
-    """Return what was said first in a run that nobody put in; empty where its first elements do not tell."""
+    """Return the first typed text of a run; empty where its first elements hold none."""
     prepare_shape(shape, MessageBuilder())
     parse, format_text = validated(shape.parse), getattr(shape, "title", format_title)
     for place, element in enumerate(run.elements[:10]):

@@ -1,4 +1,4 @@
-"""Whole JSON documents that hold message lists: one request, a bare list, many runs, one a line, logged with responses.
+"""Whole JSON documents with message lists: one request, a bare list, many runs, JSON lines, logs with responses.
 
 Nothing is decoded before it is needed: members and elements stay the file's own bytes (``msgspec.Raw`` points into
 them), so that memory stays near the file's size. Only what strict JSON refuses is decoded at once.
@@ -36,7 +36,7 @@ that fits the recorded usage wins; without usage the earlier."""
 
 @dataclass(frozen=True)
 class MessageLists:
-    """What a format calls its lists of messages (``keys``), and what tells one of its elements.
+    """Names of the message lists of a format (``keys``), and a test of their elements.
 
     An element has one of ``required_keys`` and none of ``excluded_keys``. ``accepts_text`` says that a text may stand
     for a list, as the content of its only element.
@@ -88,7 +88,7 @@ class BrokenElement:
 
 @dataclass
 class Run:
-    """One message list, and the members that stood beside it; ``key`` is the name that it had among them, if any.
+    """Message list, and the members beside it; ``key`` is its name among them, if any.
 
     Of several lists, ``note`` says why this one was taken.
     """
@@ -188,8 +188,7 @@ def _encode_element(element: Element) -> bytes:
 
 
 def read_runs(path: Path, finder: RunFinder | None = None) -> list[Run]:
-    """Return the message lists in a file, in its order, as *find* tells them from its values (default:
-    :func:`find_runs`).
+    """Return the message lists in a file, in order, as *finder* finds them in its values (default: :func:`find_runs`).
 
     Raises:
         UnreadableSession: it cannot be read, or there is none in it.
@@ -275,7 +274,7 @@ def find_runs(values: list[Element], lists: MessageLists = DEFAULT_MESSAGE_LISTS
 
 
 def _parse_run(element: Element, lists: MessageLists) -> Run | None:
-    """Return the message list of a request, wrapped up or not, or of a list that stands for one."""
+    """Parse the message list of a request, wrapped or not, or of a bare list."""
     if (listed := decode_items(element)) is not None:
         return Run({}, listed) if any(map(lists.is_element, listed[:MAX_CHECKED_ELEMENTS])) else None
     members = decode_members(element)
@@ -300,7 +299,7 @@ def _parse_text(element: Element) -> Any:
 
 
 def _choose_sent_list(lists: dict[str, list[Element]], members: dict[str, Element]) -> tuple[str, str]:
-    """Return which of several message lists was sent, by the tokens that the response records; and why, in words."""
+    """Choose the message list that was sent, by the recorded tokens of the response; returns it and the reason."""
     sizes = {key: bytes_to_tokens(sum(map(count_element_bytes, listed))) for key, listed in lists.items()}
     about = " and ".join(f"{key} (est. {size:,} tokens)" for key, size in sizes.items())
     recorded = _parse_input_tokens(members.get("response"))
@@ -330,9 +329,7 @@ def _parse_input_tokens(response: Element) -> int:
 
 
 def _unwrap_log_entry(members: dict[str, Element]) -> dict[str, Element] | None:
-    """Return what a log entry wraps, as an object or as its text, with what stood beside it (the response, the
-    time).
-    """
+    """Unwrap a log entry, as an object or as text, with its other members (the response, the time)."""
     key = next((key for key in WRAPPER_KEYS if key in members), None)
     if key is None:
         return None

@@ -55,12 +55,12 @@ class Entry(NamedTuple):
 
     @property
     def checksum(self) -> int:
-        """Its checksum."""
+        """Checksum of the entry."""
         return compute_checksum((self.id, *(self.texts or ())))
 
 
 class EntrySource(Protocol):
-    """Where the entries of a session stand."""
+    """Source of the entries of a session."""
 
     @property
     def path(self) -> Path:
@@ -77,28 +77,30 @@ class EntrySource(Protocol):
         """
 
     def read_entries(self, ids: Sequence[str]) -> list[Entry]:
-        """Return the entries with these ids, in this order; those that are gone are left out.
+        """Return the entries with these ids, in this order; deleted ones are left out.
 
         Raises:
             UnreadableSession: they cannot be read.
         """
 
     def read_metadata(self) -> Mapping[str, Any]:
-        """Return what is known of the session beside its entries."""
+        """Return the metadata of the session."""
 
 
 class EntryShape(Protocol):
-    """How a format understands entries. One is made for every pass over a session."""
+    """Interpretation of entries by a format. A new one is made for every pass over a session."""
 
     def parse(self, entry: Entry) -> ParsedRecord:
-        """Return what an entry says; the same whenever it is asked.
+        """Parse an entry; equal for equal entries.
 
         Raises:
             ValueError: it is no message.
         """
 
     def add_facts(self, entry: Entry, part: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
-        """Note what else is known by an entry that went to these new *messages* (none: to an earlier, or beside)."""
+        """Add further facts of an entry that became these new *messages* (none: it belongs to an earlier one, or to
+        none).
+        """
 
     def finish(self, metadata: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
         """Make the facts whole, once every entry was taken; may be asked again when there is more.
@@ -124,7 +126,7 @@ class EntryContent:
         return self._block_reader.read_blocks(message, self._parse_record)
 
     def read_entry(self, record: int) -> Entry:
-        """Return the entry of a record, as it is now.
+        """Return the present entry of a record.
 
         Raises:
             UnreadableSession: it is no longer there.
@@ -167,7 +169,7 @@ class EntryContent:
 
 
 class _EntryPass:
-    """What has been read in one pass: ``list_ids`` are those of all entries, ``checksums`` of those that were read."""
+    """Entries read in one pass: ``list_ids`` are all ids, ``checksums`` those of the entries read."""
 
     def __init__(self, source: EntrySource, shape: EntryShape) -> None:
         self.source, self.shape, self.builder = source, shape, MessageBuilder()
@@ -215,7 +217,7 @@ class _EntryPass:
 
 
 class _LinearTree:
-    """Messages of which each hangs below the one before it, but for the branches that were *left*."""
+    """Tree in which each message follows the one before it, except the *abandoned* branches."""
 
     revision, replaced = 1, None
     event_positions: Mapping[tuple[str, int], int] = {}
@@ -244,7 +246,7 @@ class EntryScanner:
 
     @property
     def count(self) -> int:
-        """How many entries there are."""
+        """Number of entries."""
         return len(self._pass.ids)
 
     @property
@@ -318,7 +320,7 @@ def replace_usage(facts: Facts, usage: Usage, message: int) -> None:
 
 
 def split_branch_id(session_id: str) -> tuple[str, str]:
-    """Return what an id says of a session and of a branch of it: ``SESSION/branch-1``, where either may be missing."""
+    """Split an id into session and branch: ``SESSION/branch-1``, where either may be missing."""
     own, _, branch = session_id.rpartition("/")
     return (own, branch) if branch.startswith(BRANCH_PREFIX) else (session_id, "")
 
@@ -361,7 +363,7 @@ class RowSource(ABC):
         """Return the rows with these ids by these; *longest* is that of the longest value that is read, in bytes."""
 
     def read_metadata(self) -> Mapping[str, Any]:
-        """Return what the session's row tells."""
+        """Read the row of the session."""
         columns = self.database.list_columns("sessions")
         names = [name for name in self.metadata_columns if name in columns]
         if not names or "id" not in columns:
@@ -412,9 +414,7 @@ def query_sessions_with_messages(
 
 
 def query_session_sizes(database: Database, sql: str) -> dict[bytes | str, int]:
-    """Return what *sql* tells of sessions, by id: their bytes, which takes reading it all; nothing of a large
-    database.
-    """
+    """Return the bytes of each session by id, which needs a full scan; empty for a large database."""
     if database.path.stat().st_size > MAX_SIZED_DATABASE_BYTES:
         return {}
     return {row[0]: row[1] for row in database.query(sql) if isinstance(row[1], int)}

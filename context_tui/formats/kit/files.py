@@ -16,7 +16,7 @@ from context_tui.session.jsontext import BOM, loads, loads_all
 
 
 class FileChanged(UnreadableSession):
-    """What was read of a file is not what stands there now: it has become shorter, or is another file."""
+    """Raised where a file no longer holds what was read: it is shorter, or another file."""
 
 
 def open_regular(path: str | Path) -> BinaryIO:
@@ -59,7 +59,7 @@ def make_unreadable_error(path: str | Path, error: Exception) -> UnreadableSessi
 
 
 def read_status(path: str | Path) -> os.stat_result:
-    """Return what the system says of a path.
+    """Return the status of a path.
 
     Raises:
         UnreadableSession: nothing, as it is not there or may not be asked for.
@@ -88,7 +88,7 @@ TOO_LARGE = "too large to read"
 
 
 def format_too_large(length: int) -> str:
-    """Return what is wrong with a record of so many bytes; nothing where it can be read."""
+    """Return why a record of this size cannot be read; empty where it can."""
     return (
         f"too large to read: {length / 1e6:,.0f} MB (at most {MAX_RECORD_BYTES / 1e6:,.0f} MB)"
         if length > MAX_RECORD_BYTES
@@ -97,7 +97,7 @@ def format_too_large(length: int) -> str:
 
 
 def format_beginning(data: bytes | memoryview, length: int) -> str:
-    """Return the text of a record of *length* bytes of which *data* are the first, saying so where there are more."""
+    """Return the text of a record of *length* bytes that begins with *data*, marked where it is cut."""
     text = bytes(data[:MAX_RAW_BYTES]).decode("utf-8", "replace")
     return text if length <= MAX_RAW_BYTES else f"{text}\n[the first {MAX_RAW_BYTES:,} of {length:,} bytes]"
 
@@ -109,7 +109,7 @@ _CLOSING_BRACKETS = {ord("{"): ord("}"), ord("["): ord("]")}
 
 
 def find_complete_prefix(data: bytes) -> tuple[int, bytes] | None:
-    """Return where the last whole value of a JSON text ends that was cut off, and what closes everything around it.
+    """Return the end of the last complete value in a truncated JSON text, and what closes all open brackets.
 
     Returns:
         None when it was not cut off: it is one whole value, several, or no JSON.
@@ -215,7 +215,7 @@ def find_program_folder(environ: Mapping[str, str], name: str, *default: str) ->
 
 
 def list_entries(folder: str | os.PathLike[str]) -> list[os.DirEntry[str]]:
-    """Return what is in a folder, by name; nothing where it is missing or cannot be read."""
+    """List the names in a folder; empty where it is missing or cannot be read."""
     try:
         with os.scandir(folder) as found:
             return sorted(found, key=lambda entry: entry.name)

@@ -32,11 +32,10 @@ OTHER_FILE_OFFSET = (1 << 64) - 1
 
 
 class LineShape(Protocol):
-    """How a format understands the records on its lines. One is made for every pass over a file."""
+    """Interpretation of the records on lines by a format. A new one is made for every pass over a file."""
 
     def parse(self, record: Record) -> ParsedRecord:
-        """Return what a record says. It is asked again when the text is shown, so it must say the same of the same
-        record.
+        """Parse a record. It is called again when the text is shown, and must return the same for the same record.
 
         Raises:
             ValueError: it is not understood; the message says why.
@@ -48,7 +47,7 @@ class OrderedShape(Protocol):
     """A shape of records that also say something by where they stand, among those before them."""
 
     def resolve_in_order(self, record: Any, part: ParsedRecord) -> ParsedRecord:
-        """Return what a record says in its place. It is asked once for each, in their order, and changes no blocks."""
+        """Resolve a record by those before it. Called once for each record, in order; it changes no blocks."""
 
 
 class LineContent:
@@ -90,7 +89,7 @@ class LineContent:
         return self.file.is_unchanged()
 
     def read_record(self, row: int) -> Record:
-        """Return a record that could be read, as it stands in the file."""
+        """Return a record of the file that could be read before."""
         if self.first is not None and self.facts.record_place[row] == OTHER_FILE_OFFSET:
             return self.first
         return parse_object(self.file.read_range(self.facts.record_place[row], self.facts.record_length[row]))

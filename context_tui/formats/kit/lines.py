@@ -1,4 +1,4 @@
-"""Files of JSON lines: read-only, mapped into memory, and gone through once, resumably.
+"""Files of JSON lines: read-only, memory-mapped, and read once, resumably.
 
 That goes in short steps, whatever is there: a torn last line, several values on a line, lines that are too long.
 """
@@ -46,7 +46,7 @@ FAST_PATH_LINES = 16
 
 
 class LineFile:
-    """The bytes of a file. Only ``\\n`` ends a line; a file that grows is mapped anew by :meth:`refresh`.
+    """Bytes of a file. Only ``\\n`` ends a line; :meth:`refresh` maps a file that has grown.
 
     It is closed with the last reader that holds it.
     """
@@ -66,7 +66,7 @@ class LineFile:
 
     @property
     def descriptor(self) -> int:
-        """Of the open file, for another process to read the same one by."""
+        """Descriptor of the open file, for another process to read it by."""
         return self._file.fileno()
 
     def refresh(self) -> None:
@@ -99,7 +99,7 @@ class LineFile:
         return files.format_beginning(self.read_range(start, min(length, files.MAX_RAW_BYTES)), length)
 
     def read_range(self, start: int, length: int) -> bytes:
-        """Bytes that were seen before, read anew: to touch what a map has lost would end the process.
+        """Read bytes again through the file: touching a truncated map would end the process.
 
         Raises:
             FileChanged: they are no longer there.
@@ -187,7 +187,7 @@ def find_matching_lines(
 
 
 class LineReader(Generic[R]):
-    """Where a pass over a file is. What a line holds is decoded, and then taken, by what is handed in.
+    """State of a pass over a file; the given functions decode and process each line.
 
     A last line without a newline that cannot be decoded is torn: a problem as long as nothing follows it, and read
     again once the file has grown.
@@ -262,7 +262,7 @@ class LineReader(Generic[R]):
     def _read_steps(
         self, start: int, handle_record: RecordHandler[R], handle_large_record: LargeRecordHandler | None
     ) -> Iterator[bool]:
-        """Take in the line at *start*, whatever it is, in steps of which each is short; True stands between two."""
+        """Process the line at *start* in short steps; yields True between two."""
         data, size = self._file.data, self._file.size
         searched, end = start, -1
         while end < 0 and searched < size:

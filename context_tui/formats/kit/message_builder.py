@@ -128,7 +128,7 @@ class OmittedMessage(_Record):
 
 @dataclass(frozen=True)
 class HistoryRecord(_Record):
-    """Whole context as its runtime wrote it again; its messages have the numbers 1, 2 ….
+    """Whole context as its runtime rewrote it; its messages have the numbers 1, 2 ….
 
     A message whose key and version are in the context already is not added again; one without a key belongs to the
     one before.
@@ -247,7 +247,7 @@ SHAPE_RENAMES = {
 
 
 def prepare_shape(shape: object, builder: MessageBuilder) -> None:
-    """Check that a shape is of the current protocol, and take its ``read_tools`` and ``path_keys``.
+    """Check that a shape is of the current protocol, and register its ``read_tools`` and ``path_keys``.
 
     Raises:
         Error: members have their old names.
@@ -438,7 +438,7 @@ class MessageBuilder:
         return record.role == Role.SYSTEM and not len(self.facts) and not record.flags & MessageFlag.SUMMARY
 
     def _add_message(self, part: MessageRecord, *, starts_message: bool = False) -> int:
-        """Take a message, or (unless it begins *anew*) more of one; returns it."""
+        """Add a message, or (unless it starts a new one) more blocks of one; returns it."""
         facts, parent = self.facts, self._find_parent_of_record(part)
         message = -1 if starts_message else self._find_open_message(part, parent)
         if message >= 0:
@@ -488,8 +488,8 @@ class MessageBuilder:
     # -- branches
 
     def _find_parent_of_record(self, record: RecordCase) -> int:
-        """Return the message that a record hangs below, of several the last; below nothing known it goes on as
-        before.
+        """Return the message that a record follows, of several the last; one with an unknown parent follows the newest
+        message.
         """
         if record.parent_key is None:
             return self._current
@@ -497,7 +497,7 @@ class MessageBuilder:
         return self._further_messages[above][-1] if above in self._further_messages else above
 
     def _move_to(self, message: int) -> None:
-        """What comes next hangs below *message*."""
+        """Make *message* the parent of the next one."""
         self._revision += message != self._current
         self._current = message
 
@@ -509,7 +509,7 @@ class MessageBuilder:
             self._version_by_key[part.key] = part.version
 
     def _rewind(self, key: str, *, or_start: bool) -> None:
-        """Leave a record with all that hangs below it: what comes next hangs below the message before it."""
+        """Abandon a record with its descendants: the next message follows the one before it."""
         message = self._message_by_key.get(key, -1)
         if or_start and (message if key in self._message_by_key else len(self._parents)) not in (
             -1,
@@ -521,7 +521,7 @@ class MessageBuilder:
         self._results_message = -1
 
     def _find_current_path(self, since: int = 0) -> set[int]:
-        """Return the messages that what comes next hangs below, none before *since*."""
+        """Return the path of messages to the next one, none before *since*."""
         path, at = set[int](), self._current
         while at >= max(since, 0):
             path.add(at)
@@ -529,7 +529,7 @@ class MessageBuilder:
         return path
 
     def _replace_record(self, key: str) -> None:
-        """Forget what a record said; where nothing was said since, what comes next hangs where it did."""
+        """Remove a record; where nothing was added since, the next one takes its place in the tree."""
         first = self._message_by_key.get(key, -1)
         if first < 0 or key in self._out_of_band_keys or first in self._replaced:
             return
@@ -541,7 +541,7 @@ class MessageBuilder:
 
     @property
     def revision(self) -> int:
-        """How often a branch was left or a record replaced: messages that were there no longer count since."""
+        """Count of abandoned branches and replaced records, after which earlier messages may no longer count."""
         return self._revision
 
     @property
@@ -569,7 +569,7 @@ class MessageBuilder:
         return found
 
     def find_parent(self, message: int) -> int:
-        """Return the message that another one hangs below, -1 for none."""
+        """Return the parent of a message, -1 for none."""
         return self._parents[message]
 
     # -- compactions
@@ -620,7 +620,7 @@ class MessageBuilder:
         return (first, *self._further_messages.get(first, ()))
 
     def _find_kept_since(self, since: str | int, summary: int) -> list[int]:
-        """Return the messages that a summary hangs below, from a record on, without earlier summaries, in order."""
+        """Return the ancestors of a summary from a record on, without earlier summaries, in order."""
         if isinstance(since, str):
             first = self._message_by_key.get(since, -1)
         else:

@@ -74,7 +74,7 @@ def is_item(value: Any) -> bool:
 
 
 def parse_item(item: Any) -> MessageRecord | MetadataRecord:
-    """Return what an item says, wherever it stands. A message of system or developer has that role.
+    """Parse an item by itself. A message of system or developer keeps that role.
 
     Raises:
         ValueError: it is no item, or of a type that is not known.
@@ -121,7 +121,7 @@ def filter_known_items(items: Any) -> tuple[list[Item], list[str]]:
 
 
 def parse_response_items(items: Any) -> MessageRecord | MetadataRecord:
-    """Return what the items of a response say together; notes say which are not known."""
+    """Parse the items of a response together; notes name the unknown ones."""
     known, notes = filter_known_items(items)
     parsed = map(parse_item, known)
     blocks = [block for each in parsed if isinstance(each, MessageRecord) for block in each.blocks]
@@ -136,9 +136,7 @@ class ResponseGrouping:
         self._open = False
 
     def assign_response_id(self, part: ParsedRecord) -> str:
-        """Return the id of the response that a part is of; nothing for one of a user. Parts are asked for in their
-        order.
-        """
+        """Return the id of the response that a part belongs to; None for a user's. Parts must be passed in order."""
         if isinstance(part, MessageRecord) and part.role == Role.ASSISTANT:
             self._number += not self._open
             self._open = True
@@ -157,7 +155,7 @@ def _parse_blocks(content: Any) -> list[Block]:
 
 
 def _parse_block(part: Any) -> Block:
-    """Return a content part as a block; what has no counterpart stays as it is, unknown to every estimator."""
+    """Parse a content part; one without a counterpart stays as it is, unknown to every estimator."""
     if not isinstance(part, dict):
         return {"type": "text", "text": part} if isinstance(part, str) else {"type": "unknown", "value": part}
     kind = part.get("type")
@@ -246,7 +244,7 @@ class ItemWriter:
     def _reuse_items(
         self, origin: Origin, items: list[Item], injected: list[bool], spoken: bool
     ) -> Iterator[WrittenItem]:
-        """Recorded items as they are, but for those of which a block was changed or removed."""
+        """Return the recorded items, except those with a changed or removed block."""
         first = at = 0
         for item in items:
             part = parse_item(item)

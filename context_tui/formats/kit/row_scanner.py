@@ -32,14 +32,14 @@ class RowLike(Protocol):
 
     @property
     def id(self) -> Any:
-        """What the row is ordered by."""
+        """Value that the rows are ordered by."""
 
     @property
     def size(self) -> int:
         """Bytes of its texts."""
 
     def __iter__(self) -> Iterator[Any]:
-        """Its values."""
+        """Iterate over the values."""
 
 
 R = TypeVar("R", bound=RowLike)
@@ -53,7 +53,7 @@ class OversizedRow(NamedTuple):
 
 
 class RowShape(Protocol[R]):
-    """How a format understands rows. One is made for every pass over a session.
+    """Interpretation of rows by a format. A new one is made for every pass over a session.
 
     ``select_sql`` is the SELECT of all columns from the table, without conditions; ``session_column`` and
     ``id_column`` are what it is asked by.
@@ -67,7 +67,7 @@ class RowShape(Protocol[R]):
         """Return a row of what was selected."""
 
     def parse(self, row: R) -> ParsedRecord:
-        """Return what a row says; the same whenever it is asked."""
+        """Parse a row; equal for equal rows."""
 
     def query_row_size(self, row_id: int) -> int:
         """Bytes of a row, found without reading it; 0 where that is not known."""
@@ -76,7 +76,7 @@ class RowShape(Protocol[R]):
         """Return a row's own texts, for showing a problem."""
 
     def add_facts(self, row: R, message: int, usage: Usage | None, builder: MessageBuilder) -> None:
-        """Note what else is known by a row that went to *message* (-1: to none), and told this *usage*."""
+        """Add further facts of a row that became *message* (-1: none) and recorded this *usage*."""
 
     def finish(self, builder: MessageBuilder) -> None:
         """Make the facts whole, once every row was taken."""
@@ -96,7 +96,7 @@ class RowCursor(Generic[R]):
         self.read, self.last, self._checksum = 0, -1, 0
 
     def count_rows(self) -> int:
-        """Return how many there are."""
+        """Count the rows."""
         sql = f"SELECT count(*) FROM ({self._shape.select_sql} WHERE {self._shape.session_column} = ?)"
         found: int = self.database.query(sql, (self.session,))[0][0]
         return found
@@ -124,7 +124,7 @@ class RowCursor(Generic[R]):
         return OversizedRow(row_id, self._shape.query_row_size(row_id))
 
     def read_row(self, row_id: int) -> R:
-        """One row, as it is now.
+        """Read a row as it is now.
 
         Raises:
             UnreadableSession: it is no longer there.
@@ -149,7 +149,7 @@ class RowCursor(Generic[R]):
         self.read, self.last, self._checksum = self.read + 1, row.id, compute_checksum(row, self._checksum)
 
     def read_remaining(self) -> Iterator[R | OversizedRow]:
-        """Yield the rows behind those that were read, to the end; each is remembered as it is given."""
+        """Yield the rows after those read so far; each is remembered as it is yielded."""
         while batch := self.read_after(self.last):
             for row in batch:
                 self.record_row(row)
@@ -157,7 +157,7 @@ class RowCursor(Generic[R]):
 
     @property
     def state(self) -> tuple[int, int, int]:
-        """What was read: how many rows, the last one's id, and their checksum."""
+        """State of the pass: the number of rows read, the last id, and their checksum."""
         return self.read, self.last, self._checksum
 
     def is_unchanged(self) -> bool:

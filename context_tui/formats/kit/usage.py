@@ -1,4 +1,4 @@
-"""Recorded usage of one request as providers report it, told apart the same way whoever wrote it down.
+"""Recorded usage of one request in the forms of the providers, normalised.
 
 Anthropic's input tokens leave cached ones out; OpenAI's, Google's, and LiteLLM's of every provider, have them in.
 """
@@ -72,7 +72,7 @@ def parse_usage(
     output: tuple[str, ...] = (),
     includes_cache: bool = False,
 ) -> Usage | None:
-    """Return what the members of an object with these names say; None where it has none, or all of them are nothing.
+    """Parse the members of an object with these names; None where it has none, or all are null.
 
     Args:
         output: members that add up to what the model wrote; reasoning often stands apart.

@@ -37,9 +37,7 @@ def parse_tokens(value: Any, name: str) -> int:
 
 
 def parse_usage_or_note(parse_usage: Callable[[Any], Usage | None], value: Any) -> tuple[Usage | None, tuple[str, ...]]:
-    """Return what *make* makes of recorded usage; where it raises ValueError the usage is unknown, and the note says
-    why.
-    """
+    """Parse recorded usage by *make*; where that raises ValueError the usage is unknown, and the note says why."""
     try:
         usage = parse_usage(value)
         if usage is not None:

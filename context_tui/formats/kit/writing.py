@@ -1,4 +1,4 @@
-"""What the writers share: JSON that anyone can read, tool schemas, and what no format but Claude Code's can tell."""
+"""Tools of the writers: plain JSON, tool schemas, and losses of what only Claude Code's format can hold."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def format_iso_time(time: int) -> str:
 
 
 def count_injected_losses(session: Session, losses: Losses) -> None:
-    """Count the blocks that the runtime had put in, and that are no longer told from what was typed."""
+    """Count the injected blocks that read as typed after an export."""
     facts = session.facts
     losses.add(
         INJECTED_LOSS,
@@ -71,7 +71,7 @@ INJECTED_LOSS = "injected blocks that look typed now"
 
 
 def convert_body_to_text(result: dict[str, Any], losses: Losses) -> str:
-    """Return the body of a tool_result as text, see :func:`body_text`; what is lost by that is told."""
+    """Return the body of a tool_result as text (:func:`body_to_text`), and count what that loses."""
     body = result.get("content")
     text = body_to_text(body)
     if is_block_list(body):

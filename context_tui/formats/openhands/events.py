@@ -215,7 +215,7 @@ class EventView:
     def condense(
         self, key: str, is_forgotten: Callable[[str], bool], *, summary: bool, offset: int | None
     ) -> tuple[str | int, ...]:
-        """Return the context after a condensation, as in :class:`CompactionRecord`: keys, and 0 for its own summary.
+        """Return the context after a condensation (:class:`FullCompactionRecord`): keys, and 0 for its own summary.
 
         Args:
             key: The key of the condensation, which becomes the key of its summary.

@@ -46,7 +46,7 @@ class LegacyEventParser:
         self._usage_by_place: dict[int, Usage] = {}
 
     def parse(self, event: Event, place: int) -> ParsedRecord:
-        """Return what an event says.
+        """Parse an event.
 
         Raises:
             ValueError: the event is neither an action nor an observation.

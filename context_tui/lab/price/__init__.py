@@ -1,1 +1,1 @@
-"""What a recording cost at cache prices, and what it costs with a policy: read, written and sent anew, call by call."""
+"""Cost of a recording at cache prices, and its cost with a policy: tokens read, written and sent, call by call."""

@@ -1,4 +1,4 @@
-"""What calls fetched, and what of it was fetched again later."""
+"""Content that calls fetched, and its later fetches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MIN_FETCHED_CHARS = 40
 
 
 class Fetch(NamedTuple):
-    """What a block got or wrote: its row and message, its call, and its lines, in order."""
+    """Content that a block read or wrote: its row and message, its call, and its lines, in order."""
 
     row: int
     message: int
@@ -104,7 +104,7 @@ class FetchLog:
         )
 
     def _was_edited_since(self, earlier: Fetch, new: Fetch) -> bool:
-        """Return whether a file that is read anew was changed by the agent since."""
+        """Return whether the agent edited a file between two reads."""
         for path in new.effect.read_paths:
             edits = self._edits[_get_file_name(path)]
             since = bisect_right(edits, earlier.message, key=lambda edit: edit[0])

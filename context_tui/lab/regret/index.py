@@ -194,7 +194,7 @@ class _UseIndexer:
         return zip(self.facts.blocks_of(message), self.session.content.blocks(message), strict=False)
 
     def _read_assistant_message(self, message: int) -> None:
-        """Read an assistant message: what it may use, and what it says."""
+        """Read an assistant message: the content that it may use, and its text."""
         for row, block in self._read_blocks(message):
             text = self.texts[row] = extract_block_text(block)
             if self.facts.kind[row] == Kind.TOOL_USE:
@@ -247,7 +247,7 @@ class _UseIndexer:
                 fetches.add_fetch(Fetch(row, message, does, lines), self.owner[made], made)
 
     def _remove_prompt_needles(self) -> None:
-        """Remove what stands in the system prompt or in a tool description, as every context has it."""
+        """Remove the needles of the system prompt and of tool descriptions, which every context has."""
         content = self.session.content
         text = "\n".join([content.system(), *map(compact_text, content.tools())])
         for held, found in (

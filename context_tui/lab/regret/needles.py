@@ -1,4 +1,4 @@
-"""What of a text can be found again: its identifiers, paths, long numbers and lines.
+"""Needles of a text, by which it can be found again: identifiers, paths, long numbers and lines.
 
 All are found by one greedy pass each, so that a line of megabytes takes no longer than as many short ones.
 """
@@ -67,7 +67,7 @@ def find_tokens(text: str) -> KeysView[str]:
 
 
 def find_paths(text: str) -> KeysView[str]:
-    """Return the files that are named in a text, as :func:`normalize_path` tells them, each once, in order."""
+    """Return the files named in a text, normalised by :func:`normalize_path`, each once, in order."""
     tokens = dict.fromkeys(_PATH.findall(text))
     return dict.fromkeys(key for token in tokens for key in _iter_path_keys(token)).keys()
 
@@ -80,7 +80,7 @@ def _iter_path_keys(token: str) -> Iterator[str]:
 
 
 def normalize_path(path: str) -> str:
-    """Return what a file is found by, however its path is told: its name, or with its folder where many have that name.
+    """Normalise a path to its name, with its folder where many files have that name.
 
     Empty for what is no path of a file, and for a name that says nothing alone.
     """
@@ -116,7 +116,7 @@ def is_distinctive_line(line: str) -> bool:
 
 
 def extract_block_text(block: dict[str, Any]) -> str:
-    """Return what a block says, of whatever kind: the strings of a call's arguments, one under the other."""
+    """Extract the text of a block of any kind: for a call the strings of its arguments, one per line."""
     match block.get("type"):
         case "tool_result":
             return _strip_reminders(body_to_text(block.get("content")))
@@ -155,7 +155,7 @@ def collect_strings(value: object) -> list[str]:
 
 
 def locate_needles(text: str, needles: Collection[str]) -> dict[str, int]:
-    """Return where in a text each of some names, numbers, paths and lines stands first, in one pass for all of them."""
+    """Return the first place in a text of each needle, in one pass for all of them."""
     found: dict[str, int] = {}
     for match in _TOKEN.finditer(text):
         if match[0] in needles:

@@ -57,7 +57,7 @@ class CallEffect(NamedTuple):
 
 
 def analyze_call(tool: str, arguments: object) -> CallEffect:
-    """Return what a call of *tool* with these arguments does."""
+    """Analyse the effects of a call of *tool* with these arguments."""
     given: Mapping[str, Any] = arguments if isinstance(arguments, dict) else {"input": arguments}
     if isinstance(given.get("args"), dict):
         given = given["args"]
@@ -221,7 +221,7 @@ def _find_command_files(words: list[str]) -> list[str]:
 
 
 def is_same_file(one: str, other: str) -> bool:
-    """Return whether two paths can be the same file, one of them told from another folder."""
+    """Return whether two paths can be the same file, seen from different folders."""
     one, other = one.removeprefix("./"), other.removeprefix("./")
     return one == other or one.endswith("/" + other) or other.endswith("/" + one)
 
@@ -248,7 +248,7 @@ _UNSAFE_POWERSHELL_SYNTAX = re.compile(r"[`<>{}@]|\$\(|-wait\b", re.IGNORECASE)
 
 
 def extract_powershell_script(command: str) -> str:
-    """Return what a command line gives PowerShell or cmd to run; itself where it is one of PowerShell; else nothing."""
+    """Return the script that a command line passes to PowerShell or cmd; itself where it is PowerShell; else empty."""
     started = _POWERSHELL_INVOCATION.match(command)
     if started:
         script = started[1].strip()

@@ -1,4 +1,4 @@
-"""What the tools of agents do, by their names, and where they are given what with: a table.
+"""Kinds of agents' tools by name, and the arguments that they take: a table.
 
 Names and arguments are those of recorded calls and of the agents' own descriptions of their tools: Claude Code, Codex,
 opencode, Gemini CLI, Cline, Roo Code, pi, Copilot CLI, OpenHands, SWE-agent, Goose, Crush, koda. A tool that is not
@@ -113,7 +113,7 @@ _POLL_WORDS = frozenset("task tasks todo todos output status wait poll process c
 
 
 def classify_tool(tool: str, arguments: Mapping[str, Any]) -> ToolVerb:
-    """Return what a call of *tool* with these arguments does."""
+    """Classify a call of *tool* with these arguments."""
     verb = TOOL_VERBS.get(tool.lower(), TOOL_VERBS.get(tool.lower().rpartition("__")[2]))
     if verb is None:
         verb = _classify_by_name(tool[:100], arguments)

@@ -121,7 +121,7 @@ _ASSISTANT = int(Role.ASSISTANT)
 
 
 class History:
-    """Messages in prompt order with the bodies that stand in place of blocks, grown along a recording.
+    """Messages in prompt order with replaced bodies, grown along a recording.
 
     Attributes:
         order: messages before ``end_message``, in prompt order.

@@ -1,4 +1,4 @@
-"""What all replays of one session have in common, computed once: calls, sizes, events, and room for summaries."""
+"""Data of a session that all replays share, computed once: calls, sizes, events, and room for summaries."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ DEFAULT_SUMMARY_TOKENS = 2_000
 
 
 class RecordedEvent(NamedTuple):
-    """What the recording itself did to the context, from message ``at`` on.
+    """Recorded change of the context, from message ``at`` on.
 
     ``order`` are the messages that a new epoch begins with, in prompt order (None: the epoch goes on), ``start`` the
     first that was appended behind these; ``cleared`` the rows of results that went, with what stands in their place;
@@ -229,7 +229,7 @@ class Recording:
             yield held
 
     def get_appended(self, recorded: CompactionHandling) -> AppendedContent:
-        """Return what the session appends, with its compactions kept or undone."""
+        """Return the messages that the session appends, with its compactions kept or undone."""
         if recorded not in self._appended:
             facts, result = self.facts, int(Kind.TOOL_RESULT)
             left_out = self.undoable_messages if recorded == "ignore" else frozenset[int]()

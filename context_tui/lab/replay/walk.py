@@ -398,8 +398,8 @@ class Walk:
         )
 
     def _compute_prefix_before(self, size: int, ahead: Amount, behind: Amount, weights: tuple[float, ...]) -> int:
-        """Tokens of a context before the first message that changed. What is not in the file is taken to stand in front
-        as far as the first call had it, and behind that as far as it came later.
+        """Compute the tokens of a context before the first changed message. What is not in the file counts in front as
+        far as the first call had it, and after that as far as it came later.
         """
         asked = size, ahead, behind, weights
         if self.prefix_cache[0] != asked:

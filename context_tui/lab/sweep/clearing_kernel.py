@@ -38,7 +38,7 @@ _MAX_PENDING_RANGES = 1 << 20
 
 
 class RuleOutcomes(NamedTuple):
-    """By rule, the totals of a replay in tokens, and the blocks that were cleared with their tokens.
+    """Totals of a replay in tokens by rule, and the cleared blocks with their tokens.
 
     Where ``is_known`` is false, the numbers are meaningless.
     """
@@ -508,7 +508,7 @@ class _RangeMax:
 
 
 class _OverflowCounter:
-    """By rule, count of the numbers in ranges of a list that are larger than a limit (a merge sort tree)."""
+    """Count of the numbers in ranges of a list that exceed a limit, by rule (a merge sort tree)."""
 
     def __init__(self, numbers: Ints, count: int) -> None:
         self.counts = np.zeros(count, np.int64)

@@ -83,7 +83,7 @@ class DecisionTrails(Generic[T]):
         self._hit_counts: dict[Hashable, tuple[int, int]] = {}
 
     def replay_or_reuse(self, policy: Policy, params: Params, replay: Callable[[Policy], T]) -> T:
-        """Return what *replay* makes of a policy with these parameters, or made of others that decide the same."""
+        """Return the result of *replay* for these parameters, or for others that decide the same."""
         steps = _list_steps(policy, params)
         key = (policy.name, *(each.name for each, _ in steps))
         tried, known = self._hit_counts.get(key, (0, 0))

@@ -361,7 +361,7 @@ class ReplayScreen(Screen[InspectorCommand | None]):
     # The cursor
 
     def _run_when_known(self, act: Callable[[], object]) -> None:
-        """Do something with the selected policy's replay: now, or as soon as it is there."""
+        """Call a function with the selected policy's replay: now, or as soon as it is ready."""
         if self.comparison.replay is not None:
             act()
         elif not self.comparison.selected_lane.error and (

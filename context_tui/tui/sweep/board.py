@@ -201,7 +201,7 @@ class SweepBoard:
         return self.dominance.points.get(name)
 
     def format_label(self, name: str) -> str:
-        """Return a setting in few words: those of the current one's policy without its name."""
+        """Format a setting briefly; one of the current policy without its name."""
         policy = self.current_setting.policy.name
         found = self.settings_by_name.get(name)
         if found is None or found.policy.name != policy:
@@ -346,7 +346,7 @@ def find_parameter_columns(settings: Sequence[SweepSetting], policy: str) -> dic
 
 
 def format_value(value: Any) -> str:
-    """Return a parameter's value as it is read."""
+    """Format the value of a parameter."""
     if value is None:
         return "–"
     if isinstance(value, bool):

@@ -186,7 +186,7 @@ def _list_shares(centre: float) -> list[Number]:
 
 
 def _list_rungs(scale: Scale, centre: Number, count: int) -> list[Number]:
-    """Round numbers, every second one where only a few are wanted; around nothing, shares of what there is."""
+    """List round numbers, every second one where only a few are wanted; around zero, shares of the maximum."""
     if not centre:
         return [
             0,

@@ -195,7 +195,7 @@ class SweepScreen(Screen[InspectorCommand | None]):
     # What is measured
 
     def _start_measuring(self) -> None:
-        """Begin with what is missing, in place of what was begun before."""
+        """Measure the missing settings, in place of what is being measured."""
         board, missing = self.board, self.board.missing_settings
         self._run_number += 1
         self.is_measuring = bool(missing) and not self.is_stopped

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import pkgutil
 import re
 from pathlib import Path
@@ -23,3 +24,19 @@ def test_the_table_of_what_is_where_names_what_is_there() -> None:
 def test_the_summarizers_docstring_names_modules_that_exist() -> None:
     there = {module.name for module in pkgutil.iter_modules(context_tui.summarizer.__path__)}
     assert {*re.findall(r"``(\w+)``", context_tui.summarizer.__doc__ or "")} <= there
+
+
+def test_docstrings_are_sentences_of_the_field() -> None:
+    odd = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {text.splitlines()[0]}"
+        for path in (ROOT / "context_tui").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and (text := ast.get_docstring(node))
+        if re.match(r"(What|Who|How|Those|Of|Where) ", text) or (text.startswith("Whether ") and not is_property(node))
+    ]
+    assert not odd, "begin with a verb (functions) or a noun (classes, properties)"
+
+
+def is_property(node: ast.AST) -> bool:
+    """Return whether a definition is a property."""
+    return any("property" in ast.unparse(each) for each in getattr(node, "decorator_list", []))

@@ -97,11 +97,6 @@ class Database:
             except (sqlite3.Error, OSError, ValueError, OverflowError):
                 return 0
 
-    def list_tables(self) -> frozenset[str]:
-        """Return the names of its tables."""
-        rows = self.query("SELECT name FROM sqlite_master WHERE type = 'table' LIMIT 1000")
-        return frozenset(decode_text(row[0]) for row in rows)
-
     def read_stamp(self) -> tuple[Any, ...]:
         """Something that changes whenever the database is written to."""
         return read_file_stamp(self._file), read_file_stamp(self._file + "-wal"), os.path.exists(self._file + "-shm")

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from context_tui.errors import PlanError
-from context_tui.lab.sweep.frontier import Dominance, ParetoPoint
+from context_tui.lab.sweep.frontier import Dominance
 from context_tui.lab.sweep.results import Sweep, Totals
 from context_tui.lab.sweep.rows import SweepRow
 from context_tui.lab.sweep.session_sweep import SessionSweep, SweepOptions
@@ -195,10 +195,6 @@ class SweepBoard:
     def get_totals(self, name: str) -> Totals | None:
         """Return the totals of a setting; None until known."""
         return self.totals.get(name)
-
-    def get_point(self, name: str) -> ParetoPoint | None:
-        """Return a setting as a point of the plot; None also where it has no price and money is counted."""
-        return self.dominance.points.get(name)
 
     def format_label(self, name: str) -> str:
         """Format a setting briefly; one of the current policy without its name."""

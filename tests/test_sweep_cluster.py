@@ -80,5 +80,5 @@ def test_a_scheduler_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     path = written(tmp_path, 3)
     argv = [*COMMAND, str(path), *GRID, "--scheduler", "tcp://127.0.0.1:1"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 1 and "no Dask scheduler answers there" in done.stderr
+    assert done.returncode == 1 and "no Dask scheduler responds" in done.stderr
     assert "Traceback" not in done.stderr

@@ -343,7 +343,7 @@ async def test_pictures_text_and_the_configuration(tmp_path: Path, monkeypatch: 
         text = drawn(running)
         whole = found.board.totals[found.board.cursor]
         assert isinstance(running.screen, TextScreen) and f"saves {whole.saved:,}" in text
-        assert "nothing sets" in text
+        assert "not configurable" in text
 
 
 # Many sessions

@@ -225,7 +225,7 @@ def _calibration(labs: Sequence[Named]) -> list[str]:
     for name, each in tested:
         errors = (each.error.median, each.error.p95, each.error_bytes4.median, each.error_bytes4.p95)
         told = " | ".join(f"{error:.1%}" for error in errors)
-        lines.append(f"| {name} | {each.requests} | {told} | {each.why} |")
+        lines.append(f"| {name} | {each.requests} | {told} | {each.reason} |")
     return [*lines, ""]
 
 

@@ -82,9 +82,9 @@ class AiderFormat(Format):
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
         """Yield the file that the environment names, and the history of the current project."""
-        folder, named = cwd.absolute(), environ.get("AIDER_CHAT_HISTORY_FILE")
+        folder, configured = cwd.absolute(), environ.get("AIDER_CHAT_HISTORY_FILE")
         places = [
-            *([folder / named] if named else []),
+            *([folder / configured] if configured else []),
             *(project / HISTORY_NAME for project in (folder, *folder.parents)),
         ]
         return [SessionFile(path, path.parent.name, True) for path in dict.fromkeys(places) if os.path.isfile(path)]
@@ -131,11 +131,11 @@ class AiderShape:
 
 def _parse_usage(line: str) -> Usage | None:
     """Parse the rounded usage on a line of the console."""
-    if not (found := _TOKENS_PATTERN.search(line)):
+    if not (match := _TOKENS_PATTERN.search(line)):
         return None
-    cached = {kind: _parse_token_count(size) for size, kind in _CACHE_PATTERN.findall(found[2])}
+    cached = {kind: _parse_token_count(size) for size, kind in _CACHE_PATTERN.findall(match[2])}
     return make_cached_usage(
-        _parse_token_count(found[1]), cached.get("hit", 0), cached.get("write", 0), _parse_token_count(found[3])
+        _parse_token_count(match[1]), cached.get("hit", 0), cached.get("write", 0), _parse_token_count(match[3])
     )
 
 
@@ -170,50 +170,50 @@ def _parse_elements(text: str, time: str) -> Iterator[dict[str, str]]:
     """Yield the elements of a text; lines of the console form one, except those with tokens. The first typed text has
     the time.
     """
-    held, texts = "", list[str]()
-    for written, words in [*_split_by_speaker(text), ("", "")]:
-        kind = written
+    current, texts = "", list[str]()
+    for speaker, lines in [*_split_by_speaker(text), ("", "")]:
+        kind = speaker
         if kind == "console":
-            goes_on = held == "reflected" and _FAILED_EDIT_END not in texts[-1]
+            goes_on = current == "reflected" and _FAILED_EDIT_END not in texts[-1]
             kind = (
                 "reflected"
-                if goes_on or _FAILED_EDIT_PATTERN.match(words)
+                if goes_on or _FAILED_EDIT_PATTERN.match(lines)
                 else "counts"
-                if _TOKENS_PATTERN.search(words)
+                if _TOKENS_PATTERN.search(lines)
                 else kind
             )
-        if texts and (kind != held or kind in ("typed", "said", "counts")):
-            yield {"kind": held, "text": "\n".join(texts), **({"time": time} if held == "typed" else {})}
-            time, texts = ("" if held == "typed" else time), []
-        held = kind
-        texts.append(words)
+        if texts and (kind != current or kind in ("typed", "said", "counts")):
+            yield {"kind": current, "text": "\n".join(texts), **({"time": time} if current == "typed" else {})}
+            time, texts = ("" if current == "typed" else time), []
+        current = kind
+        texts.append(lines)
 
 
 def _split_by_speaker(text: str) -> Iterator[tuple[str, str]]:
     """Yield consecutive lines and their kind: typed text, a reply, or output of the console."""
     kind, lines, last, goes_on = "said", list[str](), "blank", False
     for line in (each.rstrip("\r") for each in text.split("\n")):
-        ended, typed = line.endswith("  "), line.startswith("#### ") and line.endswith("  ")
+        has_line_end, typed = line.endswith("  "), line.startswith("#### ") and line.endswith("  ")
         if goes_on and not (typed and not lines[-1].strip()):
             lines.append(line.strip())
-            goes_on = not ended
+            goes_on = not has_line_end
             continue
         if not line.strip():
             lines.append("")
             last = "blank"
             continue
         if typed and last in ("blank", "typed"):
-            now, words = "typed", line[5:-2]
-        elif last == "console" or (line.startswith(">") and ended and last != "said"):
-            now, words = "console", line.removeprefix(">").strip()
-            goes_on = not ended
+            speaker, content = "typed", line[5:-2]
+        elif last == "console" or (line.startswith(">") and has_line_end and last != "said"):
+            speaker, content = "console", line.removeprefix(">").strip()
+            goes_on = not has_line_end
         else:
-            now, words = "said", line
-        if now != kind or now == "console" or (now == "typed" and last == "blank"):
+            speaker, content = "said", line
+        if speaker != kind or speaker == "console" or (speaker == "typed" and last == "blank"):
             if any(each.strip() for each in lines):
                 yield kind, "\n".join(lines).strip("\n")
             lines = []
-        lines.append(words)
-        kind = last = now
+        lines.append(content)
+        kind = last = speaker
     if any(each.strip() for each in lines):
         yield kind, "\n".join(lines).strip("\n")

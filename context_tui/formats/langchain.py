@@ -78,12 +78,12 @@ class LangChainFormat(Format):
         value = next(iter(parse_first_values(head)), None)
         if isinstance(value, list) and value and not MESSAGE_LISTS.is_element(value[0]):
             value = value[0]  # the newest of several states
-        found = _unwrap_state(value)
-        if isinstance(found, dict) and "messages" in found:
-            held = found["messages"]
-            first = next(iter(held), None) if isinstance(held, list) else None
+        state = _unwrap_state(value)
+        if isinstance(state, dict) and "messages" in state:
+            messages = state["messages"]
+            first = next(iter(messages), None) if isinstance(messages, list) else None
         else:
-            first = found
+            first = state
         first = (first[0] if first else None) if isinstance(first, list) else first
         return Claim(90, "messages of LangChain") if isinstance(first, dict) and _is_message(first) else None
 
@@ -132,15 +132,15 @@ class LangChainShape:
         if kind in TOOL_MESSAGE_TYPES:
             error = {"is_error": True} if data.get("status") == "error" else {}
             function = kind.lower().startswith("function")
-            answered = self._functions.find_call_id(place) if function else parse_id(data.get("tool_call_id"))
+            call_id = self._functions.find_call_id(place) if function else parse_id(data.get("tool_call_id"))
             block = {
                 "type": "tool_result",
-                "tool_use_id": answered,
+                "tool_use_id": call_id,
                 "content": _parse_result_body(data.get("content")),
                 **error,
             }
             return MessageRecord(Role.USER, [block], has_results=True, key=key)
-        blocks = [made for each in parse_blocks(data.get("content")) if (made := _parse_block(each))]
+        blocks = [new_block for each in parse_blocks(data.get("content")) if (new_block := _parse_block(each))]
         more = data.get("additional_kwargs")
         more = more if isinstance(more, dict) else {}
         role = ROLES[kind]
@@ -173,10 +173,10 @@ class LangChainShape:
         if isinstance(part, MessageRecord):
             self._keys[part.key] = None
             return part
-        gone = parse_id(_normalize_message(value)[1].get("id"))
-        if gone == "__remove_all__":
+        removed = parse_id(_normalize_message(value)[1].get("id"))
+        if removed == "__remove_all__":
             self._keys.clear()
-        self._keys.pop(gone, None)
+        self._keys.pop(removed, None)
         return replace(part, context=tuple(self._keys)) if isinstance(part, FullCompactionRecord) else part
 
     def _is_removal(self, place: int) -> bool:
@@ -191,7 +191,7 @@ class LangChainShape:
         self, blocks: list[Block], data: dict[str, Any], more: dict[str, Any], place: int
     ) -> list[Block]:
         """Blocks of an assistant, with the reasoning and those calls that are not among them already."""
-        known = {parse_id(block.get("id")) for block in blocks if block.get("type") == "tool_use"}
+        known_ids = {parse_id(block.get("id")) for block in blocks if block.get("type") == "tool_use"}
         thought = more.get("reasoning_content")
         if isinstance(thought, str) and thought and all(block.get("type") != "thinking" for block in blocks):
             blocks = [{"type": "thinking", "thinking": thought}, *blocks]
@@ -202,15 +202,15 @@ class LangChainShape:
             *_parse_tool_calls(more, "tool_calls"),
         ):
             own = parse_id(call.get("id"))
-            if own not in known or not own:
+            if own not in known_ids or not own:
                 if call in calls or (not own and calls):  # the provider's copy of one without an id
                     continue
-                known.add(own)
+                known_ids.add(own)
                 calls.append(parse_call(call, own) if "function" in call else _build_tool_use(call, own))
         if isinstance(function := more.get("function_call"), dict) and not calls:
             calls = [parse_call({"function": function}, self._functions.make_call_id(place))]
-        said = [block for block in blocks if block != {"type": "text", "text": ""}] if calls else blocks
-        return [*said, *calls]
+        texts = [block for block in blocks if block != {"type": "text", "text": ""}] if calls else blocks
+        return [*texts, *calls]
 
 
 def _normalize_message(value: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -240,14 +240,19 @@ def _is_message(value: dict[str, Any]) -> bool:
 
 def _parse_tool_calls(members: dict[str, Any], name: str) -> list[dict[str, Any]]:
     """Return the calls in a member; what could not be dumped is none."""
-    found = members.get(name)
-    return [each for each in found if isinstance(each, dict) and "lc" not in each] if isinstance(found, list) else []
+    calls = members.get(name)
+    return [each for each in calls if isinstance(each, dict) and "lc" not in each] if isinstance(calls, list) else []
 
 
 def _build_tool_use(call: dict[str, Any], own: str) -> Block:
     """Return a call whose arguments are an object; or, where the model failed to write one, their text."""
-    given = call.get("args")
-    return {"type": "tool_use", "id": own, "name": parse_id(call.get("name")), "input": {} if given is None else given}
+    arguments = call.get("args")
+    return {
+        "type": "tool_use",
+        "id": own,
+        "name": parse_id(call.get("name")),
+        "input": {} if arguments is None else arguments,
+    }
 
 
 def _parse_block(part: Block) -> Block | None:
@@ -298,13 +303,13 @@ def _parse_usage_metadata(value: Any) -> Usage | None:
 
 
 def _find_runs(values: list[Element]) -> list[Run]:
-    if len(values) == 1 and (listed := decode_items(values[0])) is not None:
-        if any(map(MESSAGE_LISTS.is_element, listed[:MAX_CHECKED_ELEMENTS])):
-            return find_runs(listed, MESSAGE_LISTS)
-        values = listed  # several states, the newest first
-    held = [_unwrap_state(each) for each in values]
+    if len(values) == 1 and (elements := decode_items(values[0])) is not None:
+        if any(map(MESSAGE_LISTS.is_element, elements[:MAX_CHECKED_ELEMENTS])):
+            return find_runs(elements, MESSAGE_LISTS)
+        values = elements  # several states, the newest first
+    states = [_unwrap_state(each) for each in values]
     return find_runs(
-        [[held[0]] if len(held) == 1 and _is_single_message(held[0]) else each for each in held], MESSAGE_LISTS
+        [[states[0]] if len(states) == 1 and _is_single_message(states[0]) else each for each in states], MESSAGE_LISTS
     )
 
 
@@ -319,20 +324,20 @@ def _unwrap_state(element: Element) -> Element:
             return {"messages": replied}
         element = members[name]
     members = decode_members(element) or {}
-    asked = decode_items(members.get("messages")) or []
-    inner = decode_items(asked[0]) if len(asked) == 1 else None  # of a batch of one
+    batch = decode_items(members.get("messages")) or []
+    inner = decode_items(batch[0]) if len(batch) == 1 else None  # of a batch of one
     return {**members, "messages": inner} if inner is not None else element
 
 
 def _parse_run_messages(run: dict[str, Element]) -> list[Element] | None:
     """Parse the messages of a run's input, and its reply; None where the output is no reply of a model."""
     batch = decode_items((decode_members(run["outputs"]) or {}).get("generations"))
-    asked = decode_items((decode_members(_unwrap_state(run.get("inputs"))) or {}).get("messages"))
-    if not batch or asked is None:
+    messages = decode_items((decode_members(_unwrap_state(run.get("inputs"))) or {}).get("messages"))
+    if not batch or messages is None:
         return None
     replies = decode_items(batch[0]) or []
-    said = [(decode_members(each) or {}).get("message") for each in replies[:1]]
-    return [*asked, *(each for each in said if each is not None)]
+    reply_messages = [(decode_members(each) or {}).get("message") for each in replies[:1]]
+    return [*messages, *(each for each in reply_messages if each is not None)]
 
 
 def _is_single_message(element: Element) -> bool:

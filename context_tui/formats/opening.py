@@ -40,23 +40,23 @@ def detect_format(path: Path) -> Format:
     try:
         with open_regular(path) as file:
             head = file.read(HEAD_BYTES)
-            claims, other = _collect_claims(head, path)
-            if not claims and other is None and head.lstrip()[:1] in (b"{", b"["):  # a long prompt may come first
+            claims, side_file = _collect_claims(head, path)
+            if not claims and side_file is None and head.lstrip()[:1] in (b"{", b"["):  # a long prompt may come first
                 head += file.read(LONG_HEAD_BYTES - HEAD_BYTES)
-                claims, other = _collect_claims(head, path)
+                claims, side_file = _collect_claims(head, path)
     except OSError as error:
         raise make_unreadable_error(path, error) from None
     if not head.strip():
         raise UnreadableSession(
             f"{path}: the file is empty" if not head else f"{path}: the file holds only blank lines"
         )
-    if other and other.strength >= max((strength for strength, _ in claims), default=0):
-        raise UnreadableSession(f"{path}: is {other.evidence}")
+    if side_file and side_file.strength >= max((strength for strength, _ in claims), default=0):
+        raise UnreadableSession(f"{path}: is {side_file.evidence}")
     if not claims:
         if _is_empty_document(head):
             raise UnreadableSession(f"{path}: an empty list, without any messages")
-        what = "binary data, not a session" if b"\0" in head else "unknown session format"
-        raise UnreadableSession(f"{path}: {what}; `context-tui formats` lists those that can be read")
+        description = "binary data, not a session" if b"\0" in head else "unknown session format"
+        raise UnreadableSession(f"{path}: {description}; `context-tui formats` lists those that can be read")
     return max(claims, key=lambda claim: claim[0])[1]
 
 
@@ -89,21 +89,21 @@ def sessions_in(spec: str | Path) -> list[SessionInfo]:
         UnreadableSession: there is none.
     """
     path, session_id = split_spec(spec)
-    found = _list_sessions_in_directory(path) if os.path.isdir(path) else detect_format(path).list_sessions(path)
+    sessions = _list_sessions_in_directory(path) if os.path.isdir(path) else detect_format(path).list_sessions(path)
     if session_id is not None:
-        ids = [info.id for info in found if info.id]
-        main = next((info for info in found if not info.parent), None)
-        alone = not os.path.isdir(path) or len(found) == 1
-        found = [info for info in found if info.id == session_id]
-        if not found and main and alone:
+        ids = [info.id for info in sessions if info.id]
+        main = next((info for info in sessions if not info.parent), None)
+        alone = not os.path.isdir(path) or len(sessions) == 1
+        sessions = [info for info in sessions if info.id == session_id]
+        if not sessions and main and alone:
             unlisted = FORMATS[main.format].find_unlisted(main, session_id)
-            found = [unlisted] if unlisted else []
-        if not found:
-            others = f"; available: {', '.join(ids[:10])}{', …' if len(ids) > 10 else ''}" if ids else ""
-            raise UnreadableSession(f"{path}: unknown session {session_id!r}{others}")
-    if not found:
+            sessions = [unlisted] if unlisted else []
+        if not sessions:
+            available = f"; available: {', '.join(ids[:10])}{', …' if len(ids) > 10 else ''}" if ids else ""
+            raise UnreadableSession(f"{path}: unknown session {session_id!r}{available}")
+    if not sessions:
         raise UnreadableSession(f"{path}: holds no session")
-    return found
+    return sessions
 
 
 def _list_sessions_in_directory(path: Path) -> list[SessionInfo]:
@@ -126,12 +126,12 @@ def _list_sessions_in_directory(path: Path) -> list[SessionInfo]:
         os.stat(os.path.join(path, "."))  # a folder that may be listed but not searched gives names, and no files
     except OSError as error:
         raise make_unreadable_error(path, error) from None
-    found = search_folders(path, list_sessions_of)
-    if unreadable_folders and not found:
+    sessions = search_folders(path, list_sessions_of)
+    if unreadable_folders and not sessions:
         raise UnreadableSession(
             f"{path}: holds no session that can be read; unreadable folders in it: {unreadable_folders:,}"
         )
-    return found
+    return sessions
 
 
 def search_folders(path: Path, list_sessions_of: Callable[[Path], list[SessionInfo]]) -> list[SessionInfo]:
@@ -140,43 +140,43 @@ def search_folders(path: Path, list_sessions_of: Callable[[Path], list[SessionIn
     Raises:
         UnreadableSession: there are too many folders.
     """
-    found: list[SessionInfo] = []
-    seen, waiting = set[str](), [path]
-    while waiting:
-        folder = waiting.pop()
-        if (real := os.path.realpath(folder)) in seen:
+    sessions: list[SessionInfo] = []
+    searched, queue = set[str](), [path]
+    while queue:
+        folder = queue.pop()
+        if (real_path := os.path.realpath(folder)) in searched:
             continue
-        seen.add(real)
-        if len(seen) > MAX_FOLDERS:
+        searched.add(real_path)
+        if len(searched) > MAX_FOLDERS:
             raise UnreadableSession(f"{path}: has more than {MAX_FOLDERS:,} folders in it; name one of them")
-        here = list_sessions_of(folder)
-        found += here
-        if not here:
-            inside = [
+        folder_sessions = list_sessions_of(folder)
+        sessions += folder_sessions
+        if not folder_sessions:
+            subfolders = [
                 Path(each.path)
                 for each in list_entries(folder)
                 if each.name not in IGNORED_FOLDERS and os.path.isdir(each)
             ]
-            waiting += reversed(inside)
-    return found
+            queue += reversed(subfolders)
+    return sessions
 
 
 def list_folder_sessions(path: Path) -> list[SessionInfo]:
     """Return the sessions of a folder itself, by the first format that keeps them so; mostly none."""
-    return next((found for form in FORMATS.values() if (found := form.list_folder_sessions(path))), [])
+    return next((sessions for form in FORMATS.values() if (sessions := form.list_folder_sessions(path))), [])
 
 
 def _list_sessions_of_files(files: Iterable[Path]) -> list[SessionInfo]:
-    found: list[SessionInfo] = []
+    sessions: list[SessionInfo] = []
     suffixes = list_session_suffixes()
     listers = {name: form.make_lister() for name, form in FORMATS.items()}
     for file in sorted(files):
         if file.suffix in suffixes and os.path.isfile(file):
             try:
-                found.extend(listers[detect_format(file).name](file))
+                sessions.extend(listers[detect_format(file).name](file))
             except (UnreadableSession, OSError):
                 continue
-    return found
+    return sessions
 
 
 def choose_session(spec: str | Path) -> SessionInfo:
@@ -186,12 +186,12 @@ def choose_session(spec: str | Path) -> SessionInfo:
         SeveralSessions: there are several and none is the main one.
         UnreadableSession: there is none.
     """
-    found = sessions_in(spec)
-    if only := find_main_session(found):
-        return only
-    main = [info for info in found if not info.parent]
+    sessions = sessions_in(spec)
+    if session := find_main_session(sessions):
+        return session
+    main = [info for info in sessions if not info.parent]
     path, _ = split_spec(spec)
-    ids = [f"{info.path}#{info.id}" if info.id else info.path for info in (main or found)]
+    ids = [f"{info.path}#{info.id}" if info.id else info.path for info in (main or sessions)]
     raise SeveralSessions(f"{path}: holds {len(ids):,} sessions; name one", ids)
 
 

@@ -122,11 +122,11 @@ class GuardedFormat(Guard):
 
     def make_lister(self) -> Lister:
         """Return its lister; a failure to make one is reported for each file."""
-        made: list[Lister] = []
+        listers: list[Lister] = []
 
         def list_sessions_of(path: Path) -> list[SessionInfo]:
-            made[:] = made or [self.call_for_file(path, self._format.make_lister)]
-            return self._list_checked(made[0], path)
+            listers[:] = listers or [self.call_for_file(path, self._format.make_lister)]
+            return self._list_checked(listers[0], path)
 
         return list_sessions_of
 
@@ -161,12 +161,12 @@ class GuardedFormat(Guard):
         """Return an answer of the right type; a failure names the file."""
         return self._check_given(answer, kind, UnreadableSession, f"{path}: ")
 
-    def _check_given(self, answer: object, kind: type[T], error: type[Error] = Error, where: str = "") -> T:
-        return self.check(error, answer, kind, f"gave {{}}, not {kind.__name__}", where)
+    def _check_given(self, answer: object, kind: type[T], error: type[Error] = Error, location: str = "") -> T:
+        return self.check(error, answer, kind, f"gave {{}}, not {kind.__name__}", location)
 
     def _list_checked(self, list_sessions: Lister, path: Path) -> list[SessionInfo]:
-        found = self.call_for_file(path, lambda: list(list_sessions(path)))
-        return [self.check_for_file(path, each, SessionInfo) for each in found]
+        sessions = self.call_for_file(path, lambda: list(list_sessions(path)))
+        return [self.check_for_file(path, each, SessionInfo) for each in sessions]
 
 
 class _GuardedScanner:
@@ -182,10 +182,10 @@ class _GuardedScanner:
 
     def advance(self, budget_s: float | None = None) -> Advance:
         """Read the next step."""
-        done = self._format.call_for_file(self._path, lambda: self._scanner.advance(budget_s))
-        return self._format.check_for_file(self._path, done, Advance)
+        step = self._format.call_for_file(self._path, lambda: self._scanner.advance(budget_s))
+        return self._format.check_for_file(self._path, step, Advance)
 
     def session(self) -> Session:
         """Return the session as read so far."""
-        made = self._format.call_for_file(self._path, lambda: self._scanner.session())
-        return self._format.check_for_file(self._path, made, Session)
+        session = self._format.call_for_file(self._path, lambda: self._scanner.session())
+        return self._format.check_for_file(self._path, session, Session)

@@ -33,10 +33,10 @@ def detect_side_file(head: bytes, path: Path) -> Claim | None:
     if len(values) != 1:
         return None  # all that is known of lines has a reader
     if not isinstance(values[0], list):
-        kinds, strength, shown = SIDE_DOCUMENTS, DOCUMENT_STRENGTH, values
+        kinds, strength, values_to_match = SIDE_DOCUMENTS, DOCUMENT_STRENGTH, values
     else:
-        kinds, strength, shown = SIDE_ARRAYS, ARRAY_STRENGTH, values[0]
-    kind = next((kind for kind in kinds if any(map(kind.matches, shown))), None)
+        kinds, strength, values_to_match = SIDE_ARRAYS, ARRAY_STRENGTH, values[0]
+    kind = next((kind for kind in kinds if any(map(kind.matches, values_to_match))), None)
     return (
         Claim(strength, f"{kind.description}; open {_format_conversation_name(kind.conversation_names, path)}")
         if kind
@@ -46,9 +46,9 @@ def detect_side_file(head: bytes, path: Path) -> Claim | None:
 
 def _format_conversation_name(names: tuple[str, ...], path: Path) -> str:
     """Return the first of some names that exists beside *path*, else the usual one."""
-    beside = (path.with_name(name.replace("<id>", path.stem)) for name in names)
-    found = next((each.name for each in beside if each.is_file()), "")
-    return f"{found} beside it" if found else f"the {names[0]} of the same session"
+    paths = (path.with_name(name.replace("<id>", path.stem)) for name in names)
+    existing = next((each.name for each in paths if each.is_file()), "")
+    return f"{existing} beside it" if existing else f"the {names[0]} of the same session"
 
 
 def _has_keys(*names: str) -> Callable[[Any], bool]:

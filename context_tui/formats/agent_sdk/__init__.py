@@ -68,8 +68,8 @@ class AgentSdkFormat(Format):
         """Return the first line of the first typed text."""
         custom = ""
         for value in read_first_objects(path):
-            given = value.get("custom_title") or value.get("customTitle")
-            custom = format_title(given) if isinstance(given, str) else custom
+            name = value.get("custom_title") or value.get("customTitle")
+            custom = format_title(name) if isinstance(name, str) else custom
             try:
                 part = AgentSdkShape().parse(value)
             except ValueError:
@@ -97,8 +97,8 @@ class AgentSdkFormat(Format):
         [main] = list_only_session(path, self.name, self.read_title(path))
         records = read_first_objects(path)
         note = MISSING_SUMMARY_NOTE if is_agent_sdk(records) and is_compacted(path) else ""
-        begun = next((each for each in records if each.get("subtype") == "init"), {})
-        cwd = begun.get("cwd")
+        init = next((each for each in records if each.get("subtype") == "init"), {})
+        cwd = init.get("cwd")
         return replace(main, cwd=cwd if isinstance(cwd, str) else "", note=note)
 
 

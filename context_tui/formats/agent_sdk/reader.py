@@ -115,9 +115,9 @@ class AgentSdkShape:
             self._boundary = record
         elif isinstance(part, MessageRecord) and (part.compaction or self._boundary):
             trigger, before, notes = _parse_boundary(self._boundary or {})
-            summarises, self._boundary = part.compaction is not None, None
-            what = FullCompactionRecord(trigger, before, context=(0,), has_summary=summarises)
-            return replace(part, compaction=what, notes=(*part.notes, *notes))
+            has_summary, self._boundary = part.compaction is not None, None
+            compaction = FullCompactionRecord(trigger, before, context=(0,), has_summary=has_summary)
+            return replace(part, compaction=compaction, notes=(*part.notes, *notes))
         return part
 
     def _parse_system(self, record: Record) -> ParsedRecord:
@@ -126,9 +126,9 @@ class AgentSdkShape:
             if not self._is_agent_sdk:
                 return MetadataRecord()
             trigger, before, notes = _parse_boundary(record)
-            stands = {"type": "summary", "note": "of what was said before; it is not in the file"}
-            what = FullCompactionRecord(trigger, before, context=(0,))
-            return MessageRecord(Role.USER, [stands], is_injected=True, compaction=what, notes=notes)
+            placeholder = {"type": "summary", "note": "of what was said before; it is not in the file"}
+            compaction = FullCompactionRecord(trigger, before, context=(0,))
+            return MessageRecord(Role.USER, [placeholder], is_injected=True, compaction=compaction, notes=notes)
         model, tools = record.get("model"), parse_tool_schemas(record.get("tools"))
         return MetadataRecord(model=truncate_name(model) if isinstance(model, str) else "", tools=tools or None)
 
@@ -138,24 +138,24 @@ class AgentSdkShape:
             return part
         history = self._history
         if part.compaction:
-            kept = history[_find_split_point(history) :]
+            tail = history[_find_split_point(history) :]
             summary = _HistoryMessage(f"summary before message {len(history)}", Role.USER, False, False)
             self._history, self._compacted, self._results_open = [*history, summary], True, False
-            own = tuple(each.key for each in kept)
-            return replace(part, key=summary.key, compaction=replace(part.compaction, context=(0, *own)))
+            tail_keys = tuple(each.key for each in tail)
+            return replace(part, key=summary.key, compaction=replace(part.compaction, context=(0, *tail_keys)))
         if part.has_results and self._results_open:
             return replace(part, key=history[-1].key)
         kinds = {str(block.get("type")) for block in part.blocks}
-        said = _HistoryMessage(f"message {len(history)}", part.role, "tool_use" in kinds, "tool_result" in kinds)
-        history.append(said)
+        message = _HistoryMessage(f"message {len(history)}", part.role, "tool_use" in kinds, "tool_result" in kinds)
+        history.append(message)
         self._results_open = part.has_results or (self._results_open and part.role == Role.USER)
         if self._resumed:
             self._resumed = self._compacted = False
-            every = tuple(each.key for each in history[:-1] if not each.key.startswith("summary"))
+            keys = tuple(each.key for each in history[:-1] if not each.key.startswith("summary"))
             return replace(
-                part, key=said.key, compaction=FullCompactionRecord("resume", context=(*every, 0), has_summary=False)
+                part, key=message.key, compaction=FullCompactionRecord("resume", context=(*keys, 0), has_summary=False)
             )
-        return replace(part, key=said.key)
+        return replace(part, key=message.key)
 
 
 def _find_split_point(history: list[_HistoryMessage]) -> int:
@@ -183,9 +183,9 @@ def _parse_message(record: Record, message: Record, role: Role) -> MessageRecord
         return MessageRecord(role, blocks, results, flags, time, is_injected=injected, compaction=compacted)
     usage, notes = parse_usage_or_note(parse_anthropic_usage, message.get("usage") or record.get("usage"))
     model = message.get("model")
-    said = "" if model == "<synthetic>" or not isinstance(model, str) else truncate_name(model)
+    model_name = "" if model == "<synthetic>" or not isinstance(model, str) else truncate_name(model)
     return MessageRecord(
-        role, blocks, time=time, usage=usage, notes=notes, message_id=parse_id(message.get("id")), model=said
+        role, blocks, time=time, usage=usage, notes=notes, message_id=parse_id(message.get("id")), model=model_name
     )
 
 
@@ -194,11 +194,11 @@ def _parse_boundary(boundary: Record) -> tuple[str | None, int | None, tuple[str
     about = boundary.get("compact_metadata")
     about = about if isinstance(about, dict) else {}
     trigger = about.get("trigger")
-    told = truncate_name(trigger) if isinstance(trigger, str) else None
+    trigger_name = truncate_name(trigger) if isinstance(trigger, str) else None
     try:
-        return told, parse_tokens(about.get("pre_tokens"), "pre_tokens") or None, ()
+        return trigger_name, parse_tokens(about.get("pre_tokens"), "pre_tokens") or None, ()
     except ValueError as error:
-        return told, None, (str(error),)
+        return trigger_name, None, (str(error),)
 
 
 _PARENT_CALL = re.compile(rb'"parent_tool_use_id"\s*:\s*"([^"\\]+)"')
@@ -217,17 +217,17 @@ def find_subagents(path: Path) -> Iterator[Subagent]:
     Raises:
         UnreadableSession: the file cannot be read.
     """
-    file, known = LineFile(path), set[bytes]()
+    file, known_ids = LineFile(path), set[bytes]()
     try:
-        for line in find_matching_lines(file, _PARENT_CALL, known):
+        for line in find_matching_lines(file, _PARENT_CALL, known_ids):
             try:
                 record = loads(line)
                 own = find_parent_call(record) if isinstance(record, dict) else ""
                 part = AgentSdkShape(agent=own).parse(record)
             except ValueError:
                 continue
-            if own and (name := own.encode("utf-8", "replace")) not in known:
-                known.add(name)
+            if own and (name := own.encode("utf-8", "replace")) not in known_ids:
+                known_ids.add(name)
                 title = ""
                 if isinstance(part, MessageRecord) and part.role == Role.USER and not part.has_results:
                     title = format_title(extract_text(part.blocks))

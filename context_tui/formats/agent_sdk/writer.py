@@ -24,7 +24,7 @@ def write(session: Session, path: Path) -> Losses:
     start = {"subtype": "init", "model": facts.model, "cwd": session.info.cwd, "tools": session.content.tools()}
     records: list[dict[str, Any]] = [{"type": "system", **{name: value for name, value in start.items() if value}}]
     for index, message in zip(session.context_at().order, session.to_messages(), strict=True):
-        blocks = [made for block in message["content"] if (made := _build_block(block, losses))]
+        blocks = [new_block for block in message["content"] if (new_block := _build_block(block, losses))]
         record = {"type": message["role"], "content": blocks}
         if message["role"] == "user":
             rows = [*facts.blocks_of(index)]

@@ -58,10 +58,10 @@ class AnthropicShape:
         """Parse a message; one of role ``system`` after the first was injected by a runtime."""
         if not isinstance(value, dict):
             raise ValueError("not a message: not a JSON object")
-        given = value.get("role")
-        role = ROLES.get(given) if isinstance(given, str) else None
+        name = value.get("role")
+        role = ROLES.get(name) if isinstance(name, str) else None
         if role is None:
-            raise ValueError(f"not a message: unknown role {str(given)[:40]!r}")
+            raise ValueError(f"not a message: unknown role {str(name)[:40]!r}")
         stamp = next((value[key] for key in ("timestamp", "created_at") if key in value), None)
         usage, notes = parse_usage_or_note(parse_anthropic_usage, value.get("usage"))
         return MessageRecord(

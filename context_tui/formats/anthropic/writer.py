@@ -121,23 +121,23 @@ def _build_block(block: Block, losses: Losses) -> Block:
     for name in block:
         if name not in allowed:
             losses.add(f"block fields left out that Anthropic refuses ({name})")
-    found = {name: value for name, value in block.items() if name in allowed and value is not None}
+    request_block = {name: value for name, value in block.items() if name in allowed and value is not None}
     match kind:
         case "image":
-            found["source"] = _build_image_source(block)
+            request_block["source"] = _build_image_source(block)
         case "tool_use":
-            found |= {"id": str(block.get("id") or ""), "name": str(block.get("name") or "")}
+            request_block |= {"id": str(block.get("id") or ""), "name": str(block.get("name") or "")}
             if not isinstance(block.get("input"), dict):
-                found["input"] = parse_arguments(block.get("input"))
-                losses.replace(block, found, "calls whose arguments were not an object")
+                request_block["input"] = parse_arguments(block.get("input"))
+                losses.replace(block, request_block, "calls whose arguments were not an object")
         case "tool_result":
-            found["tool_use_id"] = str(block.get("tool_use_id") or "")
-            if "is_error" in found:
-                found["is_error"] = bool(found["is_error"])
-            if "content" in found:
-                found["content"] = _build_result_body(block["content"], losses)
-                losses.replace(block, found)
-    return found
+            request_block["tool_use_id"] = str(block.get("tool_use_id") or "")
+            if "is_error" in request_block:
+                request_block["is_error"] = bool(request_block["is_error"])
+            if "content" in request_block:
+                request_block["content"] = _build_result_body(block["content"], losses)
+                losses.replace(block, request_block)
+    return request_block
 
 
 def _build_result_body(body: Any, losses: Losses) -> Any:

@@ -52,8 +52,8 @@ class ClaudeCodeFormat(Format):
         return self.make_lister()(path)
 
     def make_lister(self) -> Lister:
-        beside = AgentFiles()
-        return lambda path: list_sessions(path, beside)
+        agent_files = AgentFiles()
+        return lambda path: list_sessions(path, agent_files)
 
     def make_scanner(self, path: Path, info: SessionInfo) -> ClaudeCodeScanner:
         return ClaudeCodeScanner(path, info)

@@ -105,7 +105,7 @@ def make_fast_path(scanner: ClaudeCodeScanner) -> FastPath:
     parents, forked = forks.parents, forks.forked
     begin_message, add_record = make_message_appender(facts), make_record_appender(facts)
     add_text, add_thinking, add_call, add_result = facts.add_text, facts.add_thinking, facts.add_call, facts.add_result
-    add_request, times, ended = facts.add_request, facts.time, facts.end_time
+    add_request, times, end_times = facts.add_request, facts.time, facts.end_time
     requests, of_id, results_of = scanner._usage_by_message, scanner._message_by_api_id, scanner._results_by_reply
     call_row, call_use, block_message = facts.call_row, facts.call_use, facts.block_message
     path_of, read_range = facts.path, facts.read_range
@@ -127,11 +127,11 @@ def make_fast_path(scanner: ClaudeCodeScanner) -> FastPath:
                 record = _decode(data[start:end])
             except (ValueError, RecursionError):
                 return start, count
-            what, api = record.type, record.message
+            kind, api = record.type, record.message
             if record.isSidechain or record.uuid in node:
                 return start, count
 
-            if what == "user":
+            if kind == "user":
                 content = api.content if api is not None else None
                 if not content:
                     return start, count
@@ -171,27 +171,27 @@ def make_fast_path(scanner: ClaudeCodeScanner) -> FastPath:
                     for block, measure in zip(content, bodies, strict=True):
                         row = add_result(message, block.tool_use_id or "", bool(block.is_error), measure)
                     if use >= 0 and path_of[use] >= 0 and len(content) == 1:
-                        part = find_read_range(data, start, end)
-                        if part is not None:
-                            read_range[row] = part
+                        lines = find_read_range(data, start, end)
+                        if lines is not None:
+                            read_range[row] = lines
 
-            elif what == "assistant":
+            elif kind == "assistant":
                 if api is None or type(api.content) is not list or not api.id or api.model == "<synthetic>":
                     return start, count
                 for block in api.content:
                     if block.type == "tool_result":
                         return start, count
                     if block.type == "tool_use":
-                        given = block.input
-                        for value in given.values() if type(given) is dict else (given,):
-                            if type(value) in CONTAINERS and is_nested_deeper(given):
+                        arguments = block.input
+                        for value in arguments.values() if type(arguments) is dict else (arguments,):
+                            if type(value) in CONTAINERS and is_nested_deeper(arguments):
                                 return start, count
                 message = of_id.get(api.id, -1)
                 if message < 0:
                     message = of_id[api.id] = begin(_ASSISTANT, record)
                 else:
-                    if record.timestamp is not None and (when := compute_epoch_ms(record.timestamp)) >= 0:
-                        ended[message] = when
+                    if record.timestamp is not None and (time := compute_epoch_ms(record.timestamp)) >= 0:
+                        end_times[message] = time
                     if message < scanner._first_revised:
                         scanner._first_revised = message
                 for block in api.content:
@@ -207,20 +207,22 @@ def make_fast_path(scanner: ClaudeCodeScanner) -> FastPath:
                     facts.cache_misses[message] = why
                 if api.usage is not None:
                     output = api.usage.output_tokens or 0
-                    known = requests.get(message)
-                    if known is None:
+                    usage_so_far = requests.get(message)
+                    if usage_so_far is None:
                         usage = normalize_usage(api.usage, api.stop_reason is not None, record.version)
                         if usage is not None:
                             requests[message] = usage
                             add_request(message, usage, times[message])
-                    elif output > known.output or not known.output_trusted:  # most lines repeat the first one's usage
+                    elif (
+                        output > usage_so_far.output or not usage_so_far.output_trusted
+                    ):  # most lines repeat the first one's usage
                         scanner._update_usage(
                             message, normalize_usage(api.usage, api.stop_reason is not None, record.version)
                         )
 
-            elif what == "progress" and record.parentUuid is None:
+            elif kind == "progress" and record.parentUuid is None:
                 return start, count
-            elif what in NO_MESSAGE_TYPES or (what == "system" and record.subtype not in BOUNDARY_SUBTYPES):
+            elif kind in NO_MESSAGE_TYPES or (kind == "system" and record.subtype not in BOUNDARY_SUBTYPES):
                 add_record(start, end - start, _METADATA, -1)
                 if record.uuid:
                     node[record.uuid] = node.get(record.parentUuid or "", -1)

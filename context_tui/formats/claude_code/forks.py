@@ -34,11 +34,11 @@ class Forks:
 
     def add_prompt(self, message: int) -> None:
         """Add a message typed by a person."""
-        below = self.parents[message]
-        beside = self._prompts_below[below]
-        beside.append(message)
-        if below >= 0 and len(beside) > 1:
-            self.forked.update(beside)
+        parent = self.parents[message]
+        siblings = self._prompts_below[parent]
+        siblings.append(message)
+        if parent >= 0 and len(siblings) > 1:
+            self.forked.update(siblings)
             self.revision += 1
 
     def move_to(self, message: int) -> None:
@@ -63,21 +63,21 @@ class Forks:
         """
         if not self.forked:
             return []
-        forks = [found for below, found in self._prompts_below.items() if below >= 0 and len(found) > 1]
-        begun = [epoch.message for epoch in self._facts.epochs]
+        forks = [prompts for below, prompts in self._prompts_below.items() if below >= 0 and len(prompts) > 1]
+        epoch_starts = [epoch.message for epoch in self._facts.epochs]
         path = set[int]()
         for at in (*self._epoch_leaves, self.leaf):
             while at >= 0 and at not in path:
                 path.add(at)
                 at = self.parents[at]
-        left: dict[int, set[int]] = {}  # message to its branch
-        for found in forks:
-            for _, group in groupby(found, key=lambda message: bisect_right(begun, message)):
+        branch_by_message: dict[int, set[int]] = {}  # message to its branch
+        for prompts in forks:
+            for _, group in groupby(prompts, key=lambda message: bisect_right(epoch_starts, message)):
                 branches = list(group)
                 live = next((message for message in branches if message in path), branches[-1])
-                left.update((message, {message}) for message in branches if message != live)
+                branch_by_message.update((message, {message}) for message in branches if message != live)
         for message, parent in enumerate(self.parents):
-            if parent in left and message not in left and message not in path:
-                left[message] = left[parent]
-                left[message].add(message)
-        return list({id(branch): branch for _, branch in sorted(left.items())}.values())
+            if parent in branch_by_message and message not in branch_by_message and message not in path:
+                branch_by_message[message] = branch_by_message[parent]
+                branch_by_message[message].add(message)
+        return list({id(branch): branch for _, branch in sorted(branch_by_message.items())}.values())

@@ -66,7 +66,7 @@ def decode_outline(file: LineFile, start: int, length: int) -> Generator[bool, N
     except OSError as error:
         raise ValueError(str(error)) from None
     assert process.stdout is not None
-    found: RecordOutline | None = None
+    outline: RecordOutline | None = None
     rest = bytearray()  # start of an incomplete line
     try:
         with selectors.DefaultSelector() as selector:
@@ -78,21 +78,21 @@ def decode_outline(file: LineFile, start: int, length: int) -> Generator[bool, N
                     rest += data
                     *lines, last = rest.split(b"\n") if b"\n" in data else (rest,)
                     for line in lines:
-                        if found is None:
-                            found = RecordOutline(parsing.parse_line(bytes(line)))
+                        if outline is None:
+                            outline = RecordOutline(parsing.parse_line(bytes(line)))
                         else:
                             block, measures = loads(bytes(line))
-                            found.append_block(block, BlockSize(*measures))
+                            outline.append_block(block, BlockSize(*measures))
                     rest = last
                 yield True
-        ended = process.wait()
+        exit_code = process.wait()
     finally:  # also when the caller stops early
         process.kill()
         process.stdout.close()
         process.wait()
-    if ended or found is None:
+    if exit_code or outline is None:
         raise ValueError("could not be decoded")
-    return found
+    return outline
 
 
 def format_outline_lines(line: bytes) -> Iterator[bytes]:
@@ -102,7 +102,7 @@ def format_outline_lines(line: bytes) -> Iterator[bytes]:
         ValueError: the record is not one JSON object.
     """
     record = parsing.parse_line(line)
-    found = parsing.extract_blocks(record)
+    blocks = parsing.extract_blocks(record)
     if record.message is not None:
         record.message.content = msgspec.Raw(b"null")
     if not parsing.is_clear(record):
@@ -111,7 +111,7 @@ def format_outline_lines(line: bytes) -> Iterator[bytes]:
     yield compact_json(record)
     facts = Facts()
     message = facts.add_message(Role.ASSISTANT)
-    for block in found:
+    for block in blocks:
         row = facts.add_block(message, block)
         names = {name: block[name] for name in WHOLE_MEMBERS if name in block}
         yield compact_json([_truncate_texts(block) | names, facts.block_size(row)])

@@ -242,14 +242,14 @@ def _is_screen_only(attachment: dict[str, Any]) -> bool:
 def extract_attachment_images(attachment: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the images of an attachment, which holds blocks or a file, as blocks."""
     value = None if _is_screen_only(attachment) else _find_attachment_content(attachment)
-    found = []
+    images = []
     for item in value if isinstance(value, list) else [value]:
         if isinstance(item, dict) and item.get("type") == "image":
             file, source = item.get("file"), item.get("source")
             if isinstance(file, dict) and isinstance(file.get("base64"), str):
                 source = {"type": "base64", "media_type": str(file.get("type") or ""), "data": file["base64"]}
-            found.append({"type": "image", "source": source if isinstance(source, dict) else {}})
-    return found
+            images.append({"type": "image", "source": source if isinstance(source, dict) else {}})
+    return images
 
 
 def _find_attachment_content(attachment: dict[str, Any]) -> Any:
@@ -302,8 +302,8 @@ def is_typed_by_person(record: Record) -> bool | None:
 def find_read_range(data: bytes | mmap, start: int, end: int) -> tuple[int, int] | None:
     """Return the range of lines that the display of a read shows: the first line and their number; None if none."""
     at = data.rfind(b'"numLines":', max(start, end - READ_RANGE_TAIL_BYTES), end)
-    found = _READ_RANGE.match(data, at, end) if at >= 0 else None
-    return (int(found[2]), int(found[1])) if found else None
+    match = _READ_RANGE.match(data, at, end) if at >= 0 else None
+    return (int(match[2]), int(match[1])) if match else None
 
 
 def is_result(block: dict[str, Any]) -> bool:

@@ -37,13 +37,13 @@ def format_project_slug(cwd: Path) -> str:
 
 def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
     """Yield the sessions of every project; skips folders that are missing or cannot be read."""
-    here = format_project_slug(cwd)
+    current_slug = format_project_slug(cwd)
     for folder in _list_folder(find_projects_folder(environ)):
         # The slug cannot be turned back into a path; its end distinguishes projects.
-        project = cwd.name if folder.name == here else folder.name.strip("-").rsplit("-", 2)[-1]
+        project = cwd.name if folder.name == current_slug else folder.name.strip("-").rsplit("-", 2)[-1]
         for file in _list_folder(folder):
             if file.name.endswith(".jsonl") and not is_agent_file(file.name):
-                yield SessionFile(Path(file.path), project, folder.name == here)
+                yield SessionFile(Path(file.path), project, folder.name == current_slug)
 
 
 def is_agent_file(path: str | Path) -> bool:

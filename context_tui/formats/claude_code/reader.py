@@ -68,20 +68,20 @@ class ClaudeCodeScanner:
         if self._lines.torn:  # its row may become another record's
             self._rows_read = min(self._rows_read, len(self.facts.record_kind) - 1)
         usual = self._chain == self._requested_chain == MAIN_CHAIN
-        ended = self._lines.advance(
+        end = self._lines.advance(
             self._append_record, deadline, self._fast_path(self) if usual else None, self._append_large_record
         )
         if self._main_began and self._chain != self._requested_chain:
             self._reset(MAIN_CHAIN)
             return replace(self.advance(budget_s), revised_from=0)
         alone = len(self.facts) == 0 and self._chain == MAIN_CHAIN and not self._main_began
-        if ended and alone and self._first_sidechain is not None:
+        if end and alone and self._first_sidechain is not None:
             self._reset(self._first_sidechain)
             return self.advance(budget_s)
-        if ended and not any(kind != RecordKind.PROBLEM for kind in self.facts.record_kind):
+        if end and not any(kind != RecordKind.PROBLEM for kind in self.facts.record_kind):
             raise UnreadableSession(f"{self._file.path}: holds no known record")
         revised = self._live_branch.find_first_changed(self._first_revised if self._first_revised < before else None)
-        return Advance(len(self.facts) - before, revised, ended)
+        return Advance(len(self.facts) - before, revised, end)
 
     def session(self) -> Session:
         if self._chain != MAIN_CHAIN and not len(self.facts):
@@ -118,33 +118,35 @@ class ClaudeCodeScanner:
     def _process_record(self, record: Record, place: int, length: int) -> None:
         facts = self.facts
         message, kind = -1, RecordKind.METADATA
-        what = record.type
+        record_type = record.type
         if (record.isSidechain or self._chain != MAIN_CHAIN) and self._is_other_chain(record):
-            facts.add_record(place, length, RecordKind.MESSAGE if what in parsing.MESSAGE_TYPES else kind)
+            facts.add_record(place, length, RecordKind.MESSAGE if record_type in parsing.MESSAGE_TYPES else kind)
             return
-        twice = (
+        is_copy = (
             record.uuid is not None and record.uuid in self._message_by_uuid and self._is_copy(record, place, length)
         )
-        if not twice and parsing.is_clear(record):
+        if not is_copy and parsing.is_clear(record):
             self._epoch_start = record
-        if twice:
+        if is_copy:
             pass  # a copy of a known record
-        elif what == "assistant" and record.message is not None:
+        elif record_type == "assistant" and record.message is not None:
             message = self._append_assistant(record)
-        elif what == "user" and record.message is not None:
+        elif record_type == "user" and record.message is not None:
             message = self._append_user(record, place, length)
-        elif what == "attachment" and record.attachment is not None:
+        elif record_type == "attachment" and record.attachment is not None:
             message = self._append_attachment(record) if self._extract_blocks(record) else -1
-        elif what == "system":
+        elif record_type == "system":
             self._process_system(record)
-        elif what in parsing.MESSAGE_TYPES or what not in parsing.METADATA_TYPES:
-            empty = what in parsing.MESSAGE_TYPES or what == "attachment"
+        elif record_type in parsing.MESSAGE_TYPES or record_type not in parsing.METADATA_TYPES:
+            empty = record_type in parsing.MESSAGE_TYPES or record_type == "attachment"
             unknown = (
-                f"unknown record type {truncate_name(repr(what), 80)}"
-                if what is not None
+                f"unknown record type {truncate_name(repr(record_type), 80)}"
+                if record_type is not None
                 else "not a record: it has no type"
             )
-            self._lines.add_problem(place, length, f"record of type {what!r} without content" if empty else unknown)
+            self._lines.add_problem(
+                place, length, f"record of type {record_type!r} without content" if empty else unknown
+            )
             return
         if message >= 0:
             kind = RecordKind.MESSAGE
@@ -155,7 +157,7 @@ class ClaudeCodeScanner:
         if self._separate_prompt >= 0:
             message, self._separate_prompt = self._separate_prompt, -1
             facts.share_record(message, row)
-        if record.uuid and not twice:
+        if record.uuid and not is_copy:
             self._message_by_uuid[record.uuid] = (
                 message if message >= 0 else self._message_by_uuid.get(record.parentUuid or "", -1)
             )
@@ -186,13 +188,16 @@ class ClaudeCodeScanner:
         row = self._row_by_uuid.get(record.uuid or "", -1)
         if row < 0:
             return False
-        line, again = ClaudeCodeContent(self._file, self.facts).read_line(row), self._file.read_range(place, length)
-        if line == again:
+        line, repeated_line = (
+            ClaudeCodeContent(self._file, self.facts).read_line(row),
+            self._file.read_range(place, length),
+        )
+        if line == repeated_line:
             return True
-        before, now = parsing.parse_line(line), parsing.parse_line(again)
-        known = ("type", "subtype", "compactMetadata", "microcompactMetadata", "isCompactSummary")
-        same = all(getattr(before, name) == getattr(now, name) for name in known)
-        return same and parsing.extract_blocks(before) == parsing.extract_blocks(now)
+        earlier, repeated = parsing.parse_line(line), parsing.parse_line(repeated_line)
+        names = ("type", "subtype", "compactMetadata", "microcompactMetadata", "isCompactSummary")
+        same = all(getattr(earlier, name) == getattr(repeated, name) for name in names)
+        return same and parsing.extract_blocks(earlier) == parsing.extract_blocks(repeated)
 
     def _is_other_chain(self, record: Record) -> bool:
         """Return whether a record belongs to another chain than the one that is read."""
@@ -223,15 +228,15 @@ class ClaudeCodeScanner:
             message = self._add_message(Role.ASSISTANT, record, flags)
             self._message_by_api_id[key] = message
         else:
-            ended = parse_time_ms(record.timestamp)
-            self.facts.end_time[message] = ended if ended >= 0 else self.facts.end_time[message]
+            time = parse_time_ms(record.timestamp)
+            self.facts.end_time[message] = time if time >= 0 else self.facts.end_time[message]
             self._first_revised = min(self._first_revised, message)
         for block in self._extract_blocks(record):
             self._add_block(message, block)
         if api.model and not synthetic:
             self.facts.model = api.model
-        if why := parsing.find_cache_miss_reason(api.diagnostics):
-            self.facts.cache_misses[message] = why
+        if reason := parsing.find_cache_miss_reason(api.diagnostics):
+            self.facts.cache_misses[message] = reason
         if api.usage is not None and not synthetic:
             try:
                 self._update_usage(message, parsing.parse_usage(api.usage, api.stop_reason is not None, record.version))
@@ -241,40 +246,40 @@ class ClaudeCodeScanner:
 
     def _update_usage(self, message: int, usage: Usage | None) -> None:
         """Once per API message: of its lines, the last with the most output counts."""
-        known = self._usage_by_message.get(message)
-        if usage is None or (known is not None and usage.output <= known.output and known.output_trusted):
+        previous = self._usage_by_message.get(message)
+        if usage is None or (previous is not None and usage.output <= previous.output and previous.output_trusted):
             return
-        if known is None:
+        if previous is None:
             self._usage_by_message[message] = usage
             self.facts.add_request(message, usage, self.facts.time[message])
-        elif usage.output >= known.output:
-            self.facts.revise_request(known, usage)
+        elif usage.output >= previous.output:
+            self.facts.revise_request(previous, usage)
 
     def _append_user(self, record: Record, place: int, length: int) -> int:
-        found = self._extract_blocks(record)
+        blocks = self._extract_blocks(record)
         if record.isCompactSummary:
-            return self._append_summary(record, found)
+            return self._append_summary(record, blocks)
         if record.isVisibleInTranscriptOnly:
             return -1
-        answers = [block.get("tool_use_id") for block in found if parsing.is_result(block)]
+        answers = [block.get("tool_use_id") for block in blocks if parsing.is_result(block)]
         if not answers:
-            if found and all(parsing.is_injected(record, block) for block in found):
+            if blocks and all(parsing.is_injected(record, block) for block in blocks):
                 return self._append_injected(record)
-            return self._append_prompt(record, found)
+            return self._append_prompt(record, blocks)
         message = self._find_results_message(record, answers)
-        shown = parsing.select_blocks(found, record, typed=False)
-        rows = [self._add_block(message, block, injected=not parsing.is_result(block)) for block in shown]
-        results = [row for row, block in zip(rows, shown, strict=True) if parsing.is_result(block)]
+        selected = parsing.select_blocks(blocks, record, typed=False)
+        rows = [self._add_block(message, block, injected=not parsing.is_result(block)) for block in selected]
+        results = [row for row, block in zip(rows, selected, strict=True) if parsing.is_result(block)]
         if len(results) == 1:
             self._note_read_range(results[0], place, length)
-        if typed := parsing.select_blocks(found, record, typed=True):
+        if typed := parsing.select_blocks(blocks, record, typed=True):
             self._separate_prompt = self._append_prompt(record, typed, below=message)
         return message
 
-    def _append_prompt(self, record: Record, found: list[dict[str, Any]], below: int = -1) -> int:
+    def _append_prompt(self, record: Record, blocks: list[dict[str, Any]], below: int = -1) -> int:
         """Append typed text as a separate message, below the message of the record's results if there is one."""
         message = self._add_message(Role.USER, record)
-        for block in found:
+        for block in blocks:
             self._add_block(message, block, injected=parsing.is_injected(record, block))
         if below >= 0:  # a record with results never begins another branch
             self._parents[message] = below
@@ -324,10 +329,10 @@ class ClaudeCodeScanner:
             self._add_block(last, block, injected=True)
         return last
 
-    def _append_summary(self, record: Record, found: list[dict[str, object]]) -> int:
+    def _append_summary(self, record: Record, blocks: list[dict[str, object]]) -> int:
         boundary, self._epoch_start = self._epoch_start or record, None
         message = self._add_message(Role.USER, record, MessageFlag.SUMMARY)
-        for block in found:
+        for block in blocks:
             self._add_block(message, block)
         self._begin_epoch(message, boundary)
         return message
@@ -376,12 +381,12 @@ class ClaudeCodeScanner:
 
     def _find_preserved(self, about: dict[str, object], end: int) -> tuple[Spans, int]:
         """Return the messages that a boundary preserved and that the file has, and the number of missing records."""
-        kept, segment = about.get("preservedMessages"), about.get("preservedSegment")
-        if isinstance(kept, dict) and isinstance(kept.get("uuids"), list):
-            uuids = _parse_ids(kept["uuids"])
-            found = dict.fromkeys(self._message_by_uuid.get(uuid, -1) for uuid in uuids)
+        preserved, segment = about.get("preservedMessages"), about.get("preservedSegment")
+        if isinstance(preserved, dict) and isinstance(preserved.get("uuids"), list):
+            uuids = _parse_ids(preserved["uuids"])
+            messages = dict.fromkeys(self._message_by_uuid.get(uuid, -1) for uuid in uuids)
             missing = sum(1 for uuid in uuids if uuid not in self._message_by_uuid)
-            return Spans.from_numbers(message for message in found if 0 <= message < end), missing
+            return Spans.from_numbers(message for message in messages if 0 <= message < end), missing
         if isinstance(segment, dict):
             ends = _parse_ids([segment.get(name) for name in ("headUuid", "tailUuid")])
             head, tail = (self._message_by_uuid.get(uuid, -1) for uuid in ends)
@@ -418,15 +423,15 @@ class ClaudeCodeContent:
         return self.file.read_range(self.facts.record_place[record], self.facts.record_length[record])
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
+        blocks: list[dict[str, Any]] = []
         for row in self.facts.records_of(message):
             try:
                 record = parsing.parse_line(self.read_line(row))
             except ValueError as error:
                 raise UnreadableSession(f"{self.file.path}: message {message:,} cannot be read: {error}") from None
-            part = self.select_message_blocks(message, row, record)
-            found.extend(parsing.extract_blocks(record) if part is None else part)
-        return found
+            selected = self.select_message_blocks(message, row, record)
+            blocks.extend(parsing.extract_blocks(record) if selected is None else selected)
+        return blocks
 
     def select_message_blocks(self, message: int, row: int, record: parsing.Record) -> list[dict[str, Any]] | None:
         """Select the blocks of *message* in a record of two messages (results, typed text); None for other records."""

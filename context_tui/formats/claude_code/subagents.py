@@ -38,10 +38,10 @@ class AgentFiles:
         """Find the agent files of the session *path* with their first messages, sorted by path."""
         folder = path.parent
         if folder not in self._by_folder:
-            found = self._by_folder[folder] = {}
+            files_by_session = self._by_folder[folder] = {}
             for file in sorted(folder.glob("agent-*.jsonl")):
                 if first := _read_first_message(file):
-                    found.setdefault(first.sessionId, []).append((file, first))
+                    files_by_session.setdefault(first.sessionId, []).append((file, first))
         return self._by_folder[folder].get(path.stem, [])
 
 
@@ -118,8 +118,8 @@ def _find_agent_in_result(content: ClaudeCodeContent, message: int, call_id: str
             continue
         with suppress(ValueError):
             record = loads(line)
-            said = record.get("toolUseResult") if isinstance(record, dict) else None
-            agent = said.get("agentId") if isinstance(said, dict) else None
+            result = record.get("toolUseResult") if isinstance(record, dict) else None
+            agent = result.get("agentId") if isinstance(result, dict) else None
             answers = [block.get("tool_use_id") for block in extract_blocks(parse_line(line))]
             if isinstance(agent, str) and answers == [call_id]:
                 return agent
@@ -129,9 +129,9 @@ def _find_agent_in_result(content: ClaudeCodeContent, message: int, call_id: str
 def _find_agent_by_call(path: Path, call_id: str) -> str:
     """Return the sub-agent whose metadata names the call that started it."""
     for file in sorted((path.with_suffix("") / "subagents").glob("agent-*.meta.json")):
-        with suppress(OSError, ValueError, UnreadableSession), open_regular(file) as opened:
-            notes = loads(opened.read(HEAD_BYTES))
-            if isinstance(notes, dict) and notes.get("toolUseId") == call_id:
+        with suppress(OSError, ValueError, UnreadableSession), open_regular(file) as stream:
+            metadata = loads(stream.read(HEAD_BYTES))
+            if isinstance(metadata, dict) and metadata.get("toolUseId") == call_id:
                 return file.name.removeprefix("agent-").removesuffix(".meta.json")
     return ""
 
@@ -139,15 +139,15 @@ def _find_agent_by_call(path: Path, call_id: str) -> str:
 def _find_inline_agents(path: Path) -> list[str]:
     """List the agents with sidechains inside the file, in file order. A file of only one sidechain is no parent."""
     file = LineFile(path)
-    found: dict[str, None] = {}
+    agents: dict[str, None] = {}
     main = 0
     try:
         for line in find_matching_lines(file, _SIDECHAIN_MARK):
             with suppress(ValueError):
                 record = parse_line(line)
                 if record.isSidechain and record.type in MESSAGE_TYPES:
-                    found[record.agentId or UNNAMED_SIDECHAIN] = None
+                    agents[record.agentId or UNNAMED_SIDECHAIN] = None
         main = file.data.find(b'"isSidechain":false', 0, MAX_SEARCHED_BYTES)
     finally:
         file.close()
-    return list(found) if main >= 0 else []
+    return list(agents) if main >= 0 else []

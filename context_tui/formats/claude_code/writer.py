@@ -160,15 +160,15 @@ class _Writer:
         ordinal = 0
         for row in content.facts.records_of(origin.message):
             record = self._parse_recorded_line(content.read_line(row))
-            known, message = parsing.build_record(record), record.get("message")
-            part = content.select_message_blocks(origin.message, row, known)
+            parsed, message = parsing.build_record(record), record.get("message")
+            part = content.select_message_blocks(origin.message, row, parsed)
             if part is not None and isinstance(message, dict):
                 message["content"] = part
                 if not any(map(parsing.is_result, part)):
                     record.pop("toolUseResult", None)
-            count = len(parsing.extract_blocks(known) if part is None else part)
-            own = range(ordinal, ordinal + count)
-            bodies = {o - ordinal: origin.texts[o] for o in own if o in origin.texts} if origin.texts else {}
+            count = len(parsing.extract_blocks(parsed) if part is None else part)
+            ordinals = range(ordinal, ordinal + count)
+            bodies = {o - ordinal: origin.texts[o] for o in ordinals if o in origin.texts} if origin.texts else {}
             first, ordinal = ordinal, ordinal + count
             if bodies and all(bodies.get(at, "") is None for at in range(count)):
                 continue  # all of the record was dropped
@@ -213,9 +213,9 @@ class _Writer:
                 yield self._chain_record(self._build_envelope("assistant") | {"message": {**api, "content": part}})
             return
         injected = self._find_injected(message)
-        said = max((at for at, put_in in enumerate(injected, 1) if not put_in), default=0)
-        self.losses.add(INJECTED_LOSS, sum(injected[:said]))
-        for part, meta in ((blocks[:said], {}), (blocks[said:], {"isMeta": True})):
+        typed_end = max((at for at, is_injected in enumerate(injected, 1) if not is_injected), default=0)
+        self.losses.add(INJECTED_LOSS, sum(injected[:typed_end]))
+        for part, meta in ((blocks[:typed_end], {}), (blocks[typed_end:], {"isMeta": True})):
             if part or not (blocks or meta):
                 yield self._chain_record(
                     self._build_envelope("user") | meta | {"message": {"role": "user", "content": part}}
@@ -251,15 +251,15 @@ def _format_usage(usage: Usage) -> dict[str, Any]:
 
 def _zero_usage(usage: dict[str, Any]) -> dict[str, Any]:
     """Return usage with every number set to 0, at any depth, and without the iterations of a call."""
-    found: dict[str, Any] = {}
+    zeroed: dict[str, Any] = {}
     for name, value in usage.items():
         if isinstance(value, dict):
-            found[name] = _zero_usage(value)
+            zeroed[name] = _zero_usage(value)
         elif name == "iterations":
-            found[name] = []
+            zeroed[name] = []
         else:
-            found[name] = 0 if isinstance(value, int | float) and not isinstance(value, bool) else value
-    return found
+            zeroed[name] = 0 if isinstance(value, int | float) and not isinstance(value, bool) else value
+    return zeroed
 
 
 def _replace_bodies(content: str | list[Any], bodies: dict[int, str | None]) -> list[dict[str, Any]]:
@@ -278,18 +278,22 @@ def copy(session: Session, path: Path) -> list[str] | None:
     if not isinstance(content, ClaudeCodeContent):
         return None
     facts, file = content.facts, content.file
-    listed = list_sessions(source, AgentFiles())
-    beside = sum(1 for each in listed if each.path != str(source))
+    sessions = list_sessions(source, AgentFiles())
+    agent_count = sum(1 for each in sessions if each.path != str(source))
     with path.open("xb") as out:
-        if session.info.id and session.info.id != listed[0].id:
+        if session.info.id and session.info.id != sessions[0].id:
             out.writelines(content.read_line(row) + b"\n" for row in _find_own_records(session, content))
             return []
         ends = (place + length for place, length in zip(facts.record_place, facts.record_length, strict=True))
         file.copy_to(max(ends, default=0), out)
-        left = os.stat(file.descriptor).st_size - out.tell()
+        unread_bytes = os.stat(file.descriptor).st_size - out.tell()
     return [
-        *([f"not in the copy: {left:,} bytes at the end of the file that were not read"] if left else []),
-        *([f"not in the copy: sub-agents that have files of their own: {beside:,}"] if beside else []),
+        *(
+            [f"not in the copy: {unread_bytes:,} bytes at the end of the file that were not read"]
+            if unread_bytes
+            else []
+        ),
+        *([f"not in the copy: sub-agents that have files of their own: {agent_count:,}"] if agent_count else []),
     ]
 
 

@@ -56,8 +56,8 @@ class ClineFormat(Format):
             return Claim(90, "messages with a ts of their own")
         if any("<environment_details>" in text for message in messages for text in _list_texts(message)):
             return Claim(88, "details of the environment in its messages")
-        named = path.name in CONVERSATION_FILES and os.path.isfile(path.with_name(UI_MESSAGES_FILE))
-        return Claim(86, f"a list of messages beside {UI_MESSAGES_FILE}") if named else None
+        is_task = path.name in CONVERSATION_FILES and os.path.isfile(path.with_name(UI_MESSAGES_FILE))
+        return Claim(86, f"a list of messages beside {UI_MESSAGES_FILE}") if is_task else None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
         """List the only session of a task."""
@@ -128,8 +128,8 @@ def _find_title(run: Run) -> str:
 
 def _find_note(run: Run) -> str:
     """Return a note if calls are plain text; else an empty string."""
-    spoken = [message for message in _list_messages(run) if message.get("role") == "assistant"]
-    native = any(block.get("type") == "tool_use" for each in spoken for block in parse_blocks(each.get("content")))
-    if native or not any(has_text_call(text) for message in spoken for text in _list_texts(message)):
+    replies = [message for message in _list_messages(run) if message.get("role") == "assistant"]
+    native = any(block.get("type") == "tool_use" for each in replies for block in parse_blocks(each.get("content")))
+    if native or not any(has_text_call(text) for message in replies for text in _list_texts(message)):
         return ""
     return "its tool calls and their results are texts, and are shown as such"

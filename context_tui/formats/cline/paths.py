@@ -17,8 +17,8 @@ EXTENSIONS = ("saoudrizwan.claude-dev", "rooveterinaryinc.roo-cline", "kilocode.
 
 def find_data_folder(environ: Mapping[str, str]) -> Path:
     """Return the folder where Cline's command line keeps its data."""
-    if told := environ.get("CLINE_DATA_DIR"):
-        return Path(told)
+    if configured := environ.get("CLINE_DATA_DIR"):
+        return Path(configured)
     return Path(environ.get("CLINE_DIR") or find_home_folder(environ) / ".cline") / "data"
 
 

@@ -69,12 +69,12 @@ class ClineShape(DocumentShape):
     def _parse_message(self, value: Any, place: int) -> MessageRecord:
         if not isinstance(value, dict):
             raise ValueError("not a message: not a JSON object")
-        given, time = value.get("role"), parse_time_ms(value.get("ts"))
-        if given is None and value.get("type") == "reasoning":  # a message of its own in files of some providers
+        name, time = value.get("role"), parse_time_ms(value.get("ts"))
+        if name is None and value.get("type") == "reasoning":  # a message of its own in files of some providers
             return MessageRecord(Role.ASSISTANT, [_parse_block(value)], time=time, key=format_element_key(place))
-        role = _ROLES.get(given) if isinstance(given, str) else None
+        role = _ROLES.get(name) if isinstance(name, str) else None
         if role is None:
-            raise ValueError(f"not a message: unknown role {str(given)[:40]!r}")
+            raise ValueError(f"not a message: unknown role {str(name)[:40]!r}")
         blocks = [*map(_parse_block, parse_blocks(value.get("content")))]
         part = MessageRecord(role, blocks, time=time, key=format_element_key(place))
         if value.get("isSummary"):
@@ -83,8 +83,8 @@ class ClineShape(DocumentShape):
                 part, compaction=FullCompactionRecord("condense", before, context=self._find_remaining(place))
             )
         if value.get("isTruncationMarker"):
-            cut = FullCompactionRecord("sliding window", context=self._find_remaining(place), has_summary=False)
-            return replace(part, compaction=cut, is_injected=True)
+            truncation = FullCompactionRecord("sliding window", context=self._find_remaining(place), has_summary=False)
+            return replace(part, compaction=truncation, is_injected=True)
         if place in self._context_after_deletion:
             part = replace(
                 part,
@@ -120,8 +120,8 @@ class ClineShape(DocumentShape):
             if at >= 0 and elements[at].get("role") == "assistant":
                 at += 1
             if NEVER_DELETED <= at < len(elements):
-                kept = (*range(min(NEVER_DELETED, at)), *range(deleted.last + 1, at))
-                self._context_after_deletion[at] = (*map(format_element_key, kept), 0)
+                remaining = (*range(min(NEVER_DELETED, at)), *range(deleted.last + 1, at))
+                self._context_after_deletion[at] = (*map(format_element_key, remaining), 0)
 
     def _find_rewrites(self, elements: list[dict[str, Any]]) -> None:
         """Find blocks that were sent in a much shorter form; other rewrites are ignored."""
@@ -159,12 +159,12 @@ def _find_replacements(elements: list[dict[str, Any]]) -> dict[int, int]:
         for place, value in enumerate(elements)
         if value.get(marked) and isinstance(value.get(own), str)
     }
-    found: dict[int, int] = {}
+    replacements: dict[int, int] = {}
     for place, value in enumerate(elements):
         by = [marks.get((parent, value[parent]), -1) for parent, *_ in names if isinstance(value.get(parent), str)]
-        if known := [each for each in by if each >= 0]:
-            found[place] = min(known)
-    return found
+        if places := [each for each in by if each >= 0]:
+            replacements[place] = min(places)
+    return replacements
 
 
 def _match_usage(elements: list[dict[str, Any]], related: RelatedFacts) -> dict[int, Usage]:
@@ -173,45 +173,45 @@ def _match_usage(elements: list[dict[str, Any]], related: RelatedFacts) -> dict[
         place for place, value in enumerate(elements) if value.get("role") == "assistant" and not value.get("isSummary")
     ]
     times = [parse_time_ms(elements[place].get("ts")) for place in replies]
-    asked = related.requests
-    if asked and min(times, default=-1) >= 0 and all(each.time >= 0 for each in asked):
+    requests = related.requests
+    if requests and min(times, default=-1) >= 0 and all(each.time >= 0 for each in requests):
         return _match_usage_by_time(replies, times, related)
-    if asked and all(each.after >= -1 for each in asked):
-        known = set(replies)
-        return {each.after + 2: each.usage for each in asked if each.after + 2 in known}
-    pairs: Iterable[tuple[int, Any]] = zip(reversed(replies), reversed(asked), strict=False)
+    if requests and all(each.after >= -1 for each in requests):
+        reply_places = set(replies)
+        return {each.after + 2: each.usage for each in requests if each.after + 2 in reply_places}
+    pairs: Iterable[tuple[int, Any]] = zip(reversed(replies), reversed(requests), strict=False)
     return {place: each.usage for place, each in pairs}
 
 
 def _match_usage_by_time(replies: list[int], times: list[int], related: RelatedFacts) -> dict[int, Usage]:
     """Match each reply to the newest request before it that no earlier reply answers."""
-    begun = [each.time for each in related.requests]
-    found: dict[int, Usage] = {}
-    before = -1
+    request_times = [each.time for each in related.requests]
+    usages: dict[int, Usage] = {}
+    last_number = -1
     for place, time in zip(replies, times, strict=True):
-        number = bisect_right(begun, time) - 1
-        if number > before:
-            found[place] = related.requests[number].usage
-            before = number
-    return found
+        number = bisect_right(request_times, time) - 1
+        if number > last_number:
+            usages[place] = related.requests[number].usage
+            last_number = number
+    return usages
 
 
 def _parse_block(block: dict[str, Any]) -> dict[str, Any]:
     """Parse a block; reasoning of other providers becomes thinking, of unknown size if encrypted."""
     if block.get("type") != "reasoning":
         return block
-    told = block.get("text") or "\n\n".join(
+    text = block.get("text") or "\n\n".join(
         str(each.get("text") or "") for each in parse_blocks(block.get("summary")) if each.get("type") != "unknown"
     )
-    return {"type": "thinking", "thinking": told if isinstance(told, str) else ""}
+    return {"type": "thinking", "thinking": text if isinstance(text, str) else ""}
 
 
 def _find_model(blocks: list[dict[str, Any]]) -> str:
     """Return the model that the details of the environment name."""
     for block in reversed(blocks):
         text = block.get("text")
-        if isinstance(text, str) and text.startswith("<environment_details>") and (found := _MODEL_TAG.search(text)):
-            return found[1]
+        if isinstance(text, str) and text.startswith("<environment_details>") and (match := _MODEL_TAG.search(text)):
+            return match[1]
     return ""
 
 
@@ -236,21 +236,21 @@ _XML_CALL = re.compile(r"<(read_file|execute_command|write_to_file|apply_diff|re
 
 def find_injected_blocks(blocks: list[dict[str, Any]]) -> frozenset[int]:
     """Return the numbers of the blocks of a user message that nobody typed."""
-    found, behind = set[int](), False
+    numbers, after_result = set[int](), False
     for number, block in enumerate(blocks):
         if block.get("type") == "tool_result":
-            behind = False
+            after_result = False
             continue
         text = block.get("text") if block.get("type") == "text" else None
         if not isinstance(text, str):
             continue
-        head = _TEXT_RESULT.match(text) is not None
-        notice = text.lstrip().startswith(NOTICE_STARTS)
-        said = any(mark in text for mark in TYPED_MARKERS) and not notice
-        if (head or behind or notice) and not said:
-            found.add(number)
-        behind = behind or head
-    return frozenset(found)
+        is_result = _TEXT_RESULT.match(text) is not None
+        is_notice = text.lstrip().startswith(NOTICE_STARTS)
+        is_typed = any(mark in text for mark in TYPED_MARKERS) and not is_notice
+        if (is_result or after_result or is_notice) and not is_typed:
+            numbers.add(number)
+        after_result = after_result or is_result
+    return frozenset(numbers)
 
 
 def has_text_call(text: str) -> bool:

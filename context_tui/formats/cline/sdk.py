@@ -98,12 +98,12 @@ class ClineSdkShape(DocumentShape):
         """Parse a message, with its model and usage."""
         if not isinstance(value, dict):
             raise ValueError("not a message: not a JSON object")
-        given = value.get("role")
-        role = _ROLES.get(given) if isinstance(given, str) else None
+        name = value.get("role")
+        role = _ROLES.get(name) if isinstance(name, str) else None
         if role is None:
-            raise ValueError(f"not a message: unknown role {str(given)[:40]!r}")
+            raise ValueError(f"not a message: unknown role {str(name)[:40]!r}")
         blocks = parse_blocks(value.get("content"))
-        put_in = (at for at, block in enumerate(blocks) if _is_injected(block))
+        injected = (at for at, block in enumerate(blocks) if _is_injected(block))
         usage, notes = parse_usage_or_note(_parse_usage, value.get("metrics"))
         info, metadata = value.get("modelInfo"), value.get("metadata")
         model = info.get("id") if isinstance(info, dict) else None
@@ -113,7 +113,7 @@ class ClineSdkShape(DocumentShape):
             time=parse_time_ms(value.get("ts")),
             usage=usage,
             notes=notes,
-            injected_blocks=frozenset(put_in),
+            injected_blocks=frozenset(injected),
             model=truncate_name(model) if isinstance(model, str) else "",
             compaction=_parse_compaction(metadata if isinstance(metadata, dict) else {}),
         )
@@ -165,9 +165,9 @@ def _list_description_files(path: Path) -> list[Path]:
 
 def _read_description(path: Path) -> dict[str, Any]:
     """Read the description of a session; empty if there is none."""
-    for beside in _list_description_files(path):
+    for file_path in _list_description_files(path):
         try:
-            with open_regular(beside) as file:
+            with open_regular(file_path) as file:
                 value = loads(file.read())
         except (UnreadableSession, OSError, ValueError):
             continue

@@ -68,24 +68,24 @@ def list_related_files(path: Path) -> tuple[Path, ...]:
 
 def read_related_files(path: Path) -> RelatedFacts:
     """Read the related files of the conversation at *path*."""
-    found, others = RelatedFacts(), list_related_files(path)
-    if not others:
-        return found
-    messages, rewrites, metadata = map(_read_json, others)
-    shown = [each for each in messages if isinstance(each, dict)] if isinstance(messages, list) else []
-    _update_requests(shown, found)
-    _update_deletions(shown, found)
-    for each in shown:
+    facts, paths = RelatedFacts(), list_related_files(path)
+    if not paths:
+        return facts
+    messages, rewrites, metadata = map(_read_json, paths)
+    ui_messages = [each for each in messages if isinstance(each, dict)] if isinstance(messages, list) else []
+    _update_requests(ui_messages, facts)
+    _update_deletions(ui_messages, facts)
+    for each in ui_messages:
         condensed = each.get("contextCondense")
         if isinstance(condensed, dict) and isinstance(summary := condensed.get("summary"), str):
             before = condensed.get("prevContextTokens")
-            found.tokens_before_summary[summary] = before if type(before) is int and before > 0 else 0
-    _update_rewrites(rewrites, shown, found)
-    used = metadata.get("model_usage") if isinstance(metadata, dict) else None
-    for each in used if isinstance(used, list) else ():
+            facts.tokens_before_summary[summary] = before if type(before) is int and before > 0 else 0
+    _update_rewrites(rewrites, ui_messages, facts)
+    models = metadata.get("model_usage") if isinstance(metadata, dict) else None
+    for each in models if isinstance(models, list) else ():
         if isinstance(each, dict) and isinstance(name := each.get("model_id"), str):
-            found.model = name
-    return found
+            facts.model = name
+    return facts
 
 
 def _read_json(path: Path) -> Any:
@@ -95,14 +95,14 @@ def _read_json(path: Path) -> Any:
         return None
 
 
-def _update_requests(shown: list[dict[str, Any]], found: RelatedFacts) -> None:
+def _update_requests(ui_messages: list[dict[str, Any]], facts: RelatedFacts) -> None:
     """Update the answered requests, and whether their input tokens include cached ones.
 
     Cline's never do. Roo's do if the provider is marked as OpenAI-compatible, and in newer versions for all providers.
     """
-    told: list[tuple[int, int, tuple[int, ...]]] = []
+    requests: list[tuple[int, int, tuple[int, ...]]] = []
     protocols = set[str]()
-    for each in shown:
+    for each in ui_messages:
         if each.get("say") != "api_req_started" or not isinstance(text := each.get("text"), str):
             continue
         try:
@@ -115,38 +115,38 @@ def _update_requests(shown: list[dict[str, Any]], found: RelatedFacts) -> None:
             continue
         protocols.add(str(request.get("apiProtocol", "")))
         after = each.get("conversationHistoryIndex")
-        told.append((parse_time_ms(each.get("ts")), after if type(after) is int else -2, sizes))
-    cached = any(read or written for _, _, (_, read, written, _) in told)
-    whole = all(given >= read + written for _, _, (given, read, written, _) in told)
-    found.input_includes_cache = cached and whole and protocols != {""}
-    for time, after, (given, read, written, output) in told:
+        requests.append((parse_time_ms(each.get("ts")), after if type(after) is int else -2, sizes))
+    cached = any(read or written for _, _, (_, read, written, _) in requests)
+    covers_cache = all(fresh >= read + written for _, _, (fresh, read, written, _) in requests)
+    facts.input_includes_cache = cached and covers_cache and protocols != {""}
+    for time, after, (fresh, read, written, output) in requests:
         usage = (
-            make_cached_usage(given, read, written, output)
-            if found.input_includes_cache
-            else Usage(given, read, written, 0, output)
+            make_cached_usage(fresh, read, written, output)
+            if facts.input_includes_cache
+            else Usage(fresh, read, written, 0, output)
         )
-        found.requests.append(RecordedRequest(time, after, usage))
+        facts.requests.append(RecordedRequest(time, after, usage))
 
 
-def _update_deletions(shown: list[dict[str, Any]], found: RelatedFacts) -> None:
+def _update_deletions(ui_messages: list[dict[str, Any]], facts: RelatedFacts) -> None:
     last = 1
-    for each in shown:
-        given, at = each.get("conversationHistoryDeletedRange"), each.get("conversationHistoryIndex")
-        if not isinstance(given, list) or len(given) != 2 or type(at) is not int:
+    for each in ui_messages:
+        deleted_range, at = each.get("conversationHistoryDeletedRange"), each.get("conversationHistoryIndex")
+        if not isinstance(deleted_range, list) or len(deleted_range) != 2 or type(at) is not int:
             continue
-        end = given[1]
+        end = deleted_range[1]
         if type(end) is int and end > last:
-            found.deletions.append(Deletion(at, end))
+            facts.deletions.append(Deletion(at, end))
             last = end
 
 
-def _update_rewrites(rewrites: Any, shown: list[dict[str, Any]], found: RelatedFacts) -> None:
+def _update_rewrites(rewrites: Any, ui_messages: list[dict[str, Any]], facts: RelatedFacts) -> None:
     """Update the rewritten blocks; a rewrite takes effect with the request after the one whose time it has.
 
     Each is ``[element, [kind, [[block, [[time, "text", [text], …], …]], …]]]``; the last change is in force.
     """
-    times = [parse_time_ms(each.get("ts")) for each in shown]
-    places = [each.get("conversationHistoryIndex") for each in shown]
+    times = [parse_time_ms(each.get("ts")) for each in ui_messages]
+    places = [each.get("conversationHistoryIndex") for each in ui_messages]
     for entry in rewrites if isinstance(rewrites, list) else ():
         match entry:
             case [int(element), [_, list(blocks)]]:
@@ -155,6 +155,6 @@ def _update_rewrites(rewrites: Any, shown: list[dict[str, Any]], found: RelatedF
                         case [int(block), [*_, [time, "text", [str(text), *_], *_]]]:
                             at = bisect_right(times, parse_time_ms(time)) - 1
                             place = places[at] if 0 <= at < len(places) else None
-                            found.rewrites.append(
+                            facts.rewrites.append(
                                 Rewrite(place + 3 if type(place) is int else -1, element, block, text)
                             )

@@ -28,15 +28,15 @@ def write_conversation(session: Session, path: Path) -> Losses:
     messages: list[dict[str, Any]] = []
     stamp = int(time.time() * 1000) - len(session.context_at())
     for index, message in zip(session.context_at().order, session.to_messages(), strict=True):
-        role, given = message["role"], message["content"]
-        blocks = [*map(_build_block, given)]
-        known = facts.time[index]
-        stamp = known if known > 0 else stamp + 1
+        role, content = message["role"], message["content"]
+        blocks = [*map(_build_block, content)]
+        recorded_time = facts.time[index]
+        stamp = recorded_time if recorded_time > 0 else stamp + 1
         summary = bool(facts.flags[index] & MessageFlag.SUMMARY)
         mark = {"isSummary": True, "condenseId": str(uuid.uuid4())} if summary else {}
         messages.append({"role": role, "content": blocks, "ts": stamp, **mark})
         if role == "user" and not summary:
-            _count_injected(session, index, given, losses)
+            _count_injected(session, index, content, losses)
     write_json(messages, path)
     if session.content.system():
         losses.add_note("the system prompt is left out; the extension adds its own")
@@ -48,10 +48,11 @@ def write_conversation(session: Session, path: Path) -> Losses:
 
 def _count_injected(session: Session, index: int, blocks: list[Block], losses: Losses) -> None:
     """Count the injected blocks that will be read as typed."""
-    facts, told = session.facts, find_injected_blocks(blocks)
+    facts, recognised = session.facts, find_injected_blocks(blocks)
     rows = enumerate(facts.blocks_of(index))
     losses.add(
-        INJECTED_LOSS, sum(bool(facts.block_flags[row] & BlockFlag.INJECTED) and at not in told for at, row in rows)
+        INJECTED_LOSS,
+        sum(bool(facts.block_flags[row] & BlockFlag.INJECTED) and at not in recognised for at, row in rows),
     )
 
 

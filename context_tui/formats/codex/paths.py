@@ -49,11 +49,11 @@ def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile
 def read_session_meta(path: Path) -> SessionMeta:
     """Read the session metadata in the first line of a file, as far as its head holds it."""
     lines = [parse_rollout_line(value) for value in read_first_values(path)[:2] if isinstance(value, dict)]
-    told = [parse_session_meta(line.payload) for line in lines if line.kind == META]
-    if not told:
+    metas = [parse_session_meta(line.payload) for line in lines if line.kind == META]
+    if not metas:
         return SessionMeta("", "", "", "", "")
-    copied = next((other.id for other in told[1:] if other.id != told[0].id), "")
-    return told[0]._replace(forked_from=told[0].forked_from or copied)
+    copied = next((other.id for other in metas[1:] if other.id != metas[0].id), "")
+    return metas[0]._replace(forked_from=metas[0].forked_from or copied)
 
 
 def find_title(path: Path) -> str:
@@ -69,11 +69,11 @@ def find_title(path: Path) -> str:
             continue
         try:
             record = loads(line)
-            told = parse_rollout_line(record)
-            message = find_message(parse(record)) if told.kind == ITEM else None
+            rollout_line = parse_rollout_line(record)
+            message = find_message(parse(record)) if rollout_line.kind == ITEM else None
             if message and message.role == Role.USER and not (message.is_injected or message.has_results):
                 return format_title(extract_text(message.blocks))
-            event = as_object(told.payload)
+            event = as_object(rollout_line.payload)
             if event.get("type") == "user_message" and isinstance(text := event.get("message"), str):
                 return format_title(text)
         except (ValueError, AttributeError):  # not JSON, cut off at the end of the head, or not a record
@@ -87,16 +87,16 @@ def find_rollout(path: Path, session_id: str) -> Path | None:
         return None
     root = path.parents[3] if len(path.parents) > 3 and path.parent.name.isdecimal() else path.parent
     days = {path.parent, *(root / f"{day:%Y/%m/%d}" for day in _list_days(session_id))}
-    found = (file for day in sorted(days) for file in day.glob(f"rollout-*-{session_id}.jsonl"))
-    return next(found, None)
+    files = (file for day in sorted(days) for file in day.glob(f"rollout-*-{session_id}.jsonl"))
+    return next(files, None)
 
 
 def _list_days(session_id: str) -> list[datetime]:
     """List the day of an id (UUID version 7, which begins with the time), and the days before and after."""
     if session_id[14] != "7":
         return []
-    made = int(session_id[:8] + session_id[9:13], 16) // 1000
-    return [datetime.fromtimestamp(made + offset * 86_400, UTC) for offset in (-1, 0, 1)]
+    created = int(session_id[:8] + session_id[9:13], 16) // 1000
+    return [datetime.fromtimestamp(created + offset * 86_400, UTC) for offset in (-1, 0, 1)]
 
 
 def build_resume_command(session: Session, written: Path, out: Path) -> str:
@@ -151,10 +151,10 @@ def find_subagent_session(session: Session, call: int) -> SessionInfo | None:
     message = facts.block_message[row]
     blocks = session.content.blocks(message)
     try:
-        told = as_object(loads(body_to_text(blocks[[*facts.blocks_of(message)].index(row)].get("content"))))
+        result = as_object(loads(body_to_text(blocks[[*facts.blocks_of(message)].index(row)].get("content"))))
     except ValueError:
         return None
-    agent = next((parse_id(told[name]) for name in _AGENT_ID_MEMBERS if told.get(name)), "")
+    agent = next((parse_id(result[name]) for name in _AGENT_ID_MEMBERS if result.get(name)), "")
     if not agent:
         return None
     path = Path(session.info.path)

@@ -169,24 +169,26 @@ class CodexShape:
             return part
         if find_replacement_history(payload) is None:
             return replace(summary, compaction=replace(summary.compaction, context=(*self._find_kept_users(), 0)))
-        told, keys = summary.compaction.context or (), list_item_keys(payload)
+        recorded_context, keys = summary.compaction.context or (), list_item_keys(payload)
         messages, notes, context = list_messages(part), list(summary.notes), list[str | int]()
-        here = self._match_users({each: messages[each] for each in told if isinstance(each, int) and each})
-        for each in told:
+        known_users = self._match_users(
+            {each: messages[each] for each in recorded_context if isinstance(each, int) and each}
+        )
+        for each in recorded_context:
             if isinstance(each, str):
                 if each not in self._key_by_item:
                     notes.append("a compaction that keeps an earlier item which is not in this file")
                 context.append(self._key_by_item.get(each, ""))
                 continue
-            if each in here:
-                key, messages[each] = here[each], OmittedMessage()
+            if each in known_users:
+                key, messages[each] = known_users[each], OmittedMessage()
             else:
-                own = messages[each]
-                assert isinstance(own, MessageRecord)
-                new = each and own.role == Role.USER and not own.has_results
-                key = self._add_user(own) if new else next(iter(keys[each]), "")
-                messages[each] = replace(own, key=key)
-            context.append(here.get(each, each))
+                message = messages[each]
+                assert isinstance(message, MessageRecord)
+                new = each and message.role == Role.USER and not message.has_results
+                key = self._add_user(message) if new else next(iter(keys[each]), "")
+                messages[each] = replace(message, key=key)
+            context.append(known_users.get(each, each))
             self._key_by_item |= dict.fromkeys(keys[each], key)
         compacted = replace(summary.compaction, context=tuple(context))
         begin = replace(summary, key=messages[0].key, compaction=compacted, notes=tuple(notes))
@@ -194,15 +196,19 @@ class CodexShape:
 
     def _match_users(self, messages: dict[int, MessageRecord | OmittedMessage]) -> dict[int, str]:
         """Match messages of a new history to known ones: each to the key of the newest equal message."""
-        known: dict[bytes, list[str]] = {}
+        keys_by_signature: dict[bytes, list[str]] = {}
         for user in self._users:
-            known.setdefault(user.signature, []).append(user.key)
-        found: dict[int, str] = {}
+            keys_by_signature.setdefault(user.signature, []).append(user.key)
+        matches: dict[int, str] = {}
         for number, part in reversed(messages.items()):
             assert isinstance(part, MessageRecord)
-            if part.role == Role.USER and not part.has_results and (same := known.get(_compute_signature(part))):
-                found[number] = same.pop()
-        return found
+            if (
+                part.role == Role.USER
+                and not part.has_results
+                and (same := keys_by_signature.get(_compute_signature(part)))
+            ):
+                matches[number] = same.pop()
+        return matches
 
     def _find_kept_users(self) -> list[str]:
         """Return the messages kept by a compaction with only a summary: the session's first ones, and typed messages.
@@ -211,13 +217,13 @@ class CodexShape:
         not in the file.
         """
         at = next((n for n, user in enumerate(self._users) if user.typed), len(self._users))
-        kept, room = list[str](), KEPT_PROMPT_BYTES
+        newest_keys, room = list[str](), KEPT_PROMPT_BYTES
         for user in reversed([user for user in self._users[at:] if user.typed]):
             room -= user.size
             if room < 0:
                 break
-            kept.append(user.key)
-        return [*(user.key for user in self._users[:at] if not user.summary), *reversed(kept)]
+            newest_keys.append(user.key)
+        return [*(user.key for user in self._users[:at] if not user.summary), *reversed(newest_keys)]
 
     def _roll_back(self, turns: Any) -> str:
         """Return the key of the first of the last *turns* typed messages, where the abandoned branch begins."""
@@ -237,9 +243,9 @@ class CodexShape:
             return _replace_usage(part, None)
         self._replies.end_response()
         copied = len(self._session_ids) > 1 and time <= self._start_time + FORK_COPY_MS
-        now = self._usage_order.update(None if copied else _find_usage(part))
+        usage = self._usage_order.update(None if copied else _find_usage(part))
         encrypted, self._reasoning_tokens = self._reasoning_tokens, 0
-        return _replace_usage(part, now, _estimate_missing_reasoning(info, now) if now and not encrypted else 0)
+        return _replace_usage(part, usage, _estimate_missing_reasoning(info, usage) if usage and not encrypted else 0)
 
 
 def _find_usage(part: ParsedRecord) -> Usage | None:
@@ -307,11 +313,11 @@ class _UsageOrder:
         """Add a new count; return it if it is of the newest reply, not of the next one."""
         if self._awaiting_count:
             self._counts_first, self._awaiting_count = not self._has_reply_items, False
-        came, self._has_reply_items = self._has_reply_items, False
+        has_reply, self._has_reply_items = self._has_reply_items, False
         if self._counts_first:
             self._pending = usage
             return None
-        return usage if came else None
+        return usage if has_reply else None
 
 
 def estimate_reasoning_tokens(item: Record) -> int:
@@ -325,8 +331,8 @@ def estimate_reasoning_tokens(item: Record) -> int:
 
 def _estimate_missing_reasoning(info: Record, usage: Usage) -> int:
     """Estimate the same from recorded tokens, for replies whose encrypted reasoning was removed on publication."""
-    told = as_object(info.get("last_token_usage")).get("reasoning_output_tokens")
-    return round(told * REASONING_ESTIMATE_RATIO) if type(told) is int and 0 < told <= usage.output else 0
+    tokens = as_object(info.get("last_token_usage")).get("reasoning_output_tokens")
+    return round(tokens * REASONING_ESTIMATE_RATIO) if type(tokens) is int and 0 < tokens <= usage.output else 0
 
 
 def _compute_signature(part: MessageRecord) -> bytes:
@@ -353,11 +359,13 @@ def _parse_window(value: Any) -> MetadataRecord:
     """
     try:
         window = parse_tokens(value, "model_context_window")
-        whole = -(-window * 100 // USED_WINDOW_PERCENT)
-        part_of = (
-            whole if whole * USED_WINDOW_PERCENT // 100 == window and 0 in (whole % 1_000, whole % 1_024) else None
+        full_window = -(-window * 100 // USED_WINDOW_PERCENT)
+        model_window = (
+            full_window
+            if full_window * USED_WINDOW_PERCENT // 100 == window and 0 in (full_window % 1_000, full_window % 1_024)
+            else None
         )
-        return MetadataRecord(window=window, model_window=part_of or None)
+        return MetadataRecord(window=window, model_window=model_window or None)
     except ValueError as error:
         return MetadataRecord(notes=(str(error),))
 

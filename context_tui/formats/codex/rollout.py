@@ -81,13 +81,13 @@ class SessionMeta(NamedTuple):
 
 def parse_session_meta(payload: Any) -> SessionMeta:
     """Parse the ids and the folder of a session; missing ones are empty."""
-    told = as_object(payload)
-    source = as_object(told.get("source"))
+    meta = as_object(payload)
+    source = as_object(meta.get("source"))
     spawned = as_object(as_object(source.get("subagent")).get("thread_spawn"))
-    parent = told.get("parent_thread_id") or spawned.get("parent_thread_id")
-    base = as_object(told.get("history_base"))
-    given = (told.get("id"), told.get("cwd"), told.get("forked_from_id"), parent, base.get("thread_id"))
-    return SessionMeta(*map(parse_id, given))
+    parent = meta.get("parent_thread_id") or spawned.get("parent_thread_id")
+    base = as_object(meta.get("history_base"))
+    members = (meta.get("id"), meta.get("cwd"), meta.get("forked_from_id"), parent, base.get("thread_id"))
+    return SessionMeta(*map(parse_id, members))
 
 
 NO_SUMMARY = "(no summary available)"
@@ -129,10 +129,10 @@ def find_replacement_history(payload: Record) -> list[Any] | None:
     entries = payload.get("replacement_history_entries")
     if not isinstance(entries, list):
         return None
-    told = map(as_object, entries)
+    objects = map(as_object, entries)
     return [
         each.get("item") if each.get("type") != "reference" else ItemReference(parse_id(each.get("item_id")))
-        for each in told
+        for each in objects
     ]
 
 
@@ -154,16 +154,17 @@ def parse_compaction(payload: Record) -> ParsedRecord:
         text = _get_summary_text(payload) or NO_SUMMARY
         return MessageRecord(Role.USER, [{"type": "text", "text": text}], compaction=FullCompactionRecord())
     history = _parse_history(payload)
-    summary, *more = (spoken.part for spoken in history.messages)
-    told = FullCompactionRecord(context=tuple(history.order))
-    summary = replace(summary, is_injected=False, notes=tuple(history.notes), compaction=told)
+    summary, *more = (message.part for message in history.messages)
+    compaction = FullCompactionRecord(context=tuple(history.order))
+    summary = replace(summary, is_injected=False, notes=tuple(history.notes), compaction=compaction)
     return group_records(summary, *more)
 
 
 def list_item_keys(payload: Record) -> list[list[str]]:
     """List the keys of the items in each message of a new history, the summary first."""
     return [
-        [own for item in spoken.items if (own := format_item_key(item))] for spoken in _parse_history(payload).messages
+        [own for item in message.items if (own := format_item_key(item))]
+        for message in _parse_history(payload).messages
     ]
 
 
@@ -201,7 +202,7 @@ def _list_record_items(record: Record) -> list[list[Item]]:
     return (
         [[]]
         if find_replacement_history(payload) is None
-        else [spoken.items for spoken in _parse_history(payload).messages]
+        else [message.items for message in _parse_history(payload).messages]
     )
 
 
@@ -226,7 +227,7 @@ def _get_summary_text(payload: Record) -> str:
 
 
 def _parse_history(payload: Record) -> _History:
-    found, notes = list[_HistoryMessage](), list[str]()
+    messages, notes = list[_HistoryMessage](), list[str]()
     order = list[int | str]()  # numbers index the messages of this history
     for item in find_replacement_history(payload) or ():
         if isinstance(item, ItemReference):
@@ -239,7 +240,7 @@ def _parse_history(payload: Record) -> _History:
             continue
         if not isinstance(part, MessageRecord):
             continue
-        before = found[-1].part if order and isinstance(order[-1], int) else None
+        before = messages[-1].part if order and isinstance(order[-1], int) else None
         if (
             before
             and before.role == part.role
@@ -247,18 +248,18 @@ def _parse_history(payload: Record) -> _History:
             and (part.has_results or part.role != Role.USER)
         ):
             joined = replace(before, blocks=[*before.blocks, *part.blocks])
-            found[-1] = _HistoryMessage(joined, [*found[-1].items, item])
+            messages[-1] = _HistoryMessage(joined, [*messages[-1].items, item])
         else:
-            order.append(len(found))
-            found.append(_HistoryMessage(part, [item]))
+            order.append(len(messages))
+            messages.append(_HistoryMessage(part, [item]))
     text = _get_summary_text(payload)
-    at = next((n for n in reversed(range(len(found))) if _is_history_summary(found[n].part, text)), len(found))
-    if at == len(found):
+    at = next((n for n in reversed(range(len(messages))) if _is_history_summary(messages[n].part, text)), len(messages))
+    if at == len(messages):
         order.append(at)
-        found.append(_HistoryMessage(MessageRecord(Role.USER, [MISSING_SUMMARY]), []))
-    summary = found.pop(at)
-    numbers = {at: 0, **{n: n + (n < at) for n in range(len(found) + 1) if n != at}}
-    return _History([summary, *found], [numbers[each] if isinstance(each, int) else each for each in order], notes)
+        messages.append(_HistoryMessage(MessageRecord(Role.USER, [MISSING_SUMMARY]), []))
+    summary = messages.pop(at)
+    numbers = {at: 0, **{n: n + (n < at) for n in range(len(messages) + 1) if n != at}}
+    return _History([summary, *messages], [numbers[each] if isinstance(each, int) else each for each in order], notes)
 
 
 def _is_history_summary(part: MessageRecord, text: str) -> bool:

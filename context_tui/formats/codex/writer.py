@@ -53,8 +53,8 @@ class _Writer:
 
     def build_records(self) -> Iterator[Record]:
         facts, order = self._session.facts, self._session.context_at().order
-        known = (facts.time[message] for message in order)
-        self._time = next((time for time in known if time >= 0), parse_time_ms(datetime.now(UTC)))
+        times = (facts.time[message] for message in order)
+        self._time = next((time for time in times if time >= 0), parse_time_ms(datetime.now(UTC)))
         meta, turn = self._find_recorded_meta()
         yield self._build_record(META, self._build_meta(meta))
         model = next((self._models[message] for message in order if message in self._models), facts.model)
@@ -87,17 +87,17 @@ class _Writer:
 
         A compaction's summary is a user message, so calls before it must have their results before it.
         """
-        facts, left, until = self._session.facts, 0, -1
+        facts, count, last_result = self._session.facts, 0, -1
         rows = [(at, row) for at, message in enumerate(order) for row in facts.blocks_of(message)]
         answers = {facts.call_id(row): at for at, row in rows if facts.kind[row] == Kind.TOOL_RESULT}
         for at, message in enumerate(order):
             own = facts.blocks_of(message)
             begins = all(facts.kind[row] != Kind.TOOL_USE for row in islice(own, 1))  # else merged with a call
-            if facts.flags[message] & MessageFlag.SUMMARY and begins and until <= at:
-                left = at + 1
+            if facts.flags[message] & MessageFlag.SUMMARY and begins and last_result <= at:
+                count = at + 1
             ids = (facts.call_id(row) for row in facts.blocks_of(message) if facts.kind[row] == Kind.TOOL_USE)
-            until = max(until, *(answers.get(call, -1) for call in ids), -1)
-        return left
+            last_result = max(last_result, *(answers.get(call, -1) for call in ids), -1)
+        return count
 
     def _build_record(self, kind: str, payload: Record) -> Record:
         stamp = datetime.fromtimestamp(self._time / 1000, UTC).isoformat(timespec="milliseconds")
@@ -109,28 +109,30 @@ class _Writer:
         content = recording.content
         if not isinstance(content, LineContent) or recording.info.format != "codex":
             return {}, {}
-        beside = [row for row, kind in enumerate(content.facts.record_kind) if kind == RecordKind.METADATA]
-        return _find_first_payload(content, beside, META), _find_first_payload(content, beside[::-1], "turn_context")
+        metadata_rows = [row for row, kind in enumerate(content.facts.record_kind) if kind == RecordKind.METADATA]
+        return _find_first_payload(content, metadata_rows, META), _find_first_payload(
+            content, metadata_rows[::-1], "turn_context"
+        )
 
     def _build_meta(self, recorded: Record) -> Record:
-        kept = {name: value for name, value in recorded.items() if name not in _SOURCE_SESSION_MEMBERS}
-        system, source = self._session.content.system(), kept.get("source")
+        members = {name: value for name, value in recorded.items() if name not in _SOURCE_SESSION_MEMBERS}
+        system, source = self._session.content.system(), members.get("source")
         return {
             "originator": "codex_cli_rs",
             "cli_version": VERSION,
-            **kept,
+            **members,
             "id": _make_id(),
             "timestamp": self._build_record("", {})["timestamp"],
-            "cwd": kept.get("cwd") or self._session.info.cwd,
+            "cwd": members.get("cwd") or self._session.info.cwd,
             "source": source if isinstance(source, str) else "cli",
-            "model_provider": kept.get("model_provider") or PROVIDER,
+            "model_provider": members.get("model_provider") or PROVIDER,
             **({"base_instructions": {"text": system}} if system else {}),
         }
 
     def _build_turn_context(self, recorded: Record, cwd: str, model: str | None) -> Record:
-        made = {"approval_policy": "on-request", "sandbox_policy": {"type": "read-only"}, "summary": "auto"}
-        given = {name: value for name, value in recorded.items() if name != "turn_id"}
-        return {"cwd": cwd or self._session.info.cwd, **made, **given, "model": model}
+        defaults = {"approval_policy": "on-request", "sandbox_policy": {"type": "read-only"}, "summary": "auto"}
+        members = {name: value for name, value in recorded.items() if name != "turn_id"}
+        return {"cwd": cwd or self._session.info.cwd, **defaults, **members, "model": model}
 
     def _build_compaction(self, messages: Sequence[int]) -> Record:
         """Build a compaction whose history is *messages*, the last of which is the summary."""

@@ -73,20 +73,20 @@ def _parse_system(data: Data, key: str, time: int) -> ParsedRecord:
 
 def _parse_user(data: Data, key: str, time: int) -> ParsedRecord:
     """Parse typed text, and the text that Copilot CLI adds for the model."""
-    typed, sent = parse_id(data.get("content")), parse_id(data.get("transformedContent"))
+    typed, model_text = parse_id(data.get("content")), parse_id(data.get("transformedContent"))
     texts, injected = [typed], set[int]()
-    if sent and sent != typed:
-        before, found, behind = sent.partition(typed) if typed else ("", "", sent)
-        texts, injected = ([sent], set()) if typed and not found else ([before, typed, behind], {0, 2})
-    kept = [(number in injected, text) for number, text in enumerate(texts) if text]
-    blocks: list[Block] = [{"type": "text", "text": text} for _, text in kept]
+    if model_text and model_text != typed:
+        before, match, after = model_text.partition(typed) if typed else ("", "", model_text)
+        texts, injected = ([model_text], set()) if typed and not match else ([before, typed, after], {0, 2})
+    parts = [(number in injected, text) for number, text in enumerate(texts) if text]
+    blocks: list[Block] = [{"type": "text", "text": text} for _, text in parts]
     attached = data.get("attachments")
     blocks += [
         _parse_image(each) for each in (attached if isinstance(attached, list) else ()) if _is_image_attachment(each)
     ]
     source = data.get("source")
     other = bool(data.get("isAutopilotContinuation")) or (isinstance(source, str) and source not in ("", "user"))
-    numbers = frozenset(number for number, (put_in, _) in enumerate(kept) if put_in)
+    numbers = frozenset(number for number, (is_injected, _) in enumerate(parts) if is_injected)
     return MessageRecord(Role.USER, blocks, time=time, key=key, is_injected=other, injected_blocks=numbers)
 
 
@@ -120,9 +120,9 @@ def _parse_assistant(data: Data, key: str, time: int) -> ParsedRecord:
     notes: list[str] = []
     for call in requests if isinstance(requests, list) else ():
         if isinstance(call, dict):
-            given = parse_arguments(call.get("arguments"))
+            arguments = parse_arguments(call.get("arguments"))
             own = parse_id(call.get("toolCallId"))
-            blocks.append({"type": "tool_use", "id": own, "name": parse_id(call.get("name")), "input": given})
+            blocks.append({"type": "tool_use", "id": own, "name": parse_id(call.get("name")), "input": arguments})
         else:
             notes.append("a tool request that is not an object")
     return MessageRecord(
@@ -138,8 +138,8 @@ def _parse_assistant(data: Data, key: str, time: int) -> ParsedRecord:
 
 def _parse_result(data: Data, key: str, time: int) -> ParsedRecord:
     """Parse the result of a tool for the model, or its error; text for the user is not sent."""
-    given, error = data.get("result"), data.get("error")
-    body = parse_id(given.get("content")) if isinstance(given, dict) else parse_id(given)
+    result_value, error = data.get("result"), data.get("error")
+    body = parse_id(result_value.get("content")) if isinstance(result_value, dict) else parse_id(result_value)
     if not body and error is not None:
         body = parse_id(error.get("message") if isinstance(error, dict) else error)
     if data.get("isUserRequested"):
@@ -184,24 +184,24 @@ def _parse_compaction(data: Data, key: str, time: int) -> ParsedRecord:
     summary = data.get("summaryContent")
     block = {"type": "text", "text": summary} if isinstance(summary, str) and summary else HIDDEN_SUMMARY
     trigger = parse_id(data.get("trigger")) or ("manual" if data.get("customInstructions") else None)
-    kept = _parse_tokens(data, "preCompactionMessagesLength") - _parse_tokens(data, "messagesRemoved")
+    kept_count = _parse_tokens(data, "preCompactionMessagesLength") - _parse_tokens(data, "messagesRemoved")
     return MessageRecord(
         Role.USER,
         [block],
         time=time,
         key=key,
         compaction=FullCompactionRecord(trigger, _parse_tokens(data, "preCompactionTokens") or None),
-        notes=(f"a compaction that kept {kept:,} messages, without saying which",) if kept > 0 else (),
+        notes=(f"a compaction that kept {kept_count:,} messages, without saying which",) if kept_count > 0 else (),
     )
 
 
 def _parse_truncation(data: Data, key: str, time: int) -> ParsedRecord:
     """Parse a truncation: the oldest messages were left out, without saying which."""
-    before, gone = (
+    before, removed = (
         _parse_tokens(data, name) or None for name in ("preTruncationTokensInMessages", "tokensRemovedDuringTruncation")
     )
     sizes = MetadataRecord(key=key, window=_parse_tokens(data, "tokenLimit"))
-    return group_records(sizes, MicroCompactionRecord("truncation", before, saved_tokens=gone)) if gone else sizes
+    return group_records(sizes, MicroCompactionRecord("truncation", before, saved_tokens=removed)) if removed else sizes
 
 
 def _parse_rewind(data: Data, key: str, time: int) -> ParsedRecord:
@@ -255,7 +255,7 @@ def find_subagents(path: Path) -> Iterator[Subagent]:
     Raises:
         UnreadableSession: the file cannot be read.
     """
-    file, known = LineFile(path), set[str]()
+    file, known_ids = LineFile(path), set[str]()
     try:
         for line in find_matching_lines(file, _SUBAGENT_STARTED):
             try:
@@ -267,8 +267,8 @@ def find_subagents(path: Path) -> Iterator[Subagent]:
                 continue
             call = parse_id(data.get("toolCallId"))
             own = parse_id(record.get("agentId")) or call
-            if own and own not in known:
-                known.add(own)
+            if own and own not in known_ids:
+                known_ids.add(own)
                 yield Subagent(own, call, parse_id(data.get("agentDisplayName") or data.get("agentName")))
     finally:
         file.close()

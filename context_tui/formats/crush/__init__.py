@@ -76,20 +76,27 @@ class CrushFormat(Format):
 def _list_sessions(database: Database) -> list[SessionInfo]:
     path = str(database.path)
     names = ("id", "parent_session_id", "title", "updated_at", "created_at")
-    known = query_sessions_with_messages(database, "sessions", "messages", names)
-    listed = {row[0] for row in known}
+    rows = query_sessions_with_messages(database, "sessions", "messages", names)
+    ids = {row[0] for row in rows}
     bytes_ = query_session_sizes(database, _SIZES_QUERY)
     project = database.path.absolute().parent
     cwd = str(project.parent) if project.name in (".crush", ".opencode") else ""
-    found = []
-    for name, parent, title, updated, created in known:
-        above = f"{path}#{decode_text(parent)}" if parent in listed else ""
+    sessions = []
+    for name, parent, title, updated, created in rows:
+        parent_spec = f"{path}#{decode_text(parent)}" if parent in ids else ""
         time = max(_parse_time(updated) or _parse_time(created), 0)
         info = SessionInfo(
-            path, "crush", decode_text(name), format_title(decode_text(title)), above, time, bytes_.get(name, 0), cwd
+            path,
+            "crush",
+            decode_text(name),
+            format_title(decode_text(title)),
+            parent_spec,
+            time,
+            bytes_.get(name, 0),
+            cwd,
         )
-        found.append((_parse_time(created), info))
-    return [info for _, info in sorted(found, key=lambda each: (each[0], each[1].id))]
+        sessions.append((_parse_time(created), info))
+    return [info for _, info in sorted(sessions, key=lambda each: (each[0], each[1].id))]
 
 
 def _parse_time(value: object) -> float:

@@ -37,10 +37,10 @@ class CrushShape:
     def parse(self, entry: Entry) -> ParsedRecord:
         """Parse a row."""
         row, parts, notes = _parse_entry(entry)
-        given = parse_id(row.get("role"))
-        if given not in ROLES:
-            raise ValueError(f"not a message: unknown role {given[:40]!r}")
-        role, time = ROLES[given], parse_time_ms(row.get("created_at"))
+        name = parse_id(row.get("role"))
+        if name not in ROLES:
+            raise ValueError(f"not a message: unknown role {name[:40]!r}")
+        role, time = ROLES[name], parse_time_ms(row.get("created_at"))
         blocks, failed = [], ""
         for kind, data in parts:
             if kind == "finish":
@@ -49,7 +49,7 @@ class CrushShape:
                 blocks.append(block)
             else:
                 notes.append(f"a part of unknown type {str(kind)[:40]!r}")
-        model = truncate_name(parse_id(row.get("model"))) if given == "assistant" else ""
+        model = truncate_name(parse_id(row.get("model"))) if name == "assistant" else ""
         if row.get("summary"):  # whoever wrote it, it is sent as a user's
             return MessageRecord(
                 Role.USER, blocks, flags=MessageFlag.SUMMARY, time=time, is_injected=True, notes=tuple(notes)
@@ -58,7 +58,7 @@ class CrushShape:
         if not blocks:
             flags = MessageFlag.NOT_SENT
             blocks = [{"type": "text", "text": failed}] if failed else []
-        return MessageRecord(role, blocks, given == "tool", flags, time, notes=tuple(notes), model=model)
+        return MessageRecord(role, blocks, name == "tool", flags, time, notes=tuple(notes), model=model)
 
     def add_facts(self, entry: Entry, part: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
         """Record the summaries, and the newest reply."""
@@ -90,8 +90,8 @@ def _parse_entry(entry: Entry) -> tuple[dict[str, Any], list[tuple[Any, dict[str
         raise ValueError("its parts are no list")
     if is_nested_deeper(parts):
         raise ValueError("nested too deeply")
-    known = [(part.get("type"), part.get("data")) for part in parts if isinstance(part, dict)]
-    objects = [(kind, data) for kind, data in known if isinstance(data, dict)]
+    typed_parts = [(part.get("type"), part.get("data")) for part in parts if isinstance(part, dict)]
+    objects = [(kind, data) for kind, data in typed_parts if isinstance(data, dict)]
     return row, objects, ["a part that is not an object"] * (len(parts) - len(objects))
 
 
@@ -99,8 +99,8 @@ def _format_failure(finish: dict[str, Any]) -> str:
     """Format the failure of a reply as one line."""
     if finish.get("reason") not in FAILED_REASONS:
         return ""
-    words = [parse_id(finish.get(name)) for name in ("message", "details")]
-    return ": ".join(dict.fromkeys(filter(None, words))) or parse_id(finish["reason"])
+    texts = [parse_id(finish.get(name)) for name in ("message", "details")]
+    return ": ".join(dict.fromkeys(filter(None, texts))) or parse_id(finish["reason"])
 
 
 def _parse_block(kind: Any, data: dict[str, Any]) -> Block | None:
@@ -139,8 +139,8 @@ def _parse_usage(about: Mapping[str, Any]) -> Usage | None:
     Raises:
         ValueError: a size is invalid; the message names it.
     """
-    prompt, made = (parse_tokens(about.get(name), name) for name in ("prompt_tokens", "completion_tokens"))
-    return Usage(fresh=prompt, output=made) if prompt else None
+    prompt, completion = (parse_tokens(about.get(name), name) for name in ("prompt_tokens", "completion_tokens"))
+    return Usage(fresh=prompt, output=completion) if prompt else None
 
 
 SUMMARY_ID = "\0summary"
@@ -173,9 +173,12 @@ class CrushSource(RowSource):
             f"SELECT id, {time} FROM messages WHERE session_id = ? ORDER BY {order}", (self.session_id,)
         )
         ids = [decode_text(row[0]) for row in rows]
-        if self._session_row.get("summary") and (when := parse_time_ms(self._session_row.get("summarized_at"))) >= 0:
+        if (
+            self._session_row.get("summary")
+            and (summary_time := parse_time_ms(self._session_row.get("summarized_at"))) >= 0
+        ):
             times = (parse_time_ms(decode_value(row[1])) for row in rows)
-            ids.insert(next((place for place, time in enumerate(times) if time > when), len(ids)), SUMMARY_ID)
+            ids.insert(next((place for place, time in enumerate(times) if time > summary_time), len(ids)), SUMMARY_ID)
         return ids
 
     def query_entries(self, ids: Sequence[str], max_value_bytes: int) -> dict[str, Entry]:
@@ -185,21 +188,21 @@ class CrushSource(RowSource):
             tuple(ids),
             max_value_bytes=max_value_bytes,
         )
-        found = {}
+        entries = {}
         for name, parts, *values in rows:
             row = dict(zip(names, map(decode_value, values), strict=True))
             summary = bool(row.pop("is_summary_message", 0)) or decode_text(name) == self._session_row.get(
                 "summary_message_id"
             )
-            known = {key: value for key, value in row.items() if value is not None} | (
+            members = {key: value for key, value in row.items() if value is not None} | (
                 {"summary": True} if summary else {}
             )
-            found[decode_text(name)] = Entry(
+            entries[decode_text(name)] = Entry(
                 decode_text(name),
-                (compact_json(known), parts if isinstance(parts, bytes) else decode_text(parts).encode()),
+                (compact_json(members), parts if isinstance(parts, bytes) else decode_text(parts).encode()),
             )
         if SUMMARY_ID in ids:
             parts = [{"type": "text", "data": {"text": self._session_row.get("summary")}}]
-            known = {"role": "user", "created_at": self._session_row.get("summarized_at"), "summary": True}
-            found[SUMMARY_ID] = Entry(SUMMARY_ID, (compact_json(known), compact_json(parts)))
-        return found
+            members = {"role": "user", "created_at": self._session_row.get("summarized_at"), "summary": True}
+            entries[SUMMARY_ID] = Entry(SUMMARY_ID, (compact_json(members), compact_json(parts)))
+        return entries

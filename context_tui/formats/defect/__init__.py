@@ -72,13 +72,13 @@ class DefectFormat(Format):
         file = paths.find_session_file(path)
         about = paths.read_meta(file.parent) if file.name in (paths.JOURNAL_FILE, paths.SNAPSHOT_FILE) else {}
         own, cwd = about.get("session_id"), about.get("cwd")
-        known = own if isinstance(own, str) else file.parent.name if file.name == paths.JOURNAL_FILE else ""
-        found = (
+        session_id = own if isinstance(own, str) else file.parent.name if file.name == paths.JOURNAL_FILE else ""
+        sessions = (
             list_document_sessions(file, self.name, SnapshotShape, read_runs=_SNAPSHOT_RUNS)
             if _is_snapshot_file(file)
-            else list_only_session(file, self.name, self.read_title(file) or known)
+            else list_only_session(file, self.name, self.read_title(file) or session_id)
         )
-        return [replace(info, cwd=cwd if isinstance(cwd, str) else "") for info in found]
+        return [replace(info, cwd=cwd if isinstance(cwd, str) else "") for info in sessions]
 
     def related_files(self, path: Path) -> Iterable[Path]:
         """Return the other files of the session's folder."""

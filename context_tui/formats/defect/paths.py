@@ -99,16 +99,16 @@ def read_journal_base(journal: Path) -> Record | None:
     if not is_snapshot(snapshot) or not isinstance(history, list) or type(after) is not int:
         return None
     if isinstance(begins, int) and begins < after and (added := _read_added_messages(journal, after)) is not None:
-        kept_back = len(history) - len(added)
-        if history[max(kept_back, 0) :] == added:
-            history, after = history[:kept_back], begins
+        base_length = len(history) - len(added)
+        if history[max(base_length, 0) :] == added:
+            history, after = history[:base_length], begins
     return {"schema_version": 1, "seq": after - 1, "record": {"type": "snapshot", "history": history}}
 
 
 def _read_added_messages(journal: Path, before: int) -> list[Any] | None:
     """Read the messages that the lines before a number add to the history; None if they change it otherwise."""
-    found: list[Any] = []
-    ended = 0
+    messages: list[Any] = []
+    turn_end = 0
     with open_regular(journal) as file:
         for line in file:
             try:
@@ -121,14 +121,14 @@ def _read_added_messages(journal: Path, before: int) -> list[Any] | None:
                 break
             match value["record"].get("type"):
                 case "message":
-                    found.append(value["record"].get("message"))
+                    messages.append(value["record"].get("message"))
                 case "turn_ended":
-                    ended = len(found)
+                    turn_end = len(messages)
                 case "turn_aborted":
-                    del found[ended:]
+                    del messages[turn_end:]
                 case "snapshot":
                     return None
-    return found
+    return messages
 
 
 def _read_object(path: Path) -> Record:

@@ -120,29 +120,29 @@ class JournalShape:
         old, at = self._history, 0
         exact, bare = _index_history(old, _format_signature), _index_history(old, _format_bare_signature)
         history: list[tuple[str, MessageRecord]] = []
-        then: list[MessageRecord | OmittedMessage] = []
+        messages: list[MessageRecord | OmittedMessage] = []
         clears: list[str] = []
         for each in part.messages:
             assert isinstance(each, MessageRecord)
-            found = _pop_place(exact.get(_format_signature(each), []), at)
-            cleared: list[str] | None = [] if found >= 0 else None
-            if found < 0 and (found := _pop_place(bare.get(_format_bare_signature(each), []), at)) >= 0:
-                cleared = _find_cleared_calls(old[found][1], each)
-            if found >= 0 and cleared is not None:
-                clears += cleared
-                history.append((old[found][0], each))
-                then.append(OmittedMessage())
-                at = found + 1
+            place = _pop_place(exact.get(_format_signature(each), []), at)
+            cleared_calls: list[str] | None = [] if place >= 0 else None
+            if place < 0 and (place := _pop_place(bare.get(_format_bare_signature(each), []), at)) >= 0:
+                cleared_calls = _find_cleared_calls(old[place][1], each)
+            if place >= 0 and cleared_calls is not None:
+                clears += cleared_calls
+                history.append((old[place][0], each))
+                messages.append(OmittedMessage())
+                at = place + 1
             else:
                 new = replace(each, key=self._make_key())
                 history.append((new.key, new))
-                then.append(new)
+                messages.append(new)
         changed = [key for key, _ in history] != [key for key, _ in old]
         self._history, self._turn_end = history, len(history)
         compacted = (
             FullCompactionRecord("snapshot", context=tuple(key for key, _ in history)) if old and changed else None
         )
-        snapshot = replace(part, messages=tuple(then), compaction=compacted)
+        snapshot = replace(part, messages=tuple(messages), compaction=compacted)
         clearing = MicroCompactionRecord("microcompact", cleared_keys=tuple(clears))
         return group_records(clearing, snapshot) if clears else snapshot
 
@@ -155,10 +155,10 @@ def parse_message(value: Any) -> MessageRecord:
     """
     if not isinstance(value, dict):
         raise ValueError("not a message: not a JSON object")
-    given, content = value.get("role"), value.get("content")
-    role = ROLES.get(given) if isinstance(given, str) else None
+    name, content = value.get("role"), value.get("content")
+    role = ROLES.get(name) if isinstance(name, str) else None
     if role is None or not isinstance(content, list | str):
-        raise ValueError(f"not a message: unknown role {str(given)[:40]!r}, or no content")
+        raise ValueError(f"not a message: unknown role {str(name)[:40]!r}, or no content")
     items = content if isinstance(content, list) else [{"type": "text", "text": content}]
     return MessageRecord(role, [_parse_block(item) if isinstance(item, dict) else item for item in items])
 
@@ -178,8 +178,8 @@ class SnapshotShape(DocumentShape):
 
 def _parse_usage(value: Any) -> Usage | None:
     """Parse the usage of a turn; None if the provider reported none, so that every size is null."""
-    told = isinstance(value, dict) and any(size is not None for size in value.values())
-    return parse_anthropic_usage(value) if told else None
+    is_reported = isinstance(value, dict) and any(size is not None for size in value.values())
+    return parse_anthropic_usage(value) if is_reported else None
 
 
 def _parse_block(item: Block) -> Block:
@@ -245,11 +245,11 @@ def _is_tool_result(block: Block) -> bool:
     return block.get("type") == "tool_result"
 
 
-def _index_history(history: list[tuple[str, MessageRecord]], say: Any) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
+def _index_history(history: list[tuple[str, MessageRecord]], format_key: Any) -> dict[str, list[int]]:
+    places: dict[str, list[int]] = {}
     for at, (_, part) in enumerate(history):
-        found.setdefault(say(part), []).append(at)
-    return found
+        places.setdefault(format_key(part), []).append(at)
+    return places
 
 
 def _pop_place(places: list[int], at: int) -> int:
@@ -261,10 +261,10 @@ def _pop_place(places: list[int], at: int) -> int:
 
 def _find_cleared_calls(before: MessageRecord, after: MessageRecord) -> list[str] | None:
     """Return the calls whose results were cleared; None if anything else differs."""
-    cleared: list[str] = []
+    calls: list[str] = []
     for old, new in zip(before.blocks, after.blocks, strict=True):
         if old != new:
             if new.get("content") != DEFECT_PLACEHOLDER:
                 return None
-            cleared.append(parse_id(new.get("tool_use_id")))
-    return cleared
+            calls.append(parse_id(new.get("tool_use_id")))
+    return calls

@@ -54,32 +54,32 @@ def build_resume_command(session: Session, written: Path, out: Path) -> str:
 
 def _build_records(session: Session, losses: Losses) -> Iterator[Record]:
     """Build the records: a turn begins after typed text, ends before the next, and records its requests' usage."""
-    context, usages = session.context_at(), collect_usage(session)
-    began, used = False, list[Usage]()
+    context, usage_by_message = session.context_at(), collect_usage(session)
+    is_open, usages = False, list[Usage]()
     for index, message in zip(context.order, session.messages_in(context), strict=True):
-        content = [made for block in message["content"] if (made := _build_block(block, losses))]
+        content = [new_block for block in message["content"] if (new_block := _build_block(block, losses))]
         typed = message["role"] == "user" and any(each["type"] != "tool_result" for each in content)
-        if typed and began:
-            yield _build_turn_end(used)
-            began, used = False, []
+        if typed and is_open:
+            yield _build_turn_end(usages)
+            is_open, usages = False, []
         yield {"type": "message", "message": {"role": message["role"], "content": content}}
-        if not began:
+        if not is_open:
             yield {"type": "turn_started"}
-            began = True
-        if usage := usages.get(index):
-            used.append(usage)
-    if began:
-        yield _build_turn_end(used)
+            is_open = True
+        if usage := usage_by_message.get(index):
+            usages.append(usage)
+    if is_open:
+        yield _build_turn_end(usages)
 
 
-def _build_turn_end(used: list[Usage]) -> Record:
-    told: dict[str, int | None] = {
-        "input_tokens": sum(usage.fresh for usage in used),
-        "output_tokens": sum(usage.output for usage in used),
-        "cache_read_input_tokens": sum(usage.cache_read for usage in used),
-        "cache_creation_input_tokens": sum(usage.cache_write_5m + usage.cache_write_1h for usage in used),
+def _build_turn_end(usages: list[Usage]) -> Record:
+    sizes: dict[str, int | None] = {
+        "input_tokens": sum(usage.fresh for usage in usages),
+        "output_tokens": sum(usage.output for usage in usages),
+        "cache_read_input_tokens": sum(usage.cache_read for usage in usages),
+        "cache_creation_input_tokens": sum(usage.cache_write_5m + usage.cache_write_1h for usage in usages),
     }
-    return {"type": "turn_ended", "reason": "end_turn", "usage": told if used else dict.fromkeys(told)}
+    return {"type": "turn_ended", "reason": "end_turn", "usage": sizes if usages else dict.fromkeys(sizes)}
 
 
 def _build_block(block: Block, losses: Losses) -> Block | None:
@@ -94,8 +94,8 @@ def _build_block(block: Block, losses: Losses) -> Block | None:
             own, name = str(block.get("id") or ""), str(block.get("name") or "")
             return {"type": "tool_use", "id": own, "name": name, "args": block.get("input")}
         case "tool_result":
-            told = {"tool_use_id": str(block.get("tool_use_id") or ""), "output": _build_output(block, losses)}
-            return {"type": "tool_result", **told, "is_error": block.get("is_error") is True}
+            members = {"tool_use_id": str(block.get("tool_use_id") or ""), "output": _build_output(block, losses)}
+            return {"type": "tool_result", **members, "is_error": block.get("is_error") is True}
         case "image" if image := _build_image(block):
             return {"type": "image", **image}
     losses.omit(f"blocks of type {block.get('type')} left out, which defect cannot hold", block)
@@ -108,11 +108,11 @@ def _build_output(result: Block, losses: Losses) -> Record:
         return {"kind": "text", "text": body or ""}
     if not is_block_list(body) or not body:
         return {"kind": "json", "value": body}
-    made = [(block, _build_output_block(block)) for block in body]
-    if kept := [block for block, piece in made if piece]:
-        if len(kept) < len(body):
-            losses.replace(result, {**result, "content": kept}, "results whose images defect cannot hold")
-        return {"kind": "content", "blocks": [piece for _, piece in made if piece]}
+    pieces = [(block, _build_output_block(block)) for block in body]
+    if held_blocks := [block for block, piece in pieces if piece]:
+        if len(held_blocks) < len(body):
+            losses.replace(result, {**result, "content": held_blocks}, "results whose images defect cannot hold")
+        return {"kind": "content", "blocks": [piece for _, piece in pieces if piece]}
     losses.replace(result, {**result, "content": ""}, "results whose images defect cannot hold")
     return {"kind": "text", "text": ""}
 

@@ -62,13 +62,13 @@ class GeminiCliFormat(Format):
         head = next(iter(read_first_objects(path)), {})
         if head.get("kind") == "subagent":
             return [build_subagent_info(path, self.name, path.stem, path.parent.name)]
-        found = [main]
+        sessions = [main]
         for file in find_subagent_files(path, parse_id(head.get("sessionId"))):
             try:
-                found.append(build_subagent_info(file, self.name, file.stem, str(path)))
+                sessions.append(build_subagent_info(file, self.name, file.stem, str(path)))
             except OSError:
                 continue
-        return found
+        return sessions
 
     def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
         """Return a branch abandoned by a rewind."""
@@ -111,11 +111,11 @@ class GeminiCliFormat(Format):
         """Return Gemini CLI's summary of the session, else the first typed text."""
         typed = ""
         for record in read_first_objects(path):
-            listed = record.get("messages")
+            messages = record.get("messages")
             for holder in (record, record.get("$set")):
                 if isinstance(holder, dict) and isinstance(text := holder.get("summary"), str) and text.strip():
                     return format_title(text)
-            for message in listed if isinstance(listed, list) else [record]:
+            for message in messages if isinstance(messages, list) else [record]:
                 typed = typed or _find_typed_text(message)
         return typed
 

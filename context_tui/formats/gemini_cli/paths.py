@@ -35,15 +35,15 @@ def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile
     hashed = compute_project_hash(str(cwd.absolute()))
     slug = re.sub("[^a-z0-9]+", "-", cwd.name.lower()).strip("-")
     for folder in list_entries(find_projects_folder(environ)):
-        here = folder.name in (hashed, slug)
-        project = cwd.name if here else folder.name[:8] if PROJECT_HASH.fullmatch(folder.name) else folder.name
+        is_current = folder.name in (hashed, slug)
+        project = cwd.name if is_current else folder.name[:8] if PROJECT_HASH.fullmatch(folder.name) else folder.name
         files = [
             path for path in list_files(Path(folder.path, "chats"), *CHAT_SUFFIXES) if path.name.startswith(CHAT_PREFIX)
         ]
         lines = {path.name for path in files if path.suffix == ".jsonl"}
         for path in files:
             if f"{path.name}l" not in lines:  # else continued in a newer version
-                yield SessionFile(path, project, here)
+                yield SessionFile(path, project, is_current)
 
 
 def find_subagent_files(path: Path, session_id: str) -> list[Path]:

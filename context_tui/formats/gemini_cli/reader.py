@@ -92,24 +92,26 @@ class GeminiLineShape:
         A message that differs only by removed results is the known message.
         """
         history: dict[str, _HistoryMessage] = {}
-        then = list[MessageRecord]()
-        cleared = list[str]()
+        messages = list[MessageRecord]()
+        cleared_calls = list[str]()
         for own in _group_messages(part.messages):
-            now, before = _summarize_message(own), self._history.get(own[0].key)
+            current, before = _summarize_message(own), self._history.get(own[0].key)
             masked = [*_find_masked_calls(own)]
-            if before and masked and now != before and now.bare == before.bare:
-                now = before
-                cleared += [each for each in masked if each not in self._masked_calls]
-            history[own[0].key] = now
-            first = own[0] if own[0].version == now.version else replace(own[0], version=now.version)
-            then += [first, *own[1:]]
-        was, now_is = ([each for each in told.items() if each[1].sent] for told in (self._history, history))
+            if before and masked and current != before and current.bare == before.bare:
+                current = before
+                cleared_calls += [each for each in masked if each not in self._masked_calls]
+            history[own[0].key] = current
+            first = own[0] if own[0].version == current.version else replace(own[0], version=current.version)
+            messages += [first, *own[1:]]
+        old_sent, new_sent = (
+            [each for each in entries.items() if each[1].sent] for entries in (self._history, history)
+        )
         self._history = history
-        self._masked_calls.update(cleared)
-        compacted = None if now_is[: len(was)] == was else part.compaction
-        rewritten = replace(part, messages=tuple(then), compaction=compacted)
-        masking = MicroCompactionRecord("masking", cleared_keys=tuple(cleared))
-        return group_records(masking, rewritten) if cleared else rewritten
+        self._masked_calls.update(cleared_calls)
+        compacted = None if new_sent[: len(old_sent)] == old_sent else part.compaction
+        rewritten = replace(part, messages=tuple(messages), compaction=compacted)
+        masking = MicroCompactionRecord("masking", cleared_keys=tuple(cleared_calls))
+        return group_records(masking, rewritten) if cleared_calls else rewritten
 
 
 class GeminiDocumentShape(DocumentShape):
@@ -131,9 +133,9 @@ def find_message_lists(values: list[Element]) -> list[Run]:
     runs = []
     for value in values[:1]:
         members = decode_members(value) or {}
-        if "sessionId" in members and (listed := decode_items(members.get("messages"))) is not None:
-            beside = {name: each for name, each in members.items() if name != "messages"}
-            runs.append(Run(beside, listed, "", "messages"))
+        if "sessionId" in members and (messages := decode_items(members.get("messages"))) is not None:
+            metadata = {name: each for name, each in members.items() if name != "messages"}
+            runs.append(Run(metadata, messages, "", "messages"))
     return runs
 
 
@@ -164,21 +166,21 @@ def parse_message(message: dict[str, Any], name: str) -> list[MessageRecord | Om
         return [_parse_user_message(message, time)]
     if kind == "gemini":
         calls = [call for call in _get_list(message.get("toolCalls")) if isinstance(call, dict)]
-        named = [(call, parse_id(call.get("id")) or f"{name}-{number}") for number, call in enumerate(calls)]
+        calls_by_id = [(call, parse_id(call.get("id")) or f"{name}-{number}") for number, call in enumerate(calls)]
         usage, notes = parse_usage_or_note(parse_gemini_usage, message.get("tokens"))
         reply = MessageRecord(
             Role.ASSISTANT,
-            [*_parse_thoughts(message), *_parse_reply(message, named)],
+            [*_parse_thoughts(message), *_parse_reply(message, calls_by_id)],
             time=time,
             usage=usage,
             notes=notes,
             model=parse_id(message.get("model")),
         )
-        results = [_parse_result(call, own) for call, own in named if call.get("result")]
+        results = [_parse_result(call, own) for call, own in calls_by_id if call.get("result")]
         if not results:
             return [reply]
-        ended = max((parse_time_ms(call.get("timestamp")) for call in calls), default=time)
-        return [reply, MessageRecord(Role.USER, results, has_results=True, time=ended)]
+        time_of_results = max((parse_time_ms(call.get("timestamp")) for call in calls), default=time)
+        return [reply, MessageRecord(Role.USER, results, has_results=True, time=time_of_results)]
     if kind in NOTICE_TYPES:
         return [OmittedMessage()]
     raise ValueError(f"unknown type of message {str(kind)[:40]!r}")
@@ -216,12 +218,14 @@ def _parse_user_message(message: dict[str, Any], time: int) -> MessageRecord:
 
 def _parse_history(messages: list[Any]) -> HistoryRecord:
     """Parse a rewritten history: compressed to a summary, with results removed, or with more messages."""
-    listed = [message for message in messages if isinstance(message, dict)]
-    answered = {parse_id(call.get("id")) for message in listed for call in _list_calls(message) if call.get("result")}
-    found: list[MessageRecord | OmittedMessage] = []
+    objects = [message for message in messages if isinstance(message, dict)]
+    answered_ids = {
+        parse_id(call.get("id")) for message in objects for call in _list_calls(message) if call.get("result")
+    }
+    parsed: list[MessageRecord | OmittedMessage] = []
     notes: list[str] = []
     keys: list[str] = []
-    for number, message in enumerate(listed):
+    for number, message in enumerate(objects):
         key = parse_id(message.get("id")) or f"message-{number}"
         try:
             first, *more = parse_message(message, key)
@@ -229,13 +233,13 @@ def _parse_history(messages: list[Any]) -> HistoryRecord:
             notes.append(str(error))
             continue
         if isinstance(first, OmittedMessage) or (
-            first.has_results and {block.get("tool_use_id") for block in first.blocks} <= answered
+            first.has_results and {block.get("tool_use_id") for block in first.blocks} <= answered_ids
         ):
             continue  # a notice, or results that are also recorded with their calls
-        found += [replace(first, key=key, version=_summarize_message([first, *more]).version, usage=None), *more]
+        parsed += [replace(first, key=key, version=_summarize_message([first, *more]).version, usage=None), *more]
         keys.append(key)
     return HistoryRecord(
-        compaction=FullCompactionRecord("compression", context=tuple(keys)), messages=tuple(found), notes=tuple(notes)
+        compaction=FullCompactionRecord("compression", context=tuple(keys)), messages=tuple(parsed), notes=tuple(notes)
     )
 
 
@@ -243,8 +247,8 @@ def _summarize_message(parts: Sequence[MessageRecord | OmittedMessage]) -> _Hist
     """Summarize a message by its parts, in any notation; thoughts are left out, since histories have none."""
     blocks = [block for block in _list_blocks(parts) if block.get("type") != "thinking"]
     bare = [{**block, "content": None} if block.get("type") == "tool_result" else block for block in blocks]
-    sent = isinstance(parts[0], MessageRecord) and not parts[0].flags & MessageFlag.NOT_SENT
-    return _HistoryMessage(sent, hash(compact_text(blocks)), hash(compact_text(bare)))
+    is_sent = isinstance(parts[0], MessageRecord) and not parts[0].flags & MessageFlag.NOT_SENT
+    return _HistoryMessage(is_sent, hash(compact_text(blocks)), hash(compact_text(bare)))
 
 
 def _list_blocks(parts: Iterable[MessageRecord | OmittedMessage]) -> list[Block]:
@@ -284,8 +288,8 @@ def _get_list(value: Any) -> list[Any]:
 def _parse_thoughts(message: dict[str, Any]) -> Iterator[Block]:
     for thought in _get_list(message.get("thoughts")):
         if isinstance(thought, dict):
-            told = [parse_id(thought.get(name)) for name in ("subject", "description")]
-            yield {"type": "thinking", "thinking": "\n".join(filter(None, told))}
+            texts = [parse_id(thought.get(name)) for name in ("subject", "description")]
+            yield {"type": "thinking", "thinking": "\n".join(filter(None, texts))}
 
 
 def _parse_reply(message: dict[str, Any], calls: list[tuple[dict[str, Any], str]]) -> Iterator[Block]:
@@ -294,9 +298,9 @@ def _parse_reply(message: dict[str, Any], calls: list[tuple[dict[str, Any], str]
     for block in parse_content(message.get("content")):
         if block.get("type") == "tool_use":
             if not block["id"]:
-                asked = _format_signature(block["name"], block["input"])
+                signature = _format_signature(block["name"], block["input"])
                 block["id"] = next(
-                    (own for call, own in calls if own not in ids and _format_call_signature(call) == asked), ""
+                    (own for call, own in calls if own not in ids and _format_call_signature(call) == signature), ""
                 )
             ids.add(block["id"])
         yield block
@@ -314,18 +318,18 @@ def _format_call_signature(call: dict[str, Any]) -> str:
     return _format_signature(parse_id(call.get("name")), parse_arguments(call.get("args")))
 
 
-def _format_signature(name: str, given: dict[str, Any]) -> str:
-    return compact_text([name, given])
+def _format_signature(name: str, arguments: dict[str, Any]) -> str:
+    return compact_text([name, arguments])
 
 
 def _parse_result(call: dict[str, Any], own: str) -> Block:
     """Parse the result of a call, which may be several parts."""
-    given = call.get("result")
-    if isinstance(given, str):
-        body: Any = given
+    value = call.get("result")
+    if isinstance(value, str):
+        body: Any = value
         failed = False
     else:
-        blocks = [_parse_block(part) for part in (given if isinstance(given, list) else [given])]
+        blocks = [_parse_block(part) for part in (value if isinstance(value, list) else [value])]
         if any(block.get("tool_use_id") == own for block in blocks):  # results of parallel calls may be there too
             blocks = [block for block in blocks if block.get("tool_use_id", own) == own]
         failed = any(block.get("is_error") for block in blocks)
@@ -349,8 +353,13 @@ def _parse_block(part: Any) -> Any:
     if isinstance(text := part.get("text"), str):
         return {"type": "thinking", "thinking": text} if part.get("thought") is True else {"type": "text", "text": text}
     if isinstance(call := part.get("functionCall"), dict):
-        given = parse_arguments(call.get("args"))
-        return {"type": "tool_use", "id": parse_id(call.get("id")), "name": parse_id(call.get("name")), "input": given}
+        arguments = parse_arguments(call.get("args"))
+        return {
+            "type": "tool_use",
+            "id": parse_id(call.get("id")),
+            "name": parse_id(call.get("name")),
+            "input": arguments,
+        }
     if isinstance(answer := part.get("functionResponse"), dict):
         return _parse_function_response(answer)
     if isinstance(data := part.get("inlineData"), dict) and parse_id(data.get("mimeType")).startswith("image/"):

@@ -82,20 +82,20 @@ class _Writer:
             "kind": "main",
         }
         context = self._session.context_at()
-        listed = list(zip(context.order, self._session.messages_in(context), strict=True))
+        pairs = list(zip(context.order, self._session.messages_in(context), strict=True))
         answered: dict[str, Block] = {}
-        for place, (index, message) in enumerate(listed):
+        for place, (index, message) in enumerate(pairs):
             blocks = message["content"]
             if message["role"] == "assistant":
-                behind: Message = {"role": "assistant", "content": []}
-                if place + 1 < len(listed):
-                    behind = listed[place + 1][1]
-                results = [block for block in behind["content"] if block.get("type") == "tool_result"]
+                following: Message = {"role": "assistant", "content": []}
+                if place + 1 < len(pairs):
+                    following = pairs[place + 1][1]
+                results = [block for block in following["content"] if block.get("type") == "tool_result"]
                 answered = {str(block.get("tool_use_id")): block for block in results}
-                if behind["role"] == "assistant" or len(answered) < len(results):
+                if following["role"] == "assistant" or len(answered) < len(results):
                     answered = {}
-                called = {str(block.get("id")) for block in blocks if block.get("type") == "tool_use"}
-                answered = {own: result for own, result in answered.items() if own in called}
+                call_ids = {str(block.get("id")) for block in blocks if block.get("type") == "tool_use"}
+                answered = {own: result for own, result in answered.items() if own in call_ids}
                 yield self._build_record("gemini", index, **self._build_reply(index, blocks, answered))
                 continue
             rest = [block for block in blocks if not self._is_answer(block, answered)]
@@ -109,22 +109,22 @@ class _Writer:
         return block.get("type") == "tool_result" and str(block.get("tool_use_id")) in answered
 
     def _build_record(self, kind: str, index: int, **members: Any) -> Record:
-        when = format_iso_time(self._facts.time[index])
-        return {"id": str(uuid.uuid4()), "timestamp": when, "type": kind, **members}
+        timestamp = format_iso_time(self._facts.time[index])
+        return {"id": str(uuid.uuid4()), "timestamp": timestamp, "type": kind, **members}
 
     def _build_reply(self, index: int, blocks: list[Block], answered: dict[str, Block]) -> Record:
         """Build the members of a reply: thoughts, content, and calls with their results."""
         thoughts, content, calls = list[Record](), list[Record](), list[Record]()
         order = [block.get("type") for block in blocks]
         kinds = ("thinking", "text", "tool_use")
-        known = [kind for kind in order if kind in kinds]
-        self._losses.add("replies whose blocks were put in order", known != sorted(known, key=kinds.index))
+        known_kinds = [kind for kind in order if kind in kinds]
+        self._losses.add("replies whose blocks were put in order", known_kinds != sorted(known_kinds, key=kinds.index))
         for block in blocks:
             match block.get("type"):
                 case "thinking" if block.get("thinking"):
-                    told = {"type": "thinking", "thinking": block["thinking"]}
+                    unsigned = {"type": "thinking", "thinking": block["thinking"]}
                     if block.get("signature"):
-                        self._losses.replace(block, told, "signatures of thinking left out")
+                        self._losses.replace(block, unsigned, "signatures of thinking left out")
                     thoughts.append({"subject": "", "description": block["thinking"]})
                 case "text":
                     content.append({"text": block.get("text") or ""})
@@ -142,15 +142,15 @@ class _Writer:
         }
 
     def _build_call(self, index: int, call: Block, result: Block | None) -> Record:
-        own, name, given = str(call.get("id") or ""), str(call.get("name") or ""), call.get("input")
-        arguments = given if isinstance(given, dict) else {}
-        if given != arguments:
+        own, name, value = str(call.get("id") or ""), str(call.get("name") or ""), call.get("input")
+        arguments = value if isinstance(value, dict) else {}
+        if value != arguments:
             self._losses.replace(call, {**call, "input": arguments}, "calls whose arguments are no object")
-        told = {"id": own, "name": name, "args": arguments, "timestamp": format_iso_time(self._facts.time[index])}
+        members = {"id": own, "name": name, "args": arguments, "timestamp": format_iso_time(self._facts.time[index])}
         if result is None:
-            return {**told, "result": None, "status": "cancelled"}
+            return {**members, "result": None, "status": "cancelled"}
         status = "error" if result.get("is_error") else "success"
-        return {**told, "result": [self._build_function_response(result, name)], "status": status}
+        return {**members, "result": [self._build_function_response(result, name)], "status": status}
 
     def _build_function_response(self, result: Block, name: str) -> Record:
         """Build a functionResponse: text as output or error, images next to it, JSON unchanged."""
@@ -160,15 +160,17 @@ class _Writer:
         else:
             text: str = ""
             if is_block_list(body) and len(body) != 1:
-                parts = [made for block in body if (made := _build_part(block))]
+                parts = [part for block in body if (part := _build_part(block))]
                 if len(parts) < len(body):
-                    kept = [block for block in body if _build_part(block)]
-                    self._losses.replace(result, {**result, "content": kept}, "results whose images cannot be held")
+                    held_blocks = [block for block in body if _build_part(block)]
+                    self._losses.replace(
+                        result, {**result, "content": held_blocks}, "results whose images cannot be held"
+                    )
             else:
                 text = convert_body_to_text(result, self._losses)
             response = {"error" if result.get("is_error") else "output": text}
-        told: Record = {"id": str(result.get("tool_use_id") or ""), "name": name, "response": response}
-        return {"functionResponse": {**told, **({"parts": parts} if parts else {})}}
+        members: Record = {"id": str(result.get("tool_use_id") or ""), "name": name, "response": response}
+        return {"functionResponse": {**members, **({"parts": parts} if parts else {})}}
 
     def _build_user_records(self, index: int, blocks: list[Block]) -> Iterator[Record]:
         """Build the records of the user role: results without their call, and texts."""
@@ -183,22 +185,22 @@ class _Writer:
             return
         content = list[Record]()
         for block in texts:
-            if made := _build_part(block):
-                content.append(made)
+            if new_part := _build_part(block):
+                content.append(new_part)
             else:
                 kind = block.get("type")
                 self._losses.omit(f"blocks of type {kind} left out, which Gemini CLI cannot hold", block)
         first = next((part for part in content if "text" in part), {"text": ""})
-        begins = first["text"].lstrip()
-        if self._facts.flags[index] & MessageFlag.SUMMARY and not begins.startswith(SUMMARY_START):
+        start = first["text"].lstrip()
+        if self._facts.flags[index] & MessageFlag.SUMMARY and not start.startswith(SUMMARY_START):
             first["text"] = f"{SUMMARY_START}\n{first['text']}\n{SUMMARY_END}"
             self._losses.add("summaries put between the tags that Gemini CLI's stand in")
-        elif is_command(begins):
+        elif is_command(start):
             for block in texts:
                 if _build_part(block):
                     self._losses.omit("blocks of messages left out that begin like a command", block)
             return
-        elif not begins.startswith(SETUP_START):
+        elif not start.startswith(SETUP_START):
             rows = self._session.context_at().blocks_of(index)
             marked = sum(bool(self._facts.block_flags[row] & BlockFlag.INJECTED) for row in rows)
             self._losses.add(INJECTED_LOSS, marked)
@@ -218,5 +220,5 @@ def _build_part(block: Block) -> Record | None:
 
 def _format_usage(usage: Usage) -> Record:
     """Format usage as Google's API reports it: the input includes cached tokens."""
-    told = {"input": usage.context, "output": usage.output, "cached": usage.cache_read, "thoughts": 0, "tool": 0}
-    return {**told, "total": usage.context + usage.output}
+    sizes = {"input": usage.context, "output": usage.output, "cached": usage.cache_read, "thoughts": 0, "tool": 0}
+    return {**sizes, "total": usage.context + usage.output}

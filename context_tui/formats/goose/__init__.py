@@ -117,13 +117,13 @@ def _is_goose_message(value: dict[str, Any]) -> bool:
 def _list_sessions(database: Database) -> list[SessionInfo]:
     path = str(database.path)
     names = ("id", "name", "description", "working_dir", "updated_at", "created_at")
-    known = query_sessions_with_messages(database, "sessions", "messages", names)
+    rows = query_sessions_with_messages(database, "sessions", "messages", names)
     bytes_ = query_session_sizes(database, _SIZES_QUERY)
-    found = []
-    for name, given, description, folder, updated, created in known:
-        title = format_title(decode_text(given)) or format_title(decode_text(description))
+    sessions = []
+    for name, title_text, description, folder, updated, created in rows:
+        title = format_title(decode_text(title_text)) or format_title(decode_text(description))
         time = max(parse_time_ms(decode_text(updated or created)), 0) / 1000
         size = bytes_.get(name, 0)
         info = SessionInfo(path, "goose", decode_text(name), title, time=time, bytes=size, cwd=decode_text(folder))
-        found.append((parse_time_ms(decode_text(created)), info))
-    return [info for _, info in sorted(found, key=lambda each: (each[0], each[1].id))]
+        sessions.append((parse_time_ms(decode_text(created)), info))
+    return [info for _, info in sorted(sessions, key=lambda each: (each[0], each[1].id))]

@@ -147,18 +147,18 @@ def _parse_block(kind: str, value: dict[str, Any]) -> Block | None:
 
 def _parse_call(value: dict[str, Any]) -> Block:
     """Parse a call; an invalid one has no name, and holds its error."""
-    made: Any = value.get("toolCall")
-    made = made if isinstance(made, dict) else {}
-    called: Any = made.get("value")
-    called = called if isinstance(called, dict) else {}
-    given = called.get("arguments")
-    arguments = given if isinstance(given, dict) else {}
-    if made.get("status") == "error":
-        arguments = {"error": parse_id(made.get("error"))}
+    outcome: Any = value.get("toolCall")
+    outcome = outcome if isinstance(outcome, dict) else {}
+    call: Any = outcome.get("value")
+    call = call if isinstance(call, dict) else {}
+    value_arguments = call.get("arguments")
+    arguments = value_arguments if isinstance(value_arguments, dict) else {}
+    if outcome.get("status") == "error":
+        arguments = {"error": parse_id(outcome.get("error"))}
     return {
         "type": "tool_use",
         "id": parse_id(value.get("id")),
-        "name": parse_id(called.get("name")),
+        "name": parse_id(call.get("name")),
         "input": arguments,
     }
 
@@ -166,11 +166,11 @@ def _parse_call(value: dict[str, Any]) -> Block:
 def _parse_result(value: dict[str, Any]) -> Block:
     """Parse the result of a call for the model: an older list of content, or an MCP result."""
     result: Block = {"type": "tool_result", "tool_use_id": parse_id(value.get("id"))}
-    given: Any = value.get("toolResult")
-    given = given if isinstance(given, dict) else {}
-    if given.get("status") == "error":
-        return {**result, "content": parse_id(given.get("error")), "is_error": True}
-    body: Any = given.get("value")
+    outcome: Any = value.get("toolResult")
+    outcome = outcome if isinstance(outcome, dict) else {}
+    if outcome.get("status") == "error":
+        return {**result, "content": parse_id(outcome.get("error")), "is_error": True}
+    body: Any = outcome.get("value")
     failed = isinstance(body, dict) and body.get("isError") is True
     body = body.get("content") if isinstance(body, dict) else body
     parts = [_parse_result_content(part) for part in body if _is_for_model(part)] if isinstance(body, list) else []
@@ -206,8 +206,8 @@ def _parse_usage(about: Mapping[str, Any]) -> Usage | None:
         ValueError: a size is invalid; the message names it.
     """
     names = ("input_tokens", "output_tokens", "total_tokens")
-    given, made, total = (parse_tokens(about.get(name), name) for name in names)
-    return Usage(fresh=given or total, output=made if given else 0) if given or total else None
+    fresh, output, total = (parse_tokens(about.get(name), name) for name in names)
+    return Usage(fresh=fresh or total, output=output if fresh else 0) if fresh or total else None
 
 
 class GooseRows(RowSource):
@@ -223,9 +223,9 @@ class GooseRows(RowSource):
 
     def query_entries(self, ids: Sequence[str], max_value_bytes: int) -> dict[str, Entry]:
         names = ("id", "role", "content_json", "created_timestamp", "metadata_json")
-        wanted = ", ".join(name if name in self.columns else "NULL" for name in names)
+        columns = ", ".join(name if name in self.columns else "NULL" for name in names)
         rows = self.database.query(
-            f"SELECT {wanted} FROM messages WHERE id IN ({format_placeholders(ids)})",
+            f"SELECT {columns} FROM messages WHERE id IN ({format_placeholders(ids)})",
             tuple(ids),
             max_value_bytes=max_value_bytes,
         )

@@ -82,12 +82,12 @@ class BranchFacts:
         if self._selection is None:
             return self._all_facts
         self._count_requests()
-        found = self._selection.facts
-        found.branches = [
+        facts = self._selection.facts
+        facts.branches = [
             Branch(f"{BRANCH_PREFIX}{number}", len(branch), requests)
             for number, (branch, requests) in enumerate(zip(self._abandoned, self._branch_requests, strict=True), 1)
         ]
-        return found
+        return facts
 
     def find_first_changed(self, message: int | None) -> int | None:
         """Return the number that *message*, the first that has changed, had when the facts were last asked for.
@@ -116,33 +116,35 @@ class BranchFacts:
         )
 
     def _count_requests(self) -> None:
-        asked = self._all_facts.request_message
-        for row in range(self._counted_requests, len(asked)):
+        request_messages = self._all_facts.request_message
+        for row in range(self._counted_requests, len(request_messages)):
             for number, branch in enumerate(self._abandoned):
-                self._branch_requests[number] += asked[row] in branch
-        self._counted_requests = len(asked)
+                self._branch_requests[number] += request_messages[row] in branch
+        self._counted_requests = len(request_messages)
 
     def _select_branch(self) -> Facts:
         """Return the facts of the branch that is asked for."""
-        left, parent, replaced = self._tree.find_abandoned_branches(), self._tree.find_parent, self._tree.replaced
+        branches, parent, replaced = self._tree.find_abandoned_branches(), self._tree.find_parent, self._tree.replaced
         number = self._info.id.removeprefix(BRANCH_PREFIX)
-        if not number.isdecimal() or not 1 <= int(number) <= len(left):
-            raise UnreadableSession(f"{self._info.path}: unknown session {self._info.id!r}; {_format_available(left)}")
-        kept = set(left[int(number) - 1])
-        at = min(kept)
+        if not number.isdecimal() or not 1 <= int(number) <= len(branches):
+            raise UnreadableSession(
+                f"{self._info.path}: unknown session {self._info.id!r}; {_format_available(branches)}"
+            )
+        branch = set(branches[int(number) - 1])
+        at = min(branch)
         while (above := parent(at)) >= 0:
             at = above
-            kept.add(at)
+            branch.add(at)
         first = at if replaced is None else 0
-        beside = set(range(first, len(self._all_facts))) - (kept - set(replaced or ()))
-        return Selection(self._all_facts, beside, _find_removed_events(self._tree.event_positions, beside)).facts
+        removed = set(range(first, len(self._all_facts))) - (branch - set(replaced or ()))
+        return Selection(self._all_facts, removed, _find_removed_events(self._tree.event_positions, removed)).facts
 
 
 def _find_removed_events(
     event_positions: Mapping[tuple[str, int], int], removed: Collection[int]
 ) -> set[tuple[str, int]]:
     """Return the events after abandoned messages."""
-    return {what for what, message in event_positions.items() if message in removed}
+    return {event for event, message in event_positions.items() if message in removed}
 
 
 def _format_available(branches: Sequence[object]) -> str:

@@ -256,15 +256,15 @@ def decode_text(value: Any) -> str:
 
 def _list_connection_options(file: str) -> list[tuple[str, str]]:
     """URI options and a pragma for each way to open a database as it lies there, best first."""
-    with open_regular(file) as opened:
-        in_wal_mode = opened.read(20)[18:20] == b"\2\2"
+    with open_regular(file) as stream:
+        in_wal_mode = stream.read(20)[18:20] == b"\2\2"
     if not in_wal_mode:
         return [("", "")]
     log = read_file_stamp(file + "-wal")
     if log is None or log[1] == 0:
         return [("&immutable=1", "")]
-    alone = ("&vfs=unix-none", "PRAGMA locking_mode = EXCLUSIVE")
-    return [("", ""), alone] if os.path.exists(file + "-shm") else [alone]
+    exclusive = ("&vfs=unix-none", "PRAGMA locking_mode = EXCLUSIVE")
+    return [("", ""), exclusive] if os.path.exists(file + "-shm") else [exclusive]
 
 
 def _is_busy(error: Exception) -> bool:

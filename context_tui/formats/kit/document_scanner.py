@@ -176,10 +176,10 @@ class DocumentScanner:
         return Session(self._builder.facts, content, self._info, len(self._builder.facts))
 
     def _scan_element(self, place: int) -> None:
-        element, where = self._elements[place], f"element {place}"
+        element, location = self._elements[place], f"element {place}"
         size = count_element_bytes(element)
-        if what := format_too_large(size):
-            self._builder.add_problem(place, size, where, what)
+        if reason := format_too_large(size):
+            self._builder.add_problem(place, size, location, reason)
             return
         try:
             value = decode_element(element)
@@ -187,18 +187,18 @@ class DocumentScanner:
             if self._resolve_in_order:
                 part = self._resolve_in_order(value, part)
         except ValueError as error:
-            self._builder.add_problem(place, size, where, str(error))
+            self._builder.add_problem(place, size, location, str(error))
         else:
-            self._builder.add(part, place, size, where)
+            self._builder.add(part, place, size, location)
 
     def _has_run(self, run: Run) -> bool:
         """Return whether the file still begins with *run*: its elements (except a torn one) and its metadata."""
-        now, torn = self._read_run(), bool(run.elements) and isinstance(run.elements[-1], BrokenElement)
-        known = run.elements[: len(run.elements) - torn]
-        if [*map(get_element_text, now.elements[: len(known)])] != [*map(get_element_text, known)]:
+        current, torn = self._read_run(), bool(run.elements) and isinstance(run.elements[-1], BrokenElement)
+        elements = run.elements[: len(run.elements) - torn]
+        if [*map(get_element_text, current.elements[: len(elements)])] != [*map(get_element_text, elements)]:
             return False
-        (system, *others), (system_now, *others_now) = map(self._read_out_of_band, (run, now))
-        return system == system_now and all(old in (None, new) for old, new in zip(others, others_now, strict=True))
+        (system, *metadata), (system_now, *metadata_now) = map(self._read_out_of_band, (run, current))
+        return system == system_now and all(old in (None, new) for old, new in zip(metadata, metadata_now, strict=True))
 
     def _read_out_of_band(self, run: Run) -> tuple[Any, ...]:
         """Return the system prompt and the tools of a run, and its model and response, which may come later."""
@@ -252,17 +252,17 @@ def _append_response(run: Run, shape: DocumentShape) -> list[Element]:
     """Return the elements of a run, and the logged response behind them; an element that is the response gets its
     usage.
     """
-    reply = shape.parse_response(run)
-    if reply is None:
+    response = shape.parse_response(run)
+    if response is None:
         return run.elements
     if run.elements:
         try:
             last = decode_element(run.elements[-1])
-            if isinstance(last, dict) and _get_blocks(shape.parse(last, -1)) == _get_blocks(shape.parse(reply, -1)):
-                return [*run.elements[:-1], {**reply, **last}]
+            if isinstance(last, dict) and _get_blocks(shape.parse(last, -1)) == _get_blocks(shape.parse(response, -1)):
+                return [*run.elements[:-1], {**response, **last}]
         except ValueError:
             pass
-    return [*run.elements, reply]
+    return [*run.elements, response]
 
 
 def _get_blocks(parsed: ParsedRecord) -> list[dict[str, Any]]:
@@ -289,19 +289,19 @@ def list_document_sessions(
     path: Path, name: str, shape: Callable[[], DocumentShape], *, read_runs: RunReader | None = None
 ) -> list[SessionInfo]:
     """Return the sessions of a document: its runs, by number, titled with what was said first."""
-    found = (read_runs or make_run_reader(shape))(path)
+    runs = (read_runs or make_run_reader(shape))(path)
     status = read_status(path)
     return [
         SessionInfo(
             str(path),
             name,
-            "" if len(found) == 1 else str(number),
+            "" if len(runs) == 1 else str(number),
             find_run_title(run, shape()),
             time=status.st_mtime,
-            bytes=status.st_size if len(found) == 1 else sum(map(count_element_bytes, run.elements)),
+            bytes=status.st_size if len(runs) == 1 else sum(map(count_element_bytes, run.elements)),
             note=run.note or _format_note(shape, run),
         )
-        for number, run in enumerate(found)
+        for number, run in enumerate(runs)
     ]
 
 

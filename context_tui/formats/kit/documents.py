@@ -49,22 +49,22 @@ class MessageLists:
 
     def is_element(self, element: Element) -> bool:
         """Return whether this could be a message, and not a run."""
-        found = decode_members(element)
-        if found is None or any(each in found for each in self.excluded_keys):
+        members = decode_members(element)
+        if members is None or any(each in members for each in self.excluded_keys):
             return False
-        return any(each in found for each in self.required_keys)
+        return any(each in members for each in self.required_keys)
 
     def find_lists(self, members: dict[str, Element]) -> dict[str, list[Element]]:
         """Return the message lists among some members, by their names; they may be empty."""
-        return {key: listed for key in self.keys if (listed := self._parse_list(members.get(key))) is not None}
+        return {key: elements for key in self.keys if (elements := self._parse_list(members.get(key))) is not None}
 
     def _parse_list(self, element: Element) -> list[Element] | None:
-        listed = decode_items(element)
-        if listed is None and self.accepts_text and isinstance(text := _parse_text(element), str):
+        elements = decode_items(element)
+        if elements is None and self.accepts_text and isinstance(text := _parse_text(element), str):
             return [{"role": "user", "content": text}]
         return (
-            listed
-            if listed is not None and (not listed or any(map(self.is_element, listed[:MAX_CHECKED_ELEMENTS])))
+            elements
+            if elements is not None and (not elements or any(map(self.is_element, elements[:MAX_CHECKED_ELEMENTS])))
             else None
         )
 
@@ -167,13 +167,13 @@ def decode_items(element: Element) -> list[Element] | None:
 
 def encode_run(run: Run) -> bytes:
     """Return a run as a JSON document of its own, its elements as they are; those that are no JSON are left out."""
-    listed = b",".join(_encode_element(each) for each in run.elements if not isinstance(each, BrokenElement))
+    elements = b",".join(_encode_element(each) for each in run.elements if not isinstance(each, BrokenElement))
     if not run.key:
-        return b"[%s]\n" % listed
-    beside = {
+        return b"[%s]\n" % elements
+    metadata = {
         name: _encode_element(value) for name, value in run.members.items() if not isinstance(value, BrokenElement)
     }
-    members = {**beside, run.key: b"[%s]" % listed}
+    members = {**metadata, run.key: b"[%s]" % elements}
     return b"{%s}\n" % b",".join(b"%s:%s" % (compact_json(name), value) for name, value in members.items())
 
 
@@ -225,17 +225,17 @@ def _parse_values(data: bytes) -> tuple[list[Element], str | None]:
     except (ValueError, RecursionError):
         pass
     try:
-        if what := format_too_large(len(data)):  # leniently is slowly, and takes several times its size
-            raise ValueError(what)
+        if reason := format_too_large(len(data)):  # leniently is slowly, and takes several times its size
+            raise ValueError(reason)
         return [loads(data)], None
     except ValueError as error:
-        why = error
-    if cut := find_complete_prefix(data):
-        end, closers = cut
+        failure = error
+    if prefix := find_complete_prefix(data):
+        end, closers = prefix
         try:
             return [_decode_raw(data[:end] + closers)], format_beginning(memoryview(data)[end:], len(data) - end)
         except (ValueError, RecursionError):
-            raise why from None
+            raise failure from None
     values: list[Element] = []
     for line in data.split(b"\n"):
         try:
@@ -246,14 +246,14 @@ def _parse_values(data: bytes) -> tuple[list[Element], str | None]:
             except ValueError as error:
                 values.append(BrokenElement(f"not JSON: {error}", line.decode("utf-8", "replace")))
     if all(isinstance(value, BrokenElement) for value in values):
-        raise why
+        raise failure
     return values, None
 
 
 def find_runs(values: list[Element], lists: MessageLists = DEFAULT_MESSAGE_LISTS) -> list[Run]:
     """Return the message lists in some JSON values. What is none is an unreadable record of the one before it."""
-    if len(values) == 1 and (listed := decode_items(values[0])) is not None:
-        values = listed
+    if len(values) == 1 and (elements := decode_items(values[0])) is not None:
+        values = elements
     if any(map(lists.is_element, values[:MAX_CHECKED_ELEMENTS])):
         return [Run({}, values)]
     runs: list[Run] = []
@@ -275,15 +275,17 @@ def find_runs(values: list[Element], lists: MessageLists = DEFAULT_MESSAGE_LISTS
 
 def _parse_run(element: Element, lists: MessageLists) -> Run | None:
     """Parse the message list of a request, wrapped or not, or of a bare list."""
-    if (listed := decode_items(element)) is not None:
-        return Run({}, listed) if any(map(lists.is_element, listed[:MAX_CHECKED_ELEMENTS])) else None
+    if (elements := decode_items(element)) is not None:
+        return Run({}, elements) if any(map(lists.is_element, elements[:MAX_CHECKED_ELEMENTS])) else None
     members = decode_members(element)
     for _ in range(len(WRAPPER_KEYS) + 1):
         if members is None:
             return None
-        if found := lists.find_lists(members):
-            key, note = _choose_sent_list(found, members) if len(found) > 1 else (next(iter(found)), "")
-            return Run({name: value for name, value in members.items() if name != key}, found[key], note, key)
+        if message_lists := lists.find_lists(members):
+            key, note = (
+                _choose_sent_list(message_lists, members) if len(message_lists) > 1 else (next(iter(message_lists)), "")
+            )
+            return Run({name: value for name, value in members.items() if name != key}, message_lists[key], note, key)
         members = _unwrap_log_entry(members)
     return None
 
@@ -300,7 +302,7 @@ def _parse_text(element: Element) -> Any:
 
 def _choose_sent_list(lists: dict[str, list[Element]], members: dict[str, Element]) -> tuple[str, str]:
     """Choose the message list that was sent, by the recorded tokens of the response; returns it and the reason."""
-    sizes = {key: bytes_to_tokens(sum(map(count_element_bytes, listed))) for key, listed in lists.items()}
+    sizes = {key: bytes_to_tokens(sum(map(count_element_bytes, elements))) for key, elements in lists.items()}
     about = " and ".join(f"{key} (est. {size:,} tokens)" for key, size in sizes.items())
     recorded = _parse_input_tokens(members.get("response"))
     if not recorded:

@@ -161,8 +161,8 @@ class EntryContent:
         try:
             return self.entry_pass.parse(entry)
         except ValueError as error:
-            where = f"{self.entry_pass.source.path}: message {entry.id}"
-            raise UnreadableSession(f"{where} has changed since it was read ({error}); open it again") from None
+            location = f"{self.entry_pass.source.path}: message {entry.id}"
+            raise UnreadableSession(f"{location} has changed since it was read ({error}); open it again") from None
 
     def _read_current_entry(self, record: int) -> Entry:
         return self.entry_pass.read_entries([self.entry_pass.ids[self._facts.record_place[record]]])[0]
@@ -181,37 +181,37 @@ class _EntryPass:
 
     def read_entries(self, ids: Sequence[str]) -> list[Entry]:
         """Return the entries with these ids; for one that is not there, that it is not."""
-        found = {entry.id: entry for entry in self.source.read_entries(ids)}
-        return [found.get(each) or Entry(each, (), MISSING_REASON) for each in ids]
+        entries = {entry.id: entry for entry in self.source.read_entries(ids)}
+        return [entries.get(each) or Entry(each, (), MISSING_REASON) for each in ids]
 
     def append(self, entry: Entry) -> None:
         """Take the next entry."""
-        place, builder, where = len(self.checksums), self.builder, f"message {entry.id}"
+        place, builder, location = len(self.checksums), self.builder, f"message {entry.id}"
         self.checksums.append(entry.checksum)
         if (
-            why := entry.problem
+            reason := entry.problem
             or files.format_too_large(entry.size)
             or ("" if entry.texts is not None else files.TOO_LARGE)
         ):
-            builder.add_problem(place, entry.size, where, why)
+            builder.add_problem(place, entry.size, location, reason)
             return
         before = len(builder.facts)
         try:
             part = self.parse(entry)
         except ValueError as error:
-            builder.add_problem(place, entry.size, where, str(error))
+            builder.add_problem(place, entry.size, location, str(error))
             return
-        builder.add(part, place, entry.size, where)
+        builder.add(part, place, entry.size, location)
         self.shape.add_facts(entry, part, range(before, len(builder.facts)), builder)
 
     def is_unchanged(self, ids: Sequence[str]) -> bool:
         """Return whether the entries of a session, which now has these *ids*, begin with those that were read."""
-        known = len(self.checksums)
-        if [*ids[:known]] != self.ids[:known]:
+        count = len(self.checksums)
+        if [*ids[:count]] != self.ids[:count]:
             return False
-        for begin in range(0, known, BATCH_SIZE):
-            some = self.ids[begin : min(begin + BATCH_SIZE, known)]
-            if [entry.checksum for entry in self.read_entries(some)] != self.checksums[begin : begin + len(some)]:
+        for begin in range(0, count, BATCH_SIZE):
+            batch = self.ids[begin : min(begin + BATCH_SIZE, count)]
+            if [entry.checksum for entry in self.read_entries(batch)] != self.checksums[begin : begin + len(batch)]:
                 return False
         return True
 
@@ -260,19 +260,19 @@ class EntryScanner:
         restarted = self._is_finished and self._refresh()
         if self._is_finished:
             return Advance(0, None, True)
-        read = self._pass
-        facts = read.builder.facts
+        entry_pass = self._pass
+        facts = entry_pass.builder.facts
         before = 0 if restarted else len(facts)
-        while len(read.checksums) < len(read.ids):
-            some = [*islice(read.ids, len(read.checksums), len(read.checksums) + BATCH_SIZE)]
-            for entry in read.read_entries(some):
-                read.append(entry)
+        while len(entry_pass.checksums) < len(entry_pass.ids):
+            batch = [*islice(entry_pass.ids, len(entry_pass.checksums), len(entry_pass.checksums) + BATCH_SIZE)]
+            for entry in entry_pass.read_entries(batch):
+                entry_pass.append(entry)
             if deadline is not None and time.monotonic() >= deadline:
                 break
-        self._is_finished = len(read.checksums) == len(read.ids)
+        self._is_finished = len(entry_pass.checksums) == len(entry_pass.ids)
         if self._is_finished:
-            read.abandoned = read.shape.finish(self._source.read_metadata(), read.builder)
-        changed = read.builder.pop_first_changed(before)
+            entry_pass.abandoned = entry_pass.shape.finish(self._source.read_metadata(), entry_pass.builder)
+        changed = entry_pass.builder.pop_first_changed(before)
         return Advance(len(facts) - before, 0 if restarted else changed, self._is_finished)
 
     def session(self) -> Session:
@@ -328,8 +328,8 @@ def split_branch_id(session_id: str) -> tuple[str, str]:
 def find_branch_in(main: SessionInfo, session_id: str, sessions: Sequence[SessionInfo]) -> SessionInfo | None:
     """Return a branch of one of the *sessions* of a file, by its id; None where that is not the id of one."""
     own, branch = split_branch_id(session_id)
-    known = next((each for each in sessions if each.id == own), None)
-    return replace(known, id=session_id, title=branch, parent=main.path) if known and branch else None
+    session = next((each for each in sessions if each.id == own), None)
+    return replace(session, id=session_id, title=branch, parent=main.path) if session and branch else None
 
 
 MAX_SIZED_DATABASE_BYTES = 64 << 20
@@ -377,12 +377,12 @@ def query_in_batches(
 ) -> list[Entry]:
     """Return the entries with these ids that *ask* finds, given ids and the bytes of the longest value that is read."""
     try:
-        found = query_entries(ids, files.MAX_RECORD_BYTES)
+        entries = query_entries(ids, files.MAX_RECORD_BYTES)
     except ValueTooLarge:
         if len(ids) == 1:
             return [Entry(ids[0], None)]
         return [entry for each in ids for entry in query_in_batches([each], query_entries)]
-    return [found[each] for each in ids if each in found]
+    return [entries[each] for each in ids if each in entries]
 
 
 def format_placeholders(ids: Sequence[str]) -> str:
@@ -402,15 +402,15 @@ def query_sessions_with_messages(
         UnreadableSession: there is none.
     """
     columns = database.list_columns(table)
-    wanted = ", ".join(name if name in columns else "NULL" for name in names)
-    rows = database.query(f"SELECT {wanted} FROM {table}") if names[0] in columns else []
-    having = {row[0] for row in database.query(f"SELECT DISTINCT session_id FROM {messages}")}
-    found = [row for row in rows if row[0] in having]
-    listed = {row[0] for row in found}
-    found += [(name, *[None] * (len(names) - 1)) for name in sorted(having - listed, key=decode_text)]
-    if not found:
+    selected = ", ".join(name if name in columns else "NULL" for name in names)
+    rows = database.query(f"SELECT {selected} FROM {table}") if names[0] in columns else []
+    session_ids = {row[0] for row in database.query(f"SELECT DISTINCT session_id FROM {messages}")}
+    matches = [row for row in rows if row[0] in session_ids]
+    listed_ids = {row[0] for row in matches}
+    matches += [(name, *[None] * (len(names) - 1)) for name in sorted(session_ids - listed_ids, key=decode_text)]
+    if not matches:
         raise UnreadableSession(f"{database.path}: holds no session with messages")
-    return found
+    return matches
 
 
 def query_session_sizes(database: Database, sql: str) -> dict[bytes | str, int]:

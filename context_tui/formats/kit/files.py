@@ -138,13 +138,13 @@ def _parse_truncated(data: bytes) -> Any:
     Raises:
         ValueError: there is nothing to be had.
     """
-    found = find_complete_prefix(data)
-    if found is None:
+    prefix = find_complete_prefix(data)
+    if prefix is None:
         raise ValueError("not one JSON value that was cut off")
-    end, closers = found
-    for attempt in (data + closers, re.sub(rb"\\[^\\]{0,4}\Z", b"", data) + b'"' + closers, data[:end] + closers):
+    end, closers = prefix
+    for candidate in (data + closers, re.sub(rb"\\[^\\]{0,4}\Z", b"", data) + b'"' + closers, data[:end] + closers):
         try:
-            return loads(attempt)
+            return loads(candidate)
         except ValueError:
             continue
     raise ValueError("not JSON")
@@ -196,14 +196,14 @@ ALL_PROJECTS = "all projects"
 
 def find_home_folder(environ: Mapping[str, str]) -> Path:
     """Return the user's home folder, on any system."""
-    named = environ.get("HOME") or environ.get("USERPROFILE")
-    return Path(named) if named else Path.home()
+    configured = environ.get("HOME") or environ.get("USERPROFILE")
+    return Path(configured) if configured else Path.home()
 
 
 def find_data_home(environ: Mapping[str, str]) -> Path:
     """Return the folder of programs' data, as those that follow the XDG rules have it on every system."""
-    named = environ.get("XDG_DATA_HOME")
-    return Path(named) if named else find_home_folder(environ) / ".local" / "share"
+    configured = environ.get("XDG_DATA_HOME")
+    return Path(configured) if configured else find_home_folder(environ) / ".local" / "share"
 
 
 def find_program_folder(environ: Mapping[str, str], name: str, *default: str) -> Path:
@@ -217,8 +217,8 @@ def find_program_folder(environ: Mapping[str, str], name: str, *default: str) ->
 def list_entries(folder: str | os.PathLike[str]) -> list[os.DirEntry[str]]:
     """List the names in a folder; empty where it is missing or cannot be read."""
     try:
-        with os.scandir(folder) as found:
-            return sorted(found, key=lambda entry: entry.name)
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
     except (OSError, ValueError):
         return []
 

@@ -189,8 +189,10 @@ def copy_lines(session: Session, path: Path) -> list[str] | None:
     places, lengths = content.facts.record_place, content.facts.record_length
     with path.open("xb") as out:
         content.file.copy_to(max(map(sum, zip(places, lengths, strict=True)), default=0), out)
-        left = os.stat(content.file.descriptor).st_size - out.tell()
-    return [f"not in the copy: {left:,} bytes at the end of the file that were not read"] if left else []
+        unread_bytes = os.stat(content.file.descriptor).st_size - out.tell()
+    return (
+        [f"not in the copy: {unread_bytes:,} bytes at the end of the file that were not read"] if unread_bytes else []
+    )
 
 
 def list_only_session(path: Path, format_name: str, title: str = "") -> list[SessionInfo]:

@@ -104,10 +104,10 @@ class LineFile:
         Raises:
             FileChanged: they are no longer there.
         """
-        found = os.pread(self._file.fileno(), length, start)
-        if len(found) < length:
+        data = os.pread(self._file.fileno(), length, start)
+        if len(data) < length:
             raise self._make_shrunk_error()
-        return found
+        return data
 
     def copy_to(self, end: int, out: BinaryIO) -> None:
         """Append what was read up to *end* to another file, with the blank space behind it.
@@ -117,8 +117,8 @@ class LineFile:
         """
         for start in range(0, end, STEP_BYTES):
             out.write(self.read_range(start, min(STEP_BYTES, end - start)))
-        behind = self.read_range(end, min(max(self._read - end, 0), STEP_BYTES))
-        out.write(behind[: len(behind) - len(behind.lstrip())])
+        following = self.read_range(end, min(max(self._read - end, 0), STEP_BYTES))
+        out.write(following[: len(following) - len(following.lstrip())])
 
     def save_fingerprint(self, end: int) -> None:
         """Remember what the file held up to *end*, as it was just read; what was remembered before stays.
@@ -137,15 +137,15 @@ class LineFile:
         Raises:
             UnreadableSession: there is no file that can be read any more.
         """
-        left, checksum = self._read, 0
+        remaining, checksum = self._read, 0
         try:
             with open_regular(self.path) as file:
-                while left and (data := file.read(min(left, STEP_BYTES))):
+                while remaining and (data := file.read(min(remaining, STEP_BYTES))):
                     checksum = zlib.crc32(data, checksum)
-                    left -= len(data)
+                    remaining -= len(data)
         except OSError as error:
             raise make_unreadable_error(self.path, error) from None
-        return not left and checksum == self._checksum
+        return not remaining and checksum == self._checksum
 
     def _make_shrunk_error(self) -> FileChanged:
         return FileChanged(f"{self.path}: is shorter than when it was read; open it again")
@@ -169,18 +169,18 @@ def find_matching_lines(
         already_found: values of the first group whose lines are skipped; it may grow meanwhile.
     """
     data, at = file.data, 0
-    while found := pattern.search(data, at, MAX_SEARCHED_BYTES):
-        if found.lastindex and found[1] in already_found:
-            at = found.end()
+    while match := pattern.search(data, at, MAX_SEARCHED_BYTES):
+        if match.lastindex and match[1] in already_found:
+            at = match.end()
             continue
-        start = data.rfind(b"\n", 0, found.start()) + 1
-        end = data.find(b"\n", found.end(), start + STEP_BYTES + 1)
+        start = data.rfind(b"\n", 0, match.start()) + 1
+        end = data.find(b"\n", match.end(), start + STEP_BYTES + 1)
         if end < 0 and file.size - start <= STEP_BYTES:
             end = file.size
         if end >= 0:
             yield data[start:end]
         else:
-            end = data.find(b"\n", found.end(), MAX_SEARCHED_BYTES)
+            end = data.find(b"\n", match.end(), MAX_SEARCHED_BYTES)
         if end < 0:
             return
         at = end + 1
@@ -233,15 +233,15 @@ class LineReader(Generic[R]):
         self._file.refresh()
         if self.torn and self._offset < self._file.size:
             self._drop_torn_line()
-        begun = False
+        has_read = False
         while self._offset < self._file.size:
-            if begun and deadline is not None and time.perf_counter() > deadline:
+            if has_read and deadline is not None and time.perf_counter() > deadline:
                 break
-            begun = True
+            has_read = True
             if fast_path is not None and self._rest is None:
-                self._offset, taken = fast_path(self._file.data, self._offset)
-                self._line += taken
-                if taken == FAST_PATH_LINES or self._offset >= self._file.size:
+                self._offset, line_count = fast_path(self._file.data, self._offset)
+                self._line += line_count
+                if line_count == FAST_PATH_LINES or self._offset >= self._file.size:
                     continue
             self._rest = self._rest or self._read_steps(
                 self._offset, handle_record, handle_large_record if deadline is not None else None
@@ -251,13 +251,13 @@ class LineReader(Generic[R]):
         self._file.save_fingerprint(self._offset)
         return self._offset >= self._file.size
 
-    def add_problem(self, place: int, length: int, what: str) -> None:
+    def add_problem(self, place: int, length: int, reason: str) -> None:
         """Account for a record that cannot be read or understood."""
-        self.add_note(self._facts.add_record(place, length, RecordKind.PROBLEM), what)
+        self.add_note(self._facts.add_record(place, length, RecordKind.PROBLEM), reason)
 
-    def add_note(self, record: int, what: str) -> None:
+    def add_note(self, record: int, note: str) -> None:
         """Say what is wrong with a record that is accounted for."""
-        self._facts.problems.append(Problem(self.line_label, what, record))
+        self._facts.problems.append(Problem(self.line_label, note, record))
 
     def _read_steps(
         self, start: int, handle_record: RecordHandler[R], handle_large_record: LargeRecordHandler | None
@@ -271,57 +271,57 @@ class LineReader(Generic[R]):
             if end < 0 and searched < size:
                 self._file.save_fingerprint(searched)
                 yield True
-        whole = end >= 0
-        end = end if whole else size
-        if what := files.format_too_large(end - start):
-            self.torn = not whole
-            self.add_problem(start, end - start, what)
+        is_complete = end >= 0
+        end = end if is_complete else size
+        if reason := files.format_too_large(end - start):
+            self.torn = not is_complete
+            self.add_problem(start, end - start, reason)
         elif end - start <= STEP_BYTES:
-            yield from self._read_line(data[start:end], start, whole, handle_record)
+            yield from self._read_line(data[start:end], start, is_complete, handle_record)
         elif (data[start : start + 4_096].lstrip() or b"{")[:1] != b"{":  # garbage is not copied
-            self._add_unreadable_line(start, end - start, whole, "not a JSON object")
+            self._add_unreadable_line(start, end - start, is_complete, "not a JSON object")
         elif handle_large_record is None:
-            yield from self._read_line(data[start:end], start, whole, handle_record)
+            yield from self._read_line(data[start:end], start, is_complete, handle_record)
         else:
             try:
                 yield from handle_large_record(start, end - start)
             except ValueError as error:
                 if end - start > MAX_LOCAL_RETRY_BYTES:
-                    self._add_unreadable_line(start, end - start, whole, str(error))
+                    self._add_unreadable_line(start, end - start, is_complete, str(error))
                 else:
-                    yield from self._read_line(data[start:end], start, whole, handle_record)
-        self._line += whole
+                    yield from self._read_line(data[start:end], start, is_complete, handle_record)
+        self._line += is_complete
         self._offset = min(end + 1, size)
 
-    def _read_line(self, line: bytes, start: int, whole: bool, handle_record: RecordHandler[R]) -> Iterator[bool]:
+    def _read_line(self, line: bytes, start: int, is_complete: bool, handle_record: RecordHandler[R]) -> Iterator[bool]:
         try:
             record = self._parse(line)
         except ValueError as error:
-            yield from self._read_irregular_line(line, start, whole, handle_record, str(error))
+            yield from self._read_irregular_line(line, start, is_complete, handle_record, str(error))
         else:
             yield from handle_record(record, start, len(line)) or ()
 
     def _read_irregular_line(
-        self, line: bytes, start: int, whole: bool, handle_record: RecordHandler[R], problem: str
+        self, line: bytes, start: int, is_complete: bool, handle_record: RecordHandler[R], problem: str
     ) -> Iterator[bool]:
         """Yield a line that is not one record: blank, several values, torn, or broken."""
         if not line.strip():
             return
-        several: list[tuple[R, int, int]] = []
+        records: list[tuple[R, int, int]] = []
         try:
             for begin, end in find_value_ranges(line):
-                several.append((self._parse(line[begin:end]), start + begin, end - begin))
+                records.append((self._parse(line[begin:end]), start + begin, end - begin))
                 yield True
         except ValueError:
-            self._add_unreadable_line(start, len(line), whole, problem)
+            self._add_unreadable_line(start, len(line), is_complete, problem)
             return
-        for each in several:
+        for each in records:
             yield from handle_record(*each) or ()
             yield True
 
-    def _add_unreadable_line(self, start: int, length: int, whole: bool, problem: str) -> None:
+    def _add_unreadable_line(self, start: int, length: int, is_complete: bool, problem: str) -> None:
         """A line that holds no record; the last one may only be torn."""
-        self.torn = not whole
+        self.torn = not is_complete
         torn = "torn last line (still being written, or cut off)"
         self.add_problem(start, length, torn if self.torn else f"unreadable line: {problem[:120]}")
 

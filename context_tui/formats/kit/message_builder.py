@@ -404,14 +404,14 @@ class MessageBuilder:
 
     def _add_history(self, history: HistoryRecord, row: int, numbers: dict[int, int]) -> list[str]:
         """Add the messages of a history that are not in the context yet; return their notes."""
-        path, known, owner = self._find_current_path(), False, -1
+        path, is_known, owner = self._find_current_path(), False, -1
         notes: list[str] = []
         for number, each in enumerate(history.messages, 1):
             if each.key:
                 version = each.version if isinstance(each, MessageRecord) else None
                 is_current = self._message_by_key.get(each.key, -1) in path
-                known = is_current and self._version_by_key.get(each.key) == version
-            if known:
+                is_known = is_current and self._version_by_key.get(each.key) == version
+            if is_known:
                 continue
             notes += each.notes
             if isinstance(each, MessageRecord):
@@ -471,15 +471,15 @@ class MessageBuilder:
 
     def _find_open_message(self, part: MessageRecord, parent: int) -> int:
         """Return the message that a part is more of; -1 where it begins one."""
-        known, results = self._messages_by_id.get(part.message_id, -1), self._results_message
-        if known >= 0 or not part.has_results or results < 0 or self._result_group != part.result_group:
-            return known
+        message, results = self._messages_by_id.get(part.message_id, -1), self._results_message
+        if message >= 0 or not part.has_results or results < 0 or self._result_group != part.result_group:
+            return message
         return results if part.parent_key is None or parent in (results, self._parents[results]) else -1
 
     def _add_usage(self, record: MessageRecord | UsageRecord, usage: Usage, message: int) -> None:
         """Take the usage of the request that *message* answers."""
-        if known := self._usage_by_message.get(message):
-            self.facts.revise_request(known, usage)
+        if previous := self._usage_by_message.get(message):
+            self.facts.revise_request(previous, usage)
             return
         self.facts.add_request(message, usage, record.time)
         if isinstance(record, UsageRecord) or record.message_id:
@@ -533,10 +533,10 @@ class MessageBuilder:
         first = self._message_by_key.get(key, -1)
         if first < 0 or key in self._out_of_band_keys or first in self._replaced:
             return
-        held = {first, *self._further_messages.get(first, ())}
-        self._replaced |= held
+        messages = {first, *self._further_messages.get(first, ())}
+        self._replaced |= messages
         self._revision += 1
-        if self._current in held:
+        if self._current in messages:
             self._current, self._results_message = self._parents[first], -1
 
     @property
@@ -556,17 +556,17 @@ class MessageBuilder:
         if not self._revision:
             return []
         path = self._find_current_path()
-        found: list[set[int]] = []
+        branches: list[set[int]] = []
         tips: dict[int, set[int]] = {}
         for message, parent in enumerate(self._parents):
             if message in path or message in self._replaced:
                 continue
             branch = tips.pop(parent, None)
             if branch is None:
-                found.append(branch := set())
+                branches.append(branch := set())
             branch.add(message)
             tips[message] = branch
-        return found
+        return branches
 
     def find_parent(self, message: int) -> int:
         """Return the parent of a message, -1 for none."""
@@ -574,41 +574,41 @@ class MessageBuilder:
 
     # -- compactions
 
-    def _add_microcompaction(self, what: MicroCompactionRecord) -> None:
+    def _add_microcompaction(self, record: MicroCompactionRecord) -> None:
         """Take a micro compaction, before the next message."""
         facts, rows = self.facts, set[int]()
         self.event_positions["micro", len(facts.compactions)] = self._current
-        for each in what.cleared_keys:
+        for each in record.cleared_keys:
             key, number = each if isinstance(each, tuple) else (each, -1)
             if number < 0 and (call := facts.call_row(key)) >= 0:
                 rows.add(facts.call_result[call])
             elif (message := self._message_by_key.get(key, -1)) >= 0:
                 blocks = [*facts.blocks_of(message)]
                 rows.update(blocks if number < 0 else blocks[number : number + 1])
-        cleared = frozenset(row for row in rows if row >= 0 and facts.kind[row] in (Kind.TEXT, Kind.TOOL_RESULT))
+        cleared_blocks = frozenset(row for row in rows if row >= 0 and facts.kind[row] in (Kind.TEXT, Kind.TOOL_RESULT))
         facts.add_compaction(
             Compaction(
                 len(facts),
                 "micro",
-                what.trigger,
-                what.tokens_before,
-                cleared_blocks=cleared,
-                saved_tokens=what.saved_tokens,
+                record.trigger,
+                record.tokens_before,
+                cleared_blocks=cleared_blocks,
+                saved_tokens=record.saved_tokens,
             )
         )
 
-    def _add_full_compaction(self, what: FullCompactionRecord, messages: dict[int, int]) -> None:
+    def _add_full_compaction(self, record: FullCompactionRecord, messages: dict[int, int]) -> None:
         """Take a full compaction with its summary, the first message of those that its record *said*, by number."""
         summary = next(iter(messages.values()))
-        if what.kept_since is not None:
-            prefix = Spans.from_numbers([summary, *self._find_kept_since(what.kept_since, summary)])
-        elif what.context is None:
-            prefix = Spans(range(summary, summary + 1), range(max(summary - what.kept_messages, 0), summary))
+        if record.kept_since is not None:
+            prefix = Spans.from_numbers([summary, *self._find_kept_since(record.kept_since, summary)])
+        elif record.context is None:
+            prefix = Spans(range(summary, summary + 1), range(max(summary - record.kept_messages, 0), summary))
         else:
-            own = (message for each in what.context for message in self._find_context_messages(each, messages))
-            prefix = Spans.from_numbers(dict.fromkeys(message for message in own if 0 <= message < len(self.facts)))
+            kept = (message for each in record.context for message in self._find_context_messages(each, messages))
+            prefix = Spans.from_numbers(dict.fromkeys(message for message in kept if 0 <= message < len(self.facts)))
         self._summary_messages.add(summary)
-        self.facts.add_compaction(Compaction(summary, "full", what.trigger, what.tokens_before, prefix))
+        self.facts.add_compaction(Compaction(summary, "full", record.trigger, record.tokens_before, prefix))
 
     def _find_context_messages(self, each: str | int, messages: dict[int, int]) -> tuple[int, ...]:
         """Return the messages that an entry of a context means, by the key of their record, or by number in this
@@ -624,27 +624,34 @@ class MessageBuilder:
         if isinstance(since, str):
             first = self._message_by_key.get(since, -1)
         else:
-            held = self.facts.record_message
-            first = next((held[row] for row in range(max(since, 0), len(held)) if held[row] >= 0), -1)
+            record_messages = self.facts.record_message
+            first = next(
+                (
+                    record_messages[row]
+                    for row in range(max(since, 0), len(record_messages))
+                    if record_messages[row] >= 0
+                ),
+                -1,
+            )
         above = first if since in self._out_of_band_keys else self._parents[first] if first >= 0 else len(self._parents)
-        found: list[int] = []
+        ancestors: list[int] = []
         at = self._parents[summary]
         while at > above:  # what a message hangs below stands before it
-            found.append(at)
+            ancestors.append(at)
             at = self._parents[at]
-        if at != above or (since not in self._out_of_band_keys and found[-1:] != [first]):
+        if at != above or (since not in self._out_of_band_keys and ancestors[-1:] != [first]):
             return []  # it is on another branch, or not in the file
-        return [message for message in reversed(found) if message not in self._summary_messages]
+        return [message for message in reversed(ancestors) if message not in self._summary_messages]
 
     def pop_first_changed(self, before: int) -> int | None:
         """Return the lowest message below *before* that was added to since this was last asked."""
         changed, self._changed = min(self._changed, default=before), []
         return changed if changed < before else None
 
-    def add_problem(self, place: int, length: int, where: str, what: str) -> None:
+    def add_problem(self, place: int, length: int, location: str, reason: str) -> None:
         """Take a record that cannot be read or understood."""
         row = self.facts.add_record(place, length, RecordKind.PROBLEM)
-        self.facts.problems.append(Problem(where, what, row))
+        self.facts.problems.append(Problem(location, reason, row))
 
     def set_window(self, value: Any) -> None:
         """Take the context window that a request names."""

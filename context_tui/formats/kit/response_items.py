@@ -110,20 +110,20 @@ def parse_item(item: Any) -> MessageRecord | MetadataRecord:
 
 def filter_known_items(items: Any) -> tuple[list[Item], list[str]]:
     """Return the items of a response that are known, and what is wrong with the others."""
-    known, wrong = list[Item](), list[str]()
+    known_items, problems = list[Item](), list[str]()
     for item in items if isinstance(items, list) else []:
         try:
             parse_item(item)
-            known.append(item)
+            known_items.append(item)
         except ValueError as error:
-            wrong.append(str(error))
-    return known, wrong
+            problems.append(str(error))
+    return known_items, problems
 
 
 def parse_response_items(items: Any) -> MessageRecord | MetadataRecord:
     """Parse the items of a response together; notes name the unknown ones."""
-    known, notes = filter_known_items(items)
-    parsed = map(parse_item, known)
+    known_items, notes = filter_known_items(items)
+    parsed = map(parse_item, known_items)
     blocks = [block for each in parsed if isinstance(each, MessageRecord) for block in each.blocks]
     return MessageRecord(Role.ASSISTANT, blocks, notes=tuple(notes)) if blocks else MetadataRecord(notes=tuple(notes))
 
@@ -176,9 +176,9 @@ def build_thinking(item: Item) -> Block:
 
 
 def _build_tool_use(item: Item, kind: str, call_id: str) -> Block:
-    given = item.get(CALL_ARGUMENT_KEYS[kind])
+    value = item.get(CALL_ARGUMENT_KEYS[kind])
     arguments = (
-        {RAW_ARGUMENTS_KEY: given} if kind == "custom_tool_call" and isinstance(given, str) else parse_arguments(given)
+        {RAW_ARGUMENTS_KEY: value} if kind == "custom_tool_call" and isinstance(value, str) else parse_arguments(value)
     )
     return {"type": "tool_use", "id": call_id, "name": _parse_call_name(item, kind), "input": arguments}
 
@@ -232,17 +232,17 @@ class ItemWriter:
         items = self._read_items(origin) if isinstance(origin, Origin) else None
         injected = self._find_injected(message)
         blocks = self._session.content.blocks(message)
-        spoken = self._session.facts.role[message] == Role.ASSISTANT and not as_user
+        by_assistant = self._session.facts.role[message] == Role.ASSISTANT and not as_user
         if items is None or not isinstance(origin, Origin):
-            return list(self._build_items(blocks, injected, spoken))
-        return list(self._reuse_items(origin, items, injected, spoken))
+            return list(self._build_items(blocks, injected, by_assistant))
+        return list(self._reuse_items(origin, items, injected, by_assistant))
 
     def _find_injected(self, message: int) -> list[bool]:
         facts = self._session.facts
         return [bool(facts.block_flags[row] & BlockFlag.INJECTED) for row in facts.blocks_of(message)]
 
     def _reuse_items(
-        self, origin: Origin, items: list[Item], injected: list[bool], spoken: bool
+        self, origin: Origin, items: list[Item], injected: list[bool], by_assistant: bool
     ) -> Iterator[WrittenItem]:
         """Return the recorded items, except those with a changed or removed block."""
         first = at = 0
@@ -252,34 +252,36 @@ class ItemWriter:
             own = range(first, first + len(blocks))
             first += len(blocks)
             bodies = {each - own.start: origin.texts[each] for each in own if each in origin.texts}
-            left = replace_texts(blocks, bodies)
-            flags = injected[at : at + len(left)]
-            at += len(left)
+            remaining = replace_texts(blocks, bodies)
+            flags = injected[at : at + len(remaining)]
+            at += len(remaining)
             if not bodies:
                 if item.get("type") == "custom_tool_call":
                     self._custom.add(str(item.get("call_id")))
                 typed = isinstance(part, MessageRecord) and part.role == Role.USER and not all(flags)
                 yield WrittenItem(item, typed and blocks[0].get("type") != "tool_result")
-            elif left:
-                yield from self._build_items(left, flags, spoken)
+            elif remaining:
+                yield from self._build_items(remaining, flags, by_assistant)
 
-    def _build_items(self, blocks: list[Block], injected: list[bool], spoken: bool) -> Iterator[WrittenItem]:
+    def _build_items(self, blocks: list[Block], injected: list[bool], by_assistant: bool) -> Iterator[WrittenItem]:
         """Items for blocks of other formats: results first, as they were given, and texts of one kind together."""
         results = [block for block in blocks if block.get("type") == "tool_result"]
-        rest = [(block, put_in) for block, put_in in zip(blocks, injected, strict=True) if block not in results]
+        remaining = [
+            (block, is_injected) for block, is_injected in zip(blocks, injected, strict=True) if block not in results
+        ]
         for block in results:
             yield WrittenItem(self._build_call_output(block), False)
-        if results and rest:
+        if results and remaining:
             self._losses.add("messages with results and text split into two")
         content: list[Item] = []
         role = ""
-        for block, put_in in rest:
-            now = "assistant" if spoken else "developer" if put_in else "user"
-            part = self._build_content_part(block, spoken)
-            if content and (now != role or part is None):
+        for block, is_injected in remaining:
+            next_role = "assistant" if by_assistant else "developer" if is_injected else "user"
+            part = self._build_content_part(block, by_assistant)
+            if content and (next_role != role or part is None):
                 yield WrittenItem(_build_message(role, content), role == "user")
                 content = []
-            role = now
+            role = next_role
             if part is not None:
                 content.append(part)
             elif (item := self._build_item(block)) is not None:
@@ -287,14 +289,14 @@ class ItemWriter:
         if content:
             yield WrittenItem(_build_message(role, content), role == "user")
 
-    def _build_content_part(self, block: Block, spoken: bool) -> Item | None:
+    def _build_content_part(self, block: Block, by_assistant: bool) -> Item | None:
         """Return a block as a part of a message, where it can be one."""
         kind = block.get("type")
         if kind == "text":
-            return {"type": "output_text" if spoken else "input_text", "text": str(block.get("text") or "")}
-        if kind == "refusal" and spoken:
+            return {"type": "output_text" if by_assistant else "input_text", "text": str(block.get("text") or "")}
+        if kind == "refusal" and by_assistant:
             return {"type": "refusal", "refusal": block.get("refusal")}
-        if kind in ("image", "input_file") and not spoken:
+        if kind in ("image", "input_file") and not by_assistant:
             return build_image_part(block) if kind == "image" else block
         return None
 
@@ -305,21 +307,21 @@ class ItemWriter:
             return self._build_call(block)
         if kind in HOSTED_TYPES or (kind in COMPACTION_TYPES and block.get("encrypted_content")):
             return block
-        words = THINKING_LOSS if kind in ("thinking", "redacted_thinking") else UNSUPPORTED_BLOCKS_LOSS
-        self._losses.omit(SUMMARY_LOSS if kind in COMPACTION_TYPES else words, block)
+        loss = THINKING_LOSS if kind in ("thinking", "redacted_thinking") else UNSUPPORTED_BLOCKS_LOSS
+        self._losses.omit(SUMMARY_LOSS if kind in COMPACTION_TYPES else loss, block)
         return None
 
     def _build_call(self, block: Block) -> Item:
-        call_id, name, given = str(block.get("id") or ""), str(block.get("name") or ""), block.get("input")
-        called = {"name": name, "call_id": call_id}
+        call_id, name, value = str(block.get("id") or ""), str(block.get("name") or ""), block.get("input")
+        members = {"name": name, "call_id": call_id}
         if (
-            isinstance(given, dict)
-            and list(given) == [RAW_ARGUMENTS_KEY]
-            and isinstance(text := given[RAW_ARGUMENTS_KEY], str)
+            isinstance(value, dict)
+            and list(value) == [RAW_ARGUMENTS_KEY]
+            and isinstance(text := value[RAW_ARGUMENTS_KEY], str)
         ):
             self._custom.add(call_id)
-            return {"type": "custom_tool_call", **called, "input": text}
-        return {"type": "function_call", **called, "arguments": format_arguments(given)}
+            return {"type": "custom_tool_call", **members, "input": text}
+        return {"type": "function_call", **members, "arguments": format_arguments(value)}
 
     def _build_call_output(self, block: Block) -> Item:
         body, call_id = block.get("content"), str(block.get("tool_use_id") or "")
@@ -327,10 +329,10 @@ class ItemWriter:
             self._losses.add("results no longer marked as errors")
         output: Any = "" if body is None else body
         if is_block_list(body):
-            output = [part for each in body if (part := self._build_content_part(each, spoken=False)) is not None]
+            output = [part for each in body if (part := self._build_content_part(each, by_assistant=False)) is not None]
             if len(output) < len(body):
-                kept = [each for each in body if self._build_content_part(each, spoken=False) is not None]
-                self._losses.replace(block, {**block, "content": kept}, UNSUPPORTED_BLOCKS_LOSS)
+                held_blocks = [each for each in body if self._build_content_part(each, by_assistant=False) is not None]
+                self._losses.replace(block, {**block, "content": held_blocks}, UNSUPPORTED_BLOCKS_LOSS)
         elif not isinstance(output, str):
             output = compact_text(output)
             self._losses.add("JSON results turned into text")
@@ -340,15 +342,15 @@ class ItemWriter:
 
 def unsupported_reason(role: str, block: Block) -> str:
     """Why a request cannot hold *block* in a message of *role*; empty where it can. Thinking may be encrypted items."""
-    kind, spoken = block.get("type"), role == "assistant"
+    kind, by_assistant = block.get("type"), role == "assistant"
     match kind:
         case "text" | "tool_use" | "tool_result" | "thinking":
             return ""
         case "redacted_thinking":
             return THINKING_LOSS
-        case "refusal" if spoken:
+        case "refusal" if by_assistant:
             return ""
-        case "image" | "input_file" if not spoken and (kind != "image" or build_image_part(block)):
+        case "image" | "input_file" if not by_assistant and (kind != "image" or build_image_part(block)):
             return ""
     if kind in COMPACTION_TYPES:
         return "" if block.get("encrypted_content") else SUMMARY_LOSS

@@ -90,21 +90,21 @@ class RowCursor(Generic[R]):
 
     def __init__(self, database: Database, shape: RowShape[R], session_id: str) -> None:
         self.database, self._shape, self.session = database, shape, session_id
-        where = f"WHERE {shape.session_column} = ? AND {shape.id_column} > ? ORDER BY {shape.id_column} LIMIT ?"
-        self._select = f"{shape.select_sql} {where}"
+        condition = f"WHERE {shape.session_column} = ? AND {shape.id_column} > ? ORDER BY {shape.id_column} LIMIT ?"
+        self._select = f"{shape.select_sql} {condition}"
         self._batch = 1
         self.read, self.last, self._checksum = 0, -1, 0
 
     def count_rows(self) -> int:
         """Count the rows."""
         sql = f"SELECT count(*) FROM ({self._shape.select_sql} WHERE {self._shape.session_column} = ?)"
-        found: int = self.database.query(sql, (self.session,))[0][0]
-        return found
+        count: int = self.database.query(sql, (self.session,))[0][0]
+        return count
 
     def read_after(self, last_id: int) -> Sequence[R | OversizedRow]:
         """Return the next rows behind the one with the id *last*; none at the end."""
         try:
-            found = self.database.query(
+            selected = self.database.query(
                 self._select, (self.session, last_id, self._batch), max_value_bytes=files.MAX_RECORD_BYTES
             )
         except ValueTooLarge:
@@ -112,7 +112,7 @@ class RowCursor(Generic[R]):
                 return [self._make_oversized_row(last_id)]
             self._batch = 1  # it is one of them: row by row up to it
             return self.read_after(last_id)
-        rows = [self._shape.parse_row(values) for values in found]
+        rows = [self._shape.parse_row(values) for values in selected]
         large = sum(row.size for row in rows) > BATCH_BYTES
         self._batch = 1 if large else min(2 * self._batch, BATCH_ROWS)
         return rows
@@ -129,14 +129,14 @@ class RowCursor(Generic[R]):
         Raises:
             UnreadableSession: it is no longer there.
         """
-        found = self.database.query(
+        selected = self.database.query(
             f"{self._shape.select_sql} WHERE {self._shape.id_column} = ?",
             (row_id,),
             max_value_bytes=files.MAX_RECORD_BYTES,
         )
-        if not found:
+        if not selected:
             raise UnreadableSession(f"{self.database.path}: row {row_id} was deleted since it was read; open it again")
-        return self._shape.parse_row(found[0])
+        return self._shape.parse_row(selected[0])
 
     def record_row(self, row: R | OversizedRow) -> None:
         """Remember a row, which has to be the next one, as it was read.
@@ -162,12 +162,12 @@ class RowCursor(Generic[R]):
 
     def is_unchanged(self) -> bool:
         """Return whether the rows that were read are still there, the same and without others between them."""
-        now = RowCursor(self.database, self._shape, self.session)
-        while now.last < self.last and (batch := now.read_after(now.last)):
+        current = RowCursor(self.database, self._shape, self.session)
+        while current.last < self.last and (batch := current.read_after(current.last)):
             for row in batch:
-                if now.last < self.last:
-                    now.record_row(row)
-        return now.state == self.state
+                if current.last < self.last:
+                    current.record_row(row)
+        return current.state == self.state
 
 
 class RowContent(Generic[R]):
@@ -273,16 +273,16 @@ class RowScanner(Generic[R]):
             return False
         row = self._waiting.pop()
         self._rows.record_row(row)
-        where = f"row {row.id}"
+        location = f"row {row.id}"
         if isinstance(row, OversizedRow) or files.format_too_large(row.size):
-            self._builder.add_problem(row.id, row.size, where, files.format_too_large(row.size) or files.TOO_LARGE)
+            self._builder.add_problem(row.id, row.size, location, files.format_too_large(row.size) or files.TOO_LARGE)
             return True
         try:
             part = self._part(row)
         except ValueError as error:
-            self._builder.add_problem(row.id, row.size, where, str(error))
+            self._builder.add_problem(row.id, row.size, location, str(error))
             return True
-        message = self._builder.add(part, row.id, row.size, where)
+        message = self._builder.add(part, row.id, row.size, location)
         usage = next((each.usage for each in list_cases(part) if isinstance(each, MessageRecord | UsageRecord)), None)
         self._shape.add_facts(row, message, usage, self._builder)
         return True

@@ -21,12 +21,12 @@ def parse_openai_usage(value: Any) -> Usage | None:
     """
     if not isinstance(value, dict):
         return None
-    given, made, details = (
+    input_name, output_name, details = (
         ("prompt_tokens", "completion_tokens", "prompt_tokens_details")
         if "prompt_tokens" in value or "completion_tokens" in value
         else ("input_tokens", "output_tokens", "input_tokens_details")
     )
-    if given not in value and made not in value:
+    if input_name not in value and output_name not in value:
         return None
     more = value.get(details)
     cached = max(
@@ -36,10 +36,10 @@ def parse_openai_usage(value: Any) -> Usage | None:
         parse_token_count(value, "cached_input_tokens"),
     )
     return make_cached_usage(
-        parse_token_count(value, given),
+        parse_token_count(value, input_name),
         cached,
         parse_token_count(value, "cache_creation_input_tokens"),
-        parse_token_count(value, made),
+        parse_token_count(value, output_name),
     )
 
 
@@ -84,11 +84,17 @@ def parse_usage(
     """
     if not isinstance(value, dict):
         return None
-    given, read, written = (parse_token_count(value, name) if name else 0 for name in (fresh, cache_read, cache_write))
-    said = sum(parse_token_count(value, name) for name in output)
-    if not (given or read or written or said):
+    input_tokens, read, written = (
+        parse_token_count(value, name) if name else 0 for name in (fresh, cache_read, cache_write)
+    )
+    output_tokens = sum(parse_token_count(value, name) for name in output)
+    if not (input_tokens or read or written or output_tokens):
         return None
-    return make_cached_usage(given, read, written, said) if includes_cache else Usage(given, read, written, 0, said)
+    return (
+        make_cached_usage(input_tokens, read, written, output_tokens)
+        if includes_cache
+        else Usage(input_tokens, read, written, 0, output_tokens)
+    )
 
 
 def make_cached_usage(input_tokens: int, cache_read: int, cache_write: int, output: int) -> Usage:

@@ -76,9 +76,9 @@ def parse_time_ms(value: Any) -> int:
     return value if 0 < value <= MAX_TIME_MS else -1
 
 
-def compute_epoch_ms(when: datetime) -> int:
+def compute_epoch_ms(time: datetime) -> int:
     """Return a time as epoch milliseconds (UTC if it does not say); -1 for one that no clock showed."""
-    value = round((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
+    value = round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
     return value if 0 < value <= MAX_TIME_MS else -1
 
 
@@ -131,8 +131,8 @@ def parse_block(value: Any) -> Block:
                 return {"type": "unknown", "value": value}
             mended[name] = ""
     for name in _ID_KEYS.get(kind, ()):
-        if not isinstance(given := value.get(name, ""), str):
-            mended[name] = parse_id(given)
+        if not isinstance(member := value.get(name, ""), str):
+            mended[name] = parse_id(member)
     if kind == "image" and not isinstance(source := value.get("source"), dict):
         if source is not None:
             return {"type": "unknown", "value": value}

@@ -48,8 +48,8 @@ def parse_tool_schemas(value: Any) -> list[dict[str, Any]]:
 
 def format_iso_time(time: int) -> str:
     """Epoch milliseconds as programs in JavaScript write them; now where it is unknown (-1)."""
-    when = datetime.fromtimestamp(time / 1000, UTC) if 0 <= time <= MAX_TIME_MS else datetime.now(UTC)
-    return when.strftime("%Y-%m-%dT%H:%M:%S.") + f"{when.microsecond // 1000:03}Z"
+    moment = datetime.fromtimestamp(time / 1000, UTC) if 0 <= time <= MAX_TIME_MS else datetime.now(UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03}Z"
 
 
 def count_injected_losses(session: Session, losses: Losses) -> None:

@@ -80,24 +80,24 @@ class KodaFormat(Format):
 def _list_sessions(database: Database) -> list[SessionInfo]:
     columns = database.list_columns("sessions")
     names = ("title", "project_root", "last_accessed_at", "created_at")
-    wanted = [name if name in columns else "NULL" for name in names]
-    known = {}
+    selected = [name if name in columns else "NULL" for name in names]
+    rows = {}
     if "id" in columns:
-        known = {
-            decode_text(row[0]): row[1:] for row in database.query(f"SELECT id, {', '.join(wanted)} FROM sessions")
+        rows = {
+            decode_text(row[0]): row[1:] for row in database.query(f"SELECT id, {', '.join(selected)} FROM sessions")
         }
     # SQLite takes `content` from the row that has the minimum.
     first = "SELECT session_id, substr(content, 1, 4000), min(id) FROM messages WHERE role = 'user' GROUP BY session_id"
-    spoken = {decode_text(row[0]): decode_text(row[1]) for row in database.query(first)}
-    listed = "SELECT session_id FROM messages GROUP BY session_id ORDER BY min(id)"
-    ids = [decode_text(row[0]) for row in database.query(listed)]
+    prompts = {decode_text(row[0]): decode_text(row[1]) for row in database.query(first)}
+    ids_query = "SELECT session_id FROM messages GROUP BY session_id ORDER BY min(id)"
+    ids = [decode_text(row[0]) for row in database.query(ids_query)]
     size = database.path.stat().st_size
-    found = []
-    for session_id in ids or list(known):
-        title, root, accessed, created = known.get(session_id, (None, None, None, None))
+    sessions = []
+    for session_id in ids or list(rows):
+        title, root, accessed, created = rows.get(session_id, (None, None, None, None))
         time = max(parse_time_ms(decode_text(accessed or created)), 0) / 1000
-        name = format_title(decode_text(title)) or format_title(spoken.get(session_id, ""))
+        name = format_title(decode_text(title)) or format_title(prompts.get(session_id, ""))
         bytes_ = size if len(ids) == 1 else 0
         path = str(database.path)
-        found.append(SessionInfo(path, "koda", session_id, name, time=time, bytes=bytes_, cwd=decode_text(root)))
-    return found
+        sessions.append(SessionInfo(path, "koda", session_id, name, time=time, bytes=bytes_, cwd=decode_text(root)))
+    return sessions

@@ -19,24 +19,24 @@ Stamp = tuple[int, str]
 
 def update_compactions(facts: Facts, archived: Sequence[str | None]) -> None:
     """Replace the compactions of a session, and the contexts after them."""
-    found = find_compactions(facts, archived)
+    compactions = find_compactions(facts, archived)
     facts.compactions, facts.rewrites, facts.epochs = [], [], [Epoch(0, "start")]
-    for compaction in found:
+    for compaction in compactions:
         facts.add_compaction(compaction)
     mark_archived_unsent(facts, archived)
 
 
 def find_compactions(facts: Facts, archived: Sequence[str | None]) -> list[Compaction]:
     """Find the compactions of a session; ``archived`` holds the archiving time of each message."""
-    stamps = [None if when is None else (parse_time_ms(when), when) for when in archived]
+    stamps = [None if time is None else (parse_time_ms(time), time) for time in archived]
     summaries = [m for m in range(len(facts)) if facts.flags[m] & MessageFlag.SUMMARY and facts.role[m] == Role.SYSTEM]
-    found: list[Compaction] = []
-    left = _RemainingRows(stamps)
+    compactions: list[Compaction] = []
+    remaining = _RemainingRows(stamps)
     for summary, own in zip(summaries, _match_stamps(summaries, stamps), strict=True):
-        tail = left.compute_remaining(summary, own) if own is not None else Spans(range(summary))
+        tail = remaining.compute_remaining(summary, own) if own is not None else Spans(range(summary))
         hint = range(summary, summary + 1 + _is_hint_next(facts, summary))
-        found.append(Compaction(summary, "full", prefix=Spans(*tail.ranges, hint)))
-    return found
+        compactions.append(Compaction(summary, "full", prefix=Spans(*tail.ranges, hint)))
+    return compactions
 
 
 def _match_stamps(summaries: Sequence[int], stamps: Sequence[Stamp | None]) -> list[Stamp | None]:
@@ -47,7 +47,7 @@ def _match_stamps(summaries: Sequence[int], stamps: Sequence[Stamp | None]) -> l
     """
     last_with = {stamp: message for message, stamp in enumerate(stamps) if stamp is not None}
     possible = sorted(last_with)
-    found: list[Stamp | None] = []
+    matches: list[Stamp | None] = []
     for summary in reversed(summaries):
         end = begin = len(possible)
         if (archived := stamps[summary]) is not None:
@@ -55,10 +55,10 @@ def _match_stamps(summaries: Sequence[int], stamps: Sequence[Stamp | None]) -> l
         while begin and last_with[possible[begin - 1]] >= summary:
             begin -= 1
         del possible[begin:end]  # they belong to no earlier summary either
-        found.append(possible[begin - 1] if begin else None)
+        matches.append(possible[begin - 1] if begin else None)
         if begin:
             del possible[begin - 1 :]
-    return found[::-1]
+    return matches[::-1]
 
 
 class _RemainingRows:

@@ -43,61 +43,61 @@ def clear_rows(session: Session, texts: Mapping[int, str], check: SessionCheck) 
     rows: RowCursor[KodaRow] = session.content.rows
     path = Path(os.path.realpath(rows.database.path))
     rows.database.close()  # else this program itself has it open
-    with closing(LockedDatabase(path)) as held:
-        expected = _compute_expected_state(rows, held, ids)
-        backup = _back_up(held, path)
-        with held.transaction() as connection:
+    with closing(LockedDatabase(path)) as database:
+        expected = _compute_expected_state(rows, database, ids)
+        backup = _back_up(database, path)
+        with database.transaction() as connection:
             before = connection.total_changes
             for batch in _split_batches(sorted(ids)):
                 marks = ", ".join("?" * len(batch))
                 connection.execute(f"UPDATE messages SET content = ? WHERE id IN ({marks})", (KODA_STUB, *batch))
-            again = scan(RowScanner(held, session.info, KodaShape))
-            content = again.content
+            reread = scan(RowScanner(database, session.info, KodaShape))
+            content = reread.content
             same = isinstance(content, RowContent) and content.rows.state == expected
             if not same or connection.total_changes - before != len(ids):  # such as by a trigger
                 raise Error(f"{path}: more would change than the cleared results; nothing was changed")
-            check(again)
+            check(reread)
     return backup
 
 
 def _find_records(session: Session, texts: Mapping[int, str]) -> list[int]:
     """Return the records of some results, each of which is one row."""
-    facts, found = session.facts, []
+    facts, matches = session.facts, []
     for message in sorted({facts.block_message[block] for block in texts}):
         blocks, records = list(facts.blocks_of(message)), list(facts.records_of(message))
         if len(blocks) != len(records) or any(facts.kind[block] != Kind.TOOL_RESULT for block in blocks):
             raise Error(f"message {message}: does not have one row per result; it cannot be changed in place")
-        found += [record for block, record in zip(blocks, records, strict=True) if block in texts]
-    return found
+        matches += [record for block, record in zip(blocks, records, strict=True) if block in texts]
+    return matches
 
 
-def _compute_expected_state(rows: RowCursor[KodaRow], held: LockedDatabase, ids: set[int]) -> tuple[int, int, int]:
+def _compute_expected_state(rows: RowCursor[KodaRow], database: LockedDatabase, ids: set[int]) -> tuple[int, int, int]:
     """Compute the new state of the rows from the present one, which must equal the state that was read.
 
     Raises:
         Error: the rows have changed since.
     """
-    now, after = RowCursor(held, KodaShape(held), rows.session), 0
-    for row in now.read_remaining():
+    current, after = RowCursor(database, KodaShape(database), rows.session), 0
+    for row in current.read_remaining():
         new: KodaRow | OversizedRow = row
         if row.id in ids:
             if isinstance(row, OversizedRow) or decode_text(row.role) != "tool" or row.compacted_at is not None:
-                raise Error(f"{held.path}: row {row.id} is no result in the context; nothing was changed")
+                raise Error(f"{database.path}: row {row.id} is no result in the context; nothing was changed")
             new = row._replace(content=KODA_STUB.encode())
         after = compute_checksum(new, after)
-    if now.state != rows.state:
-        raise Error(f"{held.path}: has changed since it was read; nothing was changed; run the command again")
-    return now.read, now.last, after
+    if current.state != rows.state:
+        raise Error(f"{database.path}: has changed since it was read; nothing was changed; run the command again")
+    return current.read, current.last, after
 
 
-def _back_up(held: LockedDatabase, path: Path) -> Path:
+def _back_up(database: LockedDatabase, path: Path) -> Path:
     """Copy the database to a new file next to it: ``NAME.backup``, ``NAME.backup-2`` and so on."""
     name = f"{path.name}.backup"
     with private_folder(path.parent, name) as folder:
-        made = folder / name
-        os.close(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        held.back_up(made)
-        return move_to_free_name(made, path.with_name(name))
+        backup = folder / name
+        os.close(os.open(backup, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        database.back_up(backup)
+        return move_to_free_name(backup, path.with_name(name))
 
 
 def _split_batches(ids: list[int]) -> list[list[int]]:

@@ -115,10 +115,10 @@ def parse_message_row(row: KodaRow, *, has_completion: bool) -> MessageRecord:
     calls, notes = _parse_calls(row)
     thinking = [{"type": "thinking", "thinking": decode_text(row.thinking_content)}] if row.thinking_content else []
     flags = MessageFlag.NOT_SENT if has_completion and row.completed_at is None else 0
-    spoken = blocks if content or not (calls or thinking) else []
+    texts = blocks if content or not (calls or thinking) else []
     usage, unread = parse_usage_or_note(_parse_usage, row)
-    made, notes = [*thinking, *spoken, *calls], (*notes, *unread)
-    return MessageRecord(role, made, flags=flags, time=time, usage=usage, result_group=archived, notes=notes)
+    reply, notes = [*thinking, *texts, *calls], (*notes, *unread)
+    return MessageRecord(role, reply, flags=flags, time=time, usage=usage, result_group=archived, notes=notes)
 
 
 def _parse_calls(row: KodaRow) -> tuple[list[dict[str, Any]], tuple[str, ...]]:

@@ -66,10 +66,10 @@ def format_schema(columns: Mapping[str, frozenset[str]] | None = None) -> str:
         columns: The columns of each table of that database.
     """
     tables = []
-    for table, known in TABLE_COLUMNS.items():
-        has = known.keys() if columns is None else columns[table]
-        declared = [f"{name} {how}" for name, how in known.items() if name in has]
-        declared += [words for words, needed in _CONSTRAINTS.get(table, {}).items() if needed <= has]
+    for table, declarations in TABLE_COLUMNS.items():
+        names = declarations.keys() if columns is None else columns[table]
+        declared = [f"{name} {declaration}" for name, declaration in declarations.items() if name in names]
+        declared += [constraint for constraint, needed in _CONSTRAINTS.get(table, {}).items() if needed <= names]
         statement = f"CREATE TABLE {table} ({', '.join(declared)});"
         if declared:
             tables.append(statement if columns is None else statement.replace(" NOT NULL", ""))
@@ -89,12 +89,12 @@ def copy_rows(session: Session, path: Path) -> list[str] | None:
         return None
     rows = session.content.rows
     columns = {table: rows.database.list_columns(table) for table in TABLE_COLUMNS}
-    unknown = sum(len(found - TABLE_COLUMNS[table].keys()) for table, found in columns.items())
+    unknown = sum(len(existing - TABLE_COLUMNS[table].keys()) for table, existing in columns.items())
     try:
         with closing(sqlite3.connect(path)) as copied, copied:
             copied.executescript(format_schema(columns))
-            for table, known in TABLE_COLUMNS.items():
-                names = [name for name in known if name in columns[table]]
+            for table, declarations in TABLE_COLUMNS.items():
+                names = [name for name in declarations if name in columns[table]]
                 whose = "id" if table == "sessions" else "session_id"
                 if whose in names:
                     _copy_table(rows.database, copied, table, names, f"{whose} = ?", rows.session, rows.last)
@@ -104,14 +104,14 @@ def copy_rows(session: Session, path: Path) -> list[str] | None:
 
 
 def _copy_table(
-    source: Database, copied: sqlite3.Connection, table: str, names: list[str], where: str, session: str, last: int
+    source: Database, copied: sqlite3.Connection, table: str, names: list[str], condition: str, session: str, last: int
 ) -> None:
     """Copy the rows of one session from a table; of messages only those up to the id *last*, which were read."""
     # Text is read as bytes, so that invalid UTF-8 stays unchanged.
     value = "CASE typeof(?{0}) WHEN 'blob' THEN CAST(?{0} AS TEXT) ELSE ?{0} END"
     values = ", ".join(value.format(number) for number in range(1, len(names) + 1))
     insert = f"INSERT OR IGNORE INTO {table} ({', '.join(names)}) VALUES ({values})"
-    select = f"SELECT {', '.join(names)} FROM {table} WHERE {where}"
+    select = f"SELECT {', '.join(names)} FROM {table} WHERE {condition}"
     if table != "messages":
         copied.executemany(insert, source.query(select, (session,)))
         return
@@ -122,7 +122,7 @@ def _copy_table(
 
 
 def _read_batches(source: Database, select: str, session: str, last: int) -> Iterator[list[tuple[Any, ...]]]:
-    done = -1
-    while batch := source.query(select, (session, done, last)):
+    last_id = -1
+    while batch := source.query(select, (session, last_id, last)):
         yield batch
-        done = batch[-1][0]
+        last_id = batch[-1][0]

@@ -53,9 +53,9 @@ def write_database(session: Session, path: Path) -> Losses:
     rows: list[RowValues] = [{"role": "system", "content": system}] if system and session.facts.system_rows else []
     usages, facts = collect_usage(session), session.facts
     for index, message in zip(session.context_at().order, session.to_messages(), strict=True):
-        made = _build_rows(message, losses)
-        rows += [{**row, "time": facts.time[index]} for row in made]
-        if index in usages and made[0]["role"] == "assistant":
+        message_rows = _build_rows(message, losses)
+        rows += [{**row, "time": facts.time[index]} for row in message_rows]
+        if index in usages and message_rows[0]["role"] == "assistant":
             rows[-1] |= _format_usage(usages[index])
     count_injected_losses(session, losses)
     if system and not session.facts.system_rows:
@@ -63,8 +63,8 @@ def write_database(session: Session, path: Path) -> Losses:
     if session.content.tools():
         losses.add_note("the tool schemas are left out; koda adds its own")
     times = [time for time in session.facts.time if time >= 0]
-    when = datetime.fromtimestamp(times[-1] / 1000, UTC) if times else datetime.now(UTC)
-    now, new_id = _format_time(when), str(uuid.uuid4())
+    moment = datetime.fromtimestamp(times[-1] / 1000, UTC) if times else datetime.now(UTC)
+    now, new_id = _format_time(moment), str(uuid.uuid4())
     try:
         with closing(sqlite3.connect(path)) as database, database:
             database.executescript(format_schema())
@@ -86,10 +86,10 @@ def write_database(session: Session, path: Path) -> Losses:
 
 
 def _build_values(row: RowValues, session_id: str, now: str, losses: Losses) -> tuple[Any, ...]:
-    given = [row.get(name) for name in ("content", "tool_calls", "tool_call_id", "thinking_content")]
-    texts = [_replace_surrogates(text) for text in given]
+    values = [row.get(name) for name in ("content", "tool_calls", "tool_call_id", "thinking_content")]
+    texts = [_replace_surrogates(text) for text in values]
     losses.add(
-        "texts with lone surrogates, which were replaced", sum(a != b for a, b in zip(given, texts, strict=True))
+        "texts with lone surrogates, which were replaced", sum(a != b for a, b in zip(values, texts, strict=True))
     )
     time = row.get("time", -1)
     created = _format_time(datetime.fromtimestamp(time / 1000, UTC)) if time >= 0 else now
@@ -103,8 +103,8 @@ def _build_values(row: RowValues, session_id: str, now: str, losses: Losses) -> 
     )
 
 
-def _format_time(when: datetime) -> str:
-    return f"{when:%Y-%m-%d %H:%M:%S}"
+def _format_time(time: datetime) -> str:
+    return f"{time:%Y-%m-%d %H:%M:%S}"
 
 
 def _format_usage(usage: Usage) -> RowValues:
@@ -131,15 +131,15 @@ def _build_rows(message: Message, losses: Losses) -> list[RowValues]:
         if not str(blocks[0].get("text") or "").startswith(markers.KODA_SUMMARY):
             losses.replace(_join_blocks(blocks), {"type": "text", "text": summary}, SUMMARY_MARKED)
         return [{"role": "system", "content": summary}]
-    spoken = message["role"] == "assistant"
+    by_assistant = message["role"] == "assistant"
     for block in blocks:
-        if block.get("type") not in (ASSISTANT_TYPES if spoken else USER_TYPES):
+        if block.get("type") not in (ASSISTANT_TYPES if by_assistant else USER_TYPES):
             losses.omit(
                 "images left out" if block.get("type") == "image" else "blocks left out that koda cannot hold",
                 block,
             )
     content = _join_texts(blocks, losses)
-    if spoken:
+    if by_assistant:
         return [{"role": "assistant", "content": content, **_format_calls(blocks), **_format_thinking(blocks, losses)}]
     results: list[RowValues] = [
         {

@@ -71,8 +71,8 @@ class MiniSweAgentFormat(Format):
         if local := environ.get("LOCALAPPDATA"):
             folders.append(Path(local) / "mini-swe-agent")
         places = [folder / "mini-swe-agent" for folder in folders]
-        if told := environ.get("MSWEA_GLOBAL_CONFIG_DIR"):
-            places = [Path(told)]
+        if configured := environ.get("MSWEA_GLOBAL_CONFIG_DIR"):
+            places = [Path(configured)]
         return [SessionFile(path, "", False) for place in places if os.path.isfile(path := place / LAST_TRAJECTORY)]
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
@@ -96,10 +96,10 @@ def _is_bare_trajectory(messages: list[Any]) -> bool:
         for message in texts
     ):
         return False
-    observed = any(
+    has_output = any(
         message["role"] == "user" and message.get("content", "").startswith("<returncode>") for message in texts
     )
-    asked = any(
+    has_command = any(
         message["role"] == "assistant" and "```mswea_bash_command" in message.get("content", "") for message in texts
     )
-    return observed or asked
+    return has_output or has_command

@@ -96,13 +96,13 @@ class OpenAIShape:
     ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
         """Parse the blocks of an assistant message (thinking, text, refusal, calls), with notes on problems."""
         calls, notes = [], []
-        given = value.get("tool_calls")
-        for call in given if isinstance(given, list) else []:
+        listed_calls = value.get("tool_calls")
+        for call in listed_calls if isinstance(listed_calls, list) else []:
             if isinstance(call, dict):
                 calls.append(parse_call(call, parse_id(call.get("id"))))
             else:
                 notes.append("a tool call that is not an object")
-        if given and not isinstance(given, list):
+        if listed_calls and not isinstance(listed_calls, list):
             notes.append("tool_calls that are not a list")
         if isinstance(function := value.get("function_call"), dict):
             calls.append(parse_call({"function": function}, self._function_calls.make_call_id(place)))
@@ -154,8 +154,8 @@ def parse_schemas(tools: Any) -> list[dict[str, Any]]:
 def parse_thinking(value: dict[str, Any]) -> list[dict[str, Any]]:
     """Parse the thinking in a message of the assistant: Anthropic-shaped blocks, or one text."""
     blocks = value.get("thinking_blocks")
-    if isinstance(blocks, list) and (kept := parse_blocks([block for block in blocks if isinstance(block, dict)])):
-        return kept
+    if isinstance(blocks, list) and (thinking := parse_blocks([block for block in blocks if isinstance(block, dict)])):
+        return thinking
     texts = (value.get("reasoning_content"), value.get("reasoning"))
     return [{"type": "thinking", "thinking": text} for text in texts if isinstance(text, str) and text][:1]
 
@@ -163,12 +163,12 @@ def parse_thinking(value: dict[str, Any]) -> list[dict[str, Any]]:
 def parse_call(call: dict[str, Any], call_id: str) -> dict[str, Any]:
     """Convert a tool call to a block."""
     if isinstance(custom := call.get("custom"), dict):  # a call whose argument is free text
-        name, given = custom.get("name"), {RAW_ARGUMENTS_KEY: str(custom.get("input") or "")}
+        name, arguments = custom.get("name"), {RAW_ARGUMENTS_KEY: str(custom.get("input") or "")}
     else:
         function = call.get("function")
         function = function if isinstance(function, dict) else {}
-        name, given = function.get("name"), parse_arguments(function.get("arguments"))
-    return {"type": "tool_use", "id": call_id, "name": parse_id(name), "input": given}
+        name, arguments = function.get("name"), parse_arguments(function.get("arguments"))
+    return {"type": "tool_use", "id": call_id, "name": parse_id(name), "input": arguments}
 
 
 def parse_content_part(part: dict[str, Any]) -> dict[str, Any]:

@@ -19,19 +19,19 @@ OWN_PART_MEMBERS = {"input_audio": ("data", "format"), "file": ("file_data", "fi
 
 def find_unsupported_reason(role: str, block: Block) -> str:
     """Return why a message of *role* cannot hold *block*; empty if it can."""
-    kind, spoken = block.get("type"), role == "assistant"
+    kind, by_assistant = block.get("type"), role == "assistant"
     match kind:
         case "thinking" | "redacted_thinking":
             return "thinking blocks left out"
         case "text" | "tool_use" | "tool_result":
             return ""
-        case "refusal" if spoken and isinstance(block.get("refusal"), str):
+        case "refusal" if by_assistant and isinstance(block.get("refusal"), str):
             return ""
-        case "image" if not spoken and _format_image_url(block):
+        case "image" if not by_assistant and _format_image_url(block):
             return ""
         case "image":
             return "images left out that Chat Completions cannot hold"
-        case "input_audio" | "file" if not spoken and isinstance(block.get(kind), dict):
+        case "input_audio" | "file" if not by_assistant and isinstance(block.get(kind), dict):
             return ""
     return "blocks left out that Chat Completions cannot hold"
 
@@ -44,9 +44,9 @@ def write_request(session: Session, path: Path) -> Losses:
     for message in session.to_messages():
         write = _build_assistant if message["role"] == "assistant" else _build_user
         messages.extend(write(message["content"], losses))
-    given = session.content.tools()
-    tools = [{"type": "function", "function": _build_function(tool)} for tool in given if _is_function(tool)]
-    losses.add("tools left out that are not functions", len(given) - len(tools))
+    schemas = session.content.tools()
+    tools = [{"type": "function", "function": _build_function(tool)} for tool in schemas if _is_function(tool)]
+    losses.add("tools left out that are not functions", len(schemas) - len(tools))
     request = {
         **({"model": session.facts.model} if session.facts.model else {}),
         "messages": messages,
@@ -59,12 +59,12 @@ def write_request(session: Session, path: Path) -> Losses:
 
 def _build_assistant(blocks: list[Block], losses: Losses) -> list[Message]:
     calls = [block for block in blocks if block.get("type") == "tool_use"]
-    rest = [block for block in blocks if block.get("type") != "tool_use"]
-    if blocks[: len(rest)] != rest:
+    texts = [block for block in blocks if block.get("type") != "tool_use"]
+    if blocks[: len(texts)] != texts:
         losses.add("replies whose text was moved before their calls")
-    content = _build_content(rest)
+    content = _build_content(texts)
     message: Message = {"role": "assistant", "content": content or None}
-    if content == "" and not calls and rest:
+    if content == "" and not calls and texts:
         message["content"] = ""
     if calls:
         message["tool_calls"] = [
@@ -80,15 +80,15 @@ def _build_assistant(blocks: list[Block], losses: Losses) -> list[Message]:
 
 def _build_user(blocks: list[Block], losses: Losses) -> list[Message]:
     results = [block for block in blocks if block.get("type") == "tool_result"]
-    rest = [block for block in blocks if block.get("type") != "tool_result"]
+    texts = [block for block in blocks if block.get("type") != "tool_result"]
     messages, images = [], list[Block]()
     for result in results:
-        message, found = _build_tool_message(result, losses)
+        message, result_images = _build_tool_message(result, losses)
         messages.append(message)
-        images += found
-    if rest or images or not results:
-        messages.append({"role": "user", "content": _build_content([*images, *rest])})
-    if results and (rest or images):
+        images += result_images
+    if texts or images or not results:
+        messages.append({"role": "user", "content": _build_content([*images, *texts])})
+    if results and (texts or images):
         losses.add("messages with results and text split into two")
     return messages
 

@@ -94,9 +94,9 @@ class OpencodeFormat(Format):
         source = _open_source(path, info)
         scanner = EntryScanner(source, info, OpencodeShape)
         if not scanner.count:
-            where = f"{path}#{info.id}" if info.id else str(path)
+            spec = f"{path}#{info.id}" if info.id else str(path)
             raise UnreadableSession(
-                f"{where}: holds no messages"
+                f"{spec}: holds no messages"
                 + (f"; none are in {source.messages}" if isinstance(source, TreeSource) else "")
             )
         return scanner
@@ -108,28 +108,28 @@ class OpencodeFormat(Format):
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
         """Return the session that a ``task`` call started."""
-        named = _find_subagent_id(session, call)
-        if not named:
+        session_id = _find_subagent_id(session, call)
+        if not session_id:
             return None
         path = Path(session.info.path)
         if session.info.id and is_database(path):
-            found = next((each for each in self.list_sessions(path) if each.id == named), None)
+            subagent = next((each for each in self.list_sessions(path) if each.id == session_id), None)
         else:
-            file = _find_session_file(path, named)
-            found = self.list_sessions(file)[0] if file else None
-        if found is None:
-            raise UnreadableSession(f"{path.name}#{named}: the session of this sub-agent is not here")
-        return found
+            file = _find_session_file(path, session_id)
+            subagent = self.list_sessions(file)[0] if file else None
+        if subagent is None:
+            raise UnreadableSession(f"{path.name}#{session_id}: the session of this sub-agent is not here")
+        return subagent
 
     def list_folder_sessions(self, path: Path) -> list[SessionInfo]:
         """List the sessions of a storage tree, or the session of a folder of messages."""
-        found = []
+        sessions = []
         for file in find_folder_files(path):
             try:
-                found += self.list_sessions(file)
+                sessions += self.list_sessions(file)
             except UnreadableSession:
                 continue
-        return found
+        return sessions
 
     def reads_all_siblings(self, path: Path) -> bool:
         """Return whether a file is a session file of a storage tree, where opencode lists all sessions."""
@@ -168,11 +168,13 @@ class OpencodeFormat(Format):
     def build_resume_command(self, session: Session, written_session: Path, out_path: Path) -> str:
         """Build the command that imports an export and resumes it."""
         info = _read_head(written_session).get("info")
-        named = parse_id(info.get("id")) if isinstance(info, dict) else ""
-        if not named.isascii() or not named.removeprefix("ses_").isalnum():
+        session_id = parse_id(info.get("id")) if isinstance(info, dict) else ""
+        if not session_id.isascii() or not session_id.removeprefix("ses_").isalnum():
             return ""
-        where = f"cd {shlex.quote(session.info.cwd)} && " if session.info.cwd else ""
-        return f"{where}opencode import {shlex.quote(str(out_path.absolute()))} && opencode --session {named}"
+        change_folder = f"cd {shlex.quote(session.info.cwd)} && " if session.info.cwd else ""
+        return (
+            f"{change_folder}opencode import {shlex.quote(str(out_path.absolute()))} && opencode --session {session_id}"
+        )
 
 
 def _read_head(path: Path) -> dict[str, Any]:
@@ -194,26 +196,26 @@ def _list_table_sessions(database: Database) -> list[SessionInfo]:
     """List the sessions of a database, in the order in which they began."""
     path = str(database.path)
     names = ("id", "parent_id", "title", "directory", "time_updated", "time_created")
-    known = query_sessions_with_messages(database, "session", "message", names)
-    listed = {row[0] for row in known}
+    rows = query_sessions_with_messages(database, "session", "message", names)
+    ids = {row[0] for row in rows}
     bytes_ = query_session_sizes(database, _SIZES_QUERY)
-    found = []
+    sessions = []
     for name, parent, title, folder, updated, created in sorted(
-        known, key=lambda row: (parse_time_ms(row[5]), decode_text(row[0]))
+        rows, key=lambda row: (parse_time_ms(row[5]), decode_text(row[0]))
     ):
-        found.append(
+        sessions.append(
             SessionInfo(
                 path,
                 "opencode",
                 decode_text(name),
                 format_title(decode_text(title)),
-                f"{path}#{decode_text(parent)}" if parent in listed else "",
+                f"{path}#{decode_text(parent)}" if parent in ids else "",
                 max(parse_time_ms(updated or created), 0) / 1000,
                 bytes_.get(name, 0),
                 decode_text(folder),
             )
         )
-    return found
+    return sessions
 
 
 def _build_session_info(path: Path, value: dict[str, Any], size: int) -> SessionInfo:
@@ -221,13 +223,13 @@ def _build_session_info(path: Path, value: dict[str, Any], size: int) -> Session
     times = value.get("time")
     updated = parse_time_ms(times.get("updated")) if isinstance(times, dict) else -1
     parent = parse_id(value.get("parentID"))
-    above = _find_session_file(path, parent) if parent else None
+    parent_file = _find_session_file(path, parent) if parent else None
     return SessionInfo(
         str(path),
         "opencode",
         "",
         format_title(parse_id(value.get("title"))) or path.stem,
-        str(above or ""),
+        str(parent_file or ""),
         updated / 1000 if updated >= 0 else read_status(path).st_mtime,
         size,
         parse_id(value.get("directory")),
@@ -256,7 +258,9 @@ def _find_subagent_id(session: Session, call: int) -> str:
         for part in parse_entry(entry)[1]:
             if isinstance(part, dict) and part.get("callID") == call_id:
                 metadata = get_call_state(part).get("metadata")
-                named = metadata.get("sessionId") or metadata.get("sessionID") if isinstance(metadata, dict) else None
-                if isinstance(named, str):
-                    return named
+                session_id = (
+                    metadata.get("sessionId") or metadata.get("sessionID") if isinstance(metadata, dict) else None
+                )
+                if isinstance(session_id, str):
+                    return session_id
     return ""

@@ -51,9 +51,9 @@ def parse_message(info: Value, parts: Sequence[Any]) -> ParsedRecord:
     role = info.get("role")
     if role not in ("user", "assistant"):
         raise ValueError(f"not a message: unknown role {str(role)[:40]!r}")
-    known = [part for part in parts if isinstance(part, dict)]
-    notes = ["a part that is not an object"] * (len(parts) - len(known))
-    return _parse_assistant(info, known, notes) if role == "assistant" else _parse_user(info, known, notes)
+    objects = [part for part in parts if isinstance(part, dict)]
+    notes = ["a part that is not an object"] * (len(parts) - len(objects))
+    return _parse_assistant(info, objects, notes) if role == "assistant" else _parse_user(info, objects, notes)
 
 
 def parse_opencode_usage(value: Any) -> Usage | None:
@@ -75,8 +75,8 @@ def parse_opencode_usage(value: Any) -> Usage | None:
 
 def is_summary(info: Value) -> bool:
     """Return whether a message is a valid summary: finished, without error; old versions record only the time."""
-    ended = bool(info.get("finish")) or parse_time(info, "completed") >= 0
-    return info.get("role") == "assistant" and info.get("summary") is True and not info.get("error") and ended
+    is_finished = bool(info.get("finish")) or parse_time(info, "completed") >= 0
+    return info.get("role") == "assistant" and info.get("summary") is True and not info.get("error") and is_finished
 
 
 def find_compaction_part(parts: Sequence[Any]) -> Value | None:
@@ -131,21 +131,21 @@ def _parse_user(info: Value, parts: list[Value], notes: list[str]) -> ParsedReco
 
 def _parse_assistant(info: Value, parts: list[Value], notes: list[str]) -> ParsedRecord:
     error = info.get("error")
-    sent = not error or (
+    is_sent = not error or (
         isinstance(error, dict)
         and error.get("name") == "MessageAbortedError"
         and any(part.get("type") not in ("step-start", "reasoning") for part in parts)
     )
-    flags = 0 if sent else MessageFlag.NOT_SENT
-    ended = bool(error) or parse_time(info, "completed") >= 0
-    steps = [*_split_steps(parts, notes, ended=ended)]
-    if not sent:
+    flags = 0 if is_sent else MessageFlag.NOT_SENT
+    is_finished = bool(error) or parse_time(info, "completed") >= 0
+    steps = [*_split_steps(parts, notes, is_finished=is_finished)]
+    if not is_sent:
         steps[-1].reply_blocks.append({"type": "text", "text": _format_error(error)})
     if not any(step.reply_blocks or step.results for step in steps):
         flags |= MessageFlag.NOT_SENT
     if is_summary(info):
         flags |= MessageFlag.SUMMARY
-    made: list[MessageRecord] = []
+    messages: list[MessageRecord] = []
     time = parse_time(info, "created")
     for number, step in enumerate(steps):
         usage, unread = parse_usage_or_note(parse_opencode_usage, step.usage if len(steps) > 1 else info.get("tokens"))
@@ -153,17 +153,17 @@ def _parse_assistant(info: Value, parts: list[Value], notes: list[str]) -> Parse
         if flags & MessageFlag.SUMMARY:  # the usage is of the previous context
             usage = None
         if step.reply_blocks or not number:
-            made.append(MessageRecord(Role.ASSISTANT, step.reply_blocks, flags=flags, time=time, usage=usage))
+            messages.append(MessageRecord(Role.ASSISTANT, step.reply_blocks, flags=flags, time=time, usage=usage))
         if step.results:
-            made.append(
+            messages.append(
                 MessageRecord(Role.USER, step.results, has_results=True, flags=flags & MessageFlag.NOT_SENT, time=time)
             )
-    first, *more = made
+    first, *more = messages
     model = truncate_name(parse_id(info.get("modelID")))
     return group_records(replace(first, notes=tuple(notes), model=model), *more)
 
 
-def _split_steps(parts: list[Value], notes: list[str], *, ended: bool) -> Iterator[RequestStep]:
+def _split_steps(parts: list[Value], notes: list[str], *, is_finished: bool) -> Iterator[RequestStep]:
     """Split a message into its requests: one, or in old versions all requests of a turn."""
     step = RequestStep()
     for part in parts:
@@ -180,10 +180,10 @@ def _split_steps(parts: list[Value], notes: list[str], *, ended: bool) -> Iterat
             step.reply_blocks.append(_parse_reasoning(part))
         elif kind == "tool":
             state, call_id = get_call_state(part), parse_id(part.get("callID"))
-            given = state.get("input")
-            called = {"type": "tool_use", "id": call_id, "name": parse_id(part.get("tool"))}
-            step.reply_blocks.append({**called, "input": given if isinstance(given, dict) else {}})
-            if (result := _parse_result(state, ended=ended)) is not None:
+            arguments = state.get("input")
+            members = {"type": "tool_use", "id": call_id, "name": parse_id(part.get("tool"))}
+            step.reply_blocks.append({**members, "input": arguments if isinstance(arguments, dict) else {}})
+            if (result := _parse_result(state, is_finished=is_finished)) is not None:
                 step.results.append({"type": "tool_result", "tool_use_id": call_id, **result})
         elif kind == "file":
             step.reply_blocks.append(_parse_file(part))
@@ -206,7 +206,7 @@ def _parse_reasoning(part: Value) -> Block:
     return block
 
 
-def _parse_result(state: Value, *, ended: bool) -> Block | None:
+def _parse_result(state: Value, *, is_finished: bool) -> Block | None:
     """Parse the result of a call: output with attachments, error, or interruption; None while the call runs."""
     metadata = state.get("metadata")
     match state.get("status"):
@@ -219,13 +219,13 @@ def _parse_result(state: Value, *, ended: bool) -> Block | None:
             output = "" if output is None else output
             return {"content": [{"type": "text", "text": parse_id(output)}, *files] if files else output}
         case "error":
-            kept = (
+            partial_output = (
                 metadata.get("output") if isinstance(metadata, dict) and metadata.get("interrupted") is True else None
             )
-            if isinstance(kept, str):
-                return {"content": kept}
+            if isinstance(partial_output, str):
+                return {"content": partial_output}
             return {"content": parse_id(state.get("error")), "is_error": True}
-    return {"content": INTERRUPTED_RESULT, "is_error": True} if ended else None
+    return {"content": INTERRUPTED_RESULT, "is_error": True} if is_finished else None
 
 
 def _parse_file(part: Value) -> Block:

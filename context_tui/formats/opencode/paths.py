@@ -13,13 +13,13 @@ from context_tui.formats.kit.files import ALL_PROJECTS, find_data_home, list_ent
 def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
     """Yield the databases; without any, the session files of the tree, which opencode migrates to a database."""
     folder = find_data_home(environ) / "opencode"
-    named = environ.get("OPENCODE_DB") or ""
-    own = [folder / named] if named and named != ":memory:" else []
-    beside = [Path(entry.path) for entry in list_entries(folder) if is_database_name(entry.name)]
-    found = [path for path in dict.fromkeys([*own, *beside]) if os.path.isfile(path)]
-    for path in found:
+    configured = environ.get("OPENCODE_DB") or ""
+    configured_paths = [folder / configured] if configured and configured != ":memory:" else []
+    databases = [Path(entry.path) for entry in list_entries(folder) if is_database_name(entry.name)]
+    paths = [path for path in dict.fromkeys([*configured_paths, *databases]) if os.path.isfile(path)]
+    for path in paths:
         yield SessionFile(path, ALL_PROJECTS, False)
-    if not found:
+    if not paths:
         for path in list_session_files(folder / "storage"):
             yield SessionFile(path, path.parent.name[:8], False)
 

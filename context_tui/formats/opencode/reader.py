@@ -65,23 +65,23 @@ class OpencodeShape:
 
     def parse(self, entry: Entry) -> ParsedRecord:
         """Parse a message."""
-        info, parts, notes = found = parse_entry(entry)
-        self._newest = entry, found
+        info, parts, notes = parsed = parse_entry(entry)
+        self._newest = entry, parsed
         part = parse_message(info, parts)
         return group_records(*list_cases(part), MetadataRecord(notes=tuple(notes))) if notes else part
 
     def add_facts(self, entry: Entry, part: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
         """Record the time of a message, its role in a compaction, and its cleared results."""
-        newest, found = self._newest  # what was understood right before, if no text was read meanwhile
-        info, parts, _ = found if newest is entry else parse_entry(entry)
+        newest, parsed = self._newest  # what was understood right before, if no text was read meanwhile
+        info, parts, _ = parsed if newest is entry else parse_entry(entry)
         name = parse_id(info.get("id")) or entry.id
         self._messages[name] = messages
         if (created := parse_time(info, "created")) >= 0 and messages:
             self._created.append(max(created, self._created[-1] if self._created else 0))
             self._first_message.append(messages.start)
-        if (asked := find_compaction_part(parts)) is not None and info.get("role") == "user":
+        if (request := find_compaction_part(parts)) is not None and info.get("role") == "user":
             self._compaction_requests[name] = CompactionRequest(
-                messages, asked.get("auto") is True, parse_id(asked.get("tail_start_id"))
+                messages, request.get("auto") is True, parse_id(request.get("tail_start_id"))
             )
         if is_summary(info):
             usage, _ = parse_usage_or_note(parse_opencode_usage, info.get("tokens"))
@@ -91,15 +91,15 @@ class OpencodeShape:
         for each in parts:
             if isinstance(each, dict) and each.get("type") == "tool":
                 times = get_call_state(each).get("time")
-                when = parse_time_ms(times.get("compacted")) if isinstance(times, dict) else -1
-                if when >= 0:
-                    self._cleared_calls.append((when, parse_id(each.get("callID"))))
+                time = parse_time_ms(times.get("compacted")) if isinstance(times, dict) else -1
+                if time >= 0:
+                    self._cleared_calls.append((time, parse_id(each.get("callID"))))
 
     def finish(self, about: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
         """Replace the compactions, in chronological order; return the reverted messages."""
         facts = builder.facts
-        found = [*self._find_compactions(), *self._find_microcompactions(facts)]
-        replace_compactions(facts, sorted(found, key=lambda each: (each.message, each.kind == "full")))
+        compactions = [*self._find_compactions(), *self._find_microcompactions(facts)]
+        replace_compactions(facts, sorted(compactions, key=lambda each: (each.message, each.kind == "full")))
         return self._find_reverted(about.get("revert"), len(facts))
 
     def _find_compactions(self) -> Iterator[Compaction]:
@@ -110,23 +110,23 @@ class OpencodeShape:
                 if each.messages:
                     yield Compaction(each.messages.start, "full", None, each.tokens, Spans(each.messages))
             elif each.finished and each.messages:
-                kept = self._messages.get(marker.tail_start, range(0))
-                tail = range(kept.start, marker.messages.start) if kept else range(0)
+                tail_messages = self._messages.get(marker.tail_start, range(0))
+                tail = range(tail_messages.start, marker.messages.start) if tail_messages else range(0)
                 prefix = Spans(marker.messages, each.messages, tail)
                 trigger = "auto" if marker.auto else "manual"
                 yield Compaction(each.messages.start, "full", trigger, each.tokens, prefix)
 
     def _find_microcompactions(self, facts: Facts) -> Iterator[Compaction]:
         """Find microcompactions; results cleared before the next message began belong to the same one."""
-        found: dict[int, set[int]] = {}
-        for when, call_id in self._cleared_calls:
+        rows_by_message: dict[int, set[int]] = {}
+        for time, call_id in self._cleared_calls:
             call = facts.call_row(call_id)
             row = facts.call_result[call] if call >= 0 else -1
             if row >= 0:
-                place = bisect_right(self._created, when)
+                place = bisect_right(self._created, time)
                 at = self._first_message[place] if place < len(self._first_message) else len(facts)
-                found.setdefault(max(at, facts.block_message[row] + 1), set()).add(row)
-        for at, rows in found.items():
+                rows_by_message.setdefault(max(at, facts.block_message[row] + 1), set()).add(row)
+        for at, rows in rows_by_message.items():
             yield Compaction(at, "micro", "auto", cleared_blocks=frozenset(rows))
 
     def _find_reverted(self, revert: Any, length: int) -> list[set[int]]:
@@ -136,8 +136,8 @@ class OpencodeShape:
         at = self._messages.get(parse_id(revert.get("messageID")))
         if at is None:
             return []
-        left = set(range(at.stop if revert.get("partID") else at.start, length))
-        return [left] if left else []
+        reverted = set(range(at.stop if revert.get("partID") else at.start, length))
+        return [reverted] if reverted else []
 
 
 def parse_entry(entry: Entry) -> ParsedEntry:
@@ -172,8 +172,8 @@ def parse_entry(entry: Entry) -> ParsedEntry:
 
 def remove_reverted(parts: Sequence[tuple[str, bytes]], revert: Any) -> list[bytes]:
     """Return the texts of *parts*, which have their ids, up to the part that the session was reverted to."""
-    named = revert.get("partID") if isinstance(revert, dict) else None
+    part_id = revert.get("partID") if isinstance(revert, dict) else None
     ids = [name for name, _ in parts]
-    cut = ids.index(named) if named and named in ids else len(parts)
-    texts = [text for _, text in parts[:cut]]
-    return texts if cut == len(parts) else [*texts, f"{REVERTED_NOTE}{len(parts) - cut:,}".encode()]
+    count = ids.index(part_id) if part_id and part_id in ids else len(parts)
+    texts = [text for _, text in parts[:count]]
+    return texts if count == len(parts) else [*texts, f"{REVERTED_NOTE}{len(parts) - count:,}".encode()]

@@ -70,7 +70,7 @@ class TableSource:
         return {"revert": _parse_json(rows[0][0]) if rows else None}
 
     def _read_entries(self, ids: Sequence[str], longest: int) -> dict[str, Entry]:
-        found = self.database.query(
+        selected = self.database.query(
             f"SELECT id, data FROM message WHERE id IN ({format_placeholders(ids)})",
             tuple(ids),
             max_value_bytes=longest,
@@ -83,7 +83,7 @@ class TableSource:
             max_value_bytes=longest,
         ):
             parts.setdefault(decode_text(message), []).append((decode_text(name), _as_bytes(data)))
-        rows = ((decode_text(name), _as_bytes(data)) for name, data in found)
+        rows = ((decode_text(name), _as_bytes(data)) for name, data in selected)
         return {name: Entry(name, (data, *remove_reverted(parts.get(name, ()), self._revert))) for name, data in rows}
 
 
@@ -237,12 +237,12 @@ def _read_document(path: Path, data: bytes) -> tuple[Element, str]:
     try:
         return loads(data), ""
     except ValueError as error:
-        why = error
-    if cut := find_complete_prefix(data):
-        end, closers = cut
+        failure = error
+    if prefix := find_complete_prefix(data):
+        end, closers = prefix
         with suppress(ValueError, RecursionError):
             return decode(data[:end] + closers), format_beginning(memoryview(data)[end:], len(data) - end)
-    raise UnreadableSession(f"{path}: not valid JSON: {why}")
+    raise UnreadableSession(f"{path}: not valid JSON: {failure}")
 
 
 def _get_part_id(part: Element) -> str:

@@ -92,59 +92,64 @@ def write_export(session: Session, path: Path) -> Losses:
         The losses.
     """
     losses, facts, context = Losses(), session.facts, session.context_at()
-    made = _ExportDocument(f"ses_{uuid.uuid4().hex[:26]}", _parse_model(facts.model), session.info.cwd or "/")
+    document = _ExportDocument(f"ses_{uuid.uuid4().hex[:26]}", _parse_model(facts.model), session.info.cwd or "/")
     usages, models = collect_usage(session), collect_models(session)
     for index, message in zip(context.order, session.to_messages(), strict=True):
         injected = [bool(facts.block_flags[row] & BlockFlag.INJECTED) for row in context.blocks_of(index)]
         if message["role"] == "assistant":
-            made.model = _parse_model(models.get(index) or facts.model)
-            _add_reply(made, message["content"], max(facts.time[index], 0), usages.get(index), losses)
-            if facts.flags[index] & MessageFlag.SUMMARY and not _mark_summary(made):
+            document.model = _parse_model(models.get(index) or facts.model)
+            _add_reply(document, message["content"], max(facts.time[index], 0), usages.get(index), losses)
+            if facts.flags[index] & MessageFlag.SUMMARY and not _mark_summary(document):
                 losses.add("summaries written as plain replies")
         else:
-            _add_user_message(made, message["content"], injected, max(facts.time[index], 0), losses)
-    for part in made.open_calls.values():
+            _add_user_message(document, message["content"], injected, max(facts.time[index], 0), losses)
+    for part in document.open_calls.values():
         part["state"] = {"status": "pending", "input": part["state"]["input"], "raw": ""}
-    _end_replies(made)
+    _end_replies(document)
     if session.content.system():
         losses.add_note("the system prompt is left out; opencode adds its own")
     if session.content.tools():
         losses.add_note("the tool schemas are left out; opencode adds its own")
-    created = [each["info"]["time"]["created"] for each in made.messages] or [1]
-    info = {"id": made.session, "slug": f"exported-{made.session[-6:]}", "projectID": "global", "version": VERSION}
-    info |= {"directory": made.folder, "title": session.info.title or "Exported session"}
+    created = [each["info"]["time"]["created"] for each in document.messages] or [1]
+    info = {
+        "id": document.session,
+        "slug": f"exported-{document.session[-6:]}",
+        "projectID": "global",
+        "version": VERSION,
+    }
+    info |= {"directory": document.folder, "title": session.info.title or "Exported session"}
     times = {"created": created[0], "updated": created[-1]}
-    write_json({"info": {**info, "time": times}, "messages": made.messages}, path)
+    write_json({"info": {**info, "time": times}, "messages": document.messages}, path)
     return losses
 
 
 def _parse_model(name: str | None) -> dict[str, str]:
     """Parse a model's name into provider and model; the provider may be unknown."""
-    known = name or "unknown"
+    model = name or "unknown"
     return {
-        "providerID": next((provider for start, provider in PROVIDERS.items() if known.startswith(start)), "unknown"),
-        "modelID": known,
+        "providerID": next((provider for start, provider in PROVIDERS.items() if model.startswith(start)), "unknown"),
+        "modelID": model,
     }
 
 
-def _mark_summary(made: _ExportDocument) -> bool:
+def _mark_summary(document: _ExportDocument) -> bool:
     """Mark the newest reply as the summary that the message before it requested; return whether it requested one."""
-    if len(made.messages) < 2:
+    if len(document.messages) < 2:
         return False
-    asked, reply = made.messages[-2:]
-    if [part.get("text") for part in asked["parts"]] != [COMPACTION_PROMPT]:
+    request, reply = document.messages[-2:]
+    if [part.get("text") for part in request["parts"]] != [COMPACTION_PROMPT]:
         return False
-    part = asked["parts"][0]
-    asked["parts"] = [
+    part = request["parts"][0]
+    request["parts"] = [
         {name: part[name] for name in ("id", "sessionID", "messageID")} | {"type": "compaction", "auto": False}
     ]
     reply["info"] |= {"summary": True, "mode": "compaction", "agent": "compaction"}
     return True
 
 
-def _end_replies(made: _ExportDocument) -> None:
+def _end_replies(document: _ExportDocument) -> None:
     """Mark replies as ended, except those with a call without a result, which would count as failed."""
-    for message in made.messages:
+    for message in document.messages:
         info = message["info"]
         states = [part["state"]["status"] for part in message["parts"] if part["type"] == "tool"]
         if info["role"] == "assistant" and "pending" not in states:
@@ -152,27 +157,27 @@ def _end_replies(made: _ExportDocument) -> None:
             info["finish"] = "tool-calls" if states else "stop"
 
 
-def _add_reply(made: _ExportDocument, blocks: list[Block], time: int, usage: Usage | None, losses: Losses) -> None:
+def _add_reply(document: _ExportDocument, blocks: list[Block], time: int, usage: Usage | None, losses: Losses) -> None:
     """Add a message of the assistant; its calls wait for their results."""
     usage = usage or Usage()
     cache = {"read": usage.cache_read, "write": usage.cache_write_5m + usage.cache_write_1h}
     tokens = {"input": usage.fresh, "output": usage.output, "reasoning": 0, "cache": cache}
-    made.begin_message("assistant", time, tokens=tokens)
+    document.begin_message("assistant", time, tokens=tokens)
     for block in blocks:
         match block.get("type"):
             case "text":
-                made.add_part("text", text=str(block.get("text") or ""))
+                document.add_part("text", text=str(block.get("text") or ""))
             case "thinking":
                 signature = block.get("signature")
                 metadata = {"metadata": {"anthropic": {"signature": signature}}} if signature else {}
-                made.add_part("reasoning", text=str(block.get("thinking") or ""), time={"start": time}, **metadata)
+                document.add_part("reasoning", text=str(block.get("thinking") or ""), time={"start": time}, **metadata)
             case "redacted_thinking":
                 metadata = {"metadata": {"anthropic": {"redactedData": str(block.get("data") or "")}}}
-                made.add_part("reasoning", text="", time={"start": time}, **metadata)
+                document.add_part("reasoning", text="", time={"start": time}, **metadata)
             case "tool_use":
                 call_id = str(block.get("id") or "")
                 state = {"status": "pending", "input": _build_input(block, losses)}
-                made.open_calls[call_id] = made.add_part(
+                document.open_calls[call_id] = document.add_part(
                     "tool", callID=call_id, tool=str(block.get("name") or ""), state=state
                 )
             case _:
@@ -180,63 +185,65 @@ def _add_reply(made: _ExportDocument, blocks: list[Block], time: int, usage: Usa
 
 
 def _build_input(block: Block, losses: Losses) -> dict[str, Any]:
-    given = block.get("input")
-    if isinstance(given, dict):
-        return given
-    losses.replace(block, {**block, "input": parse_arguments(given)}, "calls whose arguments were not an object")
-    return parse_arguments(given)
+    arguments = block.get("input")
+    if isinstance(arguments, dict):
+        return arguments
+    losses.replace(block, {**block, "input": parse_arguments(arguments)}, "calls whose arguments were not an object")
+    return parse_arguments(arguments)
 
 
 def _add_user_message(
-    made: _ExportDocument, blocks: list[Block], injected: list[bool], time: int, losses: Losses
+    document: _ExportDocument, blocks: list[Block], injected: list[bool], time: int, losses: Losses
 ) -> None:
     """Add a user message: results go to their calls, the rest becomes a separate message."""
-    own = [
-        (block, put_in) for block, put_in in zip(blocks, injected, strict=True) if block.get("type") != "tool_result"
+    others = [
+        (block, is_injected)
+        for block, is_injected in zip(blocks, injected, strict=True)
+        if block.get("type") != "tool_result"
     ]
-    newest = made.messages[-1]["info"]["id"] if made.messages else ""
+    newest = document.messages[-1]["info"]["id"] if document.messages else ""
     for block in blocks:
         if block.get("type") == "tool_result":
-            part = made.open_calls.pop(str(block.get("tool_use_id") or ""), None)
+            part = document.open_calls.pop(str(block.get("tool_use_id") or ""), None)
             if part is None:
                 losses.omit("results left out whose call is missing", block)
                 continue
             if part["messageID"] != newest:
                 losses.add("results moved to their calls")
-            part["state"] = _build_call_state(made, part, block, time, losses)
-    if not own:
+            part["state"] = _build_call_state(document, part, block, time, losses)
+    if not others:
         return
-    if len(own) < len(blocks):
+    if len(others) < len(blocks):
         losses.add("messages with results and text split into two")
-    made.begin_message("user", time)
-    for block, put_in in own:
+    document.begin_message("user", time)
+    for block, is_injected in others:
         if block.get("type") == "text":
-            made.add_part("text", text=str(block.get("text") or ""), **({"synthetic": True} if put_in else {}))
+            document.add_part("text", text=str(block.get("text") or ""), **({"synthetic": True} if is_injected else {}))
         elif file := _build_file_members(block):
-            made.add_part("file", **file)
+            document.add_part("file", **file)
         else:
             losses.omit(UNSUPPORTED_BLOCKS, block)
 
 
 def _build_call_state(
-    made: _ExportDocument, part: dict[str, Any], block: Block, time: int, losses: Losses
+    document: _ExportDocument, part: dict[str, Any], block: Block, time: int, losses: Losses
 ) -> dict[str, Any]:
     """Build the state of a call that ended."""
     times = {"start": time, "end": time}
-    body, given = block.get("content"), part["state"]["input"]
+    body, arguments = block.get("content"), part["state"]["input"]
     if block.get("is_error"):
-        return {"status": "error", "input": given, "error": convert_body_to_text(block, losses), "time": times}
+        return {"status": "error", "input": arguments, "error": convert_body_to_text(block, losses), "time": times}
     blocks = body if isinstance(body, list) and all(isinstance(each, dict) for each in body) else []
     files = [file for each in blocks if each.get("type") in MEDIA_TYPES and (file := _build_file_members(each))]
-    words = [str(each.get("text") or "") for each in blocks if each.get("type") == "text"]
-    state = {"status": "completed", "input": given, "title": "", "metadata": {}, "time": times}
-    if not files or len(words) > 1 or len(files) + len(words) < len(blocks):
+    texts = [str(each.get("text") or "") for each in blocks if each.get("type") == "text"]
+    state = {"status": "completed", "input": arguments, "title": "", "metadata": {}, "time": times}
+    if not files or len(texts) > 1 or len(files) + len(texts) < len(blocks):
         return {**state, "output": convert_body_to_text(block, losses)}
-    if not words:
+    if not texts:
         losses.add("results of images alone, written with an empty text")
-    own = {"sessionID": made.session, "messageID": part["messageID"], "type": "file"}
-    attachments = [{"id": made.make_id("prt"), **own, **file} for file in files]
-    return {**state, "output": "".join(words), "attachments": attachments}
+    own = {"sessionID": document.session, "messageID": part["messageID"], "type": "file"}
+    attachments = [{"id": document.make_id("prt"), **own, **file} for file in files]
+    return {**state, "output": "".join(texts), "attachments": attachments}
 
 
 def _build_file_members(block: Block) -> dict[str, str]:
@@ -245,11 +252,11 @@ def _build_file_members(block: Block) -> dict[str, str]:
     if block.get("type") not in MEDIA_TYPES or not isinstance(source, dict):
         return {}
     mime = str(source.get("media_type") or ("image/*" if block["type"] == "image" else "application/octet-stream"))
-    named = {"filename": block["title"]} if isinstance(block.get("title"), str) else {}
+    title = {"filename": block["title"]} if isinstance(block.get("title"), str) else {}
     if source.get("type") == "base64" and isinstance(source.get("data"), str):
-        return {"mime": mime, "url": f"data:{mime};base64,{source['data']}", **named}
+        return {"mime": mime, "url": f"data:{mime};base64,{source['data']}", **title}
     if source.get("type") == "url" and isinstance(source.get("url"), str):
-        return {"mime": mime, "url": source["url"], **named}
+        return {"mime": mime, "url": source["url"], **title}
     return {}
 
 
@@ -311,18 +318,18 @@ def _read_session_row(database: Database, session_id: str) -> dict[str, Any]:
 def _read_message_rows(database: Database, session_id: str, ids: list[str]) -> Iterator[dict[str, Any]]:
     """Read messages with their parts, including the ids in columns."""
     for begin in range(0, len(ids), BATCH_SIZE):
-        some = ids[begin : begin + BATCH_SIZE]
-        found: dict[str, dict[str, Any]] = {}
+        batch = ids[begin : begin + BATCH_SIZE]
+        messages: dict[str, dict[str, Any]] = {}
         for name, data in database.query(
-            f"SELECT id, data FROM message WHERE id IN ({format_placeholders(some)})", some
+            f"SELECT id, data FROM message WHERE id IN ({format_placeholders(batch)})", batch
         ):
             own = {"id": decode_text(name), "sessionID": session_id}
-            found[decode_text(name)] = {"info": {**own, **loads(data)}, "parts": []}
+            messages[decode_text(name)] = {"info": {**own, **loads(data)}, "parts": []}
         for name, message, data in database.query(
-            f"SELECT id, message_id, data FROM part WHERE message_id IN ({format_placeholders(some)})"
+            f"SELECT id, message_id, data FROM part WHERE message_id IN ({format_placeholders(batch)})"
             " ORDER BY message_id, id",
-            some,
+            batch,
         ):
             own = {"id": decode_text(name), "sessionID": session_id, "messageID": decode_text(message)}
-            found[decode_text(message)]["parts"].append({**own, **loads(data)})
-        yield from (found[name] for name in some if name in found)
+            messages[decode_text(message)]["parts"].append({**own, **loads(data)})
+        yield from (messages[name] for name in batch if name in messages)

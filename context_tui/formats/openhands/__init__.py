@@ -81,13 +81,13 @@ class OpenHandsFormat(Format):
             raise UnreadableSession(f"{path}: one event of an OpenHands conversation; open {conversation}")
         runs = read_histories(path)
         infos = list_document_sessions(path, self.name, OpenHandsShape, read_runs=lambda _: runs)
-        named = [parse_id(run.get("instance_id")) for run in runs]
-        return [replace(info, title=name or info.title) for info, name in zip(infos, named, strict=True)]
+        names = [parse_id(run.get("instance_id")) for run in runs]
+        return [replace(info, title=name or info.title) for info, name in zip(infos, names, strict=True)]
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """Return a scanner of a session."""
-        others = [*self.related_files(path)] if find_conversation_file(path) else ()
-        return DocumentScanner(path, info, OpenHandsShape, read_runs=read_histories, related_files=others)
+        related_files = [*self.related_files(path)] if find_conversation_file(path) else ()
+        return DocumentScanner(path, info, OpenHandsShape, read_runs=read_histories, related_files=related_files)
 
     def related_files(self, path: Path) -> Iterable[Path]:
         """Return the folder of a conversation's events, and its state."""
@@ -110,18 +110,18 @@ class OpenHandsFormat(Format):
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
         """Yield the conversations of the command line and of a local server."""
-        kept = Path(environ.get("OPENHANDS_PERSISTENCE_DIR") or find_home_folder(environ) / ".openhands")
-        folder = Path(environ.get("OPENHANDS_CONVERSATIONS_DIR") or kept / "conversations")
+        root = Path(environ.get("OPENHANDS_PERSISTENCE_DIR") or find_home_folder(environ) / ".openhands")
+        folder = Path(environ.get("OPENHANDS_CONVERSATIONS_DIR") or root / "conversations")
         for entry in list_entries(folder):
             if os.path.isfile(state := os.path.join(entry.path, STATE_FILE)):
                 yield SessionFile(Path(state), "", False)
-        for first in kept.glob(f"sessions/*/{EVENTS_FOLDER}/0.json"):  # of V0
+        for first in root.glob(f"sessions/*/{EVENTS_FOLDER}/0.json"):  # of V0
             yield SessionFile(first, "", False)
 
 
-def _flatten_pairs(listed: list[Any]) -> list[Any]:
+def _flatten_pairs(events: list[Any]) -> list[Any]:
     """Return the events of a history, with pairs flattened."""
-    return [event for each in listed for event in (each if isinstance(each, list) else [each])]
+    return [event for each in events for event in (each if isinstance(each, list) else [each])]
 
 
 def _is_sdk_event(value: dict[str, Any]) -> bool:

@@ -28,23 +28,23 @@ def parse_usages(stats: Any) -> tuple[dict[str, Usage], int]:
 
     Invalid sizes are left out.
     """
-    found, window = dict[str, Usage](), 0
+    usages, window = dict[str, Usage](), 0
     metrics = stats.get("usage_to_metrics") if isinstance(stats, dict) else None
     for each in metrics.values() if isinstance(metrics, dict) else ():
-        listed = each.get("token_usages") if isinstance(each, dict) else None
-        for told in listed if isinstance(listed, list) else ():
-            if not isinstance(told, dict) or not (response := told.get("response_id")):
+        entries = each.get("token_usages") if isinstance(each, dict) else None
+        for entry in entries if isinstance(entries, list) else ():
+            if not isinstance(entry, dict) or not (response := entry.get("response_id")):
                 continue
             try:
                 sizes = [
-                    parse_token_count(told, f"{name}_tokens")
+                    parse_token_count(entry, f"{name}_tokens")
                     for name in ("prompt", "cache_read", "cache_write", "completion")
                 ]
-                window = parse_token_count(told, "context_window") or window
+                window = parse_token_count(entry, "context_window") or window
             except ValueError:
                 continue
-            found[parse_id(response)] = make_cached_usage(*sizes)
-    return found, window
+            usages[parse_id(response)] = make_cached_usage(*sizes)
+    return usages, window
 
 
 def parse_event(event: Event, view: EventView, usages: UsageByResponse) -> ParsedRecord:
@@ -73,9 +73,9 @@ def parse_event(event: Event, view: EventView, usages: UsageByResponse) -> Parse
                 parse_content_blocks(event.get("extended_content")),
             )
             if message.get("role") == "assistant":
-                spoken = [*parse_thinking(message), *blocks]
+                reply_blocks = [*parse_thinking(message), *blocks]
                 return MessageRecord(
-                    Role.ASSISTANT, spoken, time=time, message_id=response, usage=usages.get(response), key=key
+                    Role.ASSISTANT, reply_blocks, time=time, message_id=response, usage=usages.get(response), key=key
                 )
             typed = event.get("source") == "user"
             added = frozenset(range(len(blocks), len(blocks) + len(more)))
@@ -86,11 +86,11 @@ def parse_event(event: Event, view: EventView, usages: UsageByResponse) -> Parse
             view.append(key)
             call = event.get("tool_call")
             call = call if isinstance(call, dict) else {}
-            given = call if "function" in call else {"function": call}
-            spoken = [*parse_thinking(event), *parse_content_blocks(event.get("thought"))]
-            use = parse_call(given, parse_id(event.get("tool_call_id") or call.get("id")))
+            function_call = call if "function" in call else {"function": call}
+            reply_blocks = [*parse_thinking(event), *parse_content_blocks(event.get("thought"))]
+            use = parse_call(function_call, parse_id(event.get("tool_call_id") or call.get("id")))
             use["name"] = use["name"] or parse_id(event.get("tool_name"))
-            blocks = [*spoken, use]
+            blocks = [*reply_blocks, use]
             return MessageRecord(
                 Role.ASSISTANT, blocks, time=time, message_id=response, usage=usages.get(response), key=key
             )
@@ -109,9 +109,12 @@ def _parse_result(event: Event) -> dict[str, Any]:
         body = [{"type": "text", "text": parse_id(event.get("error"))}]
     elif failed:
         body = [{"type": "text", "text": f"Action rejected: {parse_id(event.get('rejection_reason'))}"}]
-    elif isinstance(seen := event.get("observation"), dict):
-        content = next((seen[name] for name in ("content", "output", "message") if name in seen), None)
-        body, failed = join_metadata(parse_content_blocks(content), seen.get("metadata")), bool(seen.get("is_error"))
+    elif isinstance(observation := event.get("observation"), dict):
+        content = next((observation[name] for name in ("content", "output", "message") if name in observation), None)
+        body, failed = (
+            join_metadata(parse_content_blocks(content), observation.get("metadata")),
+            bool(observation.get("is_error")),
+        )
         body += parse_content_blocks(event.get("extended_content"))
     result = {"type": "tool_result", "tool_use_id": parse_id(event.get("tool_call_id")), "content": body}
     return {**result, "is_error": True} if failed else result
@@ -119,13 +122,15 @@ def _parse_result(event: Event) -> dict[str, Any]:
 
 def _parse_condensation(event: Event, key: str, time: int, view: EventView) -> ParsedRecord:
     """Parse a condensation; without an offset for its summary it inserts none."""
-    given, summary, offset = event.get("forgotten_event_ids"), event.get("summary"), event.get("summary_offset")
+    ids, summary, offset = event.get("forgotten_event_ids"), event.get("summary"), event.get("summary_offset")
     # An earlier summary is a separate event, whose id is derived from that of its condensation.
-    forgotten = {parse_id(each).removesuffix("-summary") for each in (given if isinstance(given, list) else [])}
-    told = isinstance(summary, str) and type(offset) is int and offset >= 0
-    context = view.condense(key, forgotten.__contains__, summary=told, offset=offset if told else None)
+    forgotten = {parse_id(each).removesuffix("-summary") for each in (ids if isinstance(ids, list) else [])}
+    inserts_summary = isinstance(summary, str) and type(offset) is int and offset >= 0
+    context = view.condense(
+        key, forgotten.__contains__, summary=inserts_summary, offset=offset if inserts_summary else None
+    )
     compacted = FullCompactionRecord("condenser", context=context)
-    if not told:
+    if not inserts_summary:
         return compacted
     text = {"type": "text", "text": summary}
     return MessageRecord(Role.USER, [text], time=time, is_injected=True, compaction=compacted, key=key)
@@ -133,21 +138,21 @@ def _parse_condensation(event: Event, key: str, time: int, view: EventView) -> P
 
 def _parse_tools(tools: Any) -> list[dict[str, Any]]:
     """Parse the tools of an event: name and description; of their parameters only a type name is recorded."""
-    listed = [tool for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
+    objects = [tool for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
     return [
         {
             "name": parse_id(tool.get("name") or tool.get("title")),
             "description": parse_id(tool.get("description")),
             "input_schema": _parse_tool_schema(tool),
         }
-        for tool in listed
+        for tool in objects
     ]
 
 
 def _parse_tool_schema(tool: dict[str, Any]) -> dict[str, Any]:
     mcp = tool.get("mcp_tool")
-    given = mcp.get("inputSchema") if isinstance(mcp, dict) else None
-    return given if isinstance(given, dict) else {"type": "object"}
+    schema = mcp.get("inputSchema") if isinstance(mcp, dict) else None
+    return schema if isinstance(schema, dict) else {"type": "object"}
 
 
 Block = dict[str, Any]
@@ -155,16 +160,16 @@ Block = dict[str, Any]
 
 def parse_content_blocks(content: Any) -> list[Block]:
     """Parse content of the SDK: text stays unchanged, images given by URL become separate blocks."""
-    found: list[Block] = []
+    blocks: list[Block] = []
     for part in parse_blocks(content):
         urls = part.get("image_urls")
         if part.get("type") == "image" and isinstance(urls, list):
-            found += [parse_content_part({"type": "image_url", "image_url": {"url": url}}) for url in urls]
+            blocks += [parse_content_part({"type": "image_url", "image_url": {"url": url}}) for url in urls]
         elif part.get("type") == "text":
-            found.append({"type": "text", "text": part.get("text") or ""})
+            blocks.append({"type": "text", "text": part.get("text") or ""})
         else:
-            found.append(part)
-    return found
+            blocks.append(part)
+    return blocks
 
 
 def add_metadata(text: str, metadata: Any) -> str:
@@ -174,13 +179,13 @@ def add_metadata(text: str, metadata: Any) -> str:
     """
     if not isinstance(metadata, dict):
         return text
-    told = f"{metadata.get('prefix') or ''}{text}{metadata.get('suffix') or ''}"
+    output = f"{metadata.get('prefix') or ''}{text}{metadata.get('suffix') or ''}"
     if folder := metadata.get("working_dir"):
-        told += f"\n[Current working directory: {folder}]"
+        output += f"\n[Current working directory: {folder}]"
     if interpreter := metadata.get("py_interpreter_path"):
-        told += f"\n[Python interpreter: {interpreter}]"
+        output += f"\n[Python interpreter: {interpreter}]"
     code = metadata.get("exit_code", -1)
-    return told if code in (-1, None) else f"{told}\n[Command finished with exit code {code}]"
+    return output if code in (-1, None) else f"{output}\n[Command finished with exit code {code}]"
 
 
 def join_metadata(blocks: list[Block], metadata: Any) -> list[Block]:
@@ -225,9 +230,11 @@ class EventView:
         """
         if key not in self._context_by_condensation:
             self._seen.add(key)
-            left = [each for each in self._shown if not is_forgotten(each[0])]
+            remaining = [each for each in self._shown if not is_forgotten(each[0])]
             if summary:
-                left.insert(len(left) if offset is None else min(offset, len(left)), (key, True))
-            self._shown = left
-            self._context_by_condensation[key] = tuple(0 if each == key else each for each, message in left if message)
+                remaining.insert(len(remaining) if offset is None else min(offset, len(remaining)), (key, True))
+            self._shown = remaining
+            self._context_by_condensation[key] = tuple(
+                0 if each == key else each for each, message in remaining if message
+            )
         return self._context_by_condensation[key]

@@ -51,8 +51,8 @@ class LegacyEventParser:
         Raises:
             ValueError: the event is neither an action nor an observation.
         """
-        action, seen = event.get("action"), event.get("observation")
-        key, kind = _format_key(event.get("id"), place), action if isinstance(action, str) else seen
+        action, observation = event.get("action"), event.get("observation")
+        key, kind = _format_key(event.get("id"), place), action if isinstance(action, str) else observation
         if not isinstance(kind, str):
             raise ValueError("not an event: neither an action nor an observation")
         if kind == "condensation":
@@ -79,11 +79,11 @@ class LegacyEventParser:
         if kind == "message":
             self._task_place = place if self._task_place < 0 else self._task_place
             images = arguments.get("image_urls") or arguments.get("images_urls")
-            shown = [_parse_image(url) for url in images] if isinstance(images, list) else []
+            image_blocks = [_parse_image(url) for url in images] if isinstance(images, list) else []
             if source == "user" or (source is None and place == self._task_place):
-                return MessageRecord(Role.USER, [text, *shown])
+                return MessageRecord(Role.USER, [text, *image_blocks])
             usage, notes = self._compute_usage(event, place)
-            return MessageRecord(Role.ASSISTANT, [text, *shown], usage=usage, notes=notes)
+            return MessageRecord(Role.ASSISTANT, [text, *image_blocks], usage=usage, notes=notes)
         response = _get_response(event)
         if source == "user" and response is None:
             return MessageRecord(
@@ -144,12 +144,12 @@ class LegacyEventParser:
         if place > self._last_totals_place and isinstance(totals, dict):
             self._last_totals_place = place
             try:
-                now = tuple(parse_token_count(totals, name) for name in _USAGE_FIELDS)
+                current = tuple(parse_token_count(totals, name) for name in _USAGE_FIELDS)
             except ValueError as error:
                 notes = (str(error),)
             else:
-                grown = [new - old for new, old in zip(now, self._totals, strict=True)]
-                self._totals = now
+                grown = [new - old for new, old in zip(current, self._totals, strict=True)]
+                self._totals = current
                 if min(grown) >= 0 and grown[0]:
                     self._usage_by_place[place] = make_cached_usage(*grown)
         response = _get_response(event)
@@ -166,8 +166,8 @@ class LegacyEventParser:
         if kind in UNCOUNTED_EVENTS:
             return MetadataRecord()
         if kind == "recall":
-            told = _parse_recall(extras)
-            return MessageRecord(Role.USER, told, is_injected=True) if told else MetadataRecord()
+            recalled = _parse_recall(extras)
+            return MessageRecord(Role.USER, recalled, is_injected=True) if recalled else MetadataRecord()
         match kind:
             case "run":
                 text = add_metadata(text, extras.get("metadata"))
@@ -179,8 +179,8 @@ class LegacyEventParser:
         if not call:
             return MessageRecord(Role.USER, [{"type": "text", "text": text}], is_injected=True)
         images = extras.get("image_urls")
-        shown = [_parse_image(url) for url in images] if isinstance(images, list) else []
-        body = [{"type": "text", "text": text}, *shown] if shown else text
+        image_blocks = [_parse_image(url) for url in images] if isinstance(images, list) else []
+        body = [{"type": "text", "text": text}, *image_blocks] if image_blocks else text
         result: dict[str, Any] = {"type": "tool_result", "tool_use_id": call, "content": body}
         if kind in ("error", "user_rejected"):
             result["is_error"] = True
@@ -204,19 +204,19 @@ class LegacyEventParser:
         first, last = (arguments.get(f"forgotten_events_{end}_id") for end in ("start", "end"))
         forgotten = {_format_key(each, 0) for each in ids} if isinstance(ids, list) else set[str]()
 
-        told = isinstance(summary, str)
+        inserts_summary = isinstance(summary, str)
 
         def is_forgotten(each: str) -> bool:
-            if each in forgotten or (told and each in self._summaries):
+            if each in forgotten or (inserts_summary and each in self._summaries):
                 return True
             if not isinstance(first, int) or not isinstance(last, int) or not each.isdecimal():
                 return False
             return first <= int(each) <= last
 
         place = offset if type(offset) is int and offset >= 0 else None
-        context = self._view.condense(key, is_forgotten, summary=told, offset=place)
+        context = self._view.condense(key, is_forgotten, summary=inserts_summary, offset=place)
         compacted = FullCompactionRecord("condenser", context=context)
-        if not told:
+        if not inserts_summary:
             return compacted
         self._summaries.add(key)
         text = {"type": "text", "text": summary}
@@ -270,6 +270,8 @@ def _parse_recall(extras: Event) -> list[dict[str, Any]]:
     """Parse text that was recalled for the model, without the words of the prompt around it."""
     names = ("repo_directory", "repo_instructions", "conversation_instructions", "additional_agent_instructions")
     texts = [extras.get(name) for name in names]
-    listed = extras.get("microagent_knowledge")
-    texts += [each.get("content") for each in (listed if isinstance(listed, list) else []) if isinstance(each, dict)]
+    knowledge = extras.get("microagent_knowledge")
+    texts += [
+        each.get("content") for each in (knowledge if isinstance(knowledge, list) else []) if isinstance(each, dict)
+    ]
     return [{"type": "text", "text": text} for text in texts if isinstance(text, str) and text.strip()]

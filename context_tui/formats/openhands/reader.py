@@ -124,12 +124,12 @@ def _read_element(file: Path) -> Element:
 
 def find_runs(values: list[Element]) -> list[Run]:
     """Find the histories in the values of a file: a list of events, or one history in each row."""
-    if len(values) == 1 and (listed := decode_items(values[0])) is not None:
+    if len(values) == 1 and (elements := decode_items(values[0])) is not None:
         if not any(
-            decode_members(each) is not None and "history" in (decode_members(each) or {}) for each in listed[:10]
+            decode_members(each) is not None and "history" in (decode_members(each) or {}) for each in elements[:10]
         ):
-            return [Run({}, _flatten_pairs(listed))]
-        values = listed
+            return [Run({}, _flatten_pairs(elements))]
+        values = elements
     runs: list[Run] = []
     strays: list[Element] = []
     for value in values:
@@ -157,9 +157,9 @@ def find_runs(values: list[Element]) -> list[Run]:
     return []
 
 
-def _flatten_pairs(listed: list[Element]) -> list[Element]:
+def _flatten_pairs(elements: list[Element]) -> list[Element]:
     """Return the events of a history, with pairs of action and observation flattened."""
-    pairs = [(each, decode_items(each)) for each in listed]
+    pairs = [(each, decode_items(each)) for each in elements]
     return [event for each, pair in pairs for event in ([each] if pair is None else pair)]
 
 

@@ -24,15 +24,15 @@ def format_project_folder(cwd: Path) -> str:
 
 def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
     """Yield the sessions of every project; a custom folder may hold them directly."""
-    root, here = find_sessions_folder(environ), format_project_folder(cwd)
+    root, current_folder = find_sessions_folder(environ), format_project_folder(cwd)
     for path in list_files(root, ".jsonl"):
         yield SessionFile(path, root.name, False)
     for folder in list_entries(root):
         if not folder.name.endswith(".jsonl"):
             # The name cannot be turned back into a path; its end distinguishes projects.
-            project = cwd.name if folder.name == here else folder.name.strip("-").rsplit("-", 1)[-1]
+            project = cwd.name if folder.name == current_folder else folder.name.strip("-").rsplit("-", 1)[-1]
             for path in list_files(folder.path, ".jsonl"):
-                yield SessionFile(path, project, folder.name == here)
+                yield SessionFile(path, project, folder.name == current_folder)
     for agent in list_entries(find_program_folder(environ, "OPENCLAW_STATE_DIR", ".openclaw") / "agents"):
         for path in list_files(Path(agent.path, "sessions"), ".jsonl"):
             yield SessionFile(path, agent.name, False)

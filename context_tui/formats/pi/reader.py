@@ -36,25 +36,25 @@ class PiShape:
         kind = record.get("type")
         if kind == "session":
             return MetadataRecord(model=parse_id(record.get("modelId")))
-        told = _PiEntry(record)
+        entry = _PiEntry(record)
         match kind:
             case "message":
-                return told.parse_message()
+                return entry.parse_message()
             case "custom_message":
-                return told.build_user(parse_content_blocks(record.get("content")), injected=True)
+                return entry.build_user(parse_content_blocks(record.get("content")), injected=True)
             case "branch_summary":
-                return told.parse_branch_summary(record.get("summary"))
+                return entry.parse_branch_summary(record.get("summary"))
             case "compaction":
-                return told.parse_compaction()
+                return entry.parse_compaction()
             case "model_change":
-                return told.build_ignored(model=parse_id(record.get("modelId")))
+                return entry.build_ignored(model=parse_id(record.get("modelId")))
             case "leaf":  # what comes next hangs below another entry
-                return MetadataRecord(key=told.key, parent_key=parse_id(record.get("targetId")))
+                return MetadataRecord(key=entry.key, parent_key=parse_id(record.get("targetId")))
             case str() if kind in IGNORED_TYPES:
-                return told.build_ignored()
-        if not told.key:
+                return entry.build_ignored()
+        if not entry.key:
             raise ValueError(f"unknown type of entry {str(kind)[:40]!r}")
-        return told.build_ignored(notes=(f"unknown type of entry {str(kind)[:40]!r}",))  # may have children
+        return entry.build_ignored(notes=(f"unknown type of entry {str(kind)[:40]!r}",))  # may have children
 
 
 class _PiEntry:
@@ -139,23 +139,23 @@ class _PiEntry:
         if not isinstance(since, str | int) or isinstance(since, bool):
             since = ""
         before, notes = 0, tuple[str, ...]()
-        kept, unknown = _parse_copied_messages(tail) if not since and isinstance(tail, list) else ([], ())
+        copied, unknown = _parse_copied_messages(tail) if not since and isinstance(tail, list) else ([], ())
         try:
             before = parse_tokens(record.get("tokensBefore"), "tokensBefore")
         except ValueError as error:
             notes = (str(error),)
         trigger = "extension" if record.get("fromHook") else None
-        copies = FullCompactionRecord(trigger, before or None, context=tuple(range(len(kept) + 1)))
+        copies = FullCompactionRecord(trigger, before or None, context=tuple(range(len(copied) + 1)))
         summary = MessageRecord(
             Role.USER,
             [{"type": "text", "text": parse_id(record.get("summary"))}],
             time=self.time,
-            compaction=copies if kept else FullCompactionRecord(trigger, before or None, kept_since=since),
+            compaction=copies if copied else FullCompactionRecord(trigger, before or None, kept_since=since),
             notes=(*notes, *unknown),
             key=self.key,
             parent_key=self.below,
         )
-        return group_records(summary, *kept)
+        return group_records(summary, *copied)
 
 
 def _parse_copied_messages(messages: list[Any]) -> tuple[list[MessageRecord], tuple[str, ...]]:
@@ -163,7 +163,7 @@ def _parse_copied_messages(messages: list[Any]) -> tuple[list[MessageRecord], tu
 
     Their usage is ignored, since it belongs to another context.
     """
-    kept, notes = list[MessageRecord](), list[str]()
+    copied, notes = list[MessageRecord](), list[str]()
     for message in messages:
         try:
             part = _PiEntry({"message": message}).parse_message()
@@ -172,11 +172,11 @@ def _parse_copied_messages(messages: list[Any]) -> tuple[list[MessageRecord], tu
             continue
         if not isinstance(part, MessageRecord):
             continue
-        if kept and part.has_results and kept[-1].has_results:
-            kept[-1] = replace(kept[-1], blocks=[*kept[-1].blocks, *part.blocks])
+        if copied and part.has_results and copied[-1].has_results:
+            copied[-1] = replace(copied[-1], blocks=[*copied[-1].blocks, *part.blocks])
         else:
-            kept.append(replace(part, usage=None))
-    return kept, tuple(notes)
+            copied.append(replace(part, usage=None))
+    return copied, tuple(notes)
 
 
 def parse_pi_usage(value: Any) -> Usage | None:
@@ -193,12 +193,12 @@ def parse_content_blocks(content: Any) -> list[Block]:
 
 def format_shell_command(message: dict[str, Any]) -> str:
     """Format what a command typed with ``!`` adds to the context: its line, its output, and how it ended."""
-    said = [f"Ran `{parse_id(message.get('command'))}`", parse_id(message.get("output")) or "(no output)"]
+    lines = [f"Ran `{parse_id(message.get('command'))}`", parse_id(message.get("output")) or "(no output)"]
     if message.get("cancelled"):
-        said.append("(command cancelled)")
+        lines.append("(command cancelled)")
     elif code := message.get("exitCode"):
-        said.append(f"Command exited with code {parse_id(code)}")
-    return "\n".join(said)
+        lines.append(f"Command exited with code {parse_id(code)}")
+    return "\n".join(lines)
 
 
 def _parse_block(part: Any) -> Any:
@@ -216,8 +216,8 @@ def _parse_block(part: Any) -> Any:
             signature = part.get("thinkingSignature")
             if part.get("redacted") is True and isinstance(signature, str):
                 return {"type": "redacted_thinking", "data": signature}
-            told = {"type": "thinking", "thinking": part.get("thinking") or ""}
-            return {**told, "signature": signature} if isinstance(signature, str) else told
+            block = {"type": "thinking", "thinking": part.get("thinking") or ""}
+            return {**block, "signature": signature} if isinstance(signature, str) else block
         case "image":
             source = {
                 "type": "base64",

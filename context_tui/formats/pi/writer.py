@@ -45,8 +45,8 @@ def build_resume_command(session: Session, written: Path, out: Path) -> str:
     """Build the shell command that opens the session by its path, in the folder of its project."""
     header = next(iter(read_first_objects(written)), {})
     cwd = header.get("cwd")
-    there = f"cd {shlex.quote(cwd)} && " if isinstance(cwd, str) and cwd else ""
-    return f"{there}pi --session {shlex.quote(str(out.absolute()))}"
+    change_folder = f"cd {shlex.quote(cwd)} && " if isinstance(cwd, str) and cwd else ""
+    return f"{change_folder}pi --session {shlex.quote(str(out.absolute()))}"
 
 
 def _build_entries(session: Session, losses: Losses) -> Iterator[EntryObject]:
@@ -82,13 +82,13 @@ def _build_entry_bodies(session: Session, losses: Losses) -> Iterator[tuple[Entr
         results = [block for block in blocks if block.get("type") == "tool_result"]
         for result in results:
             yield _build_message_entry(_build_result(result, tools, losses), time), time
-        if rest := [block for block in blocks if block.get("type") != "tool_result"]:
+        if others := [block for block in blocks if block.get("type") != "tool_result"]:
             losses.add("messages with results and text split into two", bool(results))
             injected = [bool(facts.block_flags[row] & BlockFlag.INJECTED) for row in context.blocks_of(index)]
-            content = _build_content(rest, losses)
+            content = _build_content(others, losses)
             if all(injected) and injected:
-                told = {"customType": "context-tui", "content": content, "display": True}
-                yield {"type": "custom_message", **told}, time
+                members = {"customType": "context-tui", "content": content, "display": True}
+                yield {"type": "custom_message", **members}, time
                 continue
             losses.add(INJECTED_LOSS, sum(injected))
             yield _build_message_entry({"role": "user", "content": content}, time), time
@@ -114,21 +114,21 @@ def _build_reply(message: Message, model: str, usage: Usage | None, losses: Loss
                 hidden = {"thinking": "", "thinkingSignature": block["data"], "redacted": True}
                 content.append({"type": "thinking", **hidden})
             case "tool_use":
-                given = block.get("input")
-                arguments = given if isinstance(given, dict) else {}
-                told = {"id": str(block.get("id") or ""), "name": str(block.get("name") or "")}
-                content.append({"type": "toolCall", **told, "arguments": arguments})
-                if given != arguments:
+                value = block.get("input")
+                arguments = value if isinstance(value, dict) else {}
+                names = {"id": str(block.get("id") or ""), "name": str(block.get("name") or "")}
+                content.append({"type": "toolCall", **names, "arguments": arguments})
+                if value != arguments:
                     losses.replace(block, {**block, "input": arguments}, "calls whose arguments are no object")
             case other:
                 losses.omit(f"blocks of type {other} left out, which pi cannot hold", block)
-    begins = next((told for told in MODEL_APIS if model.startswith(told[0])), ("", *DEFAULT_API))
+    model_api = next((api for api in MODEL_APIS if model.startswith(api[0])), ("", *DEFAULT_API))
     calls = any(block["type"] == "toolCall" for block in content)
     return {
         "role": "assistant",
         "content": content,
-        "api": begins[1],
-        "provider": begins[2],
+        "api": model_api[1],
+        "provider": model_api[2],
         "model": model,
         "usage": _format_usage(usage or Usage()),
         "stopReason": "toolUse" if calls else "stop",
@@ -137,31 +137,31 @@ def _build_reply(message: Message, model: str, usage: Usage | None, losses: Loss
 
 def _format_usage(usage: Usage) -> dict[str, Any]:
     written = usage.cache_write_5m + usage.cache_write_1h
-    told = {"input": usage.fresh, "output": usage.output, "cacheRead": usage.cache_read, "cacheWrite": written}
-    free = dict.fromkeys((*told, "total"), 0)
-    return {**told, "totalTokens": sum(told.values()), "cost": free}
+    sizes = {"input": usage.fresh, "output": usage.output, "cacheRead": usage.cache_read, "cacheWrite": written}
+    free = dict.fromkeys((*sizes, "total"), 0)
+    return {**sizes, "totalTokens": sum(sizes.values()), "cost": free}
 
 
 def _build_result(result: Block, tools: dict[str, str], losses: Losses) -> Message:
     body = result.get("content")
     if is_block_list(body):
-        content = [made for block in body if (made := _build_part(block))]
+        content = [part for block in body if (part := _build_part(block))]
         if len(content) < len(body):
-            kept = [block for block in body if _build_part(block)]
-            losses.replace(result, {**result, "content": kept}, "results whose images pi cannot hold")
+            held_blocks = [block for block in body if _build_part(block)]
+            losses.replace(result, {**result, "content": held_blocks}, "results whose images pi cannot hold")
     else:
         content = [{"type": "text", "text": convert_body_to_text(result, losses)}]
     own = str(result.get("tool_use_id") or "")
-    told = {"toolCallId": own, "toolName": tools.get(own, "unknown"), "content": content}
-    return {"role": "toolResult", **told, "isError": bool(result.get("is_error"))}
+    members = {"toolCallId": own, "toolName": tools.get(own, "unknown"), "content": content}
+    return {"role": "toolResult", **members, "isError": bool(result.get("is_error"))}
 
 
 def _build_content(blocks: list[Block], losses: Losses) -> list[Block]:
     """Build texts and images in pi's form."""
     content: list[Block] = []
     for block in blocks:
-        if made := _build_part(block):
-            content.append(made)
+        if part := _build_part(block):
+            content.append(part)
         else:
             losses.omit(f"blocks of type {block.get('type')} left out, which pi cannot hold", block)
     return content

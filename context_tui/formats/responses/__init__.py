@@ -34,9 +34,9 @@ class ResponsesFormat(Format):
             return Claim(90, "a response") if run.get("object") == "response" else None
         if any(map(is_item, run.elements)):
             return Claim(90, "items of the Responses API")
-        named = isinstance(run.get("model"), str) or isinstance(run.get("instructions"), str)
-        asked = named or run.get("previous_response_id") is not None
-        return Claim(88, "a request with input") if run.key == "input" and run.elements and asked else None
+        is_described = isinstance(run.get("model"), str) or isinstance(run.get("instructions"), str)
+        is_request = is_described or run.get("previous_response_id") is not None
+        return Claim(88, "a request with input") if run.key == "input" and run.elements and is_request else None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
         """List the runs in a file."""

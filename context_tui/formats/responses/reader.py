@@ -75,9 +75,9 @@ class ResponsesShape:
         response = find_response(run)
         if response is None:
             return None
-        made = [] if run.key == "output" else response["output"]
+        items = [] if run.key == "output" else response["output"]
         stamp = response.get("completed_at") or response.get("created_at")
-        return {"type": _RESPONSE, "output": made, "usage": response.get("usage"), "created_at": stamp}
+        return {"type": _RESPONSE, "output": items, "usage": response.get("usage"), "created_at": stamp}
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
         """Parse an item, or the response at the end."""

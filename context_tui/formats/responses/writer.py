@@ -37,8 +37,10 @@ def find_items(origin: Origin, rollout: RolloutItems) -> list[Item] | None:
     if not isinstance(content, DocumentContent) or origin.session.info.format != "openai-responses":
         return rollout.find_items(origin)
     values = [content.decode_element(row) for row in content.facts.records_of(origin.message)]
-    told = (filter_known_items(value["output"])[0] if value.get("type") == "response" else [value] for value in values)
-    return [item for items in told for item in items]
+    item_lists = (
+        filter_known_items(value["output"])[0] if value.get("type") == "response" else [value] for value in values
+    )
+    return [item for items in item_lists for item in items]
 
 
 def write_request(session: Session, path: Path) -> Losses:
@@ -50,7 +52,7 @@ def write_request(session: Session, path: Path) -> Losses:
     request = {
         **({"model": session.facts.model} if session.facts.model else {}),
         "instructions": session.content.system(),
-        "input": [sent for item in items if (sent := _build_sendable_item(item, losses)) is not None],
+        "input": [sendable for item in items if (sendable := _build_sendable_item(item, losses)) is not None],
         **({"tools": [*map(_build_tool, tools)]} if tools else {}),
         "store": False,
     }

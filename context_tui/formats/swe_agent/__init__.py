@@ -38,10 +38,10 @@ class SweAgentFormat(Format):
         value = values[0] if len(values) == 1 else None
         if not isinstance(value, dict):
             return None
-        said, stepped = _get_first(value.get("history")), _get_first(value.get("trajectory"))
-        if "role" in said and "agent" in said:
+        message, step = _get_first(value.get("history")), _get_first(value.get("trajectory"))
+        if "role" in message and "agent" in message:
             return Claim(93, "a history of messages that name their agent")
-        if {"action", "observation", "response"} <= set(stepped):
+        if {"action", "observation", "response"} <= set(step):
             return Claim(92, "a trajectory of actions and observations")
         return None
 
@@ -59,19 +59,19 @@ class SweAgentFormat(Format):
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
         """Yield the trajectories in the folder that the environment names: USER/RUN/INSTANCE/INSTANCE.traj."""
-        if not (told := environ.get("SWE_AGENT_TRAJECTORY_DIR")):
+        if not (configured := environ.get("SWE_AGENT_TRAJECTORY_DIR")):
             return []
-        found = sorted(Path(told).glob("*/*/*/*.traj"))
-        return [SessionFile(path, path.parent.parent.name, False) for path in found]
+        paths = sorted(Path(configured).glob("*/*/*/*.traj"))
+        return [SessionFile(path, path.parent.parent.name, False) for path in paths]
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
         """Write the trajectory unchanged."""
         return copy_document(session, path)
 
 
-def _get_first(listed: Any) -> dict[str, Any]:
+def _get_first(values: Any) -> dict[str, Any]:
     """Return the first object of a list; an empty one if there is none."""
-    return next((each for each in listed if isinstance(each, dict)), {}) if isinstance(listed, list) else {}
+    return next((each for each in values if isinstance(each, dict)), {}) if isinstance(values, list) else {}
 
 
 def _read_runs(path: Path) -> list[Run]:
@@ -82,8 +82,8 @@ def _find_history(values: list[Element]) -> list[Run]:
     """Return the history of a trajectory, or its steps if it has none."""
     members = decode_members(values[0]) if len(values) == 1 else None
     for key in ("history", "trajectory"):
-        if members is not None and (listed := decode_items(members.get(key))):
-            run = Run({name: value for name, value in members.items() if name != key}, listed, "", key)
+        if members is not None and (elements := decode_items(members.get(key))):
+            run = Run({name: value for name, value in members.items() if name != key}, elements, "", key)
             run.note = format_totals(run.get("info"))
             return [run]
     return []

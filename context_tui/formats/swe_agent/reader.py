@@ -57,8 +57,8 @@ def format_totals(info: Any) -> str:
         (stats.get("tokens_sent"), "tokens sent"),
         (stats.get("tokens_received"), "tokens received"),
     ]
-    told = [f"{size:,} {what}" for size, what in sizes if isinstance(size, int) and size > 0]
-    return f"the file tells of {', '.join(told)} in all" if told else ""
+    totals = [f"{size:,} {label}" for size, label in sizes if isinstance(size, int) and size > 0]
+    return f"the file tells of {', '.join(totals)} in all" if totals else ""
 
 
 class SweAgentShape(DocumentShape):
@@ -119,8 +119,12 @@ class SweAgentShape(DocumentShape):
 
     def _parse_step(self, value: dict[str, Any]) -> ParsedRecord:
         """Parse a step of a file without history: the model's text, and the observation."""
-        said, seen = ({"type": "text", "text": str(value.get(name) or "")} for name in ("response", "observation"))
-        return group_records(MessageRecord(Role.ASSISTANT, [said]), MessageRecord(Role.USER, [seen], is_injected=True))
+        response, observation = (
+            {"type": "text", "text": str(value.get(name) or "")} for name in ("response", "observation")
+        )
+        return group_records(
+            MessageRecord(Role.ASSISTANT, [response]), MessageRecord(Role.USER, [observation], is_injected=True)
+        )
 
     def _find_elided(self, place: int) -> tuple[str, ...]:
         """Return the observations newly elided in the request of the message at *place*."""
@@ -128,25 +132,29 @@ class SweAgentShape(DocumentShape):
             return ()
         if place > self._last_place:
             self._last_place = place
-            rule, known = self._elision, self._observations
-            old = range(self._first_recent, max(self._first_recent, len(known) // rule.polling * rule.polling - rule.n))
-            new = range(self._checked_count, len(known))
-            self._first_recent, self._checked_count = old.stop, len(known)
-            gone = {
-                number for number in old if not known[number].tags & rule.keeps or known[number].tags & rule.removes
+            rule, observations = self._elision, self._observations
+            old = range(
+                self._first_recent, max(self._first_recent, len(observations) // rule.polling * rule.polling - rule.n)
+            )
+            new = range(self._checked_count, len(observations))
+            self._first_recent, self._checked_count = old.stop, len(observations)
+            elided = {
+                number
+                for number in old
+                if not observations[number].tags & rule.keeps or observations[number].tags & rule.removes
             }
-            gone |= {number for number in new if known[number].tags & rule.removes}
-            gone -= self._elided
-            self._elided |= gone
-            if gone:
-                self._elided_by_request[place] = tuple(known[number].key for number in sorted(gone))
+            elided |= {number for number in new if observations[number].tags & rule.removes}
+            elided -= self._elided
+            self._elided |= elided
+            if elided:
+                self._elided_by_request[place] = tuple(observations[number].key for number in sorted(elided))
         return self._elided_by_request.get(place, ())
 
 
 def _parse_observation(value: dict[str, Any], part: MessageRecord) -> MessageRecord:
     """Parse an observation, which lists the calls whose result it is."""
-    given, [body] = value.get("tool_call_ids"), part.blocks
-    call = parse_id(given[0] if isinstance(given, list) and given else value.get("tool_call_id"))
+    call_ids, [body] = value.get("tool_call_ids"), part.blocks
+    call = parse_id(call_ids[0] if isinstance(call_ids, list) and call_ids else value.get("tool_call_id"))
     return replace(part, blocks=[{**body, "tool_use_id": call}])
 
 
@@ -166,17 +174,17 @@ def _find_agent_config(config: Any) -> dict[str, Any]:
 
 def _parse_elision(agent: dict[str, Any]) -> Elision | None:
     """Parse the elision of observations in a configuration; None if there is none."""
-    listed = agent.get("history_processors")
-    for each in listed if isinstance(listed, list) else [agent.get("history_processor")]:
+    processors = agent.get("history_processors")
+    for each in processors if isinstance(processors, list) else [agent.get("history_processor")]:
         if isinstance(each, dict) and each.get("type") == ELISION_PROCESSOR:
             n, polling = each.get("n"), each.get("polling", 1)
             if type(n) is int and n > 0 and type(polling) is int and polling > 0:
-                keeps, removes = (each.get(f"always_{what}_output_for_tags") for what in ("keep", "remove"))
-                told = Elision(n, polling)
+                keeps, removes = (each.get(f"always_{action}_output_for_tags") for action in ("keep", "remove"))
+                defaults = Elision(n, polling)
                 return Elision(
                     n,
                     polling,
-                    _parse_tags(keeps) if isinstance(keeps, list) else told.keeps,
-                    _parse_tags(removes) if isinstance(removes, list) else told.removes,
+                    _parse_tags(keeps) if isinstance(keeps, list) else defaults.keeps,
+                    _parse_tags(removes) if isinstance(removes, list) else defaults.removes,
                 )
     return None

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from context_tui.errors import UnreadableSession
+from context_tui.formats.agent_sdk import writer
 from context_tui.formats.agent_sdk.reader import (
     MISSING_SUMMARY_NOTE,
     AgentSdkShape,
@@ -20,13 +21,11 @@ from context_tui.formats.agent_sdk.reader import (
     is_compacted,
     is_stream_record,
 )
-from context_tui.formats.agent_sdk.writer import write
 from context_tui.formats.base import ALL_FROM_SOURCE, Claim, Format, Scanner
 from context_tui.formats.kit.files import parse_first_values, read_first_objects
 from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_whole_file, list_only_session
 from context_tui.formats.kit.message_builder import MessageRecord
 from context_tui.formats.kit.values import extract_text, format_title
-from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.values import Role
 from context_tui.text.sanitize import truncate_name
@@ -40,6 +39,10 @@ class AgentSdkFormat(Format):
     name: ClassVar[str] = "agent-sdk"
     about: ClassVar[str] = "agent-sdk sessions, and output of claude -p --output-format stream-json (JSONL)"
     from_source: ClassVar[str] = ALL_FROM_SOURCE
+
+    write = staticmethod(writer.write)
+    can_copy = staticmethod(is_whole_file)
+    copy = staticmethod(copy_lines)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """Recognise Claude Code's record types with a ``session_id`` and without its chain of uuids."""
@@ -80,18 +83,6 @@ class AgentSdkFormat(Format):
             if typed and (title := format_title(extract_text(part.blocks))):
                 return custom or title
         return custom
-
-    def write(self, session: Session, path: Path) -> Losses:
-        """Write the context in agent-sdk's form."""
-        return write(session, path)
-
-    def can_copy(self, session: Session) -> bool:
-        """Return False for a session that is only a part of the lines."""
-        return is_whole_file(session)
-
-    def copy(self, session: Session, path: Path) -> list[str] | None:
-        """Write the lines unchanged."""
-        return copy_lines(session, path)
 
     def _read_main_info(self, path: Path) -> SessionInfo:
         [main] = list_only_session(path, self.name, self.read_title(path))

@@ -14,8 +14,7 @@ from context_tui.formats.kit.usage import parse_anthropic_usage
 from context_tui.formats.kit.values import extract_text, parse_blocks, parse_time_ms, parse_usage_or_note
 from context_tui.formats.kit.writing import parse_tool_schemas
 from context_tui.session.jsontext import compact_json
-from context_tui.session.losses import Losses
-from context_tui.session.session import Session, SessionInfo
+from context_tui.session.session import SessionInfo
 from context_tui.session.values import Role
 from context_tui.text.sanitize import truncate_name
 
@@ -76,6 +75,10 @@ class AnthropicFormat(Format):
     about: ClassVar[str] = "Anthropic Messages request or message list (JSON, JSONL), with its response if logged"
     suffixes: ClassVar[tuple[str, ...]] = (".json", ".jsonl")
 
+    unsupported_reason = staticmethod(find_unsupported_reason)
+    write = staticmethod(write_request)
+    copy = staticmethod(copy_document)
+
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """Recognise tool schemas, block types, a system member or a response; plain texts are ambiguous."""
         run = read_head_run(head)
@@ -104,18 +107,6 @@ class AnthropicFormat(Format):
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """Return a scanner of a session."""
         return DocumentScanner(path, info, AnthropicShape)
-
-    def unsupported_reason(self, role: str, block: dict[str, Any]) -> str:
-        """Return why a Messages request cannot hold a block."""
-        return find_unsupported_reason(role, block)
-
-    def write(self, session: Session, path: Path) -> Losses:
-        """Write a Messages request without limits: model, system, tools and messages, if known."""
-        return write_request(session, path)
-
-    def copy(self, session: Session, path: Path) -> list[str] | None:
-        """Write the unchanged input: a request with its response, members of other programs and recorded usage."""
-        return copy_document(session, path)
 
 
 def _list_blocks(message: Any) -> list[dict[str, Any]]:

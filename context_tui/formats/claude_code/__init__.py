@@ -6,19 +6,17 @@ per line. Sub-agents are sidechains in the same file (older versions) or have fi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from context_tui.formats.base import Claim, Format, Lister, SessionFile
+from context_tui.formats.base import Claim, Format, Lister
+from context_tui.formats.claude_code import paths, writer
 from context_tui.formats.claude_code.parsing import METADATA_TYPES, parse_line
-from context_tui.formats.claude_code.paths import build_resume_command, find_sessions, find_title, is_agent_file
+from context_tui.formats.claude_code.paths import find_title, is_agent_file
 from context_tui.formats.claude_code.reader import ClaudeCodeScanner
 from context_tui.formats.claude_code.subagents import AgentFiles, find_subagent_session, list_sessions
-from context_tui.formats.claude_code.writer import copy, write
 from context_tui.formats.kit.branches import find_branch
-from context_tui.session.losses import Losses
-from context_tui.session.session import Session, SessionInfo
+from context_tui.session.session import SessionInfo
 
 _OWN_TYPES = METADATA_TYPES - {"system", "summary", "mode", "tag"} | {"file-history-snapshot"}
 
@@ -29,6 +27,14 @@ class ClaudeCodeFormat(Format):
     name: ClassVar[str] = "claude-code"
     about: ClassVar[str] = "Claude Code session files (JSONL), with sidechains, compactions and rewinds"
     from_source: ClassVar[str] = "edits of the context by the API"
+
+    find_unlisted = staticmethod(find_branch)
+    subagent_of = staticmethod(find_subagent_session)
+    read_title = staticmethod(find_title)
+    find_sessions = staticmethod(paths.find_sessions)
+    write = staticmethod(writer.write)
+    copy = staticmethod(writer.copy)
+    build_resume_command = staticmethod(paths.build_resume_command)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         for line in head.split(b"\n")[:50]:
@@ -58,26 +64,5 @@ class ClaudeCodeFormat(Format):
     def make_scanner(self, path: Path, info: SessionInfo) -> ClaudeCodeScanner:
         return ClaudeCodeScanner(path, info)
 
-    def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
-        return find_branch(main, session_id)
-
-    def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
-        return find_subagent_session(session, call)
-
     def is_standalone(self, path: Path) -> bool:
         return not is_agent_file(path)
-
-    def read_title(self, path: Path) -> str:
-        return find_title(path)
-
-    def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        return find_sessions(environ, cwd)
-
-    def write(self, session: Session, path: Path) -> Losses:
-        return write(session, path)
-
-    def copy(self, session: Session, path: Path) -> list[str] | None:
-        return copy(session, path)
-
-    def build_resume_command(self, session: Session, written_session: Path, out_path: Path) -> str:
-        return build_resume_command(session, written_session, out_path)

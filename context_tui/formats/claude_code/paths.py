@@ -100,14 +100,14 @@ def _find_typed_text(record: Any, *, subagent: bool = False) -> str:
     return ""
 
 
-def build_resume_command(session: Session, written: Path, out: Path) -> str:
-    """Build the shell command that resumes the *written* session once it is at *out*; empty if there is none.
+def build_resume_command(session: Session, written_session: Path, out_path: Path) -> str:
+    """Build the shell command that resumes *written_session* once it is at *out_path*; empty if there is none.
 
     Claude Code finds a session by its file's name in the folder of its project, so a file elsewhere is copied there.
     """
     try:
-        session_id, cwd = _read_session_id_and_cwd(written)
-        return _format_resume_command(out, session_id, cwd or session.info.cwd) if session_id else ""
+        session_id, cwd = _read_session_id_and_cwd(written_session)
+        return _format_resume_command(out_path, session_id, cwd or session.info.cwd) if session_id else ""
     except (OSError, ValueError, RuntimeError):  # an invalid path, or no home: the written file is still good
         return ""
 

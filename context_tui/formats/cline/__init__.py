@@ -28,7 +28,6 @@ from context_tui.formats.kit.document_scanner import DocumentScanner, copy_docum
 from context_tui.formats.kit.documents import Run, decode_element, read_runs
 from context_tui.formats.kit.files import parse_first_values, read_first_values
 from context_tui.formats.kit.values import extract_text, format_title, parse_blocks
-from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 
 __all__ = ["ClineFormat"]
@@ -43,6 +42,10 @@ class ClineFormat(Format):
     about: ClassVar[str] = "Cline and Roo Code tasks (api_conversation_history.json, with the files beside it)"
     suffixes: ClassVar[tuple[str, ...]] = (".json",)
     from_source: ClassVar[str] = "deleted ranges, condensed tasks"
+
+    related_files = staticmethod(list_related_files)
+    unsupported_reason = staticmethod(find_unsupported_block_reason)
+    write = staticmethod(write_conversation)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """Recognise messages with a ``ts``, or with the details of the environment."""
@@ -79,10 +82,6 @@ class ClineFormat(Format):
         values = read_first_values(path)
         return _find_title(Run({}, values[0])) if values and isinstance(values[0], list) else ""
 
-    def related_files(self, path: Path) -> Iterable[Path]:
-        """Return the files with usage, deletions and rewrites."""
-        return list_related_files(path)
-
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
         """Yield the tasks in the storage of editors, and of the command line."""
         return find_tasks(environ)
@@ -94,14 +93,6 @@ class ClineFormat(Format):
     def copy(self, session: Session, path: Path) -> list[str] | None:
         """Write the unchanged conversation, if no related files describe it."""
         return copy_document(session, path) if self.can_copy(session) else None
-
-    def unsupported_reason(self, role: str, block: dict[str, Any]) -> str:
-        """Return why a conversation cannot hold a block."""
-        return find_unsupported_block_reason(role, block)
-
-    def write(self, session: Session, path: Path) -> Losses:
-        """Write a conversation for the folder of a task."""
-        return write_conversation(session, path)
 
 
 def _list_texts(message: dict[str, Any]) -> list[str]:

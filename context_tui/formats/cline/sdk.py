@@ -24,12 +24,18 @@ from context_tui.formats.kit.usage import make_cached_usage, parse_token_count
 from context_tui.formats.kit.values import extract_text, parse_blocks, parse_time_ms, parse_tokens, parse_usage_or_note
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import loads
-from context_tui.session.session import Session, SessionInfo
+from context_tui.session.session import SessionInfo
 from context_tui.session.values import Role
 from context_tui.text.sanitize import truncate_name
 
 _ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT}
 NOTICE_MARK = "<SYSTEM_NOTICE>"
+
+
+def _list_description_files(path: Path) -> list[Path]:
+    """List the files that can describe a session, existing or not."""
+    names = (path.name.replace(".messages.json", ".json"), "session.json")
+    return [path.with_name(name) for name in names if name != path.name]
 
 
 class ClineSdkFormat(Format):
@@ -38,6 +44,9 @@ class ClineSdkFormat(Format):
     name: ClassVar[str] = "cline-sdk"
     about: ClassVar[str] = "Cline SDK and command line sessions (.messages.json)"
     suffixes: ClassVar[tuple[str, ...]] = (".json",)
+
+    copy = staticmethod(copy_document)
+    related_files = staticmethod(_list_description_files)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """Recognise the version, the agent, and the id of the session."""
@@ -72,14 +81,6 @@ class ClineSdkFormat(Format):
     def read_title(self, path: Path) -> str:
         """Return the first line of the first prompt."""
         return read_document_title(path, ClineSdkShape())
-
-    def copy(self, session: Session, path: Path) -> list[str] | None:
-        """Write the session unchanged."""
-        return copy_document(session, path)
-
-    def related_files(self, path: Path) -> Iterable[Path]:
-        """Return the files that can describe the session."""
-        return _list_description_files(path)
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
         """Yield the sessions in Cline's data folder."""
@@ -155,12 +156,6 @@ def _is_injected(block: dict[str, Any]) -> bool:
     return block.get("type") == "file" or (
         block.get("type") == "text" and str(block.get("text")).lstrip().startswith(NOTICE_MARK)
     )
-
-
-def _list_description_files(path: Path) -> list[Path]:
-    """List the files that can describe a session, existing or not."""
-    names = (path.name.replace(".messages.json", ".json"), "session.json")
-    return [path.with_name(name) for name in names if name != path.name]
 
 
 def _read_description(path: Path) -> dict[str, Any]:

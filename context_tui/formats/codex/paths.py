@@ -99,25 +99,29 @@ def _list_days(session_id: str) -> list[datetime]:
     return [datetime.fromtimestamp(created + offset * 86_400, UTC) for offset in (-1, 0, 1)]
 
 
-def build_resume_command(session: Session, written: Path, out: Path) -> str:
-    """Build the shell command that resumes the *written* session once it is at *out*; empty if there is none.
+def build_resume_command(session: Session, written_session: Path, out_path: Path) -> str:
+    """Build the shell command that resumes *written_session* once it is at *out_path*; empty if there is none.
 
     Codex finds a session by its id in the name of a file below its folder, so a file elsewhere is copied there.
     """
     try:
-        meta = read_session_meta(written)
+        meta = read_session_meta(written_session)
         if not _UUID.fullmatch(meta.id):
             return ""
         resume = f"codex resume {shlex.quote(meta.id)}"
         if meta.cwd:
             resume = f"cd {shlex.quote(meta.cwd)} && {resume}"
         root = find_codex_home(os.environ) / ROLLOUT_FOLDERS[0]
-        if root.resolve() in out.resolve().parents and _ROLLOUT.fullmatch(out.name) and meta.id in out.name:
+        if (
+            root.resolve() in out_path.resolve().parents
+            and _ROLLOUT.fullmatch(out_path.name)
+            and meta.id in out_path.name
+        ):
             return resume
         now = datetime.now()
         home = root / f"{now:%Y/%m/%d}" / f"rollout-{now:%Y-%m-%dT%H-%M-%S}-{meta.id}.jsonl"
-        folder = shlex.quote(str(home.parent))
-        return f"mkdir -p {folder} && cp -n {shlex.quote(str(out))} {shlex.quote(str(home))} && {resume}"
+        folder, source, target = (shlex.quote(str(path)) for path in (home.parent, out_path, home))
+        return f"mkdir -p {folder} && cp -n {source} {target} && {resume}"
     except (OSError, ValueError, RuntimeError):  # an invalid path, or no home: the written file is still good
         return ""
 

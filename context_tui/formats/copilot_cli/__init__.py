@@ -32,6 +32,8 @@ class CopilotCliFormat(Format):
     about: ClassVar[str] = "GitHub Copilot CLI sessions (events.jsonl), with compactions, rewinds and sub-agents"
     from_source: ClassVar[str] = "compactions, rewinds"
 
+    find_unlisted = staticmethod(find_branch)
+
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """Recognise the first event."""
         first = next(iter(parse_first_values(head)), None)
@@ -43,10 +45,6 @@ class CopilotCliFormat(Format):
         """List the session, and its sub-agents, whose events are in the same file."""
         main = _read_main_info(path)
         return [main, *(_build_subagent_info(main, agent) for agent in find_subagents(path))]
-
-    def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
-        """Return a branch abandoned by a rewind."""
-        return find_branch(main, session_id)
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """Return a scanner of the session, of a branch, or of a sub-agent."""

@@ -7,16 +7,15 @@ A session is a folder with ``meta.json`` (its description), ``journal.jsonl`` (i
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from context_tui.formats.base import ALL_FROM_SOURCE, Claim, Format, Scanner, SessionFile
-from context_tui.formats.defect import paths
+from context_tui.formats.base import ALL_FROM_SOURCE, Claim, Format, Scanner
+from context_tui.formats.defect import paths, writer
 from context_tui.formats.defect.reader import JournalShape, SnapshotShape, is_journal_line, parse_message
-from context_tui.formats.defect.writer import build_resume_command, write
 from context_tui.formats.kit.branches import find_branch
 from context_tui.formats.kit.document_scanner import (
     DocumentContent,
@@ -30,7 +29,6 @@ from context_tui.formats.kit.documents import Element, Run, decode_members, find
 from context_tui.formats.kit.files import parse_first_values, read_first_objects
 from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_whole_file, list_only_session
 from context_tui.formats.kit.values import extract_text, format_title
-from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.values import Role
 
@@ -44,6 +42,11 @@ class DefectFormat(Format):
     about: ClassVar[str] = "defect session folders (meta.json, journal.jsonl, snapshot.json)"
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".json")
     from_source: ClassVar[str] = ALL_FROM_SOURCE
+
+    find_unlisted = staticmethod(find_branch)
+    find_sessions = staticmethod(paths.find_sessions)
+    write = staticmethod(writer.write)
+    build_resume_command = staticmethod(writer.build_resume_command)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """Recognise the numbers of records, the reference of a snapshot, or a description next to session files."""
@@ -85,10 +88,6 @@ class DefectFormat(Format):
         names = (paths.META_FILE, paths.JOURNAL_FILE, paths.SNAPSHOT_FILE)
         return [path.with_name(name) for name in names if name != path.name]
 
-    def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
-        """Return the branch of a failed turn, whose messages defect reverts."""
-        return find_branch(main, session_id)
-
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """Return a scanner of the session."""
         file = Path(info.path)
@@ -108,14 +107,6 @@ class DefectFormat(Format):
                 return title
         return read_document_title(path, SnapshotShape(), _find_history)
 
-    def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """Yield the sessions in defect's state folder, and in that of the project."""
-        return paths.find_sessions(environ, cwd)
-
-    def write(self, session: Session, path: Path) -> Losses:
-        """Write the context as a journal."""
-        return write(session, path)
-
     def can_copy(self, session: Session) -> bool:
         """Return False for a branch, which is only a part of the lines."""
         return isinstance(session.content, DocumentContent) or is_whole_file(session)
@@ -124,10 +115,6 @@ class DefectFormat(Format):
         """Write the journal unchanged, or the snapshot if there is no journal."""
         notes = copy_document(session, path)
         return copy_lines(session, path) if notes is None else notes
-
-    def build_resume_command(self, session: Session, written_session: Path, out_path: Path) -> str:
-        """Build the shell command that copies the session to defect's folder and resumes it."""
-        return build_resume_command(session, written_session, out_path)
 
 
 def _is_snapshot_file(path: Path) -> bool:

@@ -40,15 +40,14 @@ def write(session: Session, path: Path) -> Losses:
     return losses
 
 
-def build_resume_command(session: Session, written: Path, out: Path) -> str:
+def build_resume_command(session: Session, written_session: Path, out_path: Path) -> str:
     """Build the shell command that copies the journal to defect's sessions and opens it."""
     own = str(uuid.uuid4())
     cwd = session.info.cwd or str(Path.cwd())
     meta = json.dumps({"schema_version": VERSION, "session_id": own, "cwd": cwd, "mcp_servers": []})
     folder = f'd="{SESSIONS_FOLDER}/{own}" && mkdir -p "$d"'
-    files = (
-        f'cp {shlex.quote(str(out.absolute()))} "$d/{JOURNAL_FILE}" && printf %s {shlex.quote(meta)} > "$d/{META_FILE}"'
-    )
+    copy = f'cp {shlex.quote(str(out_path.absolute()))} "$d/{JOURNAL_FILE}"'
+    files = f'{copy} && printf %s {shlex.quote(meta)} > "$d/{META_FILE}"'
     return f"{folder} && {files} && cd {shlex.quote(cwd)} && defect --repl --resume {own}"
 
 

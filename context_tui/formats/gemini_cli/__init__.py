@@ -6,13 +6,14 @@ Those of sub-agents are in a folder named after the session that started them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.base import Claim, Format, Scanner, SessionFile
-from context_tui.formats.gemini_cli.paths import CHAT_SUFFIXES, build_subagent_info, find_sessions, find_subagent_files
+from context_tui.formats.base import Claim, Format, Scanner
+from context_tui.formats.gemini_cli import paths, writer
+from context_tui.formats.gemini_cli.paths import CHAT_SUFFIXES, build_subagent_info, find_subagent_files
 from context_tui.formats.gemini_cli.reader import (
     SETUP_START,
     GeminiDocumentShape,
@@ -21,7 +22,7 @@ from context_tui.formats.gemini_cli.reader import (
     is_command,
     parse_content,
 )
-from context_tui.formats.gemini_cli.writer import build_resume_command, write_session
+from context_tui.formats.gemini_cli.writer import write_session
 from context_tui.formats.kit.branches import find_branch
 from context_tui.formats.kit.document_scanner import DocumentContent, DocumentScanner, copy_document
 from context_tui.formats.kit.documents import read_runs
@@ -35,7 +36,6 @@ from context_tui.formats.kit.line_scanner import (
     parse_object,
 )
 from context_tui.formats.kit.values import extract_text, format_title, parse_id
-from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 
 __all__ = ["GeminiCliFormat"]
@@ -48,6 +48,11 @@ class GeminiCliFormat(Format):
     about: ClassVar[str] = "Gemini CLI sessions (JSON, JSONL), with rewinds, compressions and sub-agents"
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".json")
     from_source: ClassVar[str] = "JSONL, rewinds"
+
+    find_unlisted = staticmethod(find_branch)
+    find_sessions = staticmethod(paths.find_sessions)
+    write = staticmethod(write_session)
+    build_resume_command = staticmethod(writer.build_resume_command)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """Recognise the members of the first object."""
@@ -69,10 +74,6 @@ class GeminiCliFormat(Format):
             except OSError:
                 continue
         return sessions
-
-    def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
-        """Return a branch abandoned by a rewind."""
-        return find_branch(main, session_id)
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """Return a scanner of the session, or of a branch."""
@@ -119,14 +120,6 @@ class GeminiCliFormat(Format):
                 typed = typed or _find_typed_text(message)
         return typed
 
-    def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """Yield the chats of each project."""
-        return find_sessions(environ, cwd)
-
-    def write(self, session: Session, path: Path) -> Losses:
-        """Write JSON Lines, as since 0.39."""
-        return write_session(session, path)
-
     def can_copy(self, session: Session) -> bool:
         """Return False for a branch, which is only some of the file."""
         return is_whole_file(session) if isinstance(session.content, LineContent) else not session.info.id
@@ -136,10 +129,6 @@ class GeminiCliFormat(Format):
         if not self.can_copy(session):
             return None
         return copy_lines(session, path) if isinstance(session.content, LineContent) else copy_document(session, path)
-
-    def build_resume_command(self, session: Session, written_session: Path, out_path: Path) -> str:
-        """Build the command that resumes the session; empty if its project is unknown."""
-        return build_resume_command(session, written_session, out_path)
 
 
 def _find_typed_text(message: Any) -> str:

@@ -35,26 +35,26 @@ def write_session(session: Session, path: Path) -> Losses:
     return losses
 
 
-def build_resume_command(session: Session, written: Path, out: Path) -> str:
+def build_resume_command(session: Session, written_session: Path, out_path: Path) -> str:
     """Build the shell command that resumes a session; empty if the chats of its project are unknown.
 
     Gemini CLI finds a session by its id among the chats of the current project.
     """
-    header = next(iter(read_first_objects(written)), {})
+    header = next(iter(read_first_objects(written_session)), {})
     own, started = header.get("sessionId"), header.get("startTime")
     if not isinstance(own, str) or not isinstance(started, str):
         return ""
     resume = f"gemini --resume {shlex.quote(own)}"
     if session.info.cwd:
         resume = f"cd {shlex.quote(session.info.cwd)} && {resume}"
-    if out.absolute().parent.name == "chats":
+    if out_path.absolute().parent.name == "chats":
         return resume
     source = Path(session.info.path).absolute().parent
     chats = source if source.name == "chats" else _find_chats_folder(session.info.cwd)
     if chats is None:
         return ""
     name = f"{CHAT_PREFIX}{started[:16].replace(':', '-')}-{own[:8]}.jsonl"
-    return f"cp -n {shlex.quote(str(out))} {shlex.quote(str(chats / name))} && {resume}"
+    return f"cp -n {shlex.quote(str(out_path))} {shlex.quote(str(chats / name))} && {resume}"
 
 
 def _find_chats_folder(cwd: str) -> Path | None:

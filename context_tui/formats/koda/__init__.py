@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.base import ALL_FROM_SOURCE, Claim, Format, Scanner, SessionCheck, SessionFile
+from context_tui.formats.base import ALL_FROM_SOURCE, Claim, Format, Scanner, SessionFile
 from context_tui.formats.kit.databases import SQLITE_MAGIC, Database, decode_text, read_columns
 from context_tui.formats.kit.files import ALL_PROJECTS, find_home_folder
 from context_tui.formats.kit.row_scanner import RowScanner
@@ -22,8 +22,7 @@ from context_tui.formats.koda.in_place import clear_rows
 from context_tui.formats.koda.reader import KodaShape
 from context_tui.formats.koda.tables import copy_rows
 from context_tui.formats.koda.writer import write_database
-from context_tui.session.losses import Losses
-from context_tui.session.session import Session, SessionInfo
+from context_tui.session.session import SessionInfo
 
 __all__ = ["KodaFormat"]
 
@@ -35,6 +34,10 @@ class KodaFormat(Format):
     about: ClassVar[str] = "koda's database (SQLite, opened read-only with its write-ahead log)"
     suffixes: ClassVar[tuple[str, ...]] = (".db", ".sqlite")
     from_source: ClassVar[str] = ALL_FROM_SOURCE
+
+    write = staticmethod(write_database)
+    copy = staticmethod(copy_rows)
+    edit_in_place = staticmethod(clear_rows)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """Recognise the tables of the database, and the columns of ``messages``."""
@@ -63,18 +66,6 @@ class KodaFormat(Format):
         folder = Path(environ.get("XDG_CONFIG_HOME") or find_home_folder(environ) / ".config") / "koda"
         places = (folder / "db" / "koda.db", folder / "koda.db")
         return [SessionFile(path, ALL_PROJECTS, False) for path in places if os.path.isfile(path)]
-
-    def write(self, session: Session, path: Path) -> Losses:
-        """Write a new database with this session's rows only."""
-        return write_database(session, path)
-
-    def copy(self, session: Session, path: Path) -> list[str] | None:
-        """Write a new database with the unchanged rows of the session in all tables of sessions."""
-        return copy_rows(session, path)
-
-    def edit_in_place(self, session: Session, texts: Mapping[int, str], check: SessionCheck) -> Path:
-        """Clear results in their rows, by the same UPDATE as koda's microcompaction."""
-        return clear_rows(session, texts, check)
 
 
 def _list_sessions(database: Database) -> list[SessionInfo]:

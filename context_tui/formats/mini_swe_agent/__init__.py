@@ -21,7 +21,7 @@ from context_tui.formats.kit.document_scanner import (
 from context_tui.formats.kit.documents import Element, Run, find_runs, read_runs
 from context_tui.formats.kit.files import find_home_folder, parse_first_values
 from context_tui.formats.mini_swe_agent.reader import MiniSweAgentShape
-from context_tui.session.session import Session, SessionInfo
+from context_tui.session.session import SessionInfo
 
 __all__ = ["MiniSweAgentFormat"]
 
@@ -34,6 +34,8 @@ class MiniSweAgentFormat(Format):
     name: ClassVar[str] = "mini-swe-agent"
     about: ClassVar[str] = "mini-swe-agent trajectory (.traj.json, versions 1 and 2, and bare lists of messages)"
     suffixes: ClassVar[tuple[str, ...]] = (".json",)
+
+    copy = staticmethod(copy_document)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """Recognise the members next to the messages, or the observations in a bare list."""
@@ -74,10 +76,6 @@ class MiniSweAgentFormat(Format):
         if configured := environ.get("MSWEA_GLOBAL_CONFIG_DIR"):
             places = [Path(configured)]
         return [SessionFile(path, "", False) for place in places if os.path.isfile(path := place / LAST_TRAJECTORY)]
-
-    def copy(self, session: Session, path: Path) -> list[str] | None:
-        """Write the trajectory unchanged."""
-        return copy_document(session, path)
 
 
 def _read_runs(path: Path) -> list[Run]:

@@ -10,8 +10,7 @@ from context_tui.formats.kit.document_scanner import DocumentScanner, copy_docum
 from context_tui.formats.kit.documents import Run, read_head_run
 from context_tui.formats.openai.reader import OpenAIShape, find_reply
 from context_tui.formats.openai.writer import find_unsupported_reason, write_request
-from context_tui.session.losses import Losses
-from context_tui.session.session import Session, SessionInfo
+from context_tui.session.session import SessionInfo
 
 __all__ = ["OpenAIFormat"]
 
@@ -22,6 +21,10 @@ class OpenAIFormat(Format):
     name: ClassVar[str] = "openai"
     about: ClassVar[str] = "OpenAI Chat Completions request, message list or runs (JSON, JSONL), with logged responses"
     suffixes: ClassVar[tuple[str, ...]] = (".json", ".jsonl")
+
+    unsupported_reason = staticmethod(find_unsupported_reason)
+    write = staticmethod(write_request)
+    copy = staticmethod(copy_document)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """Recognise tool calls, tool messages and function schemas; a system message in the list is a hint."""
@@ -48,18 +51,6 @@ class OpenAIFormat(Format):
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """Return a scanner of a session."""
         return DocumentScanner(path, info, OpenAIShape)
-
-    def unsupported_reason(self, role: str, block: dict[str, Any]) -> str:
-        """Return why a message of Chat Completions cannot hold a block."""
-        return find_unsupported_reason(role, block)
-
-    def write(self, session: Session, path: Path) -> Losses:
-        """Write a Chat Completions request: model, system message, messages and tools, if known."""
-        return write_request(session, path)
-
-    def copy(self, session: Session, path: Path) -> list[str] | None:
-        """Write the unchanged input: a request with its response, members of other programs and recorded usage."""
-        return copy_document(session, path)
 
 
 def _make_weak_claim(run: Run, messages: list[dict[str, Any]]) -> Claim:

@@ -7,13 +7,13 @@ Sessions are kept in a SQLite database; before 1.2 in a tree of JSON files, one 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.base import Claim, Format, Scanner, SessionFile
+from context_tui.formats.base import Claim, Format, Scanner
 from context_tui.formats.kit.databases import SQLITE_MAGIC, Database, decode_text, is_database, read_columns
 from context_tui.formats.kit.entry_scanner import (
     EntryContent,
@@ -26,12 +26,12 @@ from context_tui.formats.kit.entry_scanner import (
 )
 from context_tui.formats.kit.files import parse_first_values, read_first_values, read_status
 from context_tui.formats.kit.values import format_title, parse_id, parse_time_ms
+from context_tui.formats.opencode import paths
 from context_tui.formats.opencode.parts import get_call_state
-from context_tui.formats.opencode.paths import find_folder_files, find_sessions, list_session_files
+from context_tui.formats.opencode.paths import find_folder_files, list_session_files
 from context_tui.formats.opencode.reader import OpencodeShape, parse_entry
 from context_tui.formats.opencode.sources import ExportSource, TableSource, TreeSource, read_session_object
 from context_tui.formats.opencode.writer import copy_session, is_copyable, write_export
-from context_tui.session.losses import Losses
 from context_tui.session.session import Session, SessionInfo
 
 __all__ = ["OpencodeFormat"]
@@ -51,6 +51,11 @@ class OpencodeFormat(Format):
     about: ClassVar[str] = "opencode's database (SQLite, read-only), session files before 1.2, and exports (JSON)"
     suffixes: ClassVar[tuple[str, ...]] = (".json", ".db")
     from_source: ClassVar[str] = "the database, exports, compactions"
+
+    find_sessions = staticmethod(paths.find_sessions)
+    write = staticmethod(write_export)
+    can_copy = staticmethod(is_copyable)
+    copy = staticmethod(copy_session)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """Recognise the tables of the database, or the ids of a session.
@@ -148,22 +153,6 @@ class OpencodeFormat(Format):
         if is_database(path) or "info" in (head := _read_head(path)):
             return []
         return TreeSource(path, parse_id(head.get("id"))).list_folders()
-
-    def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """Yield the databases, or the session files of the tree."""
-        return find_sessions(environ, cwd)
-
-    def write(self, session: Session, path: Path) -> Losses:
-        """Write the context as an export."""
-        return write_export(session, path)
-
-    def can_copy(self, session: Session) -> bool:
-        """Return False for a branch, and if anything could not be read."""
-        return is_copyable(session)
-
-    def copy(self, session: Session, path: Path) -> list[str] | None:
-        """Write the session as ``opencode export`` does."""
-        return copy_session(session, path)
 
     def build_resume_command(self, session: Session, written_session: Path, out_path: Path) -> str:
         """Build the command that imports an export and resumes it."""

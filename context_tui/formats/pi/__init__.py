@@ -5,21 +5,19 @@ Sessions are JSON Lines files in a folder for each project: a header, then entri
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from context_tui.formats.base import Claim, Format, Scanner, SessionFile
+from context_tui.formats.base import Claim, Format, Scanner
 from context_tui.formats.kit.branches import find_branch
 from context_tui.formats.kit.files import parse_first_values, read_first_objects
 from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_whole_file, list_only_session
 from context_tui.formats.kit.values import extract_text, format_title, parse_blocks
-from context_tui.formats.pi import paths
+from context_tui.formats.pi import paths, writer
 from context_tui.formats.pi.reader import PiShape
-from context_tui.formats.pi.writer import build_resume_command, write_session
-from context_tui.session.losses import Losses
-from context_tui.session.session import Session, SessionInfo
+from context_tui.formats.pi.writer import write_session
+from context_tui.session.session import SessionInfo
 
 __all__ = ["PiFormat"]
 
@@ -31,6 +29,13 @@ class PiFormat(Format):
     about: ClassVar[str] = "pi sessions (JSONL, versions 1 to 3; OpenClaw's too), with branches and compactions"
 
     from_source: ClassVar[str] = "versions 2 and 3, branches, compactions"
+
+    find_unlisted = staticmethod(find_branch)
+    find_sessions = staticmethod(paths.find_sessions)
+    write = staticmethod(write_session)
+    can_copy = staticmethod(is_whole_file)
+    copy = staticmethod(copy_lines)
+    build_resume_command = staticmethod(writer.build_resume_command)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """Recognise the first record."""
@@ -44,10 +49,6 @@ class PiFormat(Format):
         cwd = next(iter(read_first_objects(path)), {}).get("cwd")
         return [replace(info, cwd=cwd if isinstance(cwd, str) else "") for info in list_only_session(path, self.name)]
 
-    def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
-        """Return an abandoned branch."""
-        return find_branch(main, session_id)
-
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """Return a scanner of the session, or of a branch."""
         return LineScanner(path, info, PiShape)
@@ -60,26 +61,6 @@ class PiFormat(Format):
                 return format_title(name)
             typed = typed or _find_typed_text(record)
         return typed
-
-    def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """Yield the sessions of each project in pi's folder; OpenClaw's by agent."""
-        return paths.find_sessions(environ, cwd)
-
-    def write(self, session: Session, path: Path) -> Losses:
-        """Write a session of version 3."""
-        return write_session(session, path)
-
-    def can_copy(self, session: Session) -> bool:
-        """Return False for a session that is only a part of the lines."""
-        return is_whole_file(session)
-
-    def copy(self, session: Session, path: Path) -> list[str] | None:
-        """Write the lines unchanged."""
-        return copy_lines(session, path)
-
-    def build_resume_command(self, session: Session, written_session: Path, out_path: Path) -> str:
-        """Build the command that opens the session."""
-        return build_resume_command(session, written_session, out_path)
 
 
 def _find_typed_text(record: dict[str, Any]) -> str:

@@ -41,12 +41,12 @@ def write_session(session: Session, path: Path) -> Losses:
     return losses
 
 
-def build_resume_command(session: Session, written: Path, out: Path) -> str:
+def build_resume_command(session: Session, written_session: Path, out_path: Path) -> str:
     """Build the shell command that opens the session by its path, in the folder of its project."""
-    header = next(iter(read_first_objects(written)), {})
+    header = next(iter(read_first_objects(written_session)), {})
     cwd = header.get("cwd")
     change_folder = f"cd {shlex.quote(cwd)} && " if isinstance(cwd, str) and cwd else ""
-    return f"{change_folder}pi --session {shlex.quote(str(out.absolute()))}"
+    return f"{change_folder}pi --session {shlex.quote(str(out_path.absolute()))}"
 
 
 def _build_entries(session: Session, losses: Losses) -> Iterator[EntryObject]:

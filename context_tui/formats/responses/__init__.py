@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from context_tui.formats.base import ALL_FROM_SOURCE, Claim, Format, Scanner
+from context_tui.formats.kit import response_items
 from context_tui.formats.kit.document_scanner import DocumentScanner, copy_document, list_document_sessions
 from context_tui.formats.kit.documents import read_head_run
-from context_tui.formats.kit.response_items import is_item, unsupported_reason
+from context_tui.formats.kit.response_items import is_item
 from context_tui.formats.responses.reader import ITEM_LISTS, ResponsesShape
 from context_tui.formats.responses.writer import write_request
-from context_tui.session.losses import Losses
-from context_tui.session.session import Session, SessionInfo
+from context_tui.session.session import SessionInfo
 
 __all__ = ["ResponsesFormat"]
 
@@ -24,6 +24,10 @@ class ResponsesFormat(Format):
     about: ClassVar[str] = "OpenAI Responses request, response or list of items (JSON, JSONL)"
     suffixes: ClassVar[tuple[str, ...]] = (".json", ".jsonl")
     from_source: ClassVar[str] = ALL_FROM_SOURCE
+
+    unsupported_reason = staticmethod(response_items.unsupported_reason)
+    write = staticmethod(write_request)
+    copy = staticmethod(copy_document)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """Recognise items that only this API has, or a request with ``input`` and a model or instructions."""
@@ -45,15 +49,3 @@ class ResponsesFormat(Format):
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """Return a scanner of a session."""
         return DocumentScanner(path, info, ResponsesShape)
-
-    def unsupported_reason(self, role: str, block: dict[str, Any]) -> str:
-        """Return why no item can hold a block."""
-        return unsupported_reason(role, block)
-
-    def write(self, session: Session, path: Path) -> Losses:
-        """Write a request: model, instructions, items and tools, if known."""
-        return write_request(session, path)
-
-    def copy(self, session: Session, path: Path) -> list[str] | None:
-        """Write the unchanged input: a request with its response, members of other programs and recorded usage."""
-        return copy_document(session, path)

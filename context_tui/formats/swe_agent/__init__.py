@@ -20,7 +20,7 @@ from context_tui.formats.kit.document_scanner import (
 from context_tui.formats.kit.documents import Element, Run, decode_items, decode_members, read_runs
 from context_tui.formats.kit.files import parse_first_values
 from context_tui.formats.swe_agent.reader import SweAgentShape, format_totals
-from context_tui.session.session import Session, SessionInfo
+from context_tui.session.session import SessionInfo
 
 __all__ = ["SweAgentFormat"]
 
@@ -31,6 +31,8 @@ class SweAgentFormat(Format):
     name: ClassVar[str] = "swe-agent"
     about: ClassVar[str] = "SWE-agent trajectory (.traj)"
     suffixes: ClassVar[tuple[str, ...]] = (".traj", ".json")
+
+    copy = staticmethod(copy_document)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """Recognise a history whose messages name their agent, or the steps of a trajectory."""
@@ -63,10 +65,6 @@ class SweAgentFormat(Format):
             return []
         paths = sorted(Path(configured).glob("*/*/*/*.traj"))
         return [SessionFile(path, path.parent.parent.name, False) for path in paths]
-
-    def copy(self, session: Session, path: Path) -> list[str] | None:
-        """Write the trajectory unchanged."""
-        return copy_document(session, path)
 
 
 def _get_first(values: Any) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from context_tui.formats.base import ALL_FROM_SOURCE, Claim, Format, Scanner
 from context_tui.formats.kit.files import parse_first_values, read_first_objects
 from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_whole_file, list_only_session
 from context_tui.formats.kit.message_builder import MessageRecord
-from context_tui.formats.kit.values import extract_text, format_title
+from context_tui.formats.kit.values import as_text, extract_text, format_title
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.values import Role
 from context_tui.text.sanitize import truncate_name
@@ -89,8 +89,7 @@ class AgentSdkFormat(Format):
         records = read_first_objects(path)
         note = MISSING_SUMMARY_NOTE if is_agent_sdk(records) and is_compacted(path) else ""
         init = next((each for each in records if each.get("subtype") == "init"), {})
-        cwd = init.get("cwd")
-        return replace(main, cwd=cwd if isinstance(cwd, str) else "", note=note)
+        return replace(main, cwd=as_text(init.get("cwd")), note=note)
 
 
 def _build_subagent_info(main: SessionInfo, agent: Subagent) -> SessionInfo:

@@ -12,6 +12,8 @@ from context_tui.formats.kit.lines import MAX_SEARCHED_BYTES, LineFile, find_mat
 from context_tui.formats.kit.message_builder import FullCompactionRecord, MessageRecord, MetadataRecord, ParsedRecord
 from context_tui.formats.kit.usage import parse_anthropic_usage
 from context_tui.formats.kit.values import (
+    as_object,
+    as_text,
     extract_text,
     format_title,
     parse_blocks,
@@ -91,7 +93,6 @@ class AgentSdkShape:
         self._compacted = self._resumed = False
 
     def parse(self, record: Record) -> ParsedRecord:
-        """Parse a record."""
         kind = record.get("type")
         if not isinstance(kind, str):
             raise ValueError("a record without a type")
@@ -129,8 +130,8 @@ class AgentSdkShape:
             placeholder = {"type": "summary", "note": "of what was said before; it is not in the file"}
             compaction = FullCompactionRecord(trigger, before, context=(0,))
             return MessageRecord(Role.USER, [placeholder], is_injected=True, compaction=compaction, notes=notes)
-        model, tools = record.get("model"), parse_tool_schemas(record.get("tools"))
-        return MetadataRecord(model=truncate_name(model) if isinstance(model, str) else "", tools=tools or None)
+        tools = parse_tool_schemas(record.get("tools"))
+        return MetadataRecord(model=truncate_name(as_text(record.get("model"))), tools=tools or None)
 
     def _place_in_file(self, record: Record, part: ParsedRecord) -> ParsedRecord:
         if not isinstance(part, MessageRecord):
@@ -182,17 +183,16 @@ def _parse_message(record: Record, message: Record, role: Role) -> MessageRecord
         injected = synthetic and not results
         return MessageRecord(role, blocks, results, flags, time, is_injected=injected, compaction=compacted)
     usage, notes = parse_usage_or_note(parse_anthropic_usage, message.get("usage") or record.get("usage"))
-    model = message.get("model")
-    model_name = "" if model == "<synthetic>" or not isinstance(model, str) else truncate_name(model)
+    model = as_text(message.get("model"))
+    model = "" if model == "<synthetic>" else truncate_name(model)
     return MessageRecord(
-        role, blocks, time=time, usage=usage, notes=notes, message_id=parse_id(message.get("id")), model=model_name
+        role, blocks, time=time, usage=usage, notes=notes, message_id=parse_id(message.get("id")), model=model
     )
 
 
 def _parse_boundary(boundary: Record) -> tuple[str | None, int | None, tuple[str, ...]]:
     """Parse the trigger of a compaction and the tokens before it, with their problems."""
-    about = boundary.get("compact_metadata")
-    about = about if isinstance(about, dict) else {}
+    about = as_object(boundary.get("compact_metadata"))
     trigger = about.get("trigger")
     trigger_name = truncate_name(trigger) if isinstance(trigger, str) else None
     try:

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 from context_tui.formats.anthropic.writer import find_unsupported_reason, write_request
 from context_tui.formats.base import Claim, Format, Scanner
 from context_tui.formats.kit.document_scanner import DocumentScanner, copy_document, list_document_sessions
-from context_tui.formats.kit.documents import Run, read_head_run
+from context_tui.formats.kit.documents import Run, get_response, read_head_run
 from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord
 from context_tui.formats.kit.usage import parse_anthropic_usage
-from context_tui.formats.kit.values import extract_text, parse_blocks, parse_time_ms, parse_usage_or_note
+from context_tui.formats.kit.values import extract_text, parse_blocks, parse_role, parse_time_ms, parse_usage_or_note
 from context_tui.formats.kit.writing import parse_tool_schemas
 from context_tui.session.jsontext import compact_json
 from context_tui.session.session import SessionInfo
@@ -24,12 +24,8 @@ OWN_BLOCKS = {"tool_use", "tool_result", "thinking", "redacted_thinking", "image
 
 def find_reply(run: Run) -> dict[str, Any] | None:
     """Return the logged response of a request, if it is a message."""
-    response = run.get("response")
-    if isinstance(response, dict) and isinstance(response.get("body"), dict):
-        response = response["body"]
-    if isinstance(response, dict) and response.get("role") == "assistant" and "content" in response:
-        return response
-    return None
+    response = get_response(run)
+    return response if response.get("role") == "assistant" and "content" in response else None
 
 
 class AnthropicShape:
@@ -55,12 +51,7 @@ class AnthropicShape:
 
     def parse(self, value: Any, place: int) -> MessageRecord:
         """Parse a message; one of role ``system`` after the first was injected by a runtime."""
-        if not isinstance(value, dict):
-            raise ValueError("not a message: not a JSON object")
-        name = value.get("role")
-        role = ROLES.get(name) if isinstance(name, str) else None
-        if role is None:
-            raise ValueError(f"not a message: unknown role {str(name)[:40]!r}")
+        role = parse_role(value, ROLES)
         stamp = next((value[key] for key in ("timestamp", "created_at") if key in value), None)
         usage, notes = parse_usage_or_note(parse_anthropic_usage, value.get("usage"))
         return MessageRecord(

@@ -7,7 +7,7 @@ Responses API or one event per line.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from context_tui.formats.base import Claim, Format, Scanner
 from context_tui.formats.codex import paths, writer
@@ -18,6 +18,7 @@ from context_tui.formats.kit import response_items
 from context_tui.formats.kit.branches import find_branch
 from context_tui.formats.kit.files import parse_first_values
 from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_whole_file
+from context_tui.formats.kit.values import as_text
 from context_tui.session.session import SessionInfo
 
 __all__ = ["CodexFormat"]
@@ -43,7 +44,7 @@ class CodexFormat(Format):
         """Recognise the envelopes of lines; older files by their first line, or by lines of state between items."""
         values = parse_first_values(head)
         for value in values:
-            if isinstance(value, dict) and "payload" in value and _get_text(value.get("type")) in RECORD_TYPES:
+            if isinstance(value, dict) and "payload" in value and as_text(value.get("type")) in RECORD_TYPES:
                 return Claim(92, f"lines of type {value['type']} with a payload")
         first = values[0] if values else None
         if (
@@ -64,7 +65,3 @@ class CodexFormat(Format):
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         """Return a scanner of the session, or of a branch abandoned by a rollback."""
         return LineScanner(path, info, CodexShape, input_includes_cache=True)
-
-
-def _get_text(value: Any) -> str:
-    return value if isinstance(value, str) else ""

@@ -13,11 +13,11 @@ from pathlib import Path
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import SessionFile
 from context_tui.formats.codex.reader import CodexShape
-from context_tui.formats.codex.rollout import ITEM, META, SessionMeta, as_object, parse_rollout_line, parse_session_meta
+from context_tui.formats.codex.rollout import ITEM, META, SessionMeta, parse_rollout_line, parse_session_meta
 from context_tui.formats.kit.files import find_home_folder, open_regular, read_first_values
 from context_tui.formats.kit.line_scanner import list_only_session
 from context_tui.formats.kit.message_builder import find_message
-from context_tui.formats.kit.values import extract_text, format_title, parse_id
+from context_tui.formats.kit.values import as_object, extract_text, format_title, parse_id
 from context_tui.session.blocks import body_to_text
 from context_tui.session.jsontext import loads
 from context_tui.session.session import Session, SessionInfo

@@ -9,7 +9,6 @@ from typing import Any
 from context_tui.formats.codex.rollout import (
     IGNORED_TYPES,
     RolloutLine,
-    as_object,
     find_replacement_history,
     format_item_key,
     list_item_keys,
@@ -32,7 +31,15 @@ from context_tui.formats.kit.message_builder import (
 )
 from context_tui.formats.kit.response_items import ResponseGrouping
 from context_tui.formats.kit.usage import parse_openai_usage
-from context_tui.formats.kit.values import extract_text, parse_id, parse_tokens, parse_usage_or_note
+from context_tui.formats.kit.values import (
+    as_list,
+    as_object,
+    build_text,
+    extract_text,
+    parse_id,
+    parse_tokens,
+    parse_usage_or_note,
+)
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import compact_json, utf8_len
 from context_tui.session.values import MessageFlag, Role
@@ -71,7 +78,6 @@ class CodexShape:
     # -- a record by itself
 
     def parse(self, record: Record) -> ParsedRecord:
-        """Parse a record by itself."""
         line = self._parse_line(record)
         payload = as_object(line.payload)
         match line.kind:
@@ -83,7 +89,7 @@ class CodexShape:
                 return group_records(own, *more)
             case "session_meta":
                 text = as_object(payload.get("base_instructions")).get("text")
-                blocks = [{"type": "text", "text": text}] if isinstance(text, str) else []
+                blocks = [build_text(text)] if isinstance(text, str) else []
                 tools = MetadataRecord(tools=_parse_tools(payload.get("dynamic_tools")))
                 return group_records(tools, MessageRecord(Role.SYSTEM, blocks)) if blocks else tools
             case "turn_context":
@@ -103,10 +109,14 @@ class CodexShape:
         if self._start_time < 0:
             self._start_time = line.time
         match line.kind:
-            case "session_meta":
-                return self._place_session_meta(payload, part)
+            case "session_meta":  # a repeated one, or that of the forked session, is ignored
+                first = not self._session_ids
+                self._session_ids.add(parse_session_meta(payload).id)
+                return part if first else MetadataRecord()
             case "response_item" if isinstance(part, MessageRecord):
-                return self._add_item_key(payload, self._add_reasoning(payload, self._place_message(part, line.time)))
+                tokens = estimate_reasoning_tokens(payload)
+                self._reasoning_tokens += tokens
+                return self._add_item_key(payload, replace(self._place_message(part, line.time), reasoning=tokens))
             case "response_item":
                 self._replies.assign_response_id(part)
                 if own := format_item_key(payload):
@@ -120,12 +130,6 @@ class CodexShape:
             case "event_msg" if payload.get("type") == "thread_rolled_back":
                 return RewindRecord(self._roll_back(payload.get("num_turns")))
         return part
-
-    def _place_session_meta(self, payload: Record, part: ParsedRecord) -> ParsedRecord:
-        """Resolve the session's system prompt; a repeated one, or that of the forked session, is ignored."""
-        first = not self._session_ids
-        self._session_ids.add(parse_session_meta(payload).id)
-        return part if first else MetadataRecord()
 
     def _parse_line(self, record: Record) -> RolloutLine:
         """Parse the line of a record; the last one is cached."""
@@ -141,12 +145,6 @@ class CodexShape:
             self._usage_order.note_prompt()
             return replace(part, time=time, key=self._add_user(part))
         return replace(part, time=time)
-
-    def _add_reasoning(self, item: Record, part: MessageRecord) -> MessageRecord:
-        """Add Codex's estimate of encrypted reasoning to a part."""
-        tokens = estimate_reasoning_tokens(item)
-        self._reasoning_tokens += tokens
-        return replace(part, reasoning=tokens) if tokens else part
 
     def _add_item_key(self, item: Record, part: MessageRecord) -> MessageRecord:
         """Add the key of an item with an id, by which a later compaction may keep it, to a part."""
@@ -243,13 +241,10 @@ class CodexShape:
             return _replace_usage(part, None)
         self._replies.end_response()
         copied = len(self._session_ids) > 1 and time <= self._start_time + FORK_COPY_MS
-        usage = self._usage_order.update(None if copied else _find_usage(part))
+        recorded = next((each.usage for each in list_cases(part) if isinstance(each, UsageRecord)), None)
+        usage = self._usage_order.update(None if copied else recorded)
         encrypted, self._reasoning_tokens = self._reasoning_tokens, 0
         return _replace_usage(part, usage, _estimate_missing_reasoning(info, usage) if usage and not encrypted else 0)
-
-
-def _find_usage(part: ParsedRecord) -> Usage | None:
-    return next((each.usage for each in list_cases(part) if isinstance(each, UsageRecord)), None)
 
 
 def _replace_usage(part: ParsedRecord, usage: Usage | None, reasoning: int = 0) -> ParsedRecord:
@@ -266,10 +261,8 @@ class _UserMessage:
 
     def __init__(self, part: MessageRecord, key: str, *, typed: bool, summary: bool) -> None:
         self.key, self.typed, self.summary = key, typed, summary
-        self.signature, self.size = (
-            _compute_signature(part),
-            sum(utf8_len(extract_text([block])) for block in part.blocks),
-        )
+        self.signature = _compute_signature(part)
+        self.size = sum(utf8_len(extract_text([block])) for block in part.blocks)
 
 
 class _UsageOrder:
@@ -372,12 +365,12 @@ def _parse_window(value: Any) -> MetadataRecord:
 
 def _parse_tools(value: Any) -> list[dict[str, Any]] | None:
     """Parse the tools that a client added to the session, Anthropic-shaped; Codex's own are never recorded."""
-    tools = [tool for tool in value if isinstance(tool, dict)] if isinstance(value, list) else []
     return [
         {
             "name": parse_id(tool.get("name")),
             "description": parse_id(tool.get("description")),
             "input_schema": as_object(tool.get("inputSchema") or tool.get("input_schema")),
         }
-        for tool in tools
+        for tool in as_list(value)
+        if isinstance(tool, dict)
     ] or None

@@ -15,7 +15,7 @@ from context_tui.formats.kit.message_builder import (
     group_records,
 )
 from context_tui.formats.kit.response_items import COMPACTION_TYPES, Item, parse_item
-from context_tui.formats.kit.values import parse_id, parse_time_ms
+from context_tui.formats.kit.values import as_object, as_text, build_text, parse_id, parse_time_ms
 from context_tui.session.memory import Origin
 from context_tui.session.values import MessageFlag, Role
 
@@ -53,11 +53,6 @@ def parse_rollout_line(record: Record) -> RolloutLine:
     if all(name in record for name in _OLD_META_MEMBERS):
         return RolloutLine(META, record, parse_time_ms(record.get("timestamp")))
     return RolloutLine("", record)
-
-
-def as_object(value: Any) -> Record:
-    """Return an object; an empty one for any other value."""
-    return value if isinstance(value, dict) else {}
 
 
 class SessionMeta(NamedTuple):
@@ -151,8 +146,8 @@ def parse_compaction(payload: Record) -> ParsedRecord:
     if find_replacement_history(payload) is None:
         if "guardian_history" in payload:
             return MetadataRecord()
-        text = _get_summary_text(payload) or NO_SUMMARY
-        return MessageRecord(Role.USER, [{"type": "text", "text": text}], compaction=FullCompactionRecord())
+        text = as_text(payload.get("message")) or NO_SUMMARY
+        return MessageRecord(Role.USER, [build_text(text)], compaction=FullCompactionRecord())
     history = _parse_history(payload)
     summary, *more = (message.part for message in history.messages)
     compaction = FullCompactionRecord(context=tuple(history.order))
@@ -221,11 +216,6 @@ class _History(NamedTuple):
     notes: list[str]
 
 
-def _get_summary_text(payload: Record) -> str:
-    message = payload.get("message")
-    return message if isinstance(message, str) else ""
-
-
 def _parse_history(payload: Record) -> _History:
     messages, notes = list[_HistoryMessage](), list[str]()
     order = list[int | str]()  # numbers index the messages of this history
@@ -252,7 +242,7 @@ def _parse_history(payload: Record) -> _History:
         else:
             order.append(len(messages))
             messages.append(_HistoryMessage(part, [item]))
-    text = _get_summary_text(payload)
+    text = as_text(payload.get("message"))
     at = next((n for n in reversed(range(len(messages))) if _is_history_summary(messages[n].part, text)), len(messages))
     if at == len(messages):
         order.append(at)
@@ -295,16 +285,12 @@ def is_scaffolding(text: str) -> bool:
 
 def is_injected_message(blocks: list[dict[str, Any]]) -> bool:
     """Return whether a user message is only scaffolding."""
-    return bool(blocks) and all(map(_is_scaffolding_block, blocks))
+    return bool(blocks) and all(block.get("type") == "text" and is_scaffolding(_get_text(block)) for block in blocks)
 
 
 def is_summary_message(blocks: list[dict[str, Any]]) -> bool:
     """Return whether a user message is the summary of a compaction."""
     return bool(blocks) and blocks[0].get("type") == "text" and _get_text(blocks[0]).startswith(SUMMARY_PREFIX)
-
-
-def _is_scaffolding_block(block: dict[str, Any]) -> bool:
-    return block.get("type") == "text" and is_scaffolding(_get_text(block))
 
 
 def _get_text(block: dict[str, Any]) -> str:

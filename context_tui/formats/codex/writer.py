@@ -14,10 +14,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from context_tui.formats.codex.rollout import META, RolloutItems, as_object, parse_rollout_line
+from context_tui.formats.codex.rollout import META, RolloutItems, parse_rollout_line
 from context_tui.formats.kit.line_scanner import LineContent
 from context_tui.formats.kit.response_items import ItemWriter, WrittenItem
-from context_tui.formats.kit.values import parse_time_ms
+from context_tui.formats.kit.values import as_object, parse_time_ms
 from context_tui.formats.kit.writing import write_lines
 from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.losses import Losses

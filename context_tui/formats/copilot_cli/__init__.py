@@ -16,7 +16,7 @@ from context_tui.formats.copilot_cli.reader import CopilotShape, Subagent, find_
 from context_tui.formats.kit.branches import BRANCH_PREFIX, find_branch
 from context_tui.formats.kit.files import find_program_folder, list_entries, parse_first_values, read_first_objects
 from context_tui.formats.kit.line_scanner import LineScanner, list_only_session
-from context_tui.formats.kit.values import format_title, parse_id
+from context_tui.formats.kit.values import as_object, as_text, format_title, parse_id
 from context_tui.session.session import Session, SessionInfo
 from context_tui.text.sanitize import truncate_name
 
@@ -80,10 +80,8 @@ class CopilotCliFormat(Format):
 def _read_main_info(path: Path) -> SessionInfo:
     """Read the session of a file, with the folder named in its first event."""
     [main] = list_only_session(path, CopilotCliFormat.name)
-    data = next(iter(read_first_objects(path)), {}).get("data")
-    context = data.get("context") if isinstance(data, dict) else None
-    cwd = context.get("cwd") if isinstance(context, dict) else None
-    return replace(main, cwd=cwd if isinstance(cwd, str) else "")
+    data = as_object(next(iter(read_first_objects(path)), {}).get("data"))
+    return replace(main, cwd=as_text(as_object(data.get("context")).get("cwd")))
 
 
 def _build_subagent_info(main: SessionInfo, agent: Subagent) -> SessionInfo:

@@ -20,7 +20,19 @@ from context_tui.formats.kit.message_builder import (
     group_records,
 )
 from context_tui.formats.kit.usage import parse_usage
-from context_tui.formats.kit.values import parse_arguments, parse_id, parse_time_ms, parse_tokens, parse_usage_or_note
+from context_tui.formats.kit.values import (
+    as_list,
+    as_object,
+    build_image,
+    build_text,
+    build_tool_result,
+    build_tool_use,
+    parse_arguments,
+    parse_id,
+    parse_time_ms,
+    parse_tokens,
+    parse_usage_or_note,
+)
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import loads
 from context_tui.session.values import Role
@@ -33,8 +45,7 @@ HIDDEN_SUMMARY: Block = {"type": "hidden_summary"}
 
 def find_agent_id(record: Data) -> str:
     """Return the sub-agent of an event: its id, or in older files its call; empty for the main agent."""
-    data = record.get("data")
-    return parse_id(record.get("agentId")) or parse_id(data.get("parentToolCallId") if isinstance(data, dict) else None)
+    return parse_id(record.get("agentId")) or parse_id(as_object(record.get("data")).get("parentToolCallId"))
 
 
 class CopilotShape:
@@ -79,32 +90,19 @@ def _parse_user(data: Data, key: str, time: int) -> ParsedRecord:
         before, match, after = model_text.partition(typed) if typed else ("", "", model_text)
         texts, injected = ([model_text], set()) if typed and not match else ([before, typed, after], {0, 2})
     parts = [(number in injected, text) for number, text in enumerate(texts) if text]
-    blocks: list[Block] = [{"type": "text", "text": text} for _, text in parts]
-    attached = data.get("attachments")
-    blocks += [
-        _parse_image(each) for each in (attached if isinstance(attached, list) else ()) if _is_image_attachment(each)
-    ]
+    blocks = [build_text(text) for _, text in parts]
+    for attached in map(as_object, as_list(data.get("attachments"))):
+        media_type = parse_id(attached.get("mimeType"))
+        if media_type.startswith("image/") and "data" in attached:
+            blocks.append(build_image(media_type, parse_id(attached.get("data"))))
     source = data.get("source")
     other = bool(data.get("isAutopilotContinuation")) or (isinstance(source, str) and source not in ("", "user"))
     numbers = frozenset(number for number, (is_injected, _) in enumerate(parts) if is_injected)
     return MessageRecord(Role.USER, blocks, time=time, key=key, is_injected=other, injected_blocks=numbers)
 
 
-def _is_image_attachment(attached: Any) -> bool:
-    return isinstance(attached, dict) and parse_id(attached.get("mimeType")).startswith("image/") and "data" in attached
-
-
-def _parse_image(attached: Data) -> Block:
-    source = {
-        "type": "base64",
-        "media_type": parse_id(attached.get("mimeType")),
-        "data": parse_id(attached.get("data")),
-    }
-    return {"type": "image", "source": source}
-
-
 def _parse_notification(data: Data, key: str, time: int) -> ParsedRecord:
-    text = {"type": "text", "text": parse_id(data.get("content"))}
+    text = build_text(parse_id(data.get("content")))
     return MessageRecord(Role.USER, [text], time=time, key=key, is_injected=True)
 
 
@@ -115,14 +113,12 @@ def _parse_assistant(data: Data, key: str, time: int) -> ParsedRecord:
     if thought or hidden:
         blocks.append({"type": "thinking", "thinking": thought, "signature": hidden})
     if text := parse_id(data.get("content")):
-        blocks.append({"type": "text", "text": text})
-    requests = data.get("toolRequests")
+        blocks.append(build_text(text))
     notes: list[str] = []
-    for call in requests if isinstance(requests, list) else ():
+    for call in as_list(data.get("toolRequests")):
         if isinstance(call, dict):
             arguments = parse_arguments(call.get("arguments"))
-            own = parse_id(call.get("toolCallId"))
-            blocks.append({"type": "tool_use", "id": own, "name": parse_id(call.get("name")), "input": arguments})
+            blocks.append(build_tool_use(parse_id(call.get("toolCallId")), parse_id(call.get("name")), arguments))
         else:
             notes.append("a tool request that is not an object")
     return MessageRecord(
@@ -143,10 +139,8 @@ def _parse_result(data: Data, key: str, time: int) -> ParsedRecord:
     if not body and error is not None:
         body = parse_id(error.get("message") if isinstance(error, dict) else error)
     if data.get("isUserRequested"):
-        return MessageRecord(Role.USER, [{"type": "text", "text": body}], time=time, key=key, is_injected=True)
-    result: Block = {"type": "tool_result", "tool_use_id": parse_id(data.get("toolCallId")), "content": body}
-    if data.get("success") is False:
-        result["is_error"] = True
+        return MessageRecord(Role.USER, [build_text(body)], time=time, key=key, is_injected=True)
+    result = build_tool_result(parse_id(data.get("toolCallId")), body, is_error=data.get("success") is False)
     return MessageRecord(Role.USER, [result], has_results=True, time=time, key=key)
 
 
@@ -182,7 +176,7 @@ def _parse_compaction(data: Data, key: str, time: int) -> ParsedRecord:
     if not data.get("success"):
         return MetadataRecord(key=key)
     summary = data.get("summaryContent")
-    block = {"type": "text", "text": summary} if isinstance(summary, str) and summary else HIDDEN_SUMMARY
+    block = build_text(summary) if isinstance(summary, str) and summary else HIDDEN_SUMMARY
     trigger = parse_id(data.get("trigger")) or ("manual" if data.get("customInstructions") else None)
     kept_count = _parse_tokens(data, "preCompactionMessagesLength") - _parse_tokens(data, "messagesRemoved")
     return MessageRecord(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from context_tui.formats.kit.databases import Database, decode_text, decode_value
+from context_tui.formats.kit.databases import Database, decode_text, decode_value, encode_value
 from context_tui.formats.kit.entry_scanner import (
     Entry,
     RowSource,
@@ -14,7 +14,16 @@ from context_tui.formats.kit.entry_scanner import (
     replace_usage,
 )
 from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord, ParsedRecord
-from context_tui.formats.kit.values import parse_arguments, parse_id, parse_time_ms, parse_tokens, parse_usage_or_note
+from context_tui.formats.kit.values import (
+    build_text,
+    build_tool_result,
+    build_tool_use,
+    parse_arguments,
+    parse_id,
+    parse_time_ms,
+    parse_tokens,
+    parse_usage_or_note,
+)
 from context_tui.session.facts import Compaction, Usage
 from context_tui.session.jsontext import compact_json, is_nested_deeper, loads
 from context_tui.session.values import MessageFlag, Role, Spans
@@ -57,7 +66,7 @@ class CrushShape:
         flags = 0
         if not blocks:
             flags = MessageFlag.NOT_SENT
-            blocks = [{"type": "text", "text": failed}] if failed else []
+            blocks = [build_text(failed)] if failed else []
         return MessageRecord(role, blocks, name == "tool", flags, time, notes=tuple(notes), model=model)
 
     def add_facts(self, entry: Entry, part: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
@@ -107,20 +116,19 @@ def _parse_block(kind: Any, data: dict[str, Any]) -> Block | None:
     """Convert a part to a block; None if its type is unknown."""
     match kind:
         case "text":
-            return {"type": "text", "text": data.get("text")}
+            return build_text(data.get("text"))
         case "reasoning":
             signature = {"signature": data["signature"]} if isinstance(data.get("signature"), str) else {}
             return {"type": "thinking", "thinking": data.get("thinking"), **signature}
         case "tool_call":
-            call = {"type": "tool_use", "id": parse_id(data.get("id")), "name": parse_id(data.get("name"))}
-            return {**call, "input": parse_arguments(data.get("input"))}
+            arguments = parse_arguments(data.get("input"))
+            return build_tool_use(parse_id(data.get("id")), parse_id(data.get("name")), arguments)
         case "tool_result":
-            result: Block = {"type": "tool_result", "tool_use_id": parse_id(data.get("tool_call_id"))}
             content: Any = parse_id(data.get("content"))
             if isinstance(media := data.get("data"), str) and media:
                 image = _build_media_block(parse_id(data.get("mime_type")), media)
-                content = [*([{"type": "text", "text": content}] if content else []), image]
-            return {**result, "content": content, **({"is_error": True} if data.get("is_error") else {})}
+                content = [*([build_text(content)] if content else []), image]
+            return build_tool_result(parse_id(data.get("tool_call_id")), content, is_error=bool(data.get("is_error")))
         case "image_url":
             return {"type": "image", "source": {"type": "url", "url": parse_id(data.get("url"))}}
         case "binary":  # its members have Go's default names
@@ -191,16 +199,11 @@ class CrushSource(RowSource):
         entries = {}
         for name, parts, *values in rows:
             row = dict(zip(names, map(decode_value, values), strict=True))
-            summary = bool(row.pop("is_summary_message", 0)) or decode_text(name) == self._session_row.get(
-                "summary_message_id"
-            )
-            members = {key: value for key, value in row.items() if value is not None} | (
-                {"summary": True} if summary else {}
-            )
-            entries[decode_text(name)] = Entry(
-                decode_text(name),
-                (compact_json(members), parts if isinstance(parts, bytes) else decode_text(parts).encode()),
-            )
+            message_id, is_summary = decode_text(name), bool(row.pop("is_summary_message", 0))
+            members = {key: value for key, value in row.items() if value is not None}
+            if is_summary or message_id == self._session_row.get("summary_message_id"):
+                members["summary"] = True
+            entries[message_id] = Entry(message_id, (compact_json(members), encode_value(parts)))
         if SUMMARY_ID in ids:
             parts = [{"type": "text", "data": {"text": self._session_row.get("summary")}}]
             members = {"role": "user", "created_at": self._session_row.get("summarized_at"), "summary": True}

@@ -16,10 +16,22 @@ from context_tui.formats.kit.entry_scanner import (
     replace_usage,
 )
 from context_tui.formats.kit.files import read_file_stamp, read_whole_file
+from context_tui.formats.kit.line_scanner import parse_object
 from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord, MetadataRecord, ParsedRecord
-from context_tui.formats.kit.values import parse_id, parse_time_ms, parse_tokens, parse_usage_or_note
+from context_tui.formats.kit.values import (
+    as_list,
+    as_object,
+    build_image,
+    build_text,
+    build_tool_result,
+    build_tool_use,
+    parse_id,
+    parse_time_ms,
+    parse_tokens,
+    parse_usage_or_note,
+)
 from context_tui.session.facts import Compaction, Usage, order_at
-from context_tui.session.jsontext import compact_json, find_value_ranges, is_nested_deeper, loads
+from context_tui.session.jsontext import compact_json, find_value_ranges, loads
 from context_tui.session.values import BlockFlag, MessageFlag, Role, Spans
 
 Block = dict[str, Any]
@@ -116,19 +128,14 @@ def is_visible(value: Mapping[str, Any], to: str) -> bool:
 
 def _parse_entry(entry: Entry) -> dict[str, Any]:
     assert entry.texts is not None
-    value = loads(entry.texts[0])
-    if not isinstance(value, dict):
-        raise ValueError("not a JSON object")
-    if is_nested_deeper(value):
-        raise ValueError("nested too deeply")
-    return value
+    return parse_object(entry.texts[0])
 
 
 def _parse_block(kind: str, value: dict[str, Any]) -> Block | None:
     """Convert content to a block; None if its type is unknown."""
     match kind:
         case "text":
-            return {"type": "text", "text": value.get("text")}
+            return build_text(value.get("text"))
         case "image":
             return _parse_image(value)
         case "thinking":
@@ -147,56 +154,43 @@ def _parse_block(kind: str, value: dict[str, Any]) -> Block | None:
 
 def _parse_call(value: dict[str, Any]) -> Block:
     """Parse a call; an invalid one has no name, and holds its error."""
-    outcome: Any = value.get("toolCall")
-    outcome = outcome if isinstance(outcome, dict) else {}
-    call: Any = outcome.get("value")
-    call = call if isinstance(call, dict) else {}
-    value_arguments = call.get("arguments")
-    arguments = value_arguments if isinstance(value_arguments, dict) else {}
+    outcome = as_object(value.get("toolCall"))
+    call = as_object(outcome.get("value"))
+    arguments = as_object(call.get("arguments"))
     if outcome.get("status") == "error":
         arguments = {"error": parse_id(outcome.get("error"))}
-    return {
-        "type": "tool_use",
-        "id": parse_id(value.get("id")),
-        "name": parse_id(call.get("name")),
-        "input": arguments,
-    }
+    return build_tool_use(parse_id(value.get("id")), parse_id(call.get("name")), arguments)
 
 
 def _parse_result(value: dict[str, Any]) -> Block:
     """Parse the result of a call for the model: an older list of content, or an MCP result."""
-    result: Block = {"type": "tool_result", "tool_use_id": parse_id(value.get("id"))}
-    outcome: Any = value.get("toolResult")
-    outcome = outcome if isinstance(outcome, dict) else {}
+    call_id, outcome = parse_id(value.get("id")), as_object(value.get("toolResult"))
     if outcome.get("status") == "error":
-        return {**result, "content": parse_id(outcome.get("error")), "is_error": True}
+        return build_tool_result(call_id, parse_id(outcome.get("error")), is_error=True)
     body: Any = outcome.get("value")
     failed = isinstance(body, dict) and body.get("isError") is True
-    body = body.get("content") if isinstance(body, dict) else body
-    parts = [_parse_result_content(part) for part in body if _is_for_model(part)] if isinstance(body, list) else []
-    return {**result, "content": parts, **({"is_error": True} if failed else {})}
+    parts = as_list(body.get("content") if isinstance(body, dict) else body)
+    return build_tool_result(
+        call_id, [_parse_result_content(each) for each in parts if _is_for_model(each)], is_error=failed
+    )
 
 
 def _is_for_model(part: Any) -> bool:
-    annotations = part.get("annotations") if isinstance(part, dict) else None
-    audience = annotations.get("audience") if isinstance(annotations, dict) else None
-    return not isinstance(audience, list) or not audience or "assistant" in audience
+    audience = as_list(as_object(as_object(part).get("annotations")).get("audience"))
+    return not audience or "assistant" in audience
 
 
 def _parse_result_content(part: Any) -> Any:
-    if isinstance(part, dict) and part.get("type") == "image":
-        return _parse_image(part)
-    resource = part.get("resource") if isinstance(part, dict) else None
-    if isinstance(resource, dict) and isinstance(text := resource.get("text"), str):
-        return {"type": "text", "text": text}
-    if isinstance(part, dict) and part.get("type") == "text":
-        return {"type": "text", "text": parse_id(part.get("text"))}
-    return part
+    members = as_object(part)
+    if members.get("type") == "image":
+        return _parse_image(members)
+    if isinstance(text := as_object(members.get("resource")).get("text"), str):
+        return build_text(text)
+    return build_text(parse_id(members.get("text"))) if members.get("type") == "text" else part
 
 
 def _parse_image(value: dict[str, Any]) -> Block:
-    source = {"type": "base64", "media_type": parse_id(value.get("mimeType")), "data": parse_id(value.get("data"))}
-    return {"type": "image", "source": source}
+    return build_image(parse_id(value.get("mimeType")), parse_id(value.get("data")))
 
 
 def _parse_usage(about: Mapping[str, Any]) -> Usage | None:
@@ -241,7 +235,6 @@ class LinesSource:
         self._stamp: Hashable = None
 
     def read_stamp(self) -> Hashable:
-        """Return the time and size of the file."""
         return read_file_stamp(self.path)
 
     def list_ids(self) -> list[str]:

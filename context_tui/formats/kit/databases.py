@@ -254,6 +254,11 @@ def decode_text(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else "" if value is None else str(value)
 
 
+def encode_value(value: Any) -> bytes:
+    """Return a column's value as text in UTF-8."""
+    return value if isinstance(value, bytes) else decode_text(value).encode()
+
+
 def _list_connection_options(file: str) -> list[tuple[str, str]]:
     """URI options and a pragma for each way to open a database as it lies there, best first."""
     with open_regular(file) as stream:

@@ -106,6 +106,13 @@ class Run:
             return None
 
 
+def get_response(run: Run) -> dict[str, Any]:
+    """Return the response that was logged beside a request, alone or as the body of one; empty if there is none."""
+    response = run.get("response")
+    body = response.get("body") if isinstance(response, dict) else None
+    return body if isinstance(body, dict) else response if isinstance(response, dict) else {}
+
+
 RunFinder = Callable[[list[Element]], list[Run]]
 """How a format finds the message lists in the values of a file: one document, or those on its lines."""
 

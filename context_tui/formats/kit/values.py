@@ -3,29 +3,45 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import compact_text, is_nested_deeper, loads
 from context_tui.session.validation import MAX_TIME_MS, MAX_TOKENS
+from context_tui.session.values import Role
 from context_tui.text.sanitize import truncate_name
 
 MAX_TITLE_LENGTH = 80
-_DATA_URL_PATTERN = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,(.*)", re.DOTALL)
 Block = dict[str, Any]
+_DATA_URL_PATTERN = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,(.*)", re.DOTALL)
 _TEXT_KEYS = {"text": ("text",), "thinking": ("thinking", "signature")}
-"""Per type of block, the members that are text or nothing."""
+"""Members that are text or nothing, by type of block."""
 _ID_KEYS = {"tool_use": ("id", "name"), "tool_result": ("tool_use_id",)}
-"""Those that are compared with others: what is no text there becomes its JSON."""
+"""Members that are compared with others, by type of block: a value that is no text there becomes its JSON."""
+
+
+def as_object(value: Any) -> dict[str, Any]:
+    """Return an object; an empty one for any other value."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: Any) -> list[Any]:
+    """Return a list; an empty one for any other value."""
+    return value if isinstance(value, list) else []
+
+
+def as_text(value: Any) -> str:
+    """Return a text; an empty one for any other value."""
+    return value if isinstance(value, str) else ""
 
 
 def parse_tokens(value: Any, name: str) -> int:
-    """Return a recorded number of tokens; 0 when there is none.
+    """Return a recorded number of tokens; 0 for None.
 
     Raises:
-        ValueError: it is none that ever was; the message names the field.
+        ValueError: the value is no possible number of tokens; the message has the name.
     """
     if value is None:
         return 0
@@ -37,7 +53,7 @@ def parse_tokens(value: Any, name: str) -> int:
 
 
 def parse_usage_or_note(parse_usage: Callable[[Any], Usage | None], value: Any) -> tuple[Usage | None, tuple[str, ...]]:
-    """Parse recorded usage by *make*; where that raises ValueError the usage is unknown, and the note says why."""
+    """Parse recorded usage; if that raises ValueError the usage is None, and the note says why."""
     try:
         usage = parse_usage(value)
         if usage is not None:
@@ -48,7 +64,6 @@ def parse_usage_or_note(parse_usage: Callable[[Any], Usage | None], value: Any) 
 
 
 def _format_unexpected(value: Any) -> str:
-    """Return a value that is not what it should be, in a few words."""
     match value:
         case bool():
             return str(value).lower()
@@ -60,9 +75,7 @@ def _format_unexpected(value: Any) -> str:
 
 
 def parse_time_ms(value: Any) -> int:
-    """Return a time as epoch milliseconds, from seconds, milliseconds or ISO text (UTC if it does not say); -1 if
-    unknown.
-    """
+    """Return epoch milliseconds, from seconds, milliseconds or ISO text (UTC unless stated); -1 if unknown."""
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value.strip())
@@ -77,50 +90,83 @@ def parse_time_ms(value: Any) -> int:
 
 
 def compute_epoch_ms(time: datetime) -> int:
-    """Return a time as epoch milliseconds (UTC if it does not say); -1 for one that no clock showed."""
+    """Return epoch milliseconds (UTC unless stated); -1 for an impossible time."""
     value = round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
     return value if 0 < value <= MAX_TIME_MS else -1
 
 
 def parse_id(value: Any) -> str:
-    """Return an id or a name: text, or the JSON of what is none; nothing for nothing."""
+    """Return an id or a name: a text, or the JSON of another value; empty for None."""
     if isinstance(value, str):
         return value
     return "" if value is None else compact_text(value)
 
 
 def format_title(text: str) -> str:
-    """Return a session's title from what was said first: its first line that is not blank, cut to a title's length."""
+    """Return a title: the first line of a text that is not blank, cut to a title's length."""
     line = next((line.strip() for line in text[:4_000].splitlines() if line.strip()), "")
     return truncate_name(line, MAX_TITLE_LENGTH)
 
 
 def extract_text(blocks: Sequence[Any]) -> str:
-    """Return the text of blocks, without anything else in them, or among them."""
+    """Return the text of the text blocks, separated by blank lines."""
     texts = (block for block in blocks if isinstance(block, dict) and block.get("type") == "text")
     return "\n\n".join(str(block.get("text") or "") for block in texts)
 
 
 def parse_blocks(content: Any) -> list[Block]:
-    """Message content as blocks: a string is a text block, alone or in a list; what is no block stays, unknown."""
+    """Return message content as blocks: a string becomes a text block, any other value a block of type unknown."""
     if content is None:
         return []
     return [parse_block(item) for item in (content if isinstance(content, list) else [content])]
 
 
 def parse_image_url(url: str) -> Block:
-    """Return an image block from the address of an image, which may hold the image itself."""
+    """Return an image block from the address of an image, which may be a data URL."""
     if data := _DATA_URL_PATTERN.fullmatch(url):
-        return {"type": "image", "source": {"type": "base64", "media_type": data[1], "data": data[2]}}
+        return build_image(data[1], data[2])
     return {"type": "image", "source": {"type": "url", "url": url}}
 
 
-def parse_block(value: Any) -> Block:
-    """Return a value as a block whose ``type``, texts, ids and source are what they have to be; else one of type
-    unknown.
+def build_text(text: Any) -> Block:
+    """Return a text block."""
+    return {"type": "text", "text": text}
+
+
+def build_image(media_type: str, data: Any) -> Block:
+    """Return an image block with data in base64."""
+    return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
+
+
+def build_tool_use(call_id: Any, name: Any, arguments: Any) -> Block:
+    """Return the block of a call."""
+    return {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
+
+
+def build_tool_result(call_id: Any, content: Any, *, is_error: bool = False) -> Block:
+    """Return the block of a call's result."""
+    block = {"type": "tool_result", "tool_use_id": call_id, "content": content}
+    return {**block, "is_error": True} if is_error else block
+
+
+def parse_role(message: Any, roles: Mapping[str, Role]) -> Role:
+    """Return the role of a message.
+
+    Raises:
+        ValueError: the message is no object, or its role is unknown.
     """
+    if not isinstance(message, dict):
+        raise ValueError("not a message: not a JSON object")
+    name = message.get("role")
+    if not isinstance(name, str) or name not in roles:
+        raise ValueError(f"not a message: unknown role {str(name)[:40]!r}")
+    return roles[name]
+
+
+def parse_block(value: Any) -> Block:
+    """Return a block whose type, texts, ids and source have the right types; other values become type unknown."""
     if isinstance(value, str):
-        return {"type": "text", "text": value}
+        return build_text(value)
     kind = value.get("type") if isinstance(value, dict) else None
     if not isinstance(kind, str):
         return {"type": "unknown", "value": value}
@@ -141,10 +187,11 @@ def parse_block(value: Any) -> Block:
 
 
 RAW_ARGUMENTS_KEY = "_raw"
+"""Only member of the input of a call whose arguments are free text, or not a JSON object."""
 
 
 def parse_arguments(arguments: Any) -> dict[str, Any]:
-    """Return the object that some arguments are."""
+    """Return the arguments of a call as an object."""
     if arguments is None or arguments == "":
         return {}
     if isinstance(arguments, dict):
@@ -160,11 +207,12 @@ def parse_arguments(arguments: Any) -> dict[str, Any]:
 
 
 def format_arguments(value: Any) -> str:
-    """Return the arguments that became an input."""
-    if (
-        isinstance(value, dict)
-        and list(value) == [RAW_ARGUMENTS_KEY]
-        and isinstance(text := value[RAW_ARGUMENTS_KEY], str)
-    ):
-        return text
-    return compact_text({} if value is None else value)
+    """Return the input of a call as text: the inverse of :func:`parse_arguments`."""
+    text = get_raw_arguments(value)
+    return compact_text({} if value is None else value) if text is None else text
+
+
+def get_raw_arguments(value: Any) -> str | None:
+    """Return the arguments of a call whose input is free text; None for other inputs."""
+    text = value[RAW_ARGUMENTS_KEY] if isinstance(value, dict) and list(value) == [RAW_ARGUMENTS_KEY] else None
+    return text if isinstance(text, str) else None

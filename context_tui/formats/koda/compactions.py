@@ -10,8 +10,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
+from context_tui.formats.kit.entry_scanner import replace_compactions
 from context_tui.formats.kit.values import parse_time_ms
-from context_tui.session.facts import Compaction, Epoch, Facts, order_at
+from context_tui.session.facts import Compaction, Facts, order_at
 from context_tui.session.values import Kind, MessageFlag, Role, Spans
 
 Stamp = tuple[int, str]
@@ -19,10 +20,7 @@ Stamp = tuple[int, str]
 
 def update_compactions(facts: Facts, archived: Sequence[str | None]) -> None:
     """Replace the compactions of a session, and the contexts after them."""
-    compactions = find_compactions(facts, archived)
-    facts.compactions, facts.rewrites, facts.epochs = [], [], [Epoch(0, "start")]
-    for compaction in compactions:
-        facts.add_compaction(compaction)
+    replace_compactions(facts, find_compactions(facts, archived))
     mark_archived_unsent(facts, archived)
 
 

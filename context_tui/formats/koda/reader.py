@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from context_tui.formats.kit.databases import Database, decode_text
+from context_tui.formats.kit.databases import Database, decode_text, decode_value, encode_value
 from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord, ParsedRecord
-from context_tui.formats.kit.values import parse_arguments, parse_time_ms, parse_tokens, parse_usage_or_note
+from context_tui.formats.kit.values import (
+    build_text,
+    build_tool_result,
+    build_tool_use,
+    parse_arguments,
+    parse_time_ms,
+    parse_tokens,
+    parse_usage_or_note,
+)
 from context_tui.formats.koda.compactions import update_compactions
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import is_nested_deeper, loads
@@ -28,11 +36,9 @@ class KodaShape:
         self._archive_times: list[str | None] = []  # by message
 
     def parse_row(self, values: tuple[Any, ...]) -> KodaRow:
-        """Convert a selected row."""
         return KodaRow(*values)
 
     def parse(self, row: KodaRow) -> ParsedRecord:
-        """Parse a row."""
         return parse_message_row(row, has_completion=self._has_completion)
 
     def query_row_size(self, row_id: int) -> int:
@@ -40,7 +46,6 @@ class KodaShape:
         return sum(self._database.measure_text("messages", name, row_id) for name in self._columns)
 
     def format_row(self, row: KodaRow) -> str:
-        """Return a row's texts."""
         return "\n".join(decode_text(value) for value in row.texts)
 
     def add_facts(self, row: KodaRow, message: int, usage: Usage | None, builder: MessageBuilder) -> None:
@@ -80,7 +85,7 @@ class KodaRow(NamedTuple):
     @property
     def size(self) -> int:
         """Size of the row's texts in bytes, as counted by the database."""
-        return sum(len(_as_bytes(value)) for value in self.texts)
+        return sum(len(encode_value(value)) for value in self.texts)
 
     @property
     def texts(self) -> list[Any]:
@@ -104,9 +109,9 @@ def parse_message_row(row: KodaRow, *, has_completion: bool) -> MessageRecord:
     archived = None if row.compacted_at is None else decode_text(row.compacted_at)
     if decode_text(row.role) == "tool":
         call_id = f"row-{row.id}" if row.tool_call_id is None else decode_text(row.tool_call_id)
-        block = {"type": "tool_result", "tool_use_id": call_id, "content": content or ""}
+        block = build_tool_result(call_id, content or "")
         return MessageRecord(role, [block], has_results=True, time=time, result_group=archived)
-    blocks = [] if content is None else [{"type": "text", "text": content}]
+    blocks = [] if content is None else [build_text(content)]
     if role == Role.SYSTEM:
         flags = MessageFlag.SUMMARY if (content or "").startswith(KODA_SUMMARY) else 0
         return MessageRecord(role, blocks, flags=flags, time=time, result_group=archived)
@@ -131,20 +136,13 @@ def _parse_calls(row: KodaRow) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
         calls = None
     if not isinstance(calls, list) or is_nested_deeper(calls):
         return [], ("its list of tool calls cannot be read",)
-    return [
-        {
-            "type": "tool_use",
-            "id": call["id"] if isinstance(call.get("id"), str) else f"row-{row.id}-call-{number}",
-            "name": _get_call_name(call),
-            "input": parse_arguments(call.get("arguments")),
-        }
-        for number, call in enumerate(calls)
-        if isinstance(call, dict)
-    ], ()
-
-
-def _get_call_name(call: dict[str, Any]) -> str:
-    return next((call[key] for key in ("function_name", "name") if isinstance(call.get(key), str)), "")
+    blocks = []
+    for number, call in enumerate(calls):
+        if isinstance(call, dict):
+            call_id = call["id"] if isinstance(call.get("id"), str) else f"row-{row.id}-call-{number}"
+            name = next((call[key] for key in ("function_name", "name") if isinstance(call.get(key), str)), "")
+            blocks.append(build_tool_use(call_id, name, parse_arguments(call.get("arguments"))))
+    return blocks, ()
 
 
 def _parse_usage(row: KodaRow) -> Usage | None:
@@ -159,15 +157,6 @@ def _parse_usage(row: KodaRow) -> Usage | None:
     if row.prompt_tokens is None:
         return None
     names = ("prompt_tokens", "cache_read_tokens", "cache_creation_tokens", "completion_tokens")
-    prompt, read, written, output = (parse_tokens(_as_number(getattr(row, name)), name) for name in names)
+    prompt, read, written, output = (parse_tokens(decode_value(getattr(row, name)), name) for name in names)
     fresh = prompt if written or read > prompt else prompt - read
     return Usage(fresh, read, written, 0, output)
-
-
-def _as_number(value: Any) -> Any:
-    """Convert a column's number; text in an untyped column is invalid."""
-    return decode_text(value) if isinstance(value, bytes) else value
-
-
-def _as_bytes(value: Any) -> bytes:
-    return value if isinstance(value, bytes) else str(value).encode()

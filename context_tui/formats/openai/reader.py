@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from context_tui.formats.kit.documents import Run
+from context_tui.formats.kit.documents import Run, get_response
 from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord
 from context_tui.formats.kit.usage import parse_openai_usage
 from context_tui.formats.kit.values import (
     RAW_ARGUMENTS_KEY,
+    as_list,
+    as_object,
+    as_text,
+    build_tool_result,
+    build_tool_use,
     parse_arguments,
     parse_blocks,
     parse_id,
     parse_image_url,
+    parse_role,
     parse_time_ms,
     parse_usage_or_note,
 )
@@ -32,15 +38,18 @@ TEXT_PART_TYPES = ("text", "input_text", "output_text")
 
 def find_reply(run: Run) -> dict[str, Any] | None:
     """Return the first choice of the logged response of a request, with its usage and time."""
-    response = run.get("response")
-    if isinstance(response, dict) and isinstance(response.get("body"), dict):
-        response = response["body"]
-    choices = response.get("choices") if isinstance(response, dict) else None
-    choice = choices[0] if isinstance(choices, list) and choices else None
-    message = choice.get("message") if isinstance(choice, dict) else None
-    if not isinstance(message, dict):
+    response = get_response(run)
+    message = get_first_choice(response)
+    if message is None:
         return None
     return {"role": "assistant", **message, "usage": response.get("usage"), "created": response.get("created")}
+
+
+def get_first_choice(response: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the message of the first choice of a response; None if there is none."""
+    choices = as_list(response.get("choices"))
+    message = as_object(choices[0] if choices else None).get("message")
+    return message if isinstance(message, dict) else None
 
 
 class OpenAIShape:
@@ -51,8 +60,8 @@ class OpenAIShape:
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
         """Read the model, the window and the size of the tools."""
-        facts, response = builder.facts, run.get("response")
-        model = run.get("model") or (response.get("model") if isinstance(response, dict) else None)
+        facts = builder.facts
+        model = run.get("model") or as_object(run.get("response")).get("model")
         facts.model = truncate_name(model) if isinstance(model, str) else None
         builder.set_window(run.get("context_window"))
         facts.input_includes_cache = True
@@ -69,27 +78,21 @@ class OpenAIShape:
 
     def parse(self, value: Any, place: int) -> MessageRecord:
         """Parse a message; results of tools are marked as such, since consecutive ones are merged."""
-        if not isinstance(value, dict):
-            raise ValueError("not a message: not a JSON object")
-        role = value.get("role")
-        if not isinstance(role, str) or role not in ROLES:
-            raise ValueError(f"not a message: unknown role {str(role)[:40]!r}")
+        speaker, role = parse_role(value, ROLES), value["role"]
         stamp = next((value[key] for key in ("timestamp", "created_at", "created") if key in value), None)
         (usage, unread), time = parse_usage_or_note(parse_openai_usage, value.get("usage")), parse_time_ms(stamp)
         if role in ("tool", "function"):
             call_id = (
                 self._function_calls.find_call_id(place) if role == "function" else parse_id(value.get("tool_call_id"))
             )
-            block = {"type": "tool_result", "tool_use_id": call_id, "content": _parse_result_body(value.get("content"))}
+            block = build_tool_result(call_id, _parse_result_body(value.get("content")))
             return MessageRecord(Role.USER, [block], has_results=True, time=time)
         blocks = [parse_content_part(part) for part in parse_blocks(value.get("content"))]
         if role == "assistant":
             blocks, notes = self._parse_assistant(value, blocks, place)
             return MessageRecord(Role.ASSISTANT, blocks, time=time, usage=usage, notes=(*notes, *unread))
         text = blocks[0].get("text") if blocks else None
-        return MessageRecord(
-            ROLES[role], blocks, time=time, is_injected=isinstance(text, str) and text.startswith(TEXT_RESULT_START)
-        )
+        return MessageRecord(speaker, blocks, time=time, is_injected=as_text(text).startswith(TEXT_RESULT_START))
 
     def _parse_assistant(
         self, value: dict[str, Any], blocks: list[dict[str, Any]], place: int
@@ -97,7 +100,7 @@ class OpenAIShape:
         """Parse the blocks of an assistant message (thinking, text, refusal, calls), with notes on problems."""
         calls, notes = [], []
         listed_calls = value.get("tool_calls")
-        for call in listed_calls if isinstance(listed_calls, list) else []:
+        for call in as_list(listed_calls):
             if isinstance(call, dict):
                 calls.append(parse_call(call, parse_id(call.get("id"))))
             else:
@@ -165,10 +168,9 @@ def parse_call(call: dict[str, Any], call_id: str) -> dict[str, Any]:
     if isinstance(custom := call.get("custom"), dict):  # a call whose argument is free text
         name, arguments = custom.get("name"), {RAW_ARGUMENTS_KEY: str(custom.get("input") or "")}
     else:
-        function = call.get("function")
-        function = function if isinstance(function, dict) else {}
+        function = as_object(call.get("function"))
         name, arguments = function.get("name"), parse_arguments(function.get("arguments"))
-    return {"type": "tool_use", "id": call_id, "name": parse_id(name), "input": arguments}
+    return build_tool_use(call_id, parse_id(name), arguments)
 
 
 def parse_content_part(part: dict[str, Any]) -> dict[str, Any]:

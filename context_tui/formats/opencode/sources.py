@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.kit.databases import Database, decode_text
+from context_tui.formats.kit.databases import Database, decode_text, encode_value
 from context_tui.formats.kit.documents import (
     BrokenElement,
     Element,
@@ -82,8 +82,8 @@ class TableSource:
             tuple(ids),
             max_value_bytes=longest,
         ):
-            parts.setdefault(decode_text(message), []).append((decode_text(name), _as_bytes(data)))
-        rows = ((decode_text(name), _as_bytes(data)) for name, data in selected)
+            parts.setdefault(decode_text(message), []).append((decode_text(name), encode_value(data)))
+        rows = ((decode_text(name), encode_value(data)) for name, data in selected)
         return {name: Entry(name, (data, *remove_reverted(parts.get(name, ()), self._revert))) for name, data in rows}
 
 
@@ -278,14 +278,10 @@ def _read_bytes(path: Path) -> bytes | None:
         return None
 
 
-def _as_bytes(value: Any) -> bytes:
-    return value if isinstance(value, bytes) else decode_text(value).encode()
-
-
 def _parse_json(value: Any) -> Any:
     """Parse JSON text; None if it is invalid."""
     if value is None:
         return None
     with suppress(ValueError):
-        return loads(_as_bytes(value))
+        return loads(encode_value(value))
     return None

@@ -13,8 +13,25 @@ from context_tui.formats.kit.message_builder import (
     group_records,
 )
 from context_tui.formats.kit.usage import make_cached_usage, parse_openai_usage, parse_token_count
-from context_tui.formats.kit.values import parse_blocks, parse_id, parse_time_ms, parse_usage_or_note
-from context_tui.formats.openai.reader import parse_call, parse_content_part, parse_schemas, parse_thinking
+from context_tui.formats.kit.values import (
+    as_list,
+    as_object,
+    as_text,
+    build_text,
+    build_tool_result,
+    build_tool_use,
+    parse_blocks,
+    parse_id,
+    parse_time_ms,
+    parse_usage_or_note,
+)
+from context_tui.formats.openai.reader import (
+    get_first_choice,
+    parse_call,
+    parse_content_part,
+    parse_schemas,
+    parse_thinking,
+)
 from context_tui.formats.openhands.events import EventView, add_metadata
 from context_tui.session.facts import Usage
 from context_tui.session.values import Role
@@ -71,24 +88,24 @@ class LegacyEventParser:
 
     def _parse_action(self, event: Event, kind: str, place: int) -> ParsedRecord:
         arguments, source = _get_arguments(event), event.get("source")
-        text = {"type": "text", "text": parse_id(arguments.get("content", event.get("message")))}
+        text = build_text(parse_id(arguments.get("content", event.get("message"))))
         if kind == "system":
             return MessageRecord(Role.SYSTEM, [text])
         if kind in UNCOUNTED_EVENTS or kind in IGNORED_ACTIONS:
             return MetadataRecord()
         if kind == "message":
             self._task_place = place if self._task_place < 0 else self._task_place
-            images = arguments.get("image_urls") or arguments.get("images_urls")
-            image_blocks = [_parse_image(url) for url in images] if isinstance(images, list) else []
+            images = as_list(arguments.get("image_urls") or arguments.get("images_urls"))
+            image_blocks = [*map(_parse_image, images)]
             if source == "user" or (source is None and place == self._task_place):
                 return MessageRecord(Role.USER, [text, *image_blocks])
             usage, notes = self._compute_usage(event, place)
             return MessageRecord(Role.ASSISTANT, [text, *image_blocks], usage=usage, notes=notes)
         response = _get_response(event)
         if source == "user" and response is None:
-            return MessageRecord(
-                Role.USER, [{"type": "text", "text": f"User executed the {kind}:\n{_find_main_argument(arguments)}"}]
-            )
+            names = (name for name in ("command", "code", "path", "content") if name in arguments)
+            main = parse_id(next((arguments[name] for name in names), ""))
+            return MessageRecord(Role.USER, [build_text(f"User executed the {kind}:\n{main}")])
         usage, notes = self._compute_usage(event, place)
         if response is None:
             return self._parse_text_action(kind, event, place, usage, notes)
@@ -98,24 +115,22 @@ class LegacyEventParser:
         self, event: Event, response: Event, kind: str, place: int, usage: Usage | None, notes: tuple[str, ...]
     ) -> ParsedRecord:
         """Parse an action by a tool call: its own call among the reply's calls, and once the text of the reply."""
-        message, response_id = _get_message(response), parse_id(response.get("id"))
+        message, response_id = get_first_choice(response) or {}, parse_id(response.get("id"))
         own = parse_id(event["tool_call_metadata"].get("tool_call_id"))
         blocks: list[dict[str, Any]] = []
         if self._first_event_by_response.setdefault(response_id or str(place), place) == place:
             blocks = [*parse_thinking(message), *map(parse_content_part, parse_blocks(message.get("content")))]
             blocks = [block for block in blocks if block.get("text", "x").strip()]
         if kind == "finish":  # its call is not sent again, since it has no result
-            thought = {"type": "text", "text": parse_id(_get_arguments(event).get("final_thought"))}
-            blocks = blocks or [thought]
+            blocks = blocks or [build_text(parse_id(_get_arguments(event).get("final_thought")))]
         else:
-            calls = message.get("tool_calls")
-            listed = [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
-            call = next((call for call in listed if call.get("id") == own), None)
+            calls = map(as_object, as_list(message.get("tool_calls")))
+            call = next((call for call in calls if call and call.get("id") == own), None)
             if call is None:
                 name = event["tool_call_metadata"].get("function_name")
                 call = {"function": {"name": name, "arguments": _select_own_arguments(_get_arguments(event))}}
             blocks.append(parse_call(call, own))
-        model = truncate_name(name) if isinstance(name := response.get("model"), str) else ""
+        model = truncate_name(as_text(response.get("model")))
         return MessageRecord(Role.ASSISTANT, blocks, message_id=response_id, usage=usage, notes=notes, model=model)
 
     def _parse_text_action(
@@ -123,23 +138,21 @@ class LegacyEventParser:
     ) -> ParsedRecord:
         """Parse an action written as text: shown as a call, after its thought."""
         arguments = _get_arguments(event)
-        thought = arguments.get("thought")
-        blocks = [{"type": "text", "text": thought}] if isinstance(thought, str) and thought else []
+        thought = as_text(arguments.get("thought"))
+        blocks = [build_text(thought)] if thought else []
         if kind == "finish":
-            final = arguments.get("final_thought")
-            blocks = blocks or [{"type": "text", "text": final if isinstance(final, str) else ""}]
+            blocks = blocks or [build_text(as_text(arguments.get("final_thought")))]
             return MessageRecord(Role.ASSISTANT, blocks, usage=usage, notes=notes)
         call = f"event-{_format_key(event.get('id'), place)}"
         self._made_up_calls.add(call)
         if place > self._newest_place:
             self._newest_place, self._open_call = place, call
-        use = {"type": "tool_use", "id": call, "name": kind, "input": _select_own_arguments(arguments)}
+        use = build_tool_use(call, kind, _select_own_arguments(arguments))
         return MessageRecord(Role.ASSISTANT, [*blocks, use], usage=usage, notes=notes)
 
     def _compute_usage(self, event: Event, place: int) -> tuple[Usage | None, tuple[str, ...]]:
         """Compute the usage of an action's request: that of its response, else the growth of the totals."""
-        metrics = event.get("llm_metrics")
-        totals = metrics.get("accumulated_token_usage") if isinstance(metrics, dict) else None
+        totals = as_object(event.get("llm_metrics")).get("accumulated_token_usage")
         notes: tuple[str, ...] = ()
         if place > self._last_totals_place and isinstance(totals, dict):
             self._last_totals_place = place
@@ -161,8 +174,7 @@ class LegacyEventParser:
     def _parse_observation(self, event: Event, kind: str, place: int) -> ParsedRecord:
         extras = event.get("extras")
         extras = extras if isinstance(extras, dict) else event
-        content = event.get("content")
-        text = content if isinstance(content, str) else parse_id(content)
+        text = parse_id(event.get("content"))
         if kind in UNCOUNTED_EVENTS:
             return MetadataRecord()
         if kind == "recall":
@@ -177,13 +189,10 @@ class LegacyEventParser:
                 text = f"OBSERVATION:\n{text}\n[Last action has been rejected by the user]"
         call = self._find_call_id(event, place)
         if not call:
-            return MessageRecord(Role.USER, [{"type": "text", "text": text}], is_injected=True)
-        images = extras.get("image_urls")
-        image_blocks = [_parse_image(url) for url in images] if isinstance(images, list) else []
-        body = [{"type": "text", "text": text}, *image_blocks] if image_blocks else text
-        result: dict[str, Any] = {"type": "tool_result", "tool_use_id": call, "content": body}
-        if kind in ("error", "user_rejected"):
-            result["is_error"] = True
+            return MessageRecord(Role.USER, [build_text(text)], is_injected=True)
+        image_blocks = [*map(_parse_image, as_list(extras.get("image_urls")))]
+        body = [build_text(text), *image_blocks] if image_blocks else text
+        result = build_tool_result(call, body, is_error=kind in ("error", "user_rejected"))
         return MessageRecord(Role.USER, [result], has_results=True)
 
     def _find_call_id(self, event: Event, place: int) -> str:
@@ -202,8 +211,7 @@ class LegacyEventParser:
         """Parse a condensation; its summary replaces an earlier one."""
         ids, summary, offset = (arguments.get(name) for name in ("forgotten_event_ids", "summary", "summary_offset"))
         first, last = (arguments.get(f"forgotten_events_{end}_id") for end in ("start", "end"))
-        forgotten = {_format_key(each, 0) for each in ids} if isinstance(ids, list) else set[str]()
-
+        forgotten = {_format_key(each, 0) for each in as_list(ids)}
         inserts_summary = isinstance(summary, str)
 
         def is_forgotten(each: str) -> bool:
@@ -219,8 +227,7 @@ class LegacyEventParser:
         if not inserts_summary:
             return compacted
         self._summaries.add(key)
-        text = {"type": "text", "text": summary}
-        return MessageRecord(Role.USER, [text], is_injected=True, compaction=compacted, key=key)
+        return MessageRecord(Role.USER, [build_text(summary)], is_injected=True, compaction=compacted, key=key)
 
 
 def _format_key(event_id: Any, place: int) -> str:
@@ -230,8 +237,7 @@ def _format_key(event_id: Any, place: int) -> str:
 
 def _get_arguments(event: Event) -> Event:
     """Return the arguments of an action; older actions have them next to their kind."""
-    arguments = event.get("args", event)
-    return arguments if isinstance(arguments, dict) else {}
+    return as_object(event.get("args", event))
 
 
 def _select_own_arguments(arguments: Event) -> Event:
@@ -244,22 +250,10 @@ def _select_own_arguments(arguments: Event) -> Event:
     return {name: value for name, value in arguments.items() if name not in added and value is not None}
 
 
-def _find_main_argument(arguments: Event) -> str:
-    return parse_id(next((arguments[name] for name in ("command", "code", "path", "content") if name in arguments), ""))
-
-
 def _get_response(event: Event) -> Event | None:
     """Return the model's response that an event belongs to."""
-    metadata = event.get("tool_call_metadata")
-    response = metadata.get("model_response") if isinstance(metadata, dict) else None
+    response = as_object(event.get("tool_call_metadata")).get("model_response")
     return response if isinstance(response, dict) else None
-
-
-def _get_message(response: Event) -> Event:
-    choices = response.get("choices")
-    choice = choices[0] if isinstance(choices, list) and choices else None
-    message = choice.get("message") if isinstance(choice, dict) else None
-    return message if isinstance(message, dict) else {}
 
 
 def _parse_image(url: Any) -> dict[str, Any]:
@@ -270,8 +264,5 @@ def _parse_recall(extras: Event) -> list[dict[str, Any]]:
     """Parse text that was recalled for the model, without the words of the prompt around it."""
     names = ("repo_directory", "repo_instructions", "conversation_instructions", "additional_agent_instructions")
     texts = [extras.get(name) for name in names]
-    knowledge = extras.get("microagent_knowledge")
-    texts += [
-        each.get("content") for each in (knowledge if isinstance(knowledge, list) else []) if isinstance(each, dict)
-    ]
-    return [{"type": "text", "text": text} for text in texts if isinstance(text, str) and text.strip()]
+    texts += [as_object(each).get("content") for each in as_list(extras.get("microagent_knowledge"))]
+    return [build_text(text) for text in texts if isinstance(text, str) and text.strip()]

@@ -17,7 +17,17 @@ from context_tui.formats.kit.message_builder import (
     group_records,
 )
 from context_tui.formats.kit.usage import parse_usage
-from context_tui.formats.kit.values import parse_arguments, parse_id, parse_time_ms, parse_tokens, parse_usage_or_note
+from context_tui.formats.kit.values import (
+    build_image,
+    build_text,
+    build_tool_result,
+    build_tool_use,
+    parse_arguments,
+    parse_id,
+    parse_time_ms,
+    parse_tokens,
+    parse_usage_or_note,
+)
 from context_tui.session.facts import Usage
 from context_tui.session.values import MessageFlag, Role
 
@@ -32,7 +42,6 @@ class PiShape:
     """Entries of all versions."""
 
     def parse(self, record: dict[str, Any]) -> ParsedRecord:
-        """Parse an entry."""
         kind = record.get("type")
         if kind == "session":
             return MetadataRecord(model=parse_id(record.get("modelId")))
@@ -98,13 +107,13 @@ class _PiEntry:
             case "bashExecution":
                 if message.get("excludeFromContext"):
                     return self.build_ignored()
-                return self.build_user([{"type": "text", "text": format_shell_command(message)}], injected=True)
+                return self.build_user([build_text(format_shell_command(message))], injected=True)
             case "custom" | "hookMessage":
                 return self.build_user(parse_content_blocks(message.get("content")), injected=True)
             case "branchSummary":
                 return self.parse_branch_summary(message.get("summary"))
             case "compactionSummary":
-                return self.build_user([{"type": "text", "text": parse_id(message.get("summary"))}], injected=True)
+                return self.build_user([build_text(parse_id(message.get("summary")))], injected=True)
             case other:
                 if not self.key:
                     raise ValueError(f"unknown role {str(other)[:40]!r}")
@@ -127,7 +136,7 @@ class _PiEntry:
 
     def parse_branch_summary(self, summary: Any) -> ParsedRecord:
         return (
-            self.build_user([{"type": "text", "text": summary}], injected=True)
+            self.build_user([build_text(summary)], injected=True)
             if isinstance(summary, str) and summary
             else self.build_ignored()
         )
@@ -148,7 +157,7 @@ class _PiEntry:
         copies = FullCompactionRecord(trigger, before or None, context=tuple(range(len(copied) + 1)))
         summary = MessageRecord(
             Role.USER,
-            [{"type": "text", "text": parse_id(record.get("summary"))}],
+            [build_text(parse_id(record.get("summary")))],
             time=self.time,
             compaction=copies if copied else FullCompactionRecord(trigger, before or None, kept_since=since),
             notes=(*notes, *unknown),
@@ -206,12 +215,8 @@ def _parse_block(part: Any) -> Any:
         return part
     match part.get("type"):
         case "toolCall":
-            return {
-                "type": "tool_use",
-                "id": parse_id(part.get("id")),
-                "name": parse_id(part.get("name")),
-                "input": parse_arguments(part.get("arguments")),
-            }
+            arguments = parse_arguments(part.get("arguments"))
+            return build_tool_use(parse_id(part.get("id")), parse_id(part.get("name")), arguments)
         case "thinking":
             signature = part.get("thinkingSignature")
             if part.get("redacted") is True and isinstance(signature, str):
@@ -219,12 +224,7 @@ def _parse_block(part: Any) -> Any:
             block = {"type": "thinking", "thinking": part.get("thinking") or ""}
             return {**block, "signature": signature} if isinstance(signature, str) else block
         case "image":
-            source = {
-                "type": "base64",
-                "media_type": parse_id(part.get("mimeType")),
-                "data": parse_id(part.get("data")),
-            }
-            return {"type": "image", "source": source}
+            return build_image(parse_id(part.get("mimeType")), parse_id(part.get("data")))
     return part
 
 
@@ -232,9 +232,5 @@ def _parse_result(message: dict[str, Any]) -> Block:
     content = parse_content_blocks(message.get("content"))
     only = content[0] if len(content) == 1 and isinstance(content[0], dict) else {}
     text = only.get("text") if only.get("type") == "text" else None
-    result = {
-        "type": "tool_result",
-        "tool_use_id": parse_id(message.get("toolCallId")),
-        "content": text if isinstance(text, str) else content,
-    }
-    return {**result, "is_error": True} if message.get("isError") else result
+    body = text if isinstance(text, str) else content
+    return build_tool_result(parse_id(message.get("toolCallId")), body, is_error=bool(message.get("isError")))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from context_tui.formats.codex.rollout import mark_injected
-from context_tui.formats.kit.documents import MessageLists, Run
+from context_tui.formats.kit.documents import MessageLists, Run, get_response
 from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord, ParsedRecord, UsageRecord
 from context_tui.formats.kit.response_items import ResponseGrouping, parse_item, parse_response_items
 from context_tui.formats.kit.usage import parse_openai_usage
@@ -25,10 +25,8 @@ def find_response(run: Run) -> dict[str, Any] | None:
     """Return the response of a run: logged next to its input, or the run itself."""
     if run.key == "output":
         return {name: run.get(name) for name in run.members}
-    response = run.get(_RESPONSE)
-    if isinstance(response, dict) and isinstance(response.get("body"), dict):
-        response = response["body"]
-    return response if isinstance(response, dict) and isinstance(response.get("output"), list) else None
+    response = get_response(run)
+    return response if isinstance(response.get("output"), list) else None
 
 
 class ResponsesShape:

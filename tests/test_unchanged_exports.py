@@ -210,10 +210,10 @@ def test_a_copy_that_reads_back_otherwise_is_refused(
     path = tmp_path / "s.jsonl"
     path.write_text(FORKED)
     form = type(FORMATS["claude-code"])
-    copy = form.copy
+    copy = FORMATS["claude-code"].copy
 
     def wrong(self: Any, session: Session, out: Path) -> list[str] | None:
-        notes = copy(self, session, out)
+        notes = copy(session, out)
         out.write_bytes(out.read_bytes().replace(b"right", b"wrong!").replace(b"900", b"901"))
         if change == "requests":
             out.write_bytes(out.read_bytes().replace(b"wrong!", b"right"))

@@ -64,7 +64,6 @@ class AiderFormat(Format):
     suffixes: ClassVar[tuple[str, ...]] = (".history.md",)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Recognise the line that begins a session."""
         lines = head.removeprefix(BOM)[:4_096].split(b"\n")
         return (
             Claim(90, "a chat of Aider started")
@@ -73,11 +72,9 @@ class AiderFormat(Format):
         )
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """Return the sessions in a history."""
         return list_document_sessions(path, self.name, AiderShape, read_runs=_read_runs)
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """Return a scanner for one of them."""
         return DocumentScanner(path, info, AiderShape, read_runs=_read_runs)
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
@@ -94,20 +91,16 @@ class AiderShape:
     """Lines of one kind are an element: what was typed, what was said, or what the console showed."""
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        """Read the time, the only metadata."""
         builder.facts.input_includes_cache = True
 
     def parse_tools(self, run: Run) -> list[dict[str, Any]]:
-        """None: Aider calls no tools."""
         return []
 
     def parse_response(self, run: Run) -> dict[str, Any] | None:
-        """None: every reply is an element."""
         return None
 
     @staticmethod
     def note(run: Run) -> str:
-        """Return a note about what the history does not record."""
         return INCOMPLETE_NOTE
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
@@ -130,7 +123,6 @@ class AiderShape:
 
 
 def _parse_usage(line: str) -> Usage | None:
-    """Parse the rounded usage on a line of the console."""
     if not (match := _TOKENS_PATTERN.search(line)):
         return None
     cached = {kind: _parse_token_count(size) for size, kind in _CACHE_PATTERN.findall(match[2])}

@@ -88,11 +88,9 @@ class LangChainFormat(Format):
         return Claim(90, "messages of LangChain") if isinstance(first, dict) and _is_message(first) else None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """Return the message lists in a file."""
         return list_document_sessions(path, self.name, LangChainShape, read_runs=_read_runs)
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """Return a scanner for one of them."""
         return DocumentScanner(path, info, LangChainShape, read_runs=_read_runs, needs_lookahead=True)
 
 
@@ -110,15 +108,12 @@ class LangChainShape:
         self._elements = run.elements
 
     def parse_tools(self, run: Run) -> list[dict[str, Any]]:
-        """None: schemas are not dumped."""
         return []
 
     def parse_response(self, run: Run) -> dict[str, Any] | None:
-        """None: every reply is an element."""
         return None
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
-        """Return a message."""
         if not isinstance(value, dict):
             raise ValueError("not a message: not a JSON object")
         kind, data = _normalize_message(value)
@@ -239,7 +234,6 @@ def _is_message(value: dict[str, Any]) -> bool:
 
 
 def _parse_tool_calls(members: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    """Return the calls in a member; what could not be dumped is none."""
     calls = members.get(name)
     return [each for each in calls if isinstance(each, dict) and "lc" not in each] if isinstance(calls, list) else []
 
@@ -277,7 +271,6 @@ def _parse_block(part: Block) -> Block | None:
 
 
 def _parse_result_body(content: Any) -> Any:
-    """Parse the body of a tool's answer."""
     if isinstance(content, list):
         return [_parse_block(each) or each if isinstance(each, dict) else each for each in content]
     return content
@@ -341,7 +334,6 @@ def _parse_run_messages(run: dict[str, Element]) -> list[Element] | None:
 
 
 def _is_single_message(element: Element) -> bool:
-    """Return whether a document is one message."""
     return "messages" not in (decode_members(element) or {"messages": 0})
 
 

@@ -117,7 +117,6 @@ class GuardedFormat(Guard):
         return claim if claim is not None and isinstance(claim.strength, int) else None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """Return its sessions."""
         return self._list_checked(self._format.list_sessions, path)
 
     def make_lister(self) -> Lister:
@@ -131,21 +130,17 @@ class GuardedFormat(Guard):
         return list_sessions_of
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """Return its scanner, guarded too."""
         return _GuardedScanner(self, path, self.call_for_file(path, self._format.make_scanner, path, info))
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
-        """Return the session that a call started."""
         path = Path(session.info.path)
         info = self.call_for_file(path, self._format.subagent_of, session, call)
         return None if info is None else self.check_for_file(path, info, SessionInfo)
 
     def unsupported_reason(self, role: str, block: dict[str, Any]) -> str:
-        """Return why it cannot hold a block."""
         return self._check_given(self.call(Error, "", self._format.unsupported_reason, role, block), str)
 
     def write(self, session: Session, path: Path) -> Losses:
-        """Write a session, and return the losses."""
         return self._check_given(self.call(Error, "", self._format.write, session, path), Losses)
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
@@ -177,15 +172,12 @@ class _GuardedScanner:
 
     @property
     def progress(self) -> float:
-        """Share of the file that has been read."""
         return self._format.call_for_file(self._path, lambda: float(self._scanner.progress))
 
     def advance(self, budget_s: float | None = None) -> Advance:
-        """Read the next step."""
         step = self._format.call_for_file(self._path, lambda: self._scanner.advance(budget_s))
         return self._format.check_for_file(self._path, step, Advance)
 
     def session(self) -> Session:
-        """Return the session as read so far."""
         session = self._format.call_for_file(self._path, lambda: self._scanner.session())
         return self._format.check_for_file(self._path, session, Session)

@@ -52,7 +52,6 @@ def _format_conversation_name(names: tuple[str, ...], path: Path) -> str:
 
 
 def _has_keys(*names: str) -> Callable[[Any], bool]:
-    """Objects that have all these members."""
     return lambda value: isinstance(value, dict) and all(name in value for name in names)
 
 

@@ -56,7 +56,6 @@ class AgentSdkFormat(Format):
         return [main, *(_build_subagent_info(main, agent) for agent in find_subagents(path))]
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """Return a scanner of the session, or of a sub-agent."""
         if info.id and all(agent.id != info.id for agent in find_subagents(path)):
             raise UnreadableSession(f"{path}: unknown session {info.id!r}")
         return LineScanner(path, info, partial(AgentSdkShape, is_agent_sdk(read_first_objects(path)), info.id))
@@ -68,7 +67,6 @@ class AgentSdkFormat(Format):
         return _build_subagent_info(self._read_main_info(path), started) if started else None
 
     def read_title(self, path: Path) -> str:
-        """Return the first line of the first typed text."""
         custom = ""
         for value in read_first_objects(path):
             name = value.get("custom_title") or value.get("customTitle")

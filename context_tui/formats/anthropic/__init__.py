@@ -32,7 +32,6 @@ class AnthropicShape:
     """Messages of a request, which stay unchanged."""
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        """Read the model, the window, the system prompt and the size of the tools."""
         facts, reply = builder.facts, find_reply(run) or {}
         model = run.get("model") or reply.get("model")
         facts.model = truncate_name(model) if isinstance(model, str) else None
@@ -42,11 +41,9 @@ class AnthropicShape:
             facts.tools_bytes = len(compact_json(tools))
 
     def parse_tools(self, run: Run) -> list[dict[str, Any]]:
-        """Return the tool schemas of the request, unchanged."""
         return parse_tool_schemas(run.get("tools"))
 
     def parse_response(self, run: Run) -> dict[str, Any] | None:
-        """Parse the logged response as a message."""
         return find_reply(run)
 
     def parse(self, value: Any, place: int) -> MessageRecord:
@@ -92,11 +89,9 @@ class AnthropicFormat(Format):
         return Claim(20, "a list of messages, of any provider")
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """List the message lists in a file."""
         return list_document_sessions(path, self.name, AnthropicShape)
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """Return a scanner of a session."""
         return DocumentScanner(path, info, AnthropicShape)
 
 

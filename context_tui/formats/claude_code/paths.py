@@ -127,7 +127,6 @@ def _format_resume_command(out: Path, session_id: str, cwd: str) -> str:
 
 
 def _read_session_id_and_cwd(path: Path) -> tuple[str, str]:
-    """Read the session id and the folder from the first records."""
     session_id = cwd = ""
     with path.open("rb") as file:
         for line in file.read(HEAD_BYTES).split(b"\n"):

@@ -396,7 +396,6 @@ class ClaudeCodeScanner:
 
 
 def _parse_size(about: dict[str, object], name: str) -> tuple[int | None, str]:
-    """Parse a size of a boundary (None: not stated), with its problems."""
     try:
         return parse_tokens(about[name], name) if about.get(name) is not None else None, ""
     except ValueError as error:

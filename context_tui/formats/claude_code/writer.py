@@ -85,7 +85,6 @@ class _Writer:
         return bool(facts.flags[message] & MessageFlag.SUMMARY) and not kinds & {Kind.TOOL_USE, Kind.TOOL_RESULT}
 
     def _find_injected(self, message: int) -> list[bool]:
-        """Return for each block of a message whether it was injected."""
         facts = self.session.facts
         return [bool(facts.block_flags[row] & BlockFlag.INJECTED) for row in facts.blocks_of(message)]
 
@@ -236,13 +235,11 @@ class _Writer:
 
 
 def _format_time(milliseconds: int) -> str:
-    """Format an epoch time as in records."""
     state = datetime.fromtimestamp(min(milliseconds, MAX_TIME_MS) / 1000, UTC)
     return state.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _format_usage(usage: Usage) -> dict[str, Any]:
-    """Format recorded usage as the API reports it."""
     written = usage.cache_write_5m, usage.cache_write_1h
     names = ("ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")
     sizes = (usage.fresh, sum(written), usage.cache_read, usage.output)

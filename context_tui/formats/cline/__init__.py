@@ -63,7 +63,6 @@ class ClineFormat(Format):
         return Claim(86, f"a list of messages beside {UI_MESSAGES_FILE}") if is_task else None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """List the only session of a task."""
         runs = read_runs(path)[:1]
         infos = list_document_sessions(path, self.name, lambda: ClineShape(RelatedFacts()), read_runs=lambda _: runs)
         return [
@@ -78,7 +77,6 @@ class ClineFormat(Format):
         )
 
     def read_title(self, path: Path) -> str:
-        """Return the first words of the task."""
         values = read_first_values(path)
         return _find_title(Run({}, values[0])) if values and isinstance(values[0], list) else ""
 
@@ -91,7 +89,6 @@ class ClineFormat(Format):
         return not any(os.path.isfile(other) for other in list_related_files(Path(session.info.path)))
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
-        """Write the unchanged conversation, if no related files describe it."""
         return copy_document(session, path) if self.can_copy(session) else None
 
 
@@ -110,7 +107,6 @@ def _list_messages(run: Run) -> Iterable[dict[str, Any]]:
 
 
 def _find_title(run: Run) -> str:
-    """Return the first words of the task."""
     for message in _list_messages(run):
         if message.get("role") == "user":
             return format_title(_TASK_MARK.sub("", extract_text(parse_blocks(message.get("content"))[:1]), count=2))

@@ -139,7 +139,6 @@ class ClineShape(DocumentShape):
 
 
 def _parse_element(element: Element) -> dict[str, Any]:
-    """Return an element as an object; an empty one if it is not an object."""
     try:
         value = decode_element(element)
     except ValueError:

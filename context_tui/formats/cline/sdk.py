@@ -75,15 +75,12 @@ class ClineSdkFormat(Format):
         ]
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """Return a scanner of the session."""
         return DocumentScanner(path, info, ClineSdkShape)
 
     def read_title(self, path: Path) -> str:
-        """Return the first line of the first prompt."""
         return read_document_title(path, ClineSdkShape())
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """Yield the sessions in Cline's data folder."""
         return find_sdk_sessions(environ)
 
 
@@ -91,12 +88,10 @@ class ClineSdkShape(DocumentShape):
     """Messages of a session: those of the Messages API, with file blocks; a summary is marked as such."""
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        """Read the system prompt."""
         builder.facts.input_includes_cache = True
         builder.append_system(extract_text(parse_blocks(run.get("system_prompt"))))
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
-        """Parse a message, with its model and usage."""
         if not isinstance(value, dict):
             raise ValueError("not a message: not a JSON object")
         name = value.get("role")
@@ -146,7 +141,6 @@ def _parse_usage(metrics: Any) -> Usage | None:
 
 
 def _parse_block(block: dict[str, Any]) -> dict[str, Any]:
-    """Parse a block; a file becomes its text."""
     if block.get("type") == "file" and isinstance(content := block.get("content"), str):
         return {"type": "text", "text": content}
     return block

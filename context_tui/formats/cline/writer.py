@@ -47,7 +47,6 @@ def write_conversation(session: Session, path: Path) -> Losses:
 
 
 def _count_injected(session: Session, index: int, blocks: list[Block], losses: Losses) -> None:
-    """Count the injected blocks that will be read as typed."""
     facts, recognised = session.facts, find_injected_blocks(blocks)
     rows = enumerate(facts.blocks_of(index))
     losses.add(
@@ -64,7 +63,6 @@ def find_unsupported_block_reason(role: str, block: Block) -> str:
 
 
 def _build_block(block: Block) -> Block:
-    """Build a block in Cline's form."""
     if block.get("type") == "thinking" and not block.get("signature"):
         return {"type": "reasoning", "text": str(block.get("thinking") or ""), "summary": []}
     return block

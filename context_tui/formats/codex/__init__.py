@@ -63,5 +63,4 @@ class CodexFormat(Format):
         return [read_session_info(path)]
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """Return a scanner of the session, or of a branch abandoned by a rollback."""
         return LineScanner(path, info, CodexShape, input_includes_cache=True)

@@ -103,7 +103,6 @@ class CodexShape:
     # -- a record after those before it
 
     def resolve_in_order(self, record: Record, part: ParsedRecord) -> ParsedRecord:
-        """Resolve a record by those before it."""
         line = self._parse_line(record)
         payload = as_object(line.payload)
         if self._start_time < 0:

@@ -35,7 +35,6 @@ class CopilotCliFormat(Format):
     find_unlisted = staticmethod(find_branch)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Recognise the first event."""
         first = next(iter(parse_first_values(head)), None)
         if isinstance(first, dict) and first.get("type") == "session.start" and isinstance(first.get("data"), dict):
             return Claim(95, "an event that starts a session of Copilot CLI")
@@ -47,7 +46,6 @@ class CopilotCliFormat(Format):
         return [main, *(_build_subagent_info(main, agent) for agent in find_subagents(path))]
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """Return a scanner of the session, of a branch, or of a sub-agent."""
         if not info.id or info.id.startswith(BRANCH_PREFIX):
             return LineScanner(path, info, CopilotShape)
         if all(agent.id != info.id for agent in find_subagents(path)):
@@ -61,7 +59,6 @@ class CopilotCliFormat(Format):
         return _build_subagent_info(_read_main_info(path), started) if started else None
 
     def read_title(self, path: Path) -> str:
-        """Return the first typed text."""
         for record in read_first_objects(path):
             data = record.get("data")
             if record.get("type") == "user.message" and isinstance(data, dict) and not find_agent_id(record):

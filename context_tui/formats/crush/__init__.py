@@ -50,7 +50,6 @@ class CrushFormat(Format):
             return _list_sessions(database)
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """Return a scanner of a session."""
         scanner = EntryScanner(CrushSource(Database(path), info.id), info, CrushShape)
         if not scanner.count:
             raise UnreadableSession(f"{path}: unknown session {info.id!r}, or one without messages")
@@ -65,7 +64,6 @@ class CrushFormat(Format):
         return next((each for each in self.list_sessions(path) if each.id.rpartition("$$")[2] == call_id), None)
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """Yield the databases of the current project."""
         folder = cwd.absolute()
         for project in (folder, *folder.parents):
             for place in DATABASE_PATHS:

@@ -44,7 +44,6 @@ class CrushShape:
         self._newest_reply = -1  # the newest reply that ended
 
     def parse(self, entry: Entry) -> ParsedRecord:
-        """Parse a row."""
         row, parts, notes = _parse_entry(entry)
         name = parse_id(row.get("role"))
         if name not in ROLES:
@@ -70,7 +69,6 @@ class CrushShape:
         return MessageRecord(role, blocks, name == "tool", flags, time, notes=tuple(notes), model=model)
 
     def add_facts(self, entry: Entry, part: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
-        """Record the summaries, and the newest reply."""
         if not messages or not isinstance(part, MessageRecord):
             return
         if part.flags & MessageFlag.SUMMARY:
@@ -105,7 +103,6 @@ def _parse_entry(entry: Entry) -> tuple[dict[str, Any], list[tuple[Any, dict[str
 
 
 def _format_failure(finish: dict[str, Any]) -> str:
-    """Format the failure of a reply as one line."""
     if finish.get("reason") not in FAILED_REASONS:
         return ""
     texts = [parse_id(finish.get(name)) for name in ("message", "details")]
@@ -113,7 +110,6 @@ def _format_failure(finish: dict[str, Any]) -> str:
 
 
 def _parse_block(kind: Any, data: dict[str, Any]) -> Block | None:
-    """Convert a part to a block; None if its type is unknown."""
     match kind:
         case "text":
             return build_text(data.get("text"))
@@ -173,7 +169,6 @@ class CrushSource(RowSource):
         self._session_row: Mapping[str, Any] = {}
 
     def list_ids(self) -> list[str]:
-        """List the ids of the messages."""
         self._session_row = self.read_metadata()
         order = "created_at, rowid" if "created_at" in self.columns else "rowid"
         time = "created_at" if "created_at" in self.columns else "NULL"

@@ -71,7 +71,6 @@ class DefectFormat(Format):
         return self.list_sessions(file) if os.path.isfile(file) else []
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """List the only session of a folder."""
         file = paths.find_session_file(path)
         about = paths.read_meta(file.parent) if file.name in (paths.JOURNAL_FILE, paths.SNAPSHOT_FILE) else {}
         own, cwd = about.get("session_id"), about.get("cwd")
@@ -84,12 +83,10 @@ class DefectFormat(Format):
         return [replace(info, cwd=cwd if isinstance(cwd, str) else "") for info in sessions]
 
     def related_files(self, path: Path) -> Iterable[Path]:
-        """Return the other files of the session's folder."""
         names = (paths.META_FILE, paths.JOURNAL_FILE, paths.SNAPSHOT_FILE)
         return [path.with_name(name) for name in names if name != path.name]
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """Return a scanner of the session."""
         file = Path(info.path)
         if _is_snapshot_file(file):
             return DocumentScanner(file, info, SnapshotShape, read_runs=_SNAPSHOT_RUNS)
@@ -97,7 +94,6 @@ class DefectFormat(Format):
         return LineScanner(file, info, partial(JournalShape, before["seq"] if before else -1), first=before)
 
     def read_title(self, path: Path) -> str:
-        """Return the first typed text."""
         for value in read_first_objects(path):
             try:
                 part = parse_message(value["record"]["message"]) if is_journal_line(value) else None
@@ -112,7 +108,6 @@ class DefectFormat(Format):
         return isinstance(session.content, DocumentContent) or is_whole_file(session)
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
-        """Write the journal unchanged, or the snapshot if there is no journal."""
         notes = copy_document(session, path)
         return copy_lines(session, path) if notes is None else notes
 
@@ -123,7 +118,6 @@ def _is_snapshot_file(path: Path) -> bool:
 
 
 def _find_history(values: list[Element]) -> list[Run]:
-    """Return the history in the state of a snapshot."""
     states = [(decode_members(each) or {}).get("state") for each in values]
     return find_runs([each for each in states if each is not None], lists=SnapshotShape.lists)
 

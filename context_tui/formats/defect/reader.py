@@ -59,7 +59,6 @@ class JournalShape:
         self._history: list[tuple[str, MessageRecord]] = []
 
     def parse(self, record: Record) -> ParsedRecord:
-        """Parse a line."""
         inside = record.get("record")
         if not isinstance(inside, dict):
             raise ValueError("a line of a journal without a record")
@@ -172,7 +171,6 @@ class SnapshotShape(DocumentShape):
         """Read nothing: a snapshot has only the history."""
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
-        """Parse a message."""
         return parse_message(value)
 
 
@@ -221,7 +219,6 @@ def _parse_output(output: Any) -> Any:
 
 
 def _parse_output_block(item: Any) -> Any:
-    """Parse a text or an image in the body of a result."""
     match item:
         case {"kind": "text", "text": str() as text}:
             return {"type": "text", "text": text}

@@ -82,7 +82,6 @@ def _build_turn_end(usages: list[Usage]) -> Record:
 
 
 def _build_block(block: Block, losses: Losses) -> Block | None:
-    """Build a block in defect's form; None if defect cannot hold it."""
     match block.get("type"):
         case "text":
             return {"type": "text", "text": block.get("text") or ""}

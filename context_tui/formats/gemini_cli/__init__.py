@@ -55,7 +55,6 @@ class GeminiCliFormat(Format):
     build_resume_command = staticmethod(writer.build_resume_command)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Recognise the members of the first object."""
         first = next(iter(parse_first_values(head)), None)
         if isinstance(first, dict) and "sessionId" in first and "projectHash" in first:
             return Claim(95, "a session of Gemini CLI with the hash of its project")
@@ -76,7 +75,6 @@ class GeminiCliFormat(Format):
         return sessions
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """Return a scanner of the session, or of a branch."""
         if not _is_document(path):
             return LineScanner(path, info, GeminiLineShape, input_includes_cache=True)
         if info.id.startswith("branch-"):
@@ -125,7 +123,6 @@ class GeminiCliFormat(Format):
         return is_whole_file(session) if isinstance(session.content, LineContent) else not session.info.id
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
-        """Write the file unchanged."""
         if not self.can_copy(session):
             return None
         return copy_lines(session, path) if isinstance(session.content, LineContent) else copy_document(session, path)
@@ -146,7 +143,6 @@ def _is_document(path: Path) -> bool:
 
 
 def _read_records(session: Session, message: int) -> Iterable[dict[str, Any]]:
-    """Read the records that a message was built from."""
     content, facts = session.content, session.facts
     for row in facts.records_of(message):
         try:

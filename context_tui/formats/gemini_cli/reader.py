@@ -58,7 +58,6 @@ class GeminiLineShape:
         self._masked_calls: set[str] = set()  # calls whose results were removed
 
     def parse(self, record: dict[str, Any]) -> ParsedRecord:
-        """Parse a record."""
         if isinstance(target := record.get("$rewindTo"), str):
             return RewindRecord(target, or_start=True)
         if isinstance(key := record.get("id"), str):
@@ -122,7 +121,6 @@ class GeminiDocumentShape(DocumentShape):
         builder.facts.input_includes_cache = True
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
-        """Parse a message."""
         if not isinstance(value, dict):
             raise ValueError("not a message: not a JSON object")
         return group_records(*parse_message(value, f"message-{place}"))

@@ -208,7 +208,6 @@ class _Writer:
 
 
 def _build_part(block: Block) -> Record | None:
-    """Build a text or an image in Gemini's form."""
     source = block.get("source")
     if block.get("type") == "text":
         return {"text": block.get("text") or ""}

@@ -64,7 +64,6 @@ class GooseFormat(Format):
             return _list_sessions(database)
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """Return a scanner of a session."""
         source = GooseRows(Database(path), info.id) if info.id else LinesSource(path)
         scanner = EntryScanner(source, info, GooseShape)
         if not scanner.count:

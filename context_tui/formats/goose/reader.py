@@ -132,7 +132,6 @@ def _parse_entry(entry: Entry) -> dict[str, Any]:
 
 
 def _parse_block(kind: str, value: dict[str, Any]) -> Block | None:
-    """Convert content to a block; None if its type is unknown."""
     match kind:
         case "text":
             return build_text(value.get("text"))
@@ -210,7 +209,6 @@ class GooseRows(RowSource):
     metadata_columns = ("total_tokens", "input_tokens", "output_tokens", "working_dir", "description", "name")
 
     def list_ids(self) -> list[str]:
-        """List the ids of the messages."""
         order = "created_timestamp, id" if "created_timestamp" in self.columns else "id"
         rows = self.database.query(f"SELECT id FROM messages WHERE session_id = ? ORDER BY {order}", (self.session_id,))
         return [decode_text(row[0]) for row in rows]
@@ -246,7 +244,6 @@ class LinesSource:
         return [str(number) for number in range(1, len(self._lines) + 1)]
 
     def read_entries(self, ids: Sequence[str]) -> list[Entry]:
-        """Yield the records with these numbers."""
         return [Entry(each, (self._lines[int(each) - 1],)) for each in ids if int(each) <= len(self._lines)]
 
     def read_metadata(self) -> Mapping[str, Any]:

@@ -57,7 +57,6 @@ class BranchFacts:
     """
 
     def __init__(self, facts: Facts, tree: MessageTree, info: SessionInfo) -> None:
-        """Take all *facts* of a file, and the tree of its messages."""
         self._all_facts, self._tree, self._info = facts, tree, info
         self._revision = 0
         self._abandoned: list[set[int]] = []
@@ -123,7 +122,6 @@ class BranchFacts:
         self._counted_requests = len(request_messages)
 
     def _select_branch(self) -> Facts:
-        """Return the facts of the branch that is asked for."""
         branches, parent, replaced = self._tree.find_abandoned_branches(), self._tree.find_parent, self._tree.replaced
         number = self._info.id.removeprefix(BRANCH_PREFIX)
         if not number.isdecimal() or not 1 <= int(number) <= len(branches):
@@ -143,7 +141,6 @@ class BranchFacts:
 def _find_removed_events(
     event_positions: Mapping[tuple[str, int], int], removed: Collection[int]
 ) -> set[tuple[str, int]]:
-    """Return the events after abandoned messages."""
     return {event for event, message in event_positions.items() if message in removed}
 
 

@@ -100,7 +100,6 @@ class DocumentContent:
         return self._has_run(self.run)
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
-        """Blocks of a message, from every element that it was put together from."""
         places = self.facts.record_place
         return self._block_reader.read_blocks(message, lambda row: self._parse(self.decode_element(row), places[row]))
 
@@ -109,15 +108,12 @@ class DocumentContent:
         return decode_element(self._elements[self.facts.record_place[row]])
 
     def raw(self, record: int) -> str:
-        """Return an element's own text."""
         return format_element(self._elements[self.facts.record_place[record]])
 
     def system(self) -> str:
-        """Return the system prompt, wherever the request had it."""
         return self._builder.system
 
     def tools(self) -> list[dict[str, Any]]:
-        """Tool schemas, Anthropic-shaped."""
         return self._builder.tools or self._shape.parse_tools(self.run)
 
 
@@ -151,11 +147,9 @@ class DocumentScanner:
 
     @property
     def progress(self) -> float:
-        """Share of the elements that have been read."""
         return self._next / len(self._elements) if self._elements else 1.0
 
     def advance(self, budget_s: float | None = None) -> Advance:
-        """Read on for about *budget_s* seconds, or to the end when None."""
         deadline = None if budget_s is None else time.monotonic() + budget_s
         restarted = self._next == len(self._elements) and self._stamp != self._read_stamp() and self._reload()
         before = 0 if restarted else len(self._builder.facts)
@@ -171,7 +165,6 @@ class DocumentScanner:
         return Advance(len(facts) - before, 0 if restarted else changed, end)
 
     def session(self) -> Session:
-        """Return a view of what has been read so far."""
         content = DocumentContent(self._elements, self._run, self._shape, self._parse, self._builder, self._has_run)
         return Session(self._builder.facts, content, self._info, len(self._builder.facts))
 

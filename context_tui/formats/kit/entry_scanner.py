@@ -137,7 +137,6 @@ class EntryContent:
         return entry
 
     def raw(self, record: int) -> str:
-        """Return the texts of an entry, or the beginning of long ones."""
         entry = self._read_current_entry(record)
         if entry.texts is None:
             return f"[{files.TOO_LARGE}]"
@@ -145,15 +144,12 @@ class EntryContent:
         return files.format_beginning(data, len(data))
 
     def system(self) -> str:
-        """Return the system prompt, where an entry holds it."""
         return self.entry_pass.builder.system
 
     def tools(self) -> list[dict[str, Any]]:
-        """Tool schemas, where entries hold them."""
         return self.entry_pass.builder.tools
 
     def is_unchanged(self) -> bool:
-        """Return whether the entries that were read are still what they were."""
         return self.entry_pass.is_unchanged(self.entry_pass.source.list_ids())
 
     def _parse_record(self, record: int) -> ParsedRecord:
@@ -251,11 +247,9 @@ class EntryScanner:
 
     @property
     def progress(self) -> float:
-        """Share of the entries that have been read."""
         return len(self._pass.checksums) / self.count if self.count else 1.0
 
     def advance(self, budget_s: float | None = None) -> Advance:
-        """Read on for about *budget_s* seconds, or to the end when None."""
         deadline = None if budget_s is None else time.monotonic() + budget_s
         restarted = self._is_finished and self._refresh()
         if self._is_finished:
@@ -276,7 +270,6 @@ class EntryScanner:
         return Advance(len(facts) - before, 0 if restarted else changed, self._is_finished)
 
     def session(self) -> Session:
-        """Return a view of what has been read so far."""
         builder = self._pass.builder
         own, branch = split_branch_id(self._info.id)
         facts = BranchFacts(
@@ -347,7 +340,6 @@ class RowSource(ABC):
         self.columns = database.list_columns("messages")
 
     def read_stamp(self) -> Hashable:
-        """That of the database."""
         return self.database.read_stamp()
 
     @abstractmethod
@@ -355,7 +347,6 @@ class RowSource(ABC):
         """Return the ids of the messages, in their order."""
 
     def read_entries(self, ids: Sequence[str]) -> list[Entry]:
-        """Rows with these ids."""
         return query_in_batches(ids, self.query_entries)
 
     @abstractmethod
@@ -363,7 +354,6 @@ class RowSource(ABC):
         """Return the rows with these ids by these; *longest* is that of the longest value that is read, in bytes."""
 
     def read_metadata(self) -> Mapping[str, Any]:
-        """Read the row of the session."""
         columns = self.database.list_columns("sessions")
         names = [name for name in self.metadata_columns if name in columns]
         if not names or "id" not in columns:

@@ -66,26 +66,21 @@ class LineContent:
         self._parse, self._block_reader = parse, BlockReader(facts)
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
-        """Blocks of a message, from every record that it was put together from."""
         return self._block_reader.read_blocks(message, lambda row: self._parse(self.read_record(row)))
 
     def raw(self, record: int) -> str:
-        """Return a record's own text, or the beginning of a long one."""
         if self.facts.record_place[record] == OTHER_FILE_OFFSET:
             data = compact_json(self.first)
             return format_beginning(data, len(data))
         return self.file.format_line(self.facts.record_place[record], self.facts.record_length[record])
 
     def system(self) -> str:
-        """Return the system prompt, where a record held it."""
         return self._system
 
     def tools(self) -> list[dict[str, Any]]:
-        """Tool schemas, where a record held them."""
         return self._tools
 
     def is_unchanged(self) -> bool:
-        """Return whether the file still begins with what was read."""
         return self.file.is_unchanged()
 
     def read_record(self, row: int) -> Record:
@@ -126,11 +121,9 @@ class LineScanner:
 
     @property
     def progress(self) -> float:
-        """Share of the file that has been read."""
         return self._reader.progress
 
     def advance(self, budget_s: float | None = None) -> Advance:
-        """Read on for about *budget_s* seconds, or to the end when None."""
         deadline = None if budget_s is None else time.perf_counter() + budget_s
         facts, before = self._builder.facts, len(self._builder.facts)
         end = self._reader.advance(self._append_record, deadline)
@@ -140,7 +133,6 @@ class LineScanner:
         return Advance(len(facts) - before, changed, end)
 
     def session(self) -> Session:
-        """Return a view of what has been read so far."""
         facts = self._live.select_facts()
         return Session(
             facts, LineContent(self._file, self._parse, facts, self._builder, self._first), self._info, len(facts)

@@ -365,7 +365,6 @@ class MessageBuilder:
         return message
 
     def _add_other(self, record: RecordCase) -> None:
-        """Add a record without messages."""
         facts = self.facts
         if isinstance(record, RewindRecord):
             self._rewind(record.target, or_start=record.or_start)
@@ -497,7 +496,6 @@ class MessageBuilder:
         return self._further_messages[above][-1] if above in self._further_messages else above
 
     def _move_to(self, message: int) -> None:
-        """Make *message* the parent of the next one."""
         self._revision += message != self._current
         self._current = message
 
@@ -701,7 +699,6 @@ class BlockReader:
 
 
 def _list_blocks(parsed: ParsedRecord, number: int) -> list[dict[str, Any]]:
-    """Return the blocks of message *number* of a record."""
     if isinstance(parsed, HistoryRecord):
         message = parsed.messages[number - 1]
     elif isinstance(parsed, RecordGroup):

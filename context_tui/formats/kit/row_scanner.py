@@ -196,15 +196,12 @@ class RowContent(Generic[R]):
         return files.format_beginning(data, len(data))
 
     def system(self) -> str:
-        """Return the system prompt, where a row holds it."""
         return self._builder.system
 
     def tools(self) -> list[dict[str, Any]]:
-        """Tool schemas, where a row held them."""
         return self._builder.tools
 
     def is_unchanged(self) -> bool:
-        """Return whether the rows that were read are still what they were."""
         return self.rows.is_unchanged()
 
     def _read_row(self, record: int) -> R:
@@ -226,11 +223,9 @@ class RowScanner(Generic[R]):
 
     @property
     def progress(self) -> float:
-        """Share of the rows that have been read."""
         return min(self._rows.read / self.count, 1.0) if self.count else 1.0
 
     def advance(self, budget_s: float | None = None) -> Advance:
-        """Read on for about *budget_s* seconds, or to the end when None."""
         deadline = None if budget_s is None else time.monotonic() + budget_s
         restarted = False
         if self._ended:
@@ -250,7 +245,6 @@ class RowScanner(Generic[R]):
         return Advance(len(facts) - before, 0 if restarted else changed, self._ended)
 
     def session(self) -> Session:
-        """Return a view of what has been read so far."""
         facts = self._builder.facts
         return Session(facts, RowContent(self._shape, self._part, self._builder, self._rows), self._info, len(facts))
 

@@ -55,7 +55,6 @@ class KodaFormat(Format):
             return _list_sessions(database)
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """Return a scanner of a session."""
         scanner = RowScanner(Database(path), info, KodaShape)
         if not scanner.count and info.id not in {each.id for each in self.list_sessions(path)}:
             raise UnreadableSession(f"{path}: unknown session {info.id!r}")

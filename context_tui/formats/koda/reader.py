@@ -42,7 +42,6 @@ class KodaShape:
         return parse_message_row(row, has_completion=self._has_completion)
 
     def query_row_size(self, row_id: int) -> int:
-        """Query the size of a row, in bytes, without reading it."""
         return sum(self._database.measure_text("messages", name, row_id) for name in self._columns)
 
     def format_row(self, row: KodaRow) -> str:
@@ -58,7 +57,6 @@ class KodaShape:
             self._archive_times.append(None if row.compacted_at is None else decode_text(row.compacted_at))
 
     def finish(self, builder: MessageBuilder) -> None:
-        """Infer the compactions from the archived rows."""
         update_compactions(builder.facts, self._archive_times)
 
 

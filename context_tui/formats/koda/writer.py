@@ -119,7 +119,6 @@ def _format_usage(usage: Usage) -> RowValues:
 
 
 def _replace_surrogates(value: str | None) -> str | None:
-    """Replace lone surrogates in a text, which UTF-8 cannot encode."""
     return value and _LONE_SURROGATES.sub("\ufffd", value)
 
 

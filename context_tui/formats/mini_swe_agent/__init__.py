@@ -55,15 +55,12 @@ class MiniSweAgentFormat(Format):
         return None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """List the only session of a trajectory."""
         return list_document_sessions(path, self.name, MiniSweAgentShape, read_runs=_read_runs)
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """Return a scanner of the session."""
         return DocumentScanner(path, info, MiniSweAgentShape, read_runs=_read_runs)
 
     def read_title(self, path: Path) -> str:
-        """Return the title of the task."""
         return read_document_title(path, MiniSweAgentShape())
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:

@@ -50,11 +50,9 @@ class MiniSweAgentShape(DocumentShape):
         self._task_place = -1  # the element that holds the task
 
     def title(self, text: str) -> str:
-        """Title of the task."""
         return find_task_title(text)
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        """Read the requested model."""
         builder.facts.input_includes_cache = True
         info = run.get("info")
         for each in ("config", "model"):

@@ -45,16 +45,13 @@ class OpenAIFormat(Format):
         return _make_weak_claim(run, messages)
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """List the runs in a file."""
         return list_document_sessions(path, self.name, OpenAIShape)
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """Return a scanner of a session."""
         return DocumentScanner(path, info, OpenAIShape)
 
 
 def _make_weak_claim(run: Run, messages: list[dict[str, Any]]) -> Claim:
-    """Make a weak claim on messages that are not specific to OpenAI."""
     roles = {message.get("role") for message in messages if isinstance(message.get("role"), str)}
     if "developer" in roles:
         return Claim(72, "a developer message in the list")

@@ -59,7 +59,6 @@ class OpenAIShape:
         self._function_calls = FunctionCalls()
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        """Read the model, the window and the size of the tools."""
         facts = builder.facts
         model = run.get("model") or as_object(run.get("response")).get("model")
         facts.model = truncate_name(model) if isinstance(model, str) else None
@@ -69,11 +68,9 @@ class OpenAIShape:
             facts.tools_bytes = len(compact_json(tools))
 
     def parse_tools(self, run: Run) -> list[dict[str, Any]]:
-        """Function schemas, Anthropic-shaped."""
         return parse_schemas(run.get("tools") or run.get("functions"))
 
     def parse_response(self, run: Run) -> dict[str, Any] | None:
-        """Parse the logged response as a message."""
         return find_reply(run)
 
     def parse(self, value: Any, place: int) -> MessageRecord:
@@ -185,7 +182,6 @@ def parse_content_part(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parse_result_body(content: Any) -> Any:
-    """Convert the content of a tool message to that of a tool_result."""
     if isinstance(content, list):
         return [parse_content_part(part) if isinstance(part, dict) else part for part in content]
     return "" if content is None else content

@@ -155,7 +155,6 @@ class OpencodeFormat(Format):
         return TreeSource(path, parse_id(head.get("id"))).list_folders()
 
     def build_resume_command(self, session: Session, written_session: Path, out_path: Path) -> str:
-        """Build the command that imports an export and resumes it."""
         info = _read_head(written_session).get("info")
         session_id = parse_id(info.get("id")) if isinstance(info, dict) else ""
         if not session_id.isascii() or not session_id.removeprefix("ses_").isalnum():
@@ -182,7 +181,6 @@ def _open_source(path: Path, info: SessionInfo) -> EntrySource:
 
 
 def _list_table_sessions(database: Database) -> list[SessionInfo]:
-    """List the sessions of a database, in the order in which they began."""
     path = str(database.path)
     names = ("id", "parent_id", "title", "directory", "time_updated", "time_created")
     rows = query_sessions_with_messages(database, "session", "message", names)
@@ -208,7 +206,6 @@ def _list_table_sessions(database: Database) -> list[SessionInfo]:
 
 
 def _build_session_info(path: Path, value: dict[str, Any], size: int) -> SessionInfo:
-    """Build the description of a session from its file or an export."""
     times = value.get("time")
     updated = parse_time_ms(times.get("updated")) if isinstance(times, dict) else -1
     parent = parse_id(value.get("parentID"))

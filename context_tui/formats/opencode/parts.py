@@ -240,7 +240,6 @@ def _parse_file(part: Value) -> Block:
 
 
 def _format_error(error: Any) -> str:
-    """Format the error of a failed reply as one line."""
     if not isinstance(error, dict):
         return truncate_name(parse_id(error))
     data = error.get("data")

@@ -64,7 +64,6 @@ class OpencodeShape:
         self._cleared_calls: list[tuple[int, str]] = []  # time of the clearing, and the call
 
     def parse(self, entry: Entry) -> ParsedRecord:
-        """Parse a message."""
         info, parts, notes = parsed = parse_entry(entry)
         self._newest = entry, parsed
         part = parse_message(info, parts)

@@ -47,11 +47,9 @@ class TableSource:
         self._revert: Any = None
 
     def read_stamp(self) -> Hashable:
-        """Return the stamp of the database."""
         return self.database.read_stamp()
 
     def list_ids(self) -> list[str]:
-        """List the ids of the messages, by creation time."""
         self._revert = self.read_metadata().get("revert")
         rows = self.database.query(
             "SELECT id FROM message WHERE session_id = ? ORDER BY time_created, id", (self._session,)
@@ -59,7 +57,6 @@ class TableSource:
         return [decode_text(row[0]) for row in rows]
 
     def read_entries(self, ids: Sequence[str]) -> list[Entry]:
-        """Messages with their parts."""
         return query_in_batches(ids, self._read_entries)
 
     def read_metadata(self) -> Mapping[str, Any]:
@@ -96,7 +93,6 @@ class TreeSource:
         self._revert: Any = None
 
     def read_stamp(self) -> Hashable:
-        """Return the times and sizes of all files of the session."""
         return read_file_stamp(self.path), tuple(self._list_stamps())
 
     def list_ids(self) -> list[str]:
@@ -105,11 +101,9 @@ class TreeSource:
         return [_get_stem(entry) for entry in entries_in(self.messages) if entry.name.endswith(".json")]
 
     def read_entries(self, ids: Sequence[str]) -> list[Entry]:
-        """Messages with their parts."""
         return [entry for each in ids if (entry := self._read_entry(each)) is not None]
 
     def read_metadata(self) -> Mapping[str, Any]:
-        """Return the body of the session."""
         try:
             return read_session_object(self.path)
         except UnreadableSession:  # being written right now
@@ -152,7 +146,6 @@ class ExportSource:
         self._elements: list[Element] = []
 
     def read_stamp(self) -> Hashable:
-        """Return the time and size of the file."""
         return read_file_stamp(self.path)
 
     def list_ids(self) -> list[str]:
@@ -168,11 +161,9 @@ class ExportSource:
         return [str(place) for place in range(len(self._elements))]
 
     def read_entries(self, ids: Sequence[str]) -> list[Entry]:
-        """Messages with their parts."""
         return [self._build_entry(each) for each in ids if int(each) < len(self._elements)]
 
     def read_metadata(self) -> Mapping[str, Any]:
-        """Return the body of the session."""
         return self._info
 
     def _build_entry(self, name: str) -> Entry:

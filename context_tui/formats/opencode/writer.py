@@ -228,7 +228,6 @@ def _add_user_message(
 def _build_call_state(
     document: _ExportDocument, part: dict[str, Any], block: Block, time: int, losses: Losses
 ) -> dict[str, Any]:
-    """Build the state of a call that ended."""
     times = {"start": time, "end": time}
     body, arguments = block.get("content"), part["state"]["input"]
     if block.get("is_error"):

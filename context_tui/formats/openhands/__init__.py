@@ -85,7 +85,6 @@ class OpenHandsFormat(Format):
         return [replace(info, title=name or info.title) for info, name in zip(infos, names, strict=True)]
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """Return a scanner of a session."""
         related_files = [*self.related_files(path)] if find_conversation_file(path) else ()
         return DocumentScanner(path, info, OpenHandsShape, read_runs=read_histories, related_files=related_files)
 
@@ -96,7 +95,6 @@ class OpenHandsFormat(Format):
         return [path.parent / EVENTS_FOLDER] if path.name == STATE_FILE else []
 
     def read_title(self, path: Path) -> str:
-        """Return the first line of the first prompt."""
         if find_conversation_file(path) != path:
             return read_document_title(path, OpenHandsShape(), find_runs)
         try:
@@ -109,7 +107,6 @@ class OpenHandsFormat(Format):
         return path.parent.name != EVENTS_FOLDER or path.name == "0.json"
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """Yield the conversations of the command line and of a local server."""
         root = Path(environ.get("OPENHANDS_PERSISTENCE_DIR") or find_home_folder(environ) / ".openhands")
         folder = Path(environ.get("OPENHANDS_CONVERSATIONS_DIR") or root / "conversations")
         for entry in list_entries(folder):
@@ -125,7 +122,6 @@ def _flatten_pairs(events: list[Any]) -> list[Any]:
 
 
 def _is_sdk_event(value: dict[str, Any]) -> bool:
-    """Return whether a value is an event of the SDK."""
     kind = value.get("kind")
     return (
         "source" in value and isinstance(kind, str) and kind.endswith(("Event", "Condensation", "CondensationRequest"))

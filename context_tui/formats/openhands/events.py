@@ -103,7 +103,6 @@ def parse_event(event: Event, view: EventView, usages: UsageByResponse) -> Parse
 
 
 def _parse_result(event: Event) -> dict[str, Any]:
-    """Parse an event that is the result of a call."""
     failed, body = event["kind"] != "ObservationEvent", list[dict[str, Any]]()
     if event["kind"] == "AgentErrorEvent":
         body = [{"type": "text", "text": parse_id(event.get("error"))}]

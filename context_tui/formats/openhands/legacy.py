@@ -251,7 +251,6 @@ def _select_own_arguments(arguments: Event) -> Event:
 
 
 def _get_response(event: Event) -> Event | None:
-    """Return the model's response that an event belongs to."""
     response = as_object(event.get("tool_call_metadata")).get("model_response")
     return response if isinstance(response, dict) else None
 

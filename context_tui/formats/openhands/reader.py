@@ -51,7 +51,6 @@ class OpenHandsShape(DocumentShape):
             builder.facts.model = truncate_name(model)
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
-        """Parse an event."""
         if not isinstance(value, dict):
             raise ValueError("not an event: not a JSON object")
         if isinstance(value.get("kind"), str):
@@ -95,7 +94,6 @@ def read_histories(path: Path, *, max_events: int | None = None) -> list[Run]:
 
 
 def _list_event_files(folder: Path) -> list[Path]:
-    """List the files of events in a folder, in their order."""
     try:
         files = [file for file in folder.iterdir() if file.suffix == ".json" and _parse_event_number(file) >= 0]
     except OSError as error:
@@ -110,7 +108,6 @@ def _parse_event_number(file: Path) -> int:
 
 
 def _read_element(file: Path) -> Element:
-    """Read the value in a file."""
     data = read_whole_file(file)
     try:
         return _raw(data)

@@ -38,7 +38,6 @@ class PiFormat(Format):
     build_resume_command = staticmethod(writer.build_resume_command)
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Recognise the first record."""
         first = next(iter(parse_first_values(head)), None)
         if isinstance(first, dict) and first.get("type") == "session" and isinstance(first.get("cwd"), str):
             return Claim(95, "a session record of pi")
@@ -50,7 +49,6 @@ class PiFormat(Format):
         return [replace(info, cwd=cwd if isinstance(cwd, str) else "") for info in list_only_session(path, self.name)]
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """Return a scanner of the session, or of a branch."""
         return LineScanner(path, info, PiShape)
 
     def read_title(self, path: Path) -> str:

@@ -157,7 +157,6 @@ def _build_result(result: Block, tools: dict[str, str], losses: Losses) -> Messa
 
 
 def _build_content(blocks: list[Block], losses: Losses) -> list[Block]:
-    """Build texts and images in pi's form."""
     content: list[Block] = []
     for block in blocks:
         if part := _build_part(block):
@@ -168,7 +167,6 @@ def _build_content(blocks: list[Block], losses: Losses) -> list[Block]:
 
 
 def _build_part(block: Block) -> Block | None:
-    """Build a text or an image in pi's form."""
     source = block.get("source")
     if block.get("type") == "text":
         return {"type": "text", "text": block.get("text") or ""}

@@ -43,9 +43,7 @@ class ResponsesFormat(Format):
         return Claim(88, "a request with input") if run.key == "input" and run.elements and is_request else None
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
-        """List the runs in a file."""
         return list_document_sessions(path, self.name, ResponsesShape)
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        """Return a scanner of a session."""
         return DocumentScanner(path, info, ResponsesShape)

@@ -44,7 +44,6 @@ class ResponsesShape:
         return CONTINUATION_NOTE if run.get("previous_response_id") else ""
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        """Read the model, the window, the instructions and the size of the tools."""
         facts, response = builder.facts, find_response(run) or {}
         model = run.get("model") or response.get("model")
         facts.model = truncate_name(model) if isinstance(model, str) else None

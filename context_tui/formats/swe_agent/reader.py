@@ -77,7 +77,6 @@ class SweAgentShape(DocumentShape):
         self._elided_by_request: dict[int, tuple[str, ...]] = {}  # by element: elided from its request on
 
     def title(self, text: str) -> str:
-        """Title of the task."""
         return find_task_title(text)
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:

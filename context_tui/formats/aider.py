@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.base import Claim, Format, Scanner, SessionFile
-from context_tui.formats.kit.document_scanner import DocumentScanner, list_document_sessions
+from context_tui.formats.base import Claim, SessionFile
+from context_tui.formats.kit.document_scanner import DocumentFormat, DocumentShape
 from context_tui.formats.kit.documents import Run
 from context_tui.formats.kit.files import read_whole_file
 from context_tui.formats.kit.message_builder import (
@@ -35,7 +35,6 @@ from context_tui.formats.kit.usage import make_cached_usage
 from context_tui.formats.kit.values import parse_time_ms
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import BOM
-from context_tui.session.session import SessionInfo
 from context_tui.session.values import Role
 from context_tui.text.sanitize import truncate_name
 
@@ -56,48 +55,11 @@ _FAILED_EDIT_END = "Just reply with fixed versions of the block"
 _TOKEN_SCALES = {"k": 1_000, "M": 1_000_000}
 
 
-class AiderFormat(Format):
-    """Chat histories of Aider."""
-
-    name: ClassVar[str] = "aider"
-    about: ClassVar[str] = "Aider chat histories (Markdown), best effort: no files of the chat, rounded token counts"
-    suffixes: ClassVar[tuple[str, ...]] = (".history.md",)
-
-    def sniff(self, head: bytes, path: Path) -> Claim | None:
-        lines = head.removeprefix(BOM)[:4_096].split(b"\n")
-        return (
-            Claim(90, "a chat of Aider started")
-            if any(each.startswith(SESSION_HEADING.encode()) for each in lines)
-            else None
-        )
-
-    def list_sessions(self, path: Path) -> list[SessionInfo]:
-        return list_document_sessions(path, self.name, AiderShape, read_runs=_read_runs)
-
-    def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        return DocumentScanner(path, info, AiderShape, read_runs=_read_runs)
-
-    def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
-        """Yield the file that the environment names, and the history of the current project."""
-        folder, configured = cwd.absolute(), environ.get("AIDER_CHAT_HISTORY_FILE")
-        places = [
-            *([folder / configured] if configured else []),
-            *(project / HISTORY_NAME for project in (folder, *folder.parents)),
-        ]
-        return [SessionFile(path, path.parent.name, True) for path in dict.fromkeys(places) if os.path.isfile(path)]
-
-
-class AiderShape:
+class AiderShape(DocumentShape):
     """Lines of one kind are an element: what was typed, what was said, or what the console showed."""
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
         builder.facts.input_includes_cache = True
-
-    def parse_tools(self, run: Run) -> list[dict[str, Any]]:
-        return []
-
-    def parse_response(self, run: Run) -> dict[str, Any] | None:
-        return None
 
     @staticmethod
     def note(run: Run) -> str:
@@ -138,24 +100,6 @@ def _parse_token_count(text: str) -> int:
         return round(float(text.rstrip("kM").replace(",", "")) * scale)
     except ValueError:
         return 0
-
-
-def _read_runs(path: Path) -> list[Run]:
-    """Return the sessions in a history, each with its elements.
-
-    Raises:
-        UnreadableSession: it cannot be read, or holds none.
-    """
-    text = read_whole_file(path).decode("utf-8", "replace")
-    runs: list[Run] = []
-    for chunk in re.split(rf"^(?={re.escape(SESSION_HEADING)})", text, flags=re.MULTILINE):
-        if chunk.startswith(SESSION_HEADING):
-            first, _, rest = chunk.partition("\n")
-            time = first.removeprefix(SESSION_HEADING).strip()
-            runs.append(Run({"started": time}, [*_parse_elements(rest, time)]))
-    if not runs:
-        raise UnreadableSession(f"{path}: holds no chat of Aider")
-    return runs
 
 
 def _parse_elements(text: str, time: str) -> Iterator[dict[str, str]]:
@@ -209,3 +153,46 @@ def _split_by_speaker(text: str) -> Iterator[tuple[str, str]]:
         kind = last = speaker
     if any(each.strip() for each in lines):
         yield kind, "\n".join(lines).strip("\n")
+
+
+class AiderFormat(DocumentFormat):
+    """Chat histories of Aider."""
+
+    name: ClassVar[str] = "aider"
+    about: ClassVar[str] = "Aider chat histories (Markdown), best effort: no files of the chat, rounded token counts"
+    suffixes: ClassVar[tuple[str, ...]] = (".history.md",)
+    shape = AiderShape
+
+    def sniff(self, head: bytes, path: Path) -> Claim | None:
+        lines = head.removeprefix(BOM)[:4_096].split(b"\n")
+        return (
+            Claim(90, "a chat of Aider started")
+            if any(each.startswith(SESSION_HEADING.encode()) for each in lines)
+            else None
+        )
+
+    def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
+        """Yield the file that the environment names, and the history of the current project."""
+        folder, configured = cwd.absolute(), environ.get("AIDER_CHAT_HISTORY_FILE")
+        places = [
+            *([folder / configured] if configured else []),
+            *(project / HISTORY_NAME for project in (folder, *folder.parents)),
+        ]
+        return [SessionFile(path, path.parent.name, True) for path in dict.fromkeys(places) if os.path.isfile(path)]
+
+    def read_runs(self, path: Path) -> list[Run]:
+        """Return the sessions in a history, each with its elements.
+
+        Raises:
+            UnreadableSession: it cannot be read, or holds none.
+        """
+        text = read_whole_file(path).decode("utf-8", "replace")
+        runs: list[Run] = []
+        for chunk in re.split(rf"^(?={re.escape(SESSION_HEADING)})", text, flags=re.MULTILINE):
+            if chunk.startswith(SESSION_HEADING):
+                first, _, rest = chunk.partition("\n")
+                time = first.removeprefix(SESSION_HEADING).strip()
+                runs.append(Run({"started": time}, [*_parse_elements(rest, time)]))
+        if not runs:
+            raise UnreadableSession(f"{path}: holds no chat of Aider")
+        return runs

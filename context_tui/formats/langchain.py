@@ -8,12 +8,11 @@ checkpoint of LangGraph, or in a run of LangSmith, where the reply is the output
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from context_tui.formats.base import ALL_FROM_SOURCE, Claim, Format, Scanner
-from context_tui.formats.kit.document_scanner import DocumentScanner, RunReader, list_document_sessions
+from context_tui.formats.base import ALL_FROM_SOURCE, Claim
+from context_tui.formats.kit.document_scanner import DocumentFormat, DocumentShape
 from context_tui.formats.kit.documents import (
     MAX_CHECKED_ELEMENTS,
     Element,
@@ -23,7 +22,6 @@ from context_tui.formats.kit.documents import (
     decode_items,
     decode_members,
     find_runs,
-    read_runs,
 )
 from context_tui.formats.kit.files import parse_first_values
 from context_tui.formats.kit.message_builder import (
@@ -42,7 +40,6 @@ from context_tui.formats.kit.usage import (
 from context_tui.formats.kit.values import parse_blocks, parse_id, parse_image_url, parse_usage_or_note
 from context_tui.formats.openai.reader import FunctionCalls, parse_call, parse_content_part
 from context_tui.session.facts import Usage
-from context_tui.session.session import SessionInfo
 from context_tui.session.values import MessageFlag, Role
 from context_tui.text.sanitize import truncate_name
 
@@ -65,36 +62,7 @@ MESSAGE_LISTS = MessageLists(
 )
 
 
-class LangChainFormat(Format):
-    """Dumps of LangChain messages."""
-
-    name: ClassVar[str] = "langchain"
-    about: ClassVar[str] = "LangChain messages, LangGraph states, LangSmith runs (JSON, JSONL), parsed and never loaded"
-    suffixes: ClassVar[tuple[str, ...]] = (".json", ".jsonl")
-    from_source: ClassVar[str] = ALL_FROM_SOURCE
-
-    def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Recognise messages of LangChain's types, alone, in a list or in a state."""
-        value = next(iter(parse_first_values(head)), None)
-        if isinstance(value, list) and value and not MESSAGE_LISTS.is_element(value[0]):
-            value = value[0]  # the newest of several states
-        state = _unwrap_state(value)
-        if isinstance(state, dict) and "messages" in state:
-            messages = state["messages"]
-            first = next(iter(messages), None) if isinstance(messages, list) else None
-        else:
-            first = state
-        first = (first[0] if first else None) if isinstance(first, list) else first
-        return Claim(90, "messages of LangChain") if isinstance(first, dict) and _is_message(first) else None
-
-    def list_sessions(self, path: Path) -> list[SessionInfo]:
-        return list_document_sessions(path, self.name, LangChainShape, read_runs=_read_runs)
-
-    def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        return DocumentScanner(path, info, LangChainShape, read_runs=_read_runs, needs_lookahead=True)
-
-
-class LangChainShape:
+class LangChainShape(DocumentShape):
     """Messages by whatever spelling; calls are counted once, and ``RemoveMessage`` takes out what it names."""
 
     def __init__(self) -> None:
@@ -106,12 +74,6 @@ class LangChainShape:
         """Input tokens have cached ones in, whoever the provider is."""
         builder.facts.input_includes_cache = True
         self._elements = run.elements
-
-    def parse_tools(self, run: Run) -> list[dict[str, Any]]:
-        return []
-
-    def parse_response(self, run: Run) -> dict[str, Any] | None:
-        return None
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
         if not isinstance(value, dict):
@@ -295,17 +257,6 @@ def _parse_usage_metadata(value: Any) -> Usage | None:
     )
 
 
-def _find_runs(values: list[Element]) -> list[Run]:
-    if len(values) == 1 and (elements := decode_items(values[0])) is not None:
-        if any(map(MESSAGE_LISTS.is_element, elements[:MAX_CHECKED_ELEMENTS])):
-            return find_runs(elements, MESSAGE_LISTS)
-        values = elements  # several states, the newest first
-    states = [_unwrap_state(each) for each in values]
-    return find_runs(
-        [[states[0]] if len(states) == 1 and _is_single_message(states[0]) else each for each in states], MESSAGE_LISTS
-    )
-
-
 def _unwrap_state(element: Element) -> Element:
     """Unwrap a state, a checkpoint or a run to an object with ``messages``; return anything else unchanged."""
     for _ in range(MAX_WRAPPING_DEPTH):
@@ -337,4 +288,37 @@ def _is_single_message(element: Element) -> bool:
     return "messages" not in (decode_members(element) or {"messages": 0})
 
 
-_read_runs: RunReader = partial(read_runs, finder=_find_runs)
+class LangChainFormat(DocumentFormat):
+    """Dumps of LangChain messages."""
+
+    name: ClassVar[str] = "langchain"
+    about: ClassVar[str] = "LangChain messages, LangGraph states, LangSmith runs (JSON, JSONL), parsed and never loaded"
+    suffixes: ClassVar[tuple[str, ...]] = (".json", ".jsonl")
+    from_source: ClassVar[str] = ALL_FROM_SOURCE
+    shape = LangChainShape
+    needs_lookahead: ClassVar[bool] = True
+
+    def sniff(self, head: bytes, path: Path) -> Claim | None:
+        """Recognise messages of LangChain's types, alone, in a list or in a state."""
+        value = next(iter(parse_first_values(head)), None)
+        if isinstance(value, list) and value and not MESSAGE_LISTS.is_element(value[0]):
+            value = value[0]  # the newest of several states
+        state = _unwrap_state(value)
+        if isinstance(state, dict) and "messages" in state:
+            messages = state["messages"]
+            first = next(iter(messages), None) if isinstance(messages, list) else None
+        else:
+            first = state
+        first = (first[0] if first else None) if isinstance(first, list) else first
+        return Claim(90, "messages of LangChain") if isinstance(first, dict) and _is_message(first) else None
+
+    def find_runs(self, values: list[Element]) -> list[Run]:
+        if len(values) == 1 and (elements := decode_items(values[0])) is not None:
+            if any(map(MESSAGE_LISTS.is_element, elements[:MAX_CHECKED_ELEMENTS])):
+                return find_runs(elements, MESSAGE_LISTS)
+            values = elements  # several states, the newest first
+        states = [_unwrap_state(each) for each in values]
+        return find_runs(
+            [[states[0]] if len(states) == 1 and _is_single_message(states[0]) else each for each in states],
+            MESSAGE_LISTS,
+        )

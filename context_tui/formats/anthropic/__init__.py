@@ -6,15 +6,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from context_tui.formats.anthropic.writer import find_unsupported_reason, write_request
-from context_tui.formats.base import Claim, Format, Scanner
-from context_tui.formats.kit.document_scanner import DocumentScanner, copy_document, list_document_sessions
+from context_tui.formats.base import Claim
+from context_tui.formats.kit.document_scanner import DocumentFormat, copy_document
 from context_tui.formats.kit.documents import Run, get_response, read_head_run
 from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord
 from context_tui.formats.kit.usage import parse_anthropic_usage
 from context_tui.formats.kit.values import extract_text, parse_blocks, parse_role, parse_time_ms, parse_usage_or_note
 from context_tui.formats.kit.writing import parse_tool_schemas
 from context_tui.session.jsontext import compact_json
-from context_tui.session.session import SessionInfo
 from context_tui.session.values import Role
 from context_tui.text.sanitize import truncate_name
 
@@ -56,12 +55,13 @@ class AnthropicShape:
         )
 
 
-class AnthropicFormat(Format):
+class AnthropicFormat(DocumentFormat):
     """Format of Messages requests and message lists."""
 
     name: ClassVar[str] = "anthropic"
     about: ClassVar[str] = "Anthropic Messages request or message list (JSON, JSONL), with its response if logged"
     suffixes: ClassVar[tuple[str, ...]] = (".json", ".jsonl")
+    shape = AnthropicShape
 
     unsupported_reason = staticmethod(find_unsupported_reason)
     write = staticmethod(write_request)
@@ -87,12 +87,6 @@ class AnthropicFormat(Format):
         if isinstance(model, str) and model.startswith("claude"):
             return Claim(60, "a request to a Claude model")
         return Claim(20, "a list of messages, of any provider")
-
-    def list_sessions(self, path: Path) -> list[SessionInfo]:
-        return list_document_sessions(path, self.name, AnthropicShape)
-
-    def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        return DocumentScanner(path, info, AnthropicShape)
 
 
 def _list_blocks(message: Any) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ from context_tui.formats.kit.message_builder import (
     ParsedRecord,
     group_records,
 )
-from context_tui.formats.kit.values import extract_text, parse_blocks, parse_time_ms
+from context_tui.formats.kit.values import as_object, as_text, extract_text, parse_blocks, parse_role, parse_time_ms
 from context_tui.formats.openai.reader import parse_thinking
 from context_tui.session.facts import Usage
 from context_tui.session.values import MessageFlag, Role
@@ -46,9 +46,8 @@ class ClineShape(DocumentShape):
         self._related = related
         self._replaced_by: dict[int, int] = {}  # element to the element from which it is no longer sent
         self._usage_by_reply: dict[int, Usage] = {}
-        self._context_after_deletion: dict[
-            int, tuple[str | int, ...]
-        ] = {}  # element at which messages are deleted to the remaining elements
+        # element at which messages are deleted, to the remaining elements
+        self._context_after_deletion: dict[int, tuple[str | int, ...]] = {}
         self._clears_by_element: dict[int, tuple[tuple[str, int], ...]] = {}
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
@@ -63,42 +62,34 @@ class ClineShape(DocumentShape):
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
         """Parse a message; blocks other than reasoning stay unchanged."""
-        message, clearing = self._parse_message(value, place), self._build_clearing(place)
-        return group_records(clearing, message) if clearing else message
+        message, clears = self._parse_message(value, place), self._clears_by_element.get(place)
+        return (
+            group_records(MicroCompactionRecord("duplicate reads", cleared_keys=clears), message) if clears else message
+        )
 
     def _parse_message(self, value: Any, place: int) -> MessageRecord:
-        if not isinstance(value, dict):
-            raise ValueError("not a message: not a JSON object")
-        name, time = value.get("role"), parse_time_ms(value.get("ts"))
-        if name is None and value.get("type") == "reasoning":  # a message of its own in files of some providers
+        members = as_object(value)
+        time = parse_time_ms(members.get("ts"))
+        if members.get("role") is None and members.get("type") == "reasoning":  # in files of some providers
             return MessageRecord(Role.ASSISTANT, [_parse_block(value)], time=time, key=format_element_key(place))
-        role = _ROLES.get(name) if isinstance(name, str) else None
-        if role is None:
-            raise ValueError(f"not a message: unknown role {str(name)[:40]!r}")
+        role = parse_role(value, _ROLES)
         blocks = [*map(_parse_block, parse_blocks(value.get("content")))]
         part = MessageRecord(role, blocks, time=time, key=format_element_key(place))
         if value.get("isSummary"):
             before = self._related.tokens_before_summary.get(extract_text(blocks)) or None
-            return replace(
-                part, compaction=FullCompactionRecord("condense", before, context=self._find_remaining(place))
-            )
+            summary = FullCompactionRecord("condense", before, context=self._find_remaining(place))
+            return replace(part, compaction=summary)
         if value.get("isTruncationMarker"):
             truncation = FullCompactionRecord("sliding window", context=self._find_remaining(place), has_summary=False)
             return replace(part, compaction=truncation, is_injected=True)
         if place in self._context_after_deletion:
-            part = replace(
-                part,
-                compaction=FullCompactionRecord(
-                    "truncation", context=self._context_after_deletion[place], has_summary=False
-                ),
-            )
+            context = self._context_after_deletion[place]
+            part = replace(part, compaction=FullCompactionRecord("truncation", context=context, has_summary=False))
         if self._replaced_by.get(place, place + 1) <= place:  # replaced by an earlier element
             part = replace(part, flags=MessageFlag.NOT_SENT)
         if role == Role.ASSISTANT:
-            info = value.get("modelInfo")
-            model = info.get("modelId") if isinstance(info, dict) else None
+            model = truncate_name(as_text(as_object(value.get("modelInfo")).get("modelId")))
             thought = [] if any(block.get("type") == "thinking" for block in blocks) else parse_thinking(value)
-            model = truncate_name(model) if isinstance(model, str) else ""
             return replace(part, blocks=[*thought, *blocks], usage=self._usage_by_reply.get(place), model=model)
         return replace(part, injected_blocks=find_injected_blocks(blocks), model=_find_model(blocks))
 
@@ -108,10 +99,6 @@ class ClineShape(DocumentShape):
             *(format_element_key(each) for each in range(place) if self._replaced_by.get(each, place + 1) > place),
             0,
         )
-
-    def _build_clearing(self, place: int) -> MicroCompactionRecord | None:
-        clears = self._clears_by_element.get(place)
-        return MicroCompactionRecord("duplicate reads", cleared_keys=clears) if clears else None
 
     def _find_deletions(self, elements: list[dict[str, Any]]) -> None:
         """Find the deletions; each takes effect with the request of the newest user message."""
@@ -132,18 +119,15 @@ class ClineShape(DocumentShape):
             text = blocks[each.block].get("text") if 0 <= each.block < len(blocks) else None
             at = max(each.start, each.element + 1)
             if isinstance(text, str) and len(each.text) * 2 < len(text) and at < len(elements):
-                self._clears_by_element[at] = (
-                    *self._clears_by_element.get(at, ()),
-                    (format_element_key(each.element), each.block),
-                )
+                clear = format_element_key(each.element), each.block
+                self._clears_by_element[at] = (*self._clears_by_element.get(at, ()), clear)
 
 
 def _parse_element(element: Element) -> dict[str, Any]:
     try:
-        value = decode_element(element)
+        return as_object(decode_element(element))
     except ValueError:
         return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _find_replacements(elements: list[dict[str, Any]]) -> dict[int, int]:
@@ -202,7 +186,7 @@ def _parse_block(block: dict[str, Any]) -> dict[str, Any]:
     text = block.get("text") or "\n\n".join(
         str(each.get("text") or "") for each in parse_blocks(block.get("summary")) if each.get("type") != "unknown"
     )
-    return {"type": "thinking", "thinking": text if isinstance(text, str) else ""}
+    return {"type": "thinking", "thinking": as_text(text)}
 
 
 def _find_model(blocks: list[dict[str, Any]]) -> str:

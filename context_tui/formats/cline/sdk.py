@@ -21,7 +21,16 @@ from context_tui.formats.kit.documents import Run
 from context_tui.formats.kit.files import open_regular, parse_first_values
 from context_tui.formats.kit.message_builder import FullCompactionRecord, MessageBuilder, MessageRecord, ParsedRecord
 from context_tui.formats.kit.usage import make_cached_usage, parse_token_count
-from context_tui.formats.kit.values import extract_text, parse_blocks, parse_time_ms, parse_tokens, parse_usage_or_note
+from context_tui.formats.kit.values import (
+    as_object,
+    as_text,
+    extract_text,
+    parse_blocks,
+    parse_role,
+    parse_time_ms,
+    parse_tokens,
+    parse_usage_or_note,
+)
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import loads
 from context_tui.session.session import SessionInfo
@@ -61,14 +70,11 @@ class ClineSdkFormat(Format):
     def list_sessions(self, path: Path) -> list[SessionInfo]:
         """List the only session of a file, with the description in ``session.json``."""
         about = _read_description(path)
-        metadata = about.get("metadata")
-        fork = metadata.get("fork") if isinstance(metadata, dict) else None
-        origin = fork.get("forkedFromSessionId") if isinstance(fork, dict) else None
-        cwd = about.get("cwd")
+        origin = as_object(as_object(about.get("metadata")).get("fork")).get("forkedFromSessionId")
         return [
             replace(
                 info,
-                cwd=cwd if isinstance(cwd, str) else "",
+                cwd=as_text(about.get("cwd")),
                 note=f"forked from session {truncate_name(origin)}" if isinstance(origin, str) else info.note,
             )
             for info in list_document_sessions(path, self.name, ClineSdkShape)
@@ -92,17 +98,10 @@ class ClineSdkShape(DocumentShape):
         builder.append_system(extract_text(parse_blocks(run.get("system_prompt"))))
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
-        if not isinstance(value, dict):
-            raise ValueError("not a message: not a JSON object")
-        name = value.get("role")
-        role = _ROLES.get(name) if isinstance(name, str) else None
-        if role is None:
-            raise ValueError(f"not a message: unknown role {str(name)[:40]!r}")
+        role = parse_role(value, _ROLES)
         blocks = parse_blocks(value.get("content"))
         injected = (at for at, block in enumerate(blocks) if _is_injected(block))
         usage, notes = parse_usage_or_note(_parse_usage, value.get("metrics"))
-        info, metadata = value.get("modelInfo"), value.get("metadata")
-        model = info.get("id") if isinstance(info, dict) else None
         return MessageRecord(
             role,
             [*map(_parse_block, blocks)],
@@ -110,8 +109,8 @@ class ClineSdkShape(DocumentShape):
             usage=usage,
             notes=notes,
             injected_blocks=frozenset(injected),
-            model=truncate_name(model) if isinstance(model, str) else "",
-            compaction=_parse_compaction(metadata if isinstance(metadata, dict) else {}),
+            model=truncate_name(as_text(as_object(value.get("modelInfo")).get("id"))),
+            compaction=_parse_compaction(as_object(value.get("metadata"))),
         )
 
 

@@ -26,7 +26,15 @@ from context_tui.formats.kit.message_builder import (
     group_records,
 )
 from context_tui.formats.kit.usage import parse_anthropic_usage
-from context_tui.formats.kit.values import parse_id, parse_usage_or_note
+from context_tui.formats.kit.values import (
+    as_text,
+    build_image,
+    build_text,
+    build_tool_result,
+    build_tool_use,
+    parse_id,
+    parse_usage_or_note,
+)
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import compact_text
 from context_tui.session.markers import DEFECT_PLACEHOLDER
@@ -155,7 +163,7 @@ def parse_message(value: Any) -> MessageRecord:
     if not isinstance(value, dict):
         raise ValueError("not a message: not a JSON object")
     name, content = value.get("role"), value.get("content")
-    role = ROLES.get(name) if isinstance(name, str) else None
+    role = ROLES.get(as_text(name))
     if role is None or not isinstance(content, list | str):
         raise ValueError(f"not a message: unknown role {str(name)[:40]!r}, or no content")
     items = content if isinstance(content, list) else [{"type": "text", "text": content}]
@@ -187,11 +195,10 @@ def _parse_block(item: Block) -> Block:
             signature = {"signature": item["signature"]} if item.get("signature") is not None else {}
             return {"type": "thinking", "thinking": item.get("text"), **signature}
         case "tool_use":
-            return {"type": "tool_use", "id": item.get("id"), "name": item.get("name"), "input": item.get("args")}
+            return build_tool_use(item.get("id"), item.get("name"), item.get("args"))
         case "tool_result":
-            error = {"is_error": True} if item.get("is_error") is True else {}
-            body = _parse_output(item.get("output"))
-            return {"type": "tool_result", "tool_use_id": item.get("tool_use_id"), "content": body, **error}
+            body, is_error = _parse_output(item.get("output")), item.get("is_error") is True
+            return build_tool_result(item.get("tool_use_id"), body, is_error=is_error)
         case "image":
             return _parse_image(item)
     return item
@@ -201,8 +208,7 @@ def _parse_image(item: Block) -> Block:
     """Parse an image, whose data or URL is in a separate object."""
     match item.get("data"):
         case {"kind": "base64", "encoded": str() as data}:
-            source = {"type": "base64", "media_type": parse_id(item.get("mime")) or "image/png", "data": data}
-            return {"type": "image", "source": source}
+            return build_image(parse_id(item.get("mime")) or "image/png", data)
         case {"kind": "url", "url": str() as url}:
             return {"type": "image", "source": {"type": "url", "url": url}}
     return item
@@ -221,7 +227,7 @@ def _parse_output(output: Any) -> Any:
 def _parse_output_block(item: Any) -> Any:
     match item:
         case {"kind": "text", "text": str() as text}:
-            return {"type": "text", "text": text}
+            return build_text(text)
         case {"kind": "image"}:
             return _parse_image({**item, "type": "image"})
     return item

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from context_tui.formats.kit.document_scanner import DocumentShape
-from context_tui.formats.kit.documents import Element, Run, decode_items, decode_members
+from context_tui.formats.kit.documents import Element, Run, decode_items, decode_members, make_run
 from context_tui.formats.kit.message_builder import (
     FullCompactionRecord,
     HistoryRecord,
@@ -132,8 +132,7 @@ def find_message_lists(values: list[Element]) -> list[Run]:
     for value in values[:1]:
         members = decode_members(value) or {}
         if "sessionId" in members and (messages := decode_items(members.get("messages"))) is not None:
-            metadata = {name: each for name, each in members.items() if name != "messages"}
-            runs.append(Run(metadata, messages, "", "messages"))
+            runs.append(make_run(members, "messages", messages))
     return runs
 
 

@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, ClassVar, Protocol, cast
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.base import Advance
+from context_tui.formats.base import Advance, Format, Scanner
 from context_tui.formats.kit.documents import (
     DEFAULT_MESSAGE_LISTS,
     BrokenElement,
@@ -34,14 +34,13 @@ from context_tui.formats.kit.files import (
     read_first_values,
     read_status,
 )
-from context_tui.formats.kit.line_scanner import OrderedShape
 from context_tui.formats.kit.message_builder import (
     BlockReader,
     MessageBuilder,
     ParsedRecord,
+    RecordAdder,
     find_message,
     prepare_shape,
-    problems_as_value_errors,
     validated,
 )
 from context_tui.formats.kit.values import extract_text, format_title
@@ -165,7 +164,9 @@ class DocumentScanner:
         return Advance(len(facts) - before, 0 if restarted else changed, end)
 
     def session(self) -> Session:
-        content = DocumentContent(self._elements, self._run, self._shape, self._parse, self._builder, self._has_run)
+        content = DocumentContent(
+            self._elements, self._run, self._shape, self._adder.parse, self._builder, self._has_run
+        )
         return Session(self._builder.facts, content, self._info, len(self._builder.facts))
 
     def _scan_element(self, place: int) -> None:
@@ -176,13 +177,10 @@ class DocumentScanner:
             return
         try:
             value = decode_element(element)
-            part = self._parse(value, place)
-            if self._resolve_in_order:
-                part = self._resolve_in_order(value, part)
         except ValueError as error:
             self._builder.add_problem(place, size, location, str(error))
         else:
-            self._builder.add(part, place, size, location)
+            self._adder.add(value, location, place, size, place)
 
     def _has_run(self, run: Run) -> bool:
         """Return whether the file still begins with *run*: its elements (except a torn one) and its metadata."""
@@ -217,11 +215,7 @@ class DocumentScanner:
 
     def _start_run(self, run: Run) -> None:
         self._run, self._shape, self._builder = run, self._new_shape(), MessageBuilder()
-        prepare_shape(self._shape, self._builder)
-        self._parse = validated(self._shape.parse)
-        self._resolve_in_order = (
-            problems_as_value_errors(self._shape.resolve_in_order) if isinstance(self._shape, OrderedShape) else None
-        )
+        self._adder = RecordAdder(self._shape, self._builder)
         self._elements, self._next = _append_response(run, self._shape), 0
         self._shape.read_metadata(run, self._builder)
 
@@ -296,6 +290,27 @@ def list_document_sessions(
         )
         for number, run in enumerate(runs)
     ]
+
+
+class DocumentFormat(Format):
+    """Base of formats whose sessions are message lists in JSON documents, with elements that ``shape`` parses."""
+
+    shape: ClassVar[type[DocumentShape]]
+    needs_lookahead: ClassVar[bool] = False
+
+    def find_runs(self, values: list[Element]) -> list[Run]:
+        """Find the message lists in the values of a file."""
+        return find_runs(values, get_message_lists(self.shape))
+
+    def read_runs(self, path: Path) -> list[Run]:
+        """Read the message lists in a file."""
+        return read_runs(path, self.find_runs)
+
+    def list_sessions(self, path: Path) -> list[SessionInfo]:
+        return list_document_sessions(path, self.name, self.shape, read_runs=self.read_runs)
+
+    def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
+        return DocumentScanner(path, info, self.shape, read_runs=self.read_runs, needs_lookahead=self.needs_lookahead)
 
 
 def read_document_title(path: Path, shape: DocumentShape, find_runs: RunFinder = find_runs) -> str:

@@ -106,6 +106,11 @@ class Run:
             return None
 
 
+def make_run(members: dict[str, Element], key: str, elements: list[Element], note: str = "") -> Run:
+    """Return the run of the message list that is the member *key* of an object."""
+    return Run({name: value for name, value in members.items() if name != key}, elements, note, key)
+
+
 def get_response(run: Run) -> dict[str, Any]:
     """Return the response that was logged beside a request, alone or as the body of one; empty if there is none."""
     response = run.get("response")
@@ -292,7 +297,7 @@ def _parse_run(element: Element, lists: MessageLists) -> Run | None:
             key, note = (
                 _choose_sent_list(message_lists, members) if len(message_lists) > 1 else (next(iter(message_lists)), "")
             )
-            return Run({name: value for name, value in members.items() if name != key}, message_lists[key], note, key)
+            return make_run(members, key, message_lists[key], note)
         members = _unwrap_log_entry(members)
     return None
 

@@ -22,13 +22,7 @@ from context_tui.formats.kit.databases import (
     decode_text,
     decode_value,
 )
-from context_tui.formats.kit.message_builder import (
-    BlockReader,
-    MessageBuilder,
-    ParsedRecord,
-    prepare_shape,
-    validated,
-)
+from context_tui.formats.kit.message_builder import BlockReader, MessageBuilder, ParsedRecord, RecordAdder
 from context_tui.session.facts import Branch, Compaction, Epoch, Facts, Usage
 from context_tui.session.session import Session, SessionInfo
 
@@ -169,8 +163,8 @@ class _EntryPass:
 
     def __init__(self, source: EntrySource, shape: EntryShape) -> None:
         self.source, self.shape, self.builder = source, shape, MessageBuilder()
-        prepare_shape(shape, self.builder)
-        self.parse = validated(shape.parse)
+        self._adder = RecordAdder(shape, self.builder)
+        self.parse = self._adder.parse
         self.ids = source.list_ids()
         self.checksums: list[int] = []
         self.abandoned: list[set[int]] = []
@@ -192,13 +186,8 @@ class _EntryPass:
             builder.add_problem(place, entry.size, location, reason)
             return
         before = len(builder.facts)
-        try:
-            part = self.parse(entry)
-        except ValueError as error:
-            builder.add_problem(place, entry.size, location, str(error))
-            return
-        builder.add(part, place, entry.size, location)
-        self.shape.add_facts(entry, part, range(before, len(builder.facts)), builder)
+        if added := self._adder.add(entry, location, place, entry.size):
+            self.shape.add_facts(entry, added[0], range(before, len(builder.facts)), builder)
 
     def is_unchanged(self, ids: Sequence[str]) -> bool:
         """Return whether the entries of a session, which now has these *ids*, begin with those that were read."""

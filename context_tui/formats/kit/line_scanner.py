@@ -1,4 +1,4 @@
-"""Reading a file of JSON lines whose records a format understands one at a time; and reading their text again."""
+"""Scan files of JSON lines, record by record, and read their text again."""
 
 from __future__ import annotations
 
@@ -6,21 +6,14 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Advance
 from context_tui.formats.kit.branches import BranchFacts
 from context_tui.formats.kit.files import format_beginning, read_status
 from context_tui.formats.kit.lines import LineFile, LineReader
-from context_tui.formats.kit.message_builder import (
-    BlockReader,
-    MessageBuilder,
-    ParsedRecord,
-    prepare_shape,
-    problems_as_value_errors,
-    validated,
-)
+from context_tui.formats.kit.message_builder import BlockReader, MessageBuilder, ParsedRecord, RecordAdder
 from context_tui.session.facts import Facts
 from context_tui.session.jsontext import compact_json, is_nested_deeper, loads
 from context_tui.session.session import Session, SessionInfo
@@ -28,30 +21,22 @@ from context_tui.session.values import RecordKind
 
 Record = dict[str, Any]
 OTHER_FILE_OFFSET = (1 << 64) - 1
-"""The place of a record that stands before those of a file, in another one."""
+"""Place of a record that precedes those of the file, and is in another file."""
 
 
 class LineShape(Protocol):
-    """Interpretation of the records on lines by a format. A new one is made for every pass over a file."""
+    """Meaning of the records of a format. A new one is made for every pass over a file."""
 
     def parse(self, record: Record) -> ParsedRecord:
         """Parse a record. It is called again when the text is shown, and must return the same for the same record.
 
         Raises:
-            ValueError: it is not understood; the message says why.
+            ValueError: the record is not understood; the message says why.
         """
 
 
-@runtime_checkable
-class OrderedShape(Protocol):
-    """A shape of records that also say something by where they stand, among those before them."""
-
-    def resolve_in_order(self, record: Any, part: ParsedRecord) -> ParsedRecord:
-        """Resolve a record by those before it. Called once for each record, in order; it changes no blocks."""
-
-
 class LineContent:
-    """Full text of a session, read from the lines of its file when it is asked for."""
+    """Full text of a session, read from the lines of its file on demand."""
 
     def __init__(
         self,
@@ -84,17 +69,17 @@ class LineContent:
         return self.file.is_unchanged()
 
     def read_record(self, row: int) -> Record:
-        """Return a record of the file that could be read before."""
+        """Read the record of a row, which is not a problem."""
         if self.first is not None and self.facts.record_place[row] == OTHER_FILE_OFFSET:
             return self.first
         return parse_object(self.file.read_range(self.facts.record_place[row], self.facts.record_length[row]))
 
 
 class LineScanner:
-    """A resumable scan of the only session in a file; as the file grows, what is new is read.
+    """Resumable scan of the only session in a file, which may grow.
 
-    ``input_includes_cache`` says how the provider reports input tokens to the runtime whose file it is. ``first`` is a
-    record that stands before those of the file, in another one.
+    ``input_includes_cache`` states whether the recorded input tokens include cached ones. ``first`` is a record that
+    precedes those of the file, and is in another file.
     """
 
     def __init__(
@@ -106,13 +91,9 @@ class LineScanner:
         input_includes_cache: bool = False,
         first: Record | None = None,
     ) -> None:
-        self._file, self._info, self._first, own = LineFile(path), info, first, shape()
+        self._file, self._info, self._first = LineFile(path), info, first
         self._builder = MessageBuilder()
-        prepare_shape(own, self._builder)
-        self._parse = validated(own.parse)
-        self._resolve_in_order = (
-            problems_as_value_errors(own.resolve_in_order) if isinstance(own, OrderedShape) else None
-        )
+        self._adder = RecordAdder(shape(), self._builder)
         self._builder.facts.input_includes_cache = input_includes_cache
         self._reader = LineReader(self._file, self._builder.facts, parse_object)
         self._live = BranchFacts(self._builder.facts, self._builder, info)
@@ -134,26 +115,18 @@ class LineScanner:
 
     def session(self) -> Session:
         facts = self._live.select_facts()
-        return Session(
-            facts, LineContent(self._file, self._parse, facts, self._builder, self._first), self._info, len(facts)
-        )
+        content = LineContent(self._file, self._adder.parse, facts, self._builder, self._first)
+        return Session(facts, content, self._info, len(facts))
 
     def _append_record(self, record: Record, place: int, length: int) -> None:
-        try:
-            part = self._parse(record)
-            if self._resolve_in_order:
-                part = self._resolve_in_order(record, part)
-        except ValueError as error:
-            self._reader.add_problem(place, length, str(error))
-        else:
-            self._builder.add(part, place, length, self._reader.line_label)
+        self._adder.add(record, self._reader.line_label, place, length)
 
 
 def parse_object(line: bytes) -> Record:
     """Return the object on a line.
 
     Raises:
-        ValueError: it holds something else, or is nested too deeply to be worked with.
+        ValueError: the line is not an object, or is nested too deeply.
     """
     value = loads(line)
     if not isinstance(value, dict):
@@ -164,16 +137,16 @@ def parse_object(line: bytes) -> Record:
 
 
 def is_whole_file(session: Session) -> bool:
-    """Return whether a session is the main one of a file of lines, and of that alone."""
+    """Return whether a session consists of all lines of one file."""
     content = session.content
     return isinstance(content, LineContent) and not session.info.id and content.first is None
 
 
 def copy_lines(session: Session, path: Path) -> list[str] | None:
-    """Write the lines of the file that *session* is all of, as far as they were read, byte for byte.
+    """Copy the lines of *session* that were read to the new file *path*, byte for byte.
 
     Returns:
-        What stays behind, in words; None for a session for which :func:`is_whole_file` does not hold.
+        Notes on what is not copied; None unless :func:`is_whole_file`.
     """
     content = session.content
     if not isinstance(content, LineContent) or not is_whole_file(session):

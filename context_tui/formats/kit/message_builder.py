@@ -289,6 +289,36 @@ def _validate_usage(usage: Usage | None) -> Usage | None:
     return usage
 
 
+class RecordAdder:
+    """Adds records to a builder as their shape parses them; a record that is not understood becomes a problem.
+
+    A shape may have ``resolve_in_order(record, parsed)``, which is called once for each record, in order, and changes
+    no blocks: the meaning of a record by those before it.
+    """
+
+    def __init__(self, shape: Any, builder: MessageBuilder) -> None:
+        prepare_shape(shape, builder)
+        self._builder, self.parse = builder, validated(shape.parse)
+        resolve = getattr(shape, "resolve_in_order", None)
+        self._resolve = problems_as_value_errors(resolve) if resolve else None
+
+    def add(
+        self, record: Any, location: str, place: int, length: int, *context: Any
+    ) -> tuple[ParsedRecord, int] | None:
+        """Parse and add a record; *context* is passed to ``parse`` too.
+
+        Returns:
+            The parsed record and its (first) message, -1 for none; None for a problem.
+        """
+        try:
+            parsed = self.parse(record, *context)
+            parsed = self._resolve(record, parsed) if self._resolve else parsed
+        except ValueError as error:
+            self._builder.add_problem(place, length, location, str(error))
+            return None
+        return parsed, self._builder.add(parsed, place, length, location)
+
+
 class MessageBuilder:
     """Facts of messages that are put together from parts; ``system`` and ``tools`` are what requests begin with."""
 

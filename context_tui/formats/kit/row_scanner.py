@@ -15,10 +15,9 @@ from context_tui.formats.kit.message_builder import (
     MessageBuilder,
     MessageRecord,
     ParsedRecord,
+    RecordAdder,
     UsageRecord,
     list_cases,
-    prepare_shape,
-    validated,
 )
 from context_tui.session.facts import Usage
 from context_tui.session.session import Session, SessionInfo
@@ -246,13 +245,14 @@ class RowScanner(Generic[R]):
 
     def session(self) -> Session:
         facts = self._builder.facts
-        return Session(facts, RowContent(self._shape, self._part, self._builder, self._rows), self._info, len(facts))
+        return Session(
+            facts, RowContent(self._shape, self._adder.parse, self._builder, self._rows), self._info, len(facts)
+        )
 
     def _restart(self) -> None:
         self._builder = MessageBuilder()
         self._shape = self._new_shape(self._database)
-        prepare_shape(self._shape, self._builder)
-        self._part = validated(self._shape.parse)
+        self._adder = RecordAdder(self._shape, self._builder)
         self._rows = RowCursor(self._database, self._shape, self._info.id)
         self._waiting: list[R | OversizedRow] = []
         self._ended = False
@@ -271,12 +271,7 @@ class RowScanner(Generic[R]):
         if isinstance(row, OversizedRow) or files.format_too_large(row.size):
             self._builder.add_problem(row.id, row.size, location, files.format_too_large(row.size) or files.TOO_LARGE)
             return True
-        try:
-            part = self._part(row)
-        except ValueError as error:
-            self._builder.add_problem(row.id, row.size, location, str(error))
-            return True
-        message = self._builder.add(part, row.id, row.size, location)
-        usage = next((each.usage for each in list_cases(part) if isinstance(each, MessageRecord | UsageRecord)), None)
-        self._shape.add_facts(row, message, usage, self._builder)
+        if added := self._adder.add(row, location, row.id, row.size):
+            cases = (each for each in list_cases(added[0]) if isinstance(each, MessageRecord | UsageRecord))
+            self._shape.add_facts(row, added[1], next((each.usage for each in cases), None), self._builder)
         return True

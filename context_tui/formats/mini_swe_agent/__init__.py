@@ -11,29 +11,24 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from context_tui.formats.base import Claim, Format, Scanner, SessionFile
-from context_tui.formats.kit.document_scanner import (
-    DocumentScanner,
-    copy_document,
-    list_document_sessions,
-    read_document_title,
-)
-from context_tui.formats.kit.documents import Element, Run, find_runs, read_runs
+from context_tui.formats.base import Claim, SessionFile
+from context_tui.formats.kit.document_scanner import DocumentFormat, copy_document, read_document_title
+from context_tui.formats.kit.documents import Element, Run
 from context_tui.formats.kit.files import find_home_folder, parse_first_values
 from context_tui.formats.mini_swe_agent.reader import MiniSweAgentShape
-from context_tui.session.session import SessionInfo
 
 __all__ = ["MiniSweAgentFormat"]
 
 LAST_TRAJECTORY = "last_mini_run.traj.json"
 
 
-class MiniSweAgentFormat(Format):
+class MiniSweAgentFormat(DocumentFormat):
     """Format of mini-swe-agent's ``.traj.json``."""
 
     name: ClassVar[str] = "mini-swe-agent"
     about: ClassVar[str] = "mini-swe-agent trajectory (.traj.json, versions 1 and 2, and bare lists of messages)"
     suffixes: ClassVar[tuple[str, ...]] = (".json",)
+    shape = MiniSweAgentShape
 
     copy = staticmethod(copy_document)
 
@@ -54,11 +49,8 @@ class MiniSweAgentFormat(Format):
             return Claim(90, "commands in texts of the assistant, and their return codes in those of the user")
         return None
 
-    def list_sessions(self, path: Path) -> list[SessionInfo]:
-        return list_document_sessions(path, self.name, MiniSweAgentShape, read_runs=_read_runs)
-
-    def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        return DocumentScanner(path, info, MiniSweAgentShape, read_runs=_read_runs)
+    def find_runs(self, values: list[Element]) -> list[Run]:
+        return super().find_runs(values)[:1]
 
     def read_title(self, path: Path) -> str:
         return read_document_title(path, MiniSweAgentShape())
@@ -73,14 +65,6 @@ class MiniSweAgentFormat(Format):
         if configured := environ.get("MSWEA_GLOBAL_CONFIG_DIR"):
             places = [Path(configured)]
         return [SessionFile(path, "", False) for place in places if os.path.isfile(path := place / LAST_TRAJECTORY)]
-
-
-def _read_runs(path: Path) -> list[Run]:
-    return read_runs(path, _find_runs)
-
-
-def _find_runs(values: list[Element]) -> list[Run]:
-    return find_runs(values)[:1]
 
 
 def _is_bare_trajectory(messages: list[Any]) -> bool:

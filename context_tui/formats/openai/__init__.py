@@ -5,22 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
-from context_tui.formats.base import Claim, Format, Scanner
-from context_tui.formats.kit.document_scanner import DocumentScanner, copy_document, list_document_sessions
+from context_tui.formats.base import Claim
+from context_tui.formats.kit.document_scanner import DocumentFormat, copy_document
 from context_tui.formats.kit.documents import Run, read_head_run
 from context_tui.formats.openai.reader import OpenAIShape, find_reply
 from context_tui.formats.openai.writer import find_unsupported_reason, write_request
-from context_tui.session.session import SessionInfo
 
 __all__ = ["OpenAIFormat"]
 
 
-class OpenAIFormat(Format):
+class OpenAIFormat(DocumentFormat):
     """Format of Chat Completions requests and message lists."""
 
     name: ClassVar[str] = "openai"
     about: ClassVar[str] = "OpenAI Chat Completions request, message list or runs (JSON, JSONL), with logged responses"
     suffixes: ClassVar[tuple[str, ...]] = (".json", ".jsonl")
+    shape = OpenAIShape
 
     unsupported_reason = staticmethod(find_unsupported_reason)
     write = staticmethod(write_request)
@@ -43,12 +43,6 @@ class OpenAIFormat(Format):
         if any(part in ("image_url", "input_audio") for message in messages for part in _list_part_types(message)):
             return Claim(76, "messages with OpenAI's content parts")
         return _make_weak_claim(run, messages)
-
-    def list_sessions(self, path: Path) -> list[SessionInfo]:
-        return list_document_sessions(path, self.name, OpenAIShape)
-
-    def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        return DocumentScanner(path, info, OpenAIShape)
 
 
 def _make_weak_claim(run: Run, messages: list[dict[str, Any]]) -> Claim:

@@ -5,25 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
-from context_tui.formats.base import ALL_FROM_SOURCE, Claim, Format, Scanner
+from context_tui.formats.base import ALL_FROM_SOURCE, Claim
 from context_tui.formats.kit import response_items
-from context_tui.formats.kit.document_scanner import DocumentScanner, copy_document, list_document_sessions
+from context_tui.formats.kit.document_scanner import DocumentFormat, copy_document
 from context_tui.formats.kit.documents import read_head_run
 from context_tui.formats.kit.response_items import is_item
 from context_tui.formats.responses.reader import ITEM_LISTS, ResponsesShape
 from context_tui.formats.responses.writer import write_request
-from context_tui.session.session import SessionInfo
 
 __all__ = ["ResponsesFormat"]
 
 
-class ResponsesFormat(Format):
+class ResponsesFormat(DocumentFormat):
     """Format of Responses requests, responses and lists of items."""
 
     name: ClassVar[str] = "openai-responses"
     about: ClassVar[str] = "OpenAI Responses request, response or list of items (JSON, JSONL)"
     suffixes: ClassVar[tuple[str, ...]] = (".json", ".jsonl")
     from_source: ClassVar[str] = ALL_FROM_SOURCE
+    shape = ResponsesShape
 
     unsupported_reason = staticmethod(response_items.unsupported_reason)
     write = staticmethod(write_request)
@@ -41,9 +41,3 @@ class ResponsesFormat(Format):
         is_described = isinstance(run.get("model"), str) or isinstance(run.get("instructions"), str)
         is_request = is_described or run.get("previous_response_id") is not None
         return Claim(88, "a request with input") if run.key == "input" and run.elements and is_request else None
-
-    def list_sessions(self, path: Path) -> list[SessionInfo]:
-        return list_document_sessions(path, self.name, ResponsesShape)
-
-    def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        return DocumentScanner(path, info, ResponsesShape)

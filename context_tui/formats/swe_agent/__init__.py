@@ -10,27 +10,22 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from context_tui.formats.base import Claim, Format, Scanner, SessionFile
-from context_tui.formats.kit.document_scanner import (
-    DocumentScanner,
-    copy_document,
-    list_document_sessions,
-    read_document_title,
-)
-from context_tui.formats.kit.documents import Element, Run, decode_items, decode_members, read_runs
+from context_tui.formats.base import Claim, SessionFile
+from context_tui.formats.kit.document_scanner import DocumentFormat, copy_document, read_document_title
+from context_tui.formats.kit.documents import Element, Run, decode_items, decode_members, make_run
 from context_tui.formats.kit.files import parse_first_values
 from context_tui.formats.swe_agent.reader import SweAgentShape, format_totals
-from context_tui.session.session import SessionInfo
 
 __all__ = ["SweAgentFormat"]
 
 
-class SweAgentFormat(Format):
+class SweAgentFormat(DocumentFormat):
     """Format of SWE-agent's ``.traj``."""
 
     name: ClassVar[str] = "swe-agent"
     about: ClassVar[str] = "SWE-agent trajectory (.traj)"
     suffixes: ClassVar[tuple[str, ...]] = (".traj", ".json")
+    shape = SweAgentShape
 
     copy = staticmethod(copy_document)
 
@@ -47,14 +42,18 @@ class SweAgentFormat(Format):
             return Claim(92, "a trajectory of actions and observations")
         return None
 
-    def list_sessions(self, path: Path) -> list[SessionInfo]:
-        return list_document_sessions(path, self.name, SweAgentShape, read_runs=_read_runs)
-
-    def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
-        return DocumentScanner(path, info, SweAgentShape, read_runs=_read_runs)
+    def find_runs(self, values: list[Element]) -> list[Run]:
+        """Find the history of a trajectory, or its steps if it has none."""
+        members = decode_members(values[0]) if len(values) == 1 else None
+        for key in ("history", "trajectory"):
+            if members is not None and (elements := decode_items(members.get(key))):
+                run = make_run(members, key, elements)
+                run.note = format_totals(run.get("info"))
+                return [run]
+        return []
 
     def read_title(self, path: Path) -> str:
-        return read_document_title(path, SweAgentShape(), _find_history)
+        return read_document_title(path, SweAgentShape(), self.find_runs)
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
         """Yield the trajectories in the folder that the environment names: USER/RUN/INSTANCE/INSTANCE.traj."""
@@ -67,18 +66,3 @@ class SweAgentFormat(Format):
 def _get_first(values: Any) -> dict[str, Any]:
     """Return the first object of a list; an empty one if there is none."""
     return next((each for each in values if isinstance(each, dict)), {}) if isinstance(values, list) else {}
-
-
-def _read_runs(path: Path) -> list[Run]:
-    return read_runs(path, _find_history)
-
-
-def _find_history(values: list[Element]) -> list[Run]:
-    """Return the history of a trajectory, or its steps if it has none."""
-    members = decode_members(values[0]) if len(values) == 1 else None
-    for key in ("history", "trajectory"):
-        if members is not None and (elements := decode_items(members.get(key))):
-            run = Run({name: value for name, value in members.items() if name != key}, elements, "", key)
-            run.note = format_totals(run.get("info"))
-            return [run]
-    return []

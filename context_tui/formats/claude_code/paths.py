@@ -13,6 +13,7 @@ from context_tui.errors import UnreadableSession
 from context_tui.formats.base import HEAD_BYTES, SessionFile
 from context_tui.formats.claude_code.parsing import is_markup
 from context_tui.formats.kit.files import open_regular
+from context_tui.formats.kit.writing import build_change_folder
 from context_tui.session.jsontext import loads
 from context_tui.session.markers import CLAUDE_CODE_SUMMARY
 from context_tui.session.session import Session
@@ -116,9 +117,7 @@ def _format_resume_command(out: Path, session_id: str, cwd: str) -> str:
     slug = format_project_slug(Path(cwd) if cwd else Path.cwd())
     if len(slug) > MAX_SLUG_LENGTH:
         return ""
-    resume = f"claude --resume {shlex.quote(session_id)}"
-    if cwd:
-        resume = f"cd {shlex.quote(cwd)} && {resume}"
+    resume = f"{build_change_folder(cwd)}claude --resume {shlex.quote(session_id)}"
     home = find_projects_folder(os.environ) / slug / f"{session_id}.jsonl"
     if out.resolve() == home.resolve():
         return resume

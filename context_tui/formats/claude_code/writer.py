@@ -15,7 +15,7 @@ from context_tui.formats.claude_code.reader import UNNAMED_SIDECHAIN, ClaudeCode
 from context_tui.formats.claude_code.subagents import AgentFiles, list_sessions
 from context_tui.formats.kit.branches import BRANCH_PREFIX
 from context_tui.formats.kit.values import parse_time_ms
-from context_tui.formats.kit.writing import INJECTED_LOSS, write_lines
+from context_tui.formats.kit.writing import INJECTED_LOSS, list_injected, write_lines
 from context_tui.session.blocks import replace_texts
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import is_nested_deeper, loads
@@ -23,7 +23,7 @@ from context_tui.session.losses import Losses
 from context_tui.session.memory import Origin, collect_models, collect_usage, find_origin
 from context_tui.session.session import Session
 from context_tui.session.validation import MAX_DEPTH
-from context_tui.session.values import BlockFlag, Kind, MessageFlag, RecordKind, Role
+from context_tui.session.values import Kind, MessageFlag, RecordKind, Role
 
 VERSION = "2.1.219"
 """Version of Claude Code whose records are reproduced."""
@@ -74,7 +74,7 @@ class _Writer:
             else:
                 self.losses.add("messages without Claude Code records, written as new ones")
                 yield from self._build_message_records(message)
-            if before == role == Role.USER and not summary and all(self._find_injected(message)):
+            if before == role == Role.USER and not summary and all(list_injected(facts, facts.blocks_of(message))):
                 self.losses.add("injected messages merged with the user message before them")
             before = role
 
@@ -83,10 +83,6 @@ class _Writer:
         facts = self.session.facts
         kinds = {facts.kind[row] for row in facts.blocks_of(message)}
         return bool(facts.flags[message] & MessageFlag.SUMMARY) and not kinds & {Kind.TOOL_USE, Kind.TOOL_RESULT}
-
-    def _find_injected(self, message: int) -> list[bool]:
-        facts = self.session.facts
-        return [bool(facts.block_flags[row] & BlockFlag.INJECTED) for row in facts.blocks_of(message)]
 
     def _find_recorded_cwd(self, origins: list[Any]) -> str:
         for origin in reversed(origins):
@@ -211,7 +207,7 @@ class _Writer:
             for part in [[block] for block in blocks] or [[]]:
                 yield self._chain_record(self._build_envelope("assistant") | {"message": {**api, "content": part}})
             return
-        injected = self._find_injected(message)
+        injected = list_injected(facts, facts.blocks_of(message))
         typed_end = max((at for at, is_injected in enumerate(injected, 1) if not is_injected), default=0)
         self.losses.add(INJECTED_LOSS, sum(injected[:typed_end]))
         for part, meta in ((blocks[:typed_end], {}), (blocks[typed_end:], {"isMeta": True})):

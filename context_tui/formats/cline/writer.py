@@ -9,10 +9,10 @@ from typing import Any
 
 from context_tui.formats.anthropic.writer import find_unsupported_reason
 from context_tui.formats.cline.reader import find_injected_blocks
-from context_tui.formats.kit.writing import INJECTED_LOSS, write_json
+from context_tui.formats.kit.writing import INJECTED_LOSS, list_injected, note_omitted_request_parts, write_json
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session
-from context_tui.session.values import BlockFlag, MessageFlag
+from context_tui.session.values import MessageFlag
 
 Block = dict[str, Any]
 RESUME_NOTE = (
@@ -38,21 +38,15 @@ def write_conversation(session: Session, path: Path) -> Losses:
         if role == "user" and not summary:
             _count_injected(session, index, content, losses)
     write_json(messages, path)
-    if session.content.system():
-        losses.add_note("the system prompt is left out; the extension adds its own")
-    if session.content.tools():
-        losses.add_note("the tool schemas are left out; the extension adds its own")
+    note_omitted_request_parts(session, losses, "the extension")
     losses.add_note(RESUME_NOTE)
     return losses
 
 
 def _count_injected(session: Session, index: int, blocks: list[Block], losses: Losses) -> None:
     facts, recognised = session.facts, find_injected_blocks(blocks)
-    rows = enumerate(facts.blocks_of(index))
-    losses.add(
-        INJECTED_LOSS,
-        sum(bool(facts.block_flags[row] & BlockFlag.INJECTED) and at not in recognised for at, row in rows),
-    )
+    injected = enumerate(list_injected(facts, facts.blocks_of(index)))
+    losses.add(INJECTED_LOSS, sum(is_injected and at not in recognised for at, is_injected in injected))
 
 
 def find_unsupported_block_reason(role: str, block: Block) -> str:

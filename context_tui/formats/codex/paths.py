@@ -18,6 +18,7 @@ from context_tui.formats.kit.files import find_home_folder, open_regular, read_f
 from context_tui.formats.kit.line_scanner import list_only_session
 from context_tui.formats.kit.message_builder import find_message
 from context_tui.formats.kit.values import as_object, extract_text, format_title, parse_id
+from context_tui.formats.kit.writing import build_change_folder
 from context_tui.session.blocks import body_to_text
 from context_tui.session.jsontext import loads
 from context_tui.session.session import Session, SessionInfo
@@ -108,9 +109,7 @@ def build_resume_command(session: Session, written_session: Path, out_path: Path
         meta = read_session_meta(written_session)
         if not _UUID.fullmatch(meta.id):
             return ""
-        resume = f"codex resume {shlex.quote(meta.id)}"
-        if meta.cwd:
-            resume = f"cd {shlex.quote(meta.cwd)} && {resume}"
+        resume = f"{build_change_folder(meta.cwd)}codex resume {shlex.quote(meta.id)}"
         root = find_codex_home(os.environ) / ROLLOUT_FOLDERS[0]
         if (
             root.resolve() in out_path.resolve().parents

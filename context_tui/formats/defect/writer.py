@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from context_tui.formats.defect.paths import JOURNAL_FILE, META_FILE
-from context_tui.formats.kit.writing import count_injected_losses, write_lines
+from context_tui.formats.kit.writing import count_injected_losses, note_omitted_request_parts, write_lines
 from context_tui.session.blocks import is_block_list
 from context_tui.session.facts import Usage
 from context_tui.session.losses import Losses
@@ -34,9 +34,7 @@ def write(session: Session, path: Path) -> Losses:
     records = _build_records(session, losses)
     write_lines(({"schema_version": VERSION, "seq": at, "record": each} for at, each in enumerate(records)), path)
     count_injected_losses(session, losses)
-    for what, there in (("system prompt is", session.content.system()), ("tool schemas are", session.content.tools())):
-        if there:
-            losses.add_note(f"the {what} left out; defect adds its own")
+    note_omitted_request_parts(session, losses, "defect")
     return losses
 
 

@@ -12,13 +12,22 @@ from typing import Any
 from context_tui.formats.gemini_cli.paths import CHAT_PREFIX, compute_project_hash, find_projects_folder
 from context_tui.formats.gemini_cli.reader import SETUP_START, SUMMARY_START, is_command
 from context_tui.formats.kit.files import read_first_objects
-from context_tui.formats.kit.writing import INJECTED_LOSS, convert_body_to_text, format_iso_time, write_lines
+from context_tui.formats.kit.writing import (
+    INJECTED_LOSS,
+    build_change_folder,
+    convert_body_to_text,
+    format_iso_time,
+    list_injected,
+    note_omitted_request_parts,
+    split_results,
+    write_lines,
+)
 from context_tui.session.blocks import is_block_list
 from context_tui.session.facts import Usage
 from context_tui.session.losses import Losses
 from context_tui.session.memory import collect_models, collect_usage
 from context_tui.session.session import Message, Session
-from context_tui.session.values import BlockFlag, MessageFlag
+from context_tui.session.values import MessageFlag
 
 Block = dict[str, Any]
 Record = dict[str, Any]
@@ -29,9 +38,7 @@ def write_session(session: Session, path: Path) -> Losses:
     """Write the metadata and a record for each message; return the losses."""
     losses = Losses()
     write_lines(_Writer(session, losses).build_records(), path)
-    for what, there in (("system prompt is", session.content.system()), ("tool schemas are", session.content.tools())):
-        if there:
-            losses.add_note(f"the {what} left out; Gemini CLI adds its own")
+    note_omitted_request_parts(session, losses, "Gemini CLI")
     return losses
 
 
@@ -44,9 +51,7 @@ def build_resume_command(session: Session, written_session: Path, out_path: Path
     own, started = header.get("sessionId"), header.get("startTime")
     if not isinstance(own, str) or not isinstance(started, str):
         return ""
-    resume = f"gemini --resume {shlex.quote(own)}"
-    if session.info.cwd:
-        resume = f"cd {shlex.quote(session.info.cwd)} && {resume}"
+    resume = f"{build_change_folder(session.info.cwd)}gemini --resume {shlex.quote(own)}"
     if out_path.absolute().parent.name == "chats":
         return resume
     source = Path(session.info.path).absolute().parent
@@ -174,12 +179,11 @@ class _Writer:
 
     def _build_user_records(self, index: int, blocks: list[Block]) -> Iterator[Record]:
         """Build the records of the user role: results without their call, and texts."""
-        results = [block for block in blocks if block.get("type") == "tool_result"]
+        results, texts = split_results(blocks)
         if results:
             yield self._build_record(
                 "user", index, content=[self._build_function_response(result, "unknown") for result in results]
             )
-        texts = [block for block in blocks if block.get("type") != "tool_result"]
         self._losses.add("messages with results and text split into two", bool(results and texts))
         if not texts and results:
             return
@@ -202,8 +206,7 @@ class _Writer:
             return
         elif not start.startswith(SETUP_START):
             rows = self._session.context_at().blocks_of(index)
-            marked = sum(bool(self._facts.block_flags[row] & BlockFlag.INJECTED) for row in rows)
-            self._losses.add(INJECTED_LOSS, marked)
+            self._losses.add(INJECTED_LOSS, sum(list_injected(self._facts, rows)))
         yield self._build_record("user", index, content=content)
 
 

@@ -13,12 +13,13 @@ from context_tui.formats.kit.values import (
     parse_id,
     parse_image_url,
 )
+from context_tui.formats.kit.writing import list_injected
 from context_tui.session.blocks import is_block_list, replace_texts
 from context_tui.session.jsontext import compact_text
 from context_tui.session.losses import Losses
 from context_tui.session.memory import Origin, find_origin
 from context_tui.session.session import Session
-from context_tui.session.values import BlockFlag, MessageFlag, Role
+from context_tui.session.values import MessageFlag, Role
 from context_tui.text.sanitize import truncate_name
 
 Item = dict[str, Any]
@@ -230,16 +231,13 @@ class ItemWriter:
         """Return a message as items; new ones of a user, whoever it is from, where that is asked for."""
         origin = find_origin(self._session, message)
         items = self._read_items(origin) if isinstance(origin, Origin) else None
-        injected = self._find_injected(message)
+        facts = self._session.facts
+        injected = list_injected(facts, facts.blocks_of(message))
         blocks = self._session.content.blocks(message)
-        by_assistant = self._session.facts.role[message] == Role.ASSISTANT and not as_user
+        by_assistant = facts.role[message] == Role.ASSISTANT and not as_user
         if items is None or not isinstance(origin, Origin):
             return list(self._build_items(blocks, injected, by_assistant))
         return list(self._reuse_items(origin, items, injected, by_assistant))
-
-    def _find_injected(self, message: int) -> list[bool]:
-        facts = self._session.facts
-        return [bool(facts.block_flags[row] & BlockFlag.INJECTED) for row in facts.blocks_of(message)]
 
     def _reuse_items(
         self, origin: Origin, items: list[Item], injected: list[bool], by_assistant: bool

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,8 +11,9 @@ from typing import Any
 
 import msgspec
 
-from context_tui.formats.kit.values import parse_id
+from context_tui.formats.kit.values import Block, parse_id
 from context_tui.session.blocks import body_to_text, is_block_list
+from context_tui.session.facts import Facts
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session
 from context_tui.session.validation import MAX_TIME_MS
@@ -52,17 +54,39 @@ def format_iso_time(time: int) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03}Z"
 
 
+def list_injected(facts: Facts, rows: Iterable[int]) -> list[bool]:
+    """Return for each of some block rows whether the block was injected."""
+    return [bool(facts.block_flags[row] & BlockFlag.INJECTED) for row in rows]
+
+
+def note_omitted_request_parts(session: Session, losses: Losses, program: str) -> None:
+    """Note that the system prompt and the tool schemas are left out, since *program* adds its own."""
+    if session.content.system():
+        losses.add_note(f"the system prompt is left out; {program} adds its own")
+    if session.content.tools():
+        losses.add_note(f"the tool schemas are left out; {program} adds its own")
+
+
+def split_results(blocks: list[Block]) -> tuple[list[Block], list[Block]]:
+    """Split the blocks of a message into results and other blocks."""
+    results = [block for block in blocks if block.get("type") == "tool_result"]
+    return results, [block for block in blocks if block.get("type") != "tool_result"]
+
+
+def build_change_folder(cwd: object) -> str:
+    """Return the shell command that changes to a folder, joined to the next command; empty without a folder."""
+    return f"cd {shlex.quote(cwd)} && " if isinstance(cwd, str) and cwd else ""
+
+
 def count_injected_losses(session: Session, losses: Losses) -> None:
     """Count the injected blocks that read as typed after an export."""
     facts = session.facts
     losses.add(
         INJECTED_LOSS,
         sum(
-            1
+            sum(list_injected(facts, facts.blocks_of(message)))
             for message in session.context_at().order
-            if not facts.flags[message] & MessageFlag.SUMMARY  # told by its first words
-            for block in facts.blocks_of(message)
-            if facts.block_flags[block] & BlockFlag.INJECTED
+            if not facts.flags[message] & MessageFlag.SUMMARY  # recognised by its first words
         ),
     )
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from context_tui.formats.kit.values import format_arguments
-from context_tui.formats.kit.writing import count_injected_losses, write_json
+from context_tui.formats.kit.writing import count_injected_losses, split_results, write_json
 from context_tui.session.blocks import is_block_list
 from context_tui.session.jsontext import compact_text
 from context_tui.session.losses import Losses
@@ -79,8 +79,7 @@ def _build_assistant(blocks: list[Block], losses: Losses) -> list[Message]:
 
 
 def _build_user(blocks: list[Block], losses: Losses) -> list[Message]:
-    results = [block for block in blocks if block.get("type") == "tool_result"]
-    texts = [block for block in blocks if block.get("type") != "tool_result"]
+    results, texts = split_results(blocks)
     messages, images = [], list[Block]()
     for result in results:
         message, result_images = _build_tool_message(result, losses)

@@ -26,6 +26,7 @@ from context_tui.formats.kit.entry_scanner import (
 )
 from context_tui.formats.kit.files import parse_first_values, read_first_values, read_status
 from context_tui.formats.kit.values import format_title, parse_id, parse_time_ms
+from context_tui.formats.kit.writing import build_change_folder
 from context_tui.formats.opencode import paths
 from context_tui.formats.opencode.parts import get_call_state
 from context_tui.formats.opencode.paths import find_folder_files, list_session_files
@@ -159,7 +160,7 @@ class OpencodeFormat(Format):
         session_id = parse_id(info.get("id")) if isinstance(info, dict) else ""
         if not session_id.isascii() or not session_id.removeprefix("ses_").isalnum():
             return ""
-        change_folder = f"cd {shlex.quote(session.info.cwd)} && " if session.info.cwd else ""
+        change_folder = build_change_folder(session.info.cwd)
         return (
             f"{change_folder}opencode import {shlex.quote(str(out_path.absolute()))} && opencode --session {session_id}"
         )

@@ -13,7 +13,7 @@ from context_tui.formats.kit.databases import Database, decode_text
 from context_tui.formats.kit.entry_scanner import BATCH_SIZE, EntryContent, format_placeholders
 from context_tui.formats.kit.files import open_regular
 from context_tui.formats.kit.values import parse_arguments
-from context_tui.formats.kit.writing import convert_body_to_text, write_json
+from context_tui.formats.kit.writing import convert_body_to_text, list_injected, note_omitted_request_parts, write_json
 from context_tui.formats.opencode.parts import COMPACTION_PROMPT
 from context_tui.formats.opencode.reader import parse_entry
 from context_tui.formats.opencode.sources import ExportSource, TableSource, TreeSource
@@ -22,7 +22,7 @@ from context_tui.session.jsontext import loads
 from context_tui.session.losses import Losses
 from context_tui.session.memory import collect_models, collect_usage
 from context_tui.session.session import Session
-from context_tui.session.values import BlockFlag, MessageFlag
+from context_tui.session.values import MessageFlag
 
 Block = dict[str, Any]
 
@@ -95,21 +95,23 @@ def write_export(session: Session, path: Path) -> Losses:
     document = _ExportDocument(f"ses_{uuid.uuid4().hex[:26]}", _parse_model(facts.model), session.info.cwd or "/")
     usages, models = collect_usage(session), collect_models(session)
     for index, message in zip(context.order, session.to_messages(), strict=True):
-        injected = [bool(facts.block_flags[row] & BlockFlag.INJECTED) for row in context.blocks_of(index)]
         if message["role"] == "assistant":
             document.model = _parse_model(models.get(index) or facts.model)
             _add_reply(document, message["content"], max(facts.time[index], 0), usages.get(index), losses)
             if facts.flags[index] & MessageFlag.SUMMARY and not _mark_summary(document):
                 losses.add("summaries written as plain replies")
         else:
-            _add_user_message(document, message["content"], injected, max(facts.time[index], 0), losses)
+            _add_user_message(
+                document,
+                message["content"],
+                list_injected(facts, context.blocks_of(index)),
+                max(facts.time[index], 0),
+                losses,
+            )
     for part in document.open_calls.values():
         part["state"] = {"status": "pending", "input": part["state"]["input"], "raw": ""}
     _end_replies(document)
-    if session.content.system():
-        losses.add_note("the system prompt is left out; opencode adds its own")
-    if session.content.tools():
-        losses.add_note("the tool schemas are left out; opencode adds its own")
+    note_omitted_request_parts(session, losses, "opencode")
     created = [each["info"]["time"]["created"] for each in document.messages] or [1]
     info = {
         "id": document.session,

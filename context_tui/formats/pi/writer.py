@@ -12,13 +12,22 @@ from pathlib import Path
 from typing import Any
 
 from context_tui.formats.kit.files import read_first_objects
-from context_tui.formats.kit.writing import INJECTED_LOSS, convert_body_to_text, format_iso_time, write_lines
+from context_tui.formats.kit.writing import (
+    INJECTED_LOSS,
+    build_change_folder,
+    convert_body_to_text,
+    format_iso_time,
+    list_injected,
+    note_omitted_request_parts,
+    split_results,
+    write_lines,
+)
 from context_tui.session.blocks import is_block_list
 from context_tui.session.facts import Usage
 from context_tui.session.losses import Losses
 from context_tui.session.memory import collect_models, collect_usage
 from context_tui.session.session import Message, Session
-from context_tui.session.values import BlockFlag, MessageFlag
+from context_tui.session.values import MessageFlag
 
 Block = dict[str, Any]
 EntryObject = dict[str, Any]
@@ -35,18 +44,14 @@ def write_session(session: Session, path: Path) -> Losses:
     """Write the header and an entry for each message or result; return the losses."""
     losses = Losses()
     write_lines(_build_entries(session, losses), path)
-    for what, there in (("system prompt is", session.content.system()), ("tool schemas are", session.content.tools())):
-        if there:
-            losses.add_note(f"the {what} left out; pi adds its own")
+    note_omitted_request_parts(session, losses, "pi")
     return losses
 
 
 def build_resume_command(session: Session, written_session: Path, out_path: Path) -> str:
     """Build the shell command that opens the session by its path, in the folder of its project."""
     header = next(iter(read_first_objects(written_session)), {})
-    cwd = header.get("cwd")
-    change_folder = f"cd {shlex.quote(cwd)} && " if isinstance(cwd, str) and cwd else ""
-    return f"{change_folder}pi --session {shlex.quote(str(out_path.absolute()))}"
+    return f"{build_change_folder(header.get('cwd'))}pi --session {shlex.quote(str(out_path.absolute()))}"
 
 
 def _build_entries(session: Session, losses: Losses) -> Iterator[EntryObject]:
@@ -79,12 +84,12 @@ def _build_entry_bodies(session: Session, losses: Losses) -> Iterator[tuple[Entr
         if not place and facts.flags[index] & MessageFlag.SUMMARY and len(texts) == len(blocks) == 1:
             yield {"type": "compaction", "summary": texts[0].get("text") or "", "tokensBefore": 0}, time
             continue
-        results = [block for block in blocks if block.get("type") == "tool_result"]
+        results, others = split_results(blocks)
         for result in results:
             yield _build_message_entry(_build_result(result, tools, losses), time), time
-        if others := [block for block in blocks if block.get("type") != "tool_result"]:
+        if others:
             losses.add("messages with results and text split into two", bool(results))
-            injected = [bool(facts.block_flags[row] & BlockFlag.INJECTED) for row in context.blocks_of(index)]
+            injected = list_injected(facts, context.blocks_of(index))
             content = _build_content(others, losses)
             if all(injected) and injected:
                 members = {"customType": "context-tui", "content": content, "display": True}

@@ -25,7 +25,7 @@ from context_tui.formats.claude_code.reader import ClaudeCodeScanner
 from context_tui.formats.kit import lines
 from context_tui.formats.kit.files import MAX_RAW_BYTES, MAX_RECORD_BYTES
 from context_tui.formats.kit.lines import LineFile, LineReader, find_matching_lines
-from context_tui.formats.koda import compactions
+from context_tui.formats.koda import reader
 from context_tui.formats.opening import make_scanner, open_session, sessions_in
 from context_tui.lab.replay.recording import Recording as ReplayRecording
 from context_tui.lab.replay.walk import replay
@@ -86,7 +86,7 @@ def test_koda_compactions_are_what_their_stamps_say(rows: list[tuple[bool, int |
         left = [m for m, when in enumerate(archived[:summary]) if when is None or own is None or when > own]
         expected.append((summary, (*left, summary)))
         before = own or before
-    found = compactions.find_compactions(facts, archived)
+    found = reader.find_compactions(facts, archived)
     assert [(compaction.message, tuple(compaction.prefix)) for compaction in found] == expected[::-1]
 
 

@@ -12,8 +12,7 @@ import pytest
 import context_tui as ct
 from context_tui.errors import UnreadableSession
 from context_tui.export.files import export
-from context_tui.formats.agent_sdk import AgentSdkFormat
-from context_tui.formats.agent_sdk.reader import IGNORED_TYPES
+from context_tui.formats.agent_sdk import IGNORED_TYPES, AgentSdkFormat
 from context_tui.formats.opening import open_session, sessions_in
 from context_tui.session.facts import Usage
 from context_tui.session.markers import CLAUDE_CODE_SUMMARY, SDK_SUMMARY, SDK_SUMMARY_END

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from context_tui.formats.base import scan
-from context_tui.formats.goose import GooseFormat
-from context_tui.formats.goose.reader import GooseShape
+from context_tui.formats.goose import GooseFormat, GooseShape
 from context_tui.formats.kit.document_scanner import DocumentScanner, DocumentShape
 from context_tui.formats.kit.documents import Run
 from context_tui.formats.kit.line_scanner import LineScanner

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from context_tui.formats import swe_agent
 from context_tui.formats.base import Format
 from context_tui.formats.mini_swe_agent import MiniSweAgentFormat
 from context_tui.formats.opening import detect_format
-from context_tui.formats.swe_agent import SweAgentFormat, reader
-from context_tui.formats.swe_agent.reader import Elision, SweAgentShape
+from context_tui.formats.swe_agent import Elision, SweAgentFormat, SweAgentShape
 from context_tui.session.values import BlockFlag, Kind
 from tests.formats.histories import columns, opened, put
 
@@ -227,12 +227,12 @@ def test_an_item_that_is_not_known_is_told(tmp_path: Path) -> None:
 def test_an_observation_is_looked_at_a_few_times_however_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = Counter[str]()
 
-    class Counted(reader._Observation):
+    class Counted(swe_agent._Observation):
         def __getattribute__(self, name: str) -> Any:
             looks[name] += 1
             return super().__getattribute__(name)
 
-    monkeypatch.setattr(reader, "_Observation", Counted)
+    monkeypatch.setattr(swe_agent, "_Observation", Counted)
     own = SweAgentShape()
     own._elision = Elision(5)
     for number in range(400):

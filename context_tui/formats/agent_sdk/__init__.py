@@ -5,32 +5,258 @@ A session is a JSON Lines file with messages, events of the system and results, 
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.agent_sdk import writer
-from context_tui.formats.agent_sdk.reader import (
-    MISSING_SUMMARY_NOTE,
-    AgentSdkShape,
-    Subagent,
-    find_subagents,
-    is_agent_sdk,
-    is_compacted,
-    is_stream_record,
-)
 from context_tui.formats.base import ALL_FROM_SOURCE, Claim, Format, Scanner
 from context_tui.formats.kit.files import parse_first_values, read_first_objects
 from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_whole_file, list_only_session
-from context_tui.formats.kit.message_builder import MessageRecord
-from context_tui.formats.kit.values import as_text, extract_text, format_title
+from context_tui.formats.kit.lines import MAX_SEARCHED_BYTES, LineFile, find_matching_lines
+from context_tui.formats.kit.message_builder import FullCompactionRecord, MessageRecord, MetadataRecord, ParsedRecord
+from context_tui.formats.kit.usage import parse_anthropic_usage
+from context_tui.formats.kit.values import (
+    as_object,
+    as_text,
+    extract_text,
+    format_title,
+    parse_blocks,
+    parse_id,
+    parse_time_ms,
+    parse_tokens,
+    parse_usage_or_note,
+)
+from context_tui.formats.kit.writing import parse_tool_schemas
+from context_tui.session.jsontext import loads
+from context_tui.session.markers import CLAUDE_CODE_SUMMARY
 from context_tui.session.session import Session, SessionInfo
-from context_tui.session.values import Role
+from context_tui.session.values import MessageFlag, Role
 from context_tui.text.sanitize import truncate_name
 
-__all__ = ["AgentSdkFormat"]
+ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT}
+IGNORED_TYPES = frozenset(
+    {
+        *("result", "stream_event", "rate_limit_event", "prompt_suggestion", "tool_progress", "tool_use_summary"),
+        *("auth_status", "keep_alive", "control_request", "control_response", "control_cancel_request"),
+    }
+)
+"""Types of records that are part of no message: totals, progress, and deltas of a stream."""
+KEPT_BEHIND_SUMMARY = 4
+"""Messages that agent-sdk keeps after a summary by default."""
+MISSING_SUMMARY_NOTE = (
+    "agent-sdk keeps no summary in the file, nor what else it kept: that is taken to be its default, 4 messages"
+)
+"""Note about a file with a compaction."""
+
+Record = dict[str, Any]
+
+
+def is_stream_record(value: Record) -> bool:
+    """Return whether a record belongs to a stream, not to Claude Code's own transcripts."""
+    kind, inside = value.get("type"), value.get("message")
+    if not isinstance(value.get("session_id"), str) or "parentUuid" in value or "sessionId" in value:
+        return False
+    if not isinstance(kind, str):
+        return False
+    if kind in ROLES:
+        return "content" in value or isinstance(inside, dict)
+    return kind in ("system", "result") and "subtype" in value
+
+
+def is_agent_sdk(records: list[Record]) -> bool:
+    """Return whether records are agent-sdk's, with content next to the type of a message, rather than a stream's."""
+    own = ("content" in each for each in records if each.get("type") in [*ROLES])
+    return next(own, any("permission_mode" in each for each in records))
+
+
+def find_parent_call(record: Record) -> str:
+    """Return the call that started the sub-agent of a record; empty for one of the main session."""
+    return parse_id(record.get("parent_tool_use_id"))
+
+
+@dataclass
+class _HistoryMessage:
+    """Message of the history of a run: its key, role, and whether it holds calls or results."""
+
+    key: str
+    role: Role
+    has_calls: bool
+    has_results: bool
+
+
+class AgentSdkShape:
+    """Messages as sent; totals, progress and other agents' messages are outside the conversation.
+
+    ``agent_sdk`` states that the lines are agent-sdk's, ``agent`` whose messages are read (:func:`find_parent_call`).
+    """
+
+    def __init__(self, agent_sdk: bool = False, agent: str = "") -> None:
+        self._is_agent_sdk, self._agent = agent_sdk, agent
+        self._boundary: Record | None = None  # of a stream, whose summary has not been read yet
+        self._history: list[_HistoryMessage] = []  # of agent-sdk's file
+        self._results_open = False  # whether further results belong to the newest message
+        self._compacted = self._resumed = False
+
+    def parse(self, record: Record) -> ParsedRecord:
+        kind = record.get("type")
+        if not isinstance(kind, str):
+            raise ValueError("a record without a type")
+        if kind not in ROLES and kind != "system" and kind not in IGNORED_TYPES:
+            raise ValueError(f"a record of unknown type {kind[:40]!r}")
+        if kind in IGNORED_TYPES or find_parent_call(record) != self._agent:
+            return MetadataRecord()
+        if kind == "system":
+            return self._parse_system(record)
+        inside = record.get("message")
+        message = inside if isinstance(inside, dict) else record
+        if "content" not in message:
+            raise ValueError(f"{kind} without content")
+        return _parse_message(record, message, ROLES[kind])
+
+    def resolve_in_order(self, record: Record, part: ParsedRecord) -> ParsedRecord:
+        """Resolve a record by those before it, such as the context after a compaction or of a new run."""
+        if self._is_agent_sdk:
+            return self._place_in_file(record, part)
+        if record.get("subtype") == "compact_boundary" and record.get("type") == "system":
+            self._boundary = record
+        elif isinstance(part, MessageRecord) and (part.compaction or self._boundary):
+            trigger, before, notes = _parse_boundary(self._boundary or {})
+            has_summary, self._boundary = part.compaction is not None, None
+            compaction = FullCompactionRecord(trigger, before, context=(0,), has_summary=has_summary)
+            return replace(part, compaction=compaction, notes=(*part.notes, *notes))
+        return part
+
+    def _parse_system(self, record: Record) -> ParsedRecord:
+        """Parse the start of a run, or the note that earlier messages were compacted; other events are progress."""
+        if record.get("subtype") == "compact_boundary":
+            if not self._is_agent_sdk:
+                return MetadataRecord()
+            trigger, before, notes = _parse_boundary(record)
+            placeholder = {"type": "summary", "note": "of what was said before; it is not in the file"}
+            compaction = FullCompactionRecord(trigger, before, context=(0,))
+            return MessageRecord(Role.USER, [placeholder], is_injected=True, compaction=compaction, notes=notes)
+        tools = parse_tool_schemas(record.get("tools"))
+        return MetadataRecord(model=truncate_name(as_text(record.get("model"))), tools=tools or None)
+
+    def _place_in_file(self, record: Record, part: ParsedRecord) -> ParsedRecord:
+        if not isinstance(part, MessageRecord):
+            self._resumed |= record.get("subtype") == "init" and self._compacted
+            return part
+        history = self._history
+        if part.compaction:
+            tail = history[_find_split_point(history) :]
+            summary = _HistoryMessage(f"summary before message {len(history)}", Role.USER, False, False)
+            self._history, self._compacted, self._results_open = [*history, summary], True, False
+            tail_keys = tuple(each.key for each in tail)
+            return replace(part, key=summary.key, compaction=replace(part.compaction, context=(0, *tail_keys)))
+        if part.has_results and self._results_open:
+            return replace(part, key=history[-1].key)
+        kinds = {str(block.get("type")) for block in part.blocks}
+        message = _HistoryMessage(f"message {len(history)}", part.role, "tool_use" in kinds, "tool_result" in kinds)
+        history.append(message)
+        self._results_open = part.has_results or (self._results_open and part.role == Role.USER)
+        if self._resumed:
+            self._resumed = self._compacted = False
+            keys = tuple(each.key for each in history[:-1] if not each.key.startswith("summary"))
+            return replace(
+                part, key=message.key, compaction=FullCompactionRecord("resume", context=(*keys, 0), has_summary=False)
+            )
+        return replace(part, key=message.key)
+
+
+def _find_split_point(history: list[_HistoryMessage]) -> int:
+    """Return the first message of a history that agent-sdk keeps, as its ``find_split_point`` does."""
+    for keep in range(KEPT_BEHIND_SUMMARY, 0, -1):
+        at = len(history) - keep
+        while at > 0 and history[at].role == Role.USER and history[at].has_results and history[at - 1].has_calls:
+            at -= 1
+        if at > 0:
+            return at
+    return len(history)
+
+
+def _parse_message(record: Record, message: Record, role: Role) -> MessageRecord:
+    blocks = parse_blocks(message.get("content"))
+    time = parse_time_ms(record.get("timestamp"))
+    if role == Role.USER:
+        results = bool(blocks) and all(block.get("type") == "tool_result" for block in blocks)
+        synthetic = any(record.get(name) is True for name in ("is_synthetic", "isSynthetic"))
+        text = blocks[0].get("text") if synthetic and blocks and blocks[0].get("type") == "text" else None
+        summary = isinstance(text, str) and text.startswith(CLAUDE_CODE_SUMMARY)
+        compacted = FullCompactionRecord(context=(0,)) if summary else None
+        flags = int(MessageFlag.SUMMARY) if summary else 0
+        injected = synthetic and not results
+        return MessageRecord(role, blocks, results, flags, time, is_injected=injected, compaction=compacted)
+    usage, notes = parse_usage_or_note(parse_anthropic_usage, message.get("usage") or record.get("usage"))
+    model = as_text(message.get("model"))
+    model = "" if model == "<synthetic>" else truncate_name(model)
+    return MessageRecord(
+        role, blocks, time=time, usage=usage, notes=notes, message_id=parse_id(message.get("id")), model=model
+    )
+
+
+def _parse_boundary(boundary: Record) -> tuple[str | None, int | None, tuple[str, ...]]:
+    """Parse the trigger of a compaction and the tokens before it, with their problems."""
+    about = as_object(boundary.get("compact_metadata"))
+    trigger = about.get("trigger")
+    trigger_name = truncate_name(trigger) if isinstance(trigger, str) else None
+    try:
+        return trigger_name, parse_tokens(about.get("pre_tokens"), "pre_tokens") or None, ()
+    except ValueError as error:
+        return trigger_name, None, (str(error),)
+
+
+_PARENT_CALL = re.compile(rb'"parent_tool_use_id"\s*:\s*"([^"\\]+)"')
+
+
+class Subagent(NamedTuple):
+    """Sub-agent: the id of the call that started it, and its first prompt, if stated."""
+
+    id: str
+    title: str
+
+
+def find_subagents(path: Path) -> Iterator[Subagent]:
+    """Find the sub-agents with messages, in the order of the file.
+
+    Raises:
+        UnreadableSession: the file cannot be read.
+    """
+    file, known_ids = LineFile(path), set[bytes]()
+    try:
+        for line in find_matching_lines(file, _PARENT_CALL, known_ids):
+            try:
+                record = loads(line)
+                own = find_parent_call(record) if isinstance(record, dict) else ""
+                part = AgentSdkShape(agent=own).parse(record)
+            except ValueError:
+                continue
+            if own and (name := own.encode("utf-8", "replace")) not in known_ids:
+                known_ids.add(name)
+                title = ""
+                if isinstance(part, MessageRecord) and part.role == Role.USER and not part.has_results:
+                    title = format_title(extract_text(part.blocks))
+                yield Subagent(own, title or own)
+    finally:
+        file.close()
+
+
+def is_compacted(path: Path) -> bool:
+    """Return whether a file records a compaction.
+
+    Raises:
+        UnreadableSession: the file cannot be read.
+    """
+    file = LineFile(path)
+    try:
+        return file.data.find(b'"compact_boundary"', 0, MAX_SEARCHED_BYTES) >= 0
+    finally:
+        file.close()
 
 
 class AgentSdkFormat(Format):

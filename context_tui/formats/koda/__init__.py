@@ -20,8 +20,7 @@ from context_tui.formats.kit.row_scanner import RowScanner
 from context_tui.formats.kit.values import format_title, parse_time_ms
 from context_tui.formats.koda.in_place import clear_rows
 from context_tui.formats.koda.reader import KodaShape
-from context_tui.formats.koda.tables import copy_rows
-from context_tui.formats.koda.writer import write_database
+from context_tui.formats.koda.writer import copy_rows, write_database
 from context_tui.session.session import SessionInfo
 
 __all__ = ["KodaFormat"]

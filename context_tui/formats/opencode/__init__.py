@@ -27,11 +27,17 @@ from context_tui.formats.kit.entry_scanner import (
 from context_tui.formats.kit.files import parse_first_values, read_first_values, read_status
 from context_tui.formats.kit.values import format_title, parse_id, parse_time_ms
 from context_tui.formats.kit.writing import build_change_folder
-from context_tui.formats.opencode import paths
 from context_tui.formats.opencode.parts import get_call_state
-from context_tui.formats.opencode.paths import find_folder_files, list_session_files
 from context_tui.formats.opencode.reader import OpencodeShape, parse_entry
-from context_tui.formats.opencode.sources import ExportSource, TableSource, TreeSource, read_session_object
+from context_tui.formats.opencode.sources import (
+    ExportSource,
+    TableSource,
+    TreeSource,
+    find_folder_files,
+    find_opencode_sessions,
+    list_session_files,
+    read_session_object,
+)
 from context_tui.formats.opencode.writer import copy_session, is_copyable, write_export
 from context_tui.session.session import Session, SessionInfo
 
@@ -53,7 +59,7 @@ class OpencodeFormat(Format):
     suffixes: ClassVar[tuple[str, ...]] = (".json", ".db")
     from_source: ClassVar[str] = "the database, exports, compactions"
 
-    find_sessions = staticmethod(paths.find_sessions)
+    find_sessions = staticmethod(find_opencode_sessions)
     write = staticmethod(write_export)
     can_copy = staticmethod(is_copyable)
     copy = staticmethod(copy_session)

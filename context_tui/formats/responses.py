@@ -1,0 +1,209 @@
+"""OpenAI's Responses API: requests, responses, both logged together, or bare lists of items (JSON)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+from context_tui.formats.base import ALL_FROM_SOURCE, Claim
+from context_tui.formats.codex.rollout import RolloutItems, mark_injected
+from context_tui.formats.kit import response_items
+from context_tui.formats.kit.document_scanner import DocumentContent, DocumentFormat, copy_document
+from context_tui.formats.kit.documents import MessageLists, Run, get_response, read_head_run
+from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord, ParsedRecord, UsageRecord
+from context_tui.formats.kit.response_items import (
+    HOSTED_TYPES,
+    THINKING_LOSS,
+    Block,
+    Item,
+    ItemWriter,
+    ResponseGrouping,
+    build_thinking,
+    filter_known_items,
+    is_item,
+    parse_item,
+    parse_response_items,
+)
+from context_tui.formats.kit.usage import parse_openai_usage
+from context_tui.formats.kit.values import extract_text, parse_blocks, parse_id, parse_time_ms, parse_usage_or_note
+from context_tui.formats.kit.writing import parse_tool_schemas, write_json
+from context_tui.session.jsontext import compact_json
+from context_tui.session.losses import Losses
+from context_tui.session.memory import Origin
+from context_tui.session.session import Session
+from context_tui.session.values import Role
+from context_tui.text.sanitize import truncate_name
+
+CONTINUATION_NOTE = "it goes on with an earlier response (previous_response_id), whose items are not in this file"
+ITEM_LISTS = MessageLists(("input", "output"), ("type", "role"), excluded_keys=("object",), accepts_text=True)
+_RESPONSE = "response"
+
+
+def find_response(run: Run) -> dict[str, Any] | None:
+    """Return the response of a run: logged next to its input, or the run itself."""
+    if run.key == "output":
+        return {name: run.get(name) for name in run.members}
+    response = get_response(run)
+    return response if isinstance(response.get("output"), list) else None
+
+
+class ResponsesShape:
+    """Items of a run: those of one response form a message, and results between two responses form another."""
+
+    lists: ClassVar[MessageLists] = ITEM_LISTS
+
+    def __init__(self) -> None:
+        self._replies = ResponseGrouping()
+        self._has_instructions = False  # a system prompt was read, or can no longer follow
+
+    @staticmethod
+    def note(run: Run) -> str:
+        """Return a note if a run continues an earlier response; else an empty string."""
+        return CONTINUATION_NOTE if run.get("previous_response_id") else ""
+
+    def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
+        facts, response = builder.facts, find_response(run) or {}
+        model = run.get("model") or response.get("model")
+        facts.model = truncate_name(model) if isinstance(model, str) else None
+        facts.input_includes_cache = True
+        builder.set_window(run.get("context_window"))
+        self._has_instructions = run.get("instructions") is not None
+        builder.append_system(extract_text(parse_blocks(run.get("instructions"))))
+        if tools := run.get("tools"):
+            facts.tools_bytes = len(compact_json(tools))
+
+    def parse_tools(self, run: Run) -> list[dict[str, Any]]:
+        """Parse tool schemas, Anthropic-shaped; those of hosted tools stay unchanged."""
+        return [
+            {
+                "name": parse_id(tool.get("name")),
+                **({"description": tool["description"]} if "description" in tool else {}),
+                "input_schema": tool.get("parameters") or {"type": "object"},
+            }
+            if tool.get("type") == "function"
+            else tool
+            for tool in parse_tool_schemas(run.get("tools"))
+        ]
+
+    def parse_response(self, run: Run) -> dict[str, Any] | None:
+        """Parse the response as a further element: its items, or only its usage if the run consists of them."""
+        response = find_response(run)
+        if response is None:
+            return None
+        items = [] if run.key == "output" else response["output"]
+        stamp = response.get("completed_at") or response.get("created_at")
+        return {"type": _RESPONSE, "output": items, "usage": response.get("usage"), "created_at": stamp}
+
+    def parse(self, value: Any, place: int) -> ParsedRecord:
+        """Parse an item, or the response at the end."""
+        if isinstance(value, dict) and value.get("type") == _RESPONSE:
+            part = parse_response_items(value.get("output"))
+            usage, notes = parse_usage_or_note(parse_openai_usage, value.get("usage"))
+            notes, time = (*part.notes, *notes), parse_time_ms(value.get("created_at"))
+            if isinstance(part, MessageRecord):
+                return replace(part, usage=usage, time=time, notes=notes)
+            return UsageRecord(usage, time, notes=notes)
+        part = parse_item(value)
+        return mark_injected(part) if isinstance(part, MessageRecord) and part.role != Role.SYSTEM else part
+
+    def resolve_in_order(self, value: Any, part: ParsedRecord) -> ParsedRecord:
+        """Resolve an item by those before it: consecutive items of the assistant belong to one response.
+
+        A developer message is the system prompt at the start of a list without one, else an injected message.
+        """
+        if isinstance(value, dict) and value.get("type") == _RESPONSE:
+            self._replies.end_response()
+        response_id = self._replies.assign_response_id(part)
+        if not isinstance(part, MessageRecord):
+            return part
+        if part.role == Role.SYSTEM and self._has_instructions:
+            part = replace(part, role=Role.USER, is_injected=True)
+        self._has_instructions |= part.role != Role.SYSTEM
+        return replace(part, message_id=response_id)
+
+
+SENDABLE_MEMBERS = frozenset(
+    {
+        *("type", "role", "content", "phase", "name", "namespace", "arguments", "input", "call_id", "output"),
+        *("summary", "encrypted_content", "action", "operation", "status", "execution", "tools", "result"),
+    }
+)
+"""Members of items that may be sent; ids refer to the provider's storage, other members are the client's own."""
+_WITH_STATUS = ("local_shell_call", "tool_search_call", "tool_search_output", "web_search_call", "shell_call")
+
+
+def find_items(origin: Origin, rollout: RolloutItems) -> list[Item] | None:
+    """Return the items of a message that was read from a request, a response or a rollout; None for other messages."""
+    content = origin.session.content
+    if not isinstance(content, DocumentContent) or origin.session.info.format != "openai-responses":
+        return rollout.find_items(origin)
+    values = [content.decode_element(row) for row in content.facts.records_of(origin.message)]
+    item_lists = (
+        filter_known_items(value["output"])[0] if value.get("type") == "response" else [value] for value in values
+    )
+    return [item for items in item_lists for item in items]
+
+
+def write_request(session: Session, path: Path) -> Losses:
+    """Write model, instructions, items and tools; return the losses."""
+    losses = Losses()
+    writer = ItemWriter(session, losses, partial(find_items, rollout=RolloutItems()))
+    items = [each.item for message in session.context_at().order for each in writer.write_message(message)]
+    tools = session.content.tools()
+    request = {
+        **({"model": session.facts.model} if session.facts.model else {}),
+        "instructions": session.content.system(),
+        "input": [sendable for item in items if (sendable := _build_sendable_item(item, losses)) is not None],
+        **({"tools": [*map(_build_tool, tools)]} if tools else {}),
+        "store": False,
+    }
+    write_json(request, path)
+    return losses
+
+
+def _build_sendable_item(item: Item, losses: Losses) -> Item | None:
+    """Build an item that may be sent; None for reasoning without its complete encrypted content."""
+    kind = item.get("type")
+    if kind == "reasoning" and not item.get("encrypted_content"):
+        losses.omit(THINKING_LOSS, build_thinking(item))
+        return None
+    if kind in HOSTED_TYPES:
+        return item
+    status = kind in _WITH_STATUS
+    return {name: value for name, value in item.items() if name in SENDABLE_MEMBERS and (status or name != "status")}
+
+
+def _build_tool(tool: Block) -> Item:
+    if not isinstance(tool.get("input_schema"), dict):
+        return tool
+    described = {"description": tool["description"]} if isinstance(tool.get("description"), str) else {}
+    return {"type": "function", "name": str(tool.get("name") or ""), **described, "parameters": tool["input_schema"]}
+
+
+class ResponsesFormat(DocumentFormat):
+    """Format of Responses requests, responses and lists of items."""
+
+    name: ClassVar[str] = "openai-responses"
+    about: ClassVar[str] = "OpenAI Responses request, response or list of items (JSON, JSONL)"
+    suffixes: ClassVar[tuple[str, ...]] = (".json", ".jsonl")
+    from_source: ClassVar[str] = ALL_FROM_SOURCE
+    shape = ResponsesShape
+
+    unsupported_reason = staticmethod(response_items.unsupported_reason)
+    write = staticmethod(write_request)
+    copy = staticmethod(copy_document)
+
+    def sniff(self, head: bytes, path: Path) -> Claim | None:
+        """Recognise items that only this API has, or a request with ``input`` and a model or instructions."""
+        run = read_head_run(head, ITEM_LISTS)
+        if run is None or run.get("messages") is not None:
+            return None
+        if run.key == "output":
+            return Claim(90, "a response") if run.get("object") == "response" else None
+        if any(map(is_item, run.elements)):
+            return Claim(90, "items of the Responses API")
+        is_described = isinstance(run.get("model"), str) or isinstance(run.get("instructions"), str)
+        is_request = is_described or run.get("previous_response_id") is not None
+        return Claim(88, "a request with input") if run.key == "input" and run.elements and is_request else None

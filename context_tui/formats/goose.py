@@ -50,6 +50,7 @@ from context_tui.formats.kit.values import (
     build_tool_result,
     build_tool_use,
     format_title,
+    list_objects,
     parse_id,
     parse_time_ms,
     parse_tokens,
@@ -90,10 +91,10 @@ class GooseShape:
             raise ValueError(f"not a message: unknown role {str(role)[:40]!r}")
         content, notes = value.get("content"), list[str]()
         blocks = []
-        for each in content if isinstance(content, list) else []:
-            kind = parse_id(each.get("type")) if isinstance(each, dict) else ""
+        for each in map(as_object, as_list(content)):
+            kind = parse_id(each.get("type"))
             if kind not in IGNORED_TYPES:
-                block = _parse_block(kind, each) if isinstance(each, dict) else None
+                block = _parse_block(kind, each)
                 blocks += [block] if block else []
                 notes += [] if block else [f"content of unknown type {kind[:40]!r}"]
         if not isinstance(content, list):
@@ -344,9 +345,8 @@ class GooseFormat(Format):
         for value in read_first_objects(path):
             if value.get("description"):
                 return format_title(parse_id(value["description"]))
-            content = value.get("content") if value.get("role") == "user" else None
-            for part in content if isinstance(content, list) else ():
-                if isinstance(part, dict) and part.get("type") == "text":
+            for part in list_objects(value.get("content") if value.get("role") == "user" else None):
+                if part.get("type") == "text":
                     return format_title(parse_id(part.get("text")))
         return ""
 
@@ -373,8 +373,7 @@ def _list_session_folders(environ: Mapping[str, str]) -> list[Path]:
 
 def _is_goose_message(value: dict[str, Any]) -> bool:
     """Return whether an object is a message of Goose, by a type of content or by members of its messages only."""
-    content = value.get("content")
-    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    parts = list_objects(value.get("content"))
     if "created" not in value or "role" not in value or not parts:
         return False
     metadata = value.get("metadata")

@@ -37,7 +37,17 @@ from context_tui.formats.kit.usage import (
     parse_openai_usage,
     parse_token_count,
 )
-from context_tui.formats.kit.values import parse_blocks, parse_id, parse_image_url, parse_usage_or_note
+from context_tui.formats.kit.values import (
+    as_object,
+    as_text,
+    build_tool_result,
+    build_tool_use,
+    list_objects,
+    parse_blocks,
+    parse_id,
+    parse_image_url,
+    parse_usage_or_note,
+)
 from context_tui.formats.openai.reader import FunctionCalls, parse_call, parse_content_part
 from context_tui.session.facts import Usage
 from context_tui.session.values import MessageFlag, Role
@@ -87,19 +97,13 @@ class LangChainShape(DocumentShape):
         if kind not in ROLES:
             raise ValueError(f"not a message: unknown type {kind[:40]!r}")
         if kind in TOOL_MESSAGE_TYPES:
-            error = {"is_error": True} if data.get("status") == "error" else {}
             function = kind.lower().startswith("function")
             call_id = self._functions.find_call_id(place) if function else parse_id(data.get("tool_call_id"))
-            block = {
-                "type": "tool_result",
-                "tool_use_id": call_id,
-                "content": _parse_result_body(data.get("content")),
-                **error,
-            }
+            content = _parse_result_body(data.get("content"))
+            block = build_tool_result(call_id, content, is_error=data.get("status") == "error")
             return MessageRecord(Role.USER, [block], has_results=True, key=key)
         blocks = [new_block for each in parse_blocks(data.get("content")) if (new_block := _parse_block(each))]
-        more = data.get("additional_kwargs")
-        more = more if isinstance(more, dict) else {}
+        more = as_object(data.get("additional_kwargs"))
         role = ROLES[kind]
         if kind.lower().startswith("chat") and data.get("role") in ("assistant", "ai"):
             role = Role.ASSISTANT
@@ -108,20 +112,19 @@ class LangChainShape(DocumentShape):
             return MessageRecord(
                 role, blocks, flags=int(MessageFlag.SUMMARY) if summary else 0, is_injected=summary, key=key
             )
-        about = data.get("response_metadata")
-        about = about if isinstance(about, dict) else {}
+        about = as_object(data.get("response_metadata"))
         usage, notes = parse_usage_or_note(_parse_usage_metadata, data.get("usage_metadata"))
         if usage is None and not notes:  # as the provider told it
             usage, notes = parse_usage_or_note(parse_openai_usage, about.get("token_usage"))
         if usage is None and not notes:
             usage, notes = parse_usage_or_note(_parse_provider_usage, about.get("usage"))
-        model = about.get("model_name") or about.get("model")
+        model = truncate_name(as_text(about.get("model_name") or about.get("model")))
         return MessageRecord(
             role,
             self._build_assistant_blocks(blocks, data, more, place),
             usage=usage,
             notes=notes,
-            model=truncate_name(model) if isinstance(model, str) else "",
+            model=model,
             key=key,
         )
 
@@ -183,7 +186,7 @@ def _normalize_message(value: dict[str, Any]) -> tuple[str, dict[str, Any]]:
             raise ValueError(f"not a message: a constructor of {str(kind)[:40]!r}")
     else:
         kind, members = value.get("type"), value.get("data", value)
-    return (kind if isinstance(kind, str) else ""), (members if isinstance(members, dict) else {})
+    return as_text(kind), as_object(members)
 
 
 def _is_message(value: dict[str, Any]) -> bool:
@@ -196,19 +199,13 @@ def _is_message(value: dict[str, Any]) -> bool:
 
 
 def _parse_tool_calls(members: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    calls = members.get(name)
-    return [each for each in calls if isinstance(each, dict) and "lc" not in each] if isinstance(calls, list) else []
+    return [call for call in list_objects(members.get(name)) if "lc" not in call]
 
 
 def _build_tool_use(call: dict[str, Any], own: str) -> Block:
     """Return a call whose arguments are an object; or, where the model failed to write one, their text."""
     arguments = call.get("args")
-    return {
-        "type": "tool_use",
-        "id": own,
-        "name": parse_id(call.get("name")),
-        "input": {} if arguments is None else arguments,
-    }
+    return build_tool_use(own, parse_id(call.get("name")), {} if arguments is None else arguments)
 
 
 def _parse_block(part: Block) -> Block | None:
@@ -249,8 +246,7 @@ def _parse_usage_metadata(value: Any) -> Usage | None:
     """``usage_metadata``, whose input has cached tokens in."""
     if not isinstance(value, dict) or "input_tokens" not in value:
         return None
-    more = value.get("input_token_details")
-    more = more if isinstance(more, dict) else {}
+    more = as_object(value.get("input_token_details"))
     read, written = parse_token_count(more, "cache_read"), parse_token_count(more, "cache_creation")
     return make_cached_usage(
         parse_token_count(value, "input_tokens"), read, written, parse_token_count(value, "output_tokens")

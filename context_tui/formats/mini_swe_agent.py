@@ -19,7 +19,7 @@ from context_tui.formats.kit.files import find_home_folder, parse_first_values
 from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord, MetadataRecord, ParsedRecord
 from context_tui.formats.kit.response_items import is_item, parse_item, parse_response_items
 from context_tui.formats.kit.usage import parse_openai_usage
-from context_tui.formats.kit.values import format_title, parse_time_ms, parse_usage_or_note
+from context_tui.formats.kit.values import as_object, as_text, format_title, parse_time_ms, parse_usage_or_note
 from context_tui.formats.openai.reader import OpenAIShape
 from context_tui.session.values import Role
 from context_tui.text.sanitize import truncate_name
@@ -63,22 +63,18 @@ class MiniSweAgentShape(DocumentShape):
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
         builder.facts.input_includes_cache = True
-        info = run.get("info")
-        for each in ("config", "model"):
-            info = info.get(each) if isinstance(info, dict) else None
-        if isinstance(info, dict) and isinstance(name := info.get("model_name"), str):
+        model = as_object(as_object(as_object(run.get("info")).get("config")).get("model"))
+        if isinstance(name := model.get("model_name"), str):
             builder.facts.model = truncate_name(name)
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
         """Parse a message; the last one, of role ``exit``, was never sent."""
         if not isinstance(value, dict):
             raise ValueError("not a message: not a JSON object")
-        extra = value.get("extra")
-        extra = extra if isinstance(extra, dict) else {}
+        extra = as_object(value.get("extra"))
         if value.get("role") == "exit":
             return MetadataRecord()
-        response = value if value.get("object") == "response" else extra.get("response")
-        response = response if isinstance(response, dict) else {}
+        response = value if value.get("object") == "response" else as_object(extra.get("response"))
         part = self._parse_message(value, place)
         if not isinstance(part, MessageRecord):
             return part
@@ -86,7 +82,7 @@ class MiniSweAgentShape(DocumentShape):
         part = replace(part, time=time if time >= 0 else part.time)
         if part.role == Role.ASSISTANT:
             usage, unread = parse_usage_or_note(parse_openai_usage, response.get("usage"))
-            model = truncate_name(name) if isinstance(name := response.get("model"), str) else ""
+            model = truncate_name(as_text(response.get("model")))
             return replace(part, usage=usage, notes=(*part.notes, *unread), model=model)
         if part.role == Role.USER and not part.has_results:
             return replace(part, is_injected=self._is_observation(value, extra, place))

@@ -23,7 +23,7 @@ from context_tui.formats.kit.message_builder import (
     ParsedRecord,
     group_records,
 )
-from context_tui.formats.kit.values import parse_id
+from context_tui.formats.kit.values import as_list, as_object, list_objects, parse_id
 from context_tui.formats.mini_swe_agent import find_task_title
 from context_tui.formats.openai.reader import OpenAIShape
 from context_tui.session.jsontext import loads
@@ -57,9 +57,7 @@ class _Observation:
 
 def format_totals(info: Any) -> str:
     """Format the totals of a trajectory; empty if it has none."""
-    stats = info.get("model_stats") if isinstance(info, dict) else None
-    if not isinstance(stats, dict):
-        return ""
+    stats = as_object(as_object(info).get("model_stats"))
     sizes = [
         (stats.get("api_calls"), "calls"),
         (stats.get("tokens_sent"), "tokens sent"),
@@ -91,8 +89,7 @@ class SweAgentShape(DocumentShape):
         """Read from the configuration the model and how observations were elided."""
         builder.facts.input_includes_cache = True
         agent = _find_agent_config(run.get("replay_config"))
-        model = agent.get("model")
-        if isinstance(model, dict) and isinstance(name := model.get("name"), str):
+        if isinstance(name := as_object(agent.get("model")).get("name"), str):
             builder.facts.model = truncate_name(name)
         self._elision = _parse_elision(agent)
 
@@ -160,13 +157,13 @@ class SweAgentShape(DocumentShape):
 
 def _parse_observation(value: dict[str, Any], part: MessageRecord) -> MessageRecord:
     """Parse an observation, which lists the calls whose result it is."""
-    call_ids, [body] = value.get("tool_call_ids"), part.blocks
-    call = parse_id(call_ids[0] if isinstance(call_ids, list) and call_ids else value.get("tool_call_id"))
+    call_ids, [body] = as_list(value.get("tool_call_ids")), part.blocks
+    call = parse_id(call_ids[0] if call_ids else value.get("tool_call_id"))
     return replace(part, blocks=[{**body, "tool_use_id": call}])
 
 
 def _parse_tags(value: Any) -> frozenset[str]:
-    return frozenset(filter(lambda tag: isinstance(tag, str), value)) if isinstance(value, list) else frozenset()
+    return frozenset(tag for tag in as_list(value) if isinstance(tag, str))
 
 
 def _find_agent_config(config: Any) -> dict[str, Any]:
@@ -175,8 +172,7 @@ def _find_agent_config(config: Any) -> dict[str, Any]:
         config = loads(config) if isinstance(config, str) else config
     except ValueError:
         return {}
-    agent = config.get("agent") if isinstance(config, dict) else None
-    return agent if isinstance(agent, dict) else {}
+    return as_object(as_object(config).get("agent"))
 
 
 def _parse_elision(agent: dict[str, Any]) -> Elision | None:
@@ -213,7 +209,7 @@ class SweAgentFormat(DocumentFormat):
         value = values[0] if len(values) == 1 else None
         if not isinstance(value, dict):
             return None
-        message, step = _get_first(value.get("history")), _get_first(value.get("trajectory"))
+        message, step = (next(iter(list_objects(value.get(name))), {}) for name in ("history", "trajectory"))
         if "role" in message and "agent" in message:
             return Claim(93, "a history of messages that name their agent")
         if {"action", "observation", "response"} <= set(step):
@@ -239,8 +235,3 @@ class SweAgentFormat(DocumentFormat):
             return []
         paths = sorted(Path(configured).glob("*/*/*/*.traj"))
         return [SessionFile(path, path.parent.parent.name, False) for path in paths]
-
-
-def _get_first(values: Any) -> dict[str, Any]:
-    """Return the first object of a list; an empty one if there is none."""
-    return next((each for each in values if isinstance(each, dict)), {}) if isinstance(values, list) else {}

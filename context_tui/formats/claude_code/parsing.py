@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from context_tui.formats.kit.values import Block, parse_blocks, parse_tokens
+from context_tui.formats.kit.values import Block, as_object, as_text, parse_blocks, parse_tokens
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import compact_json, is_nested_deeper, loads
 from context_tui.session.validation import MAX_DEPTH, MAX_TOKENS
@@ -340,9 +340,7 @@ def parse_usage(value: Any, finished: bool, version: str | None) -> Usage | None
 
 def find_cache_miss_reason(diagnostics: Any) -> str:
     """Return the reason for a prompt cache miss in diagnostics that were not validated; empty if there is none."""
-    reason = diagnostics.get("cache_miss_reason") if isinstance(diagnostics, dict) else None
-    kind = reason.get("type") if isinstance(reason, dict) else None
-    return truncate_name(kind) if isinstance(kind, str) else ""
+    return truncate_name(as_text(as_object(as_object(diagnostics).get("cache_miss_reason")).get("type")))
 
 
 _ONE_HOUR_WRITES = "ephemeral_1h_input_tokens"

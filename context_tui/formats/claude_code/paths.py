@@ -12,7 +12,8 @@ from typing import Any
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import HEAD_BYTES, SessionFile
 from context_tui.formats.claude_code.parsing import is_markup
-from context_tui.formats.kit.files import open_regular
+from context_tui.formats.kit.files import find_home_folder, list_entries, open_regular
+from context_tui.formats.kit.values import as_text, list_objects
 from context_tui.formats.kit.writing import build_change_folder
 from context_tui.session.jsontext import loads
 from context_tui.session.markers import CLAUDE_CODE_SUMMARY
@@ -27,8 +28,7 @@ def find_projects_folder(environ: Mapping[str, str]) -> Path:
     """Return the folder of Claude Code's projects."""
     if configured := environ.get("CLAUDE_CONFIG_DIR"):
         return Path(configured) / "projects"
-    home = environ.get("HOME")
-    return (Path(home) if home else Path.home()) / ".claude" / "projects"
+    return find_home_folder(environ) / ".claude" / "projects"
 
 
 def format_project_slug(cwd: Path) -> str:
@@ -39,10 +39,10 @@ def format_project_slug(cwd: Path) -> str:
 def find_sessions(environ: Mapping[str, str], cwd: Path) -> Iterator[SessionFile]:
     """Yield the sessions of every project; skips folders that are missing or cannot be read."""
     current_slug = format_project_slug(cwd)
-    for folder in _list_folder(find_projects_folder(environ)):
+    for folder in list_entries(find_projects_folder(environ)):
         # The slug cannot be turned back into a path; its end distinguishes projects.
         project = cwd.name if folder.name == current_slug else folder.name.strip("-").rsplit("-", 2)[-1]
-        for file in _list_folder(folder):
+        for file in list_entries(folder):
             if file.name.endswith(".jsonl") and not is_agent_file(file.name):
                 yield SessionFile(Path(file.path), project, folder.name == current_slug)
 
@@ -51,14 +51,6 @@ def is_agent_file(path: str | Path) -> bool:
     """Return whether a file is a sub-agent's, by its name."""
     name = os.path.basename(path)
     return name.startswith("agent-") and name.endswith(".jsonl")
-
-
-def _list_folder(folder: os.PathLike[str]) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return list(entries)
-    except OSError:
-        return []
 
 
 def find_title(path: Path) -> str:
@@ -88,16 +80,10 @@ def _find_typed_text(record: Any, *, subagent: bool = False) -> str:
     message = record.get("message")
     content = message.get("content") if isinstance(message, dict) else record.get("content")
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    for block in blocks if isinstance(blocks, list) else ():
-        if isinstance(block, dict) and block.get("type") == "text":
-            text = block.get("text")
-            if (
-                isinstance(text, str)
-                and text.strip()
-                and not is_markup(text)
-                and not text.startswith(CLAUDE_CODE_SUMMARY)
-            ):
-                return text
+    for block in list_objects(blocks):
+        text = as_text(block.get("text")) if block.get("type") == "text" else ""
+        if text.strip() and not is_markup(text) and not text.startswith(CLAUDE_CODE_SUMMARY):
+            return text
     return ""
 
 
@@ -134,10 +120,6 @@ def _read_session_id_and_cwd(path: Path) -> tuple[str, str]:
             except ValueError:
                 continue
             if isinstance(record, dict):
-                session_id, cwd = session_id or _get_text(record, "sessionId"), cwd or _get_text(record, "cwd")
+                session_id = session_id or as_text(record.get("sessionId"))
+                cwd = cwd or as_text(record.get("cwd"))
     return (session_id if _UUID.fullmatch(session_id) else ""), cwd
-
-
-def _get_text(record: dict[str, Any], key: str) -> str:
-    value = record.get(key)
-    return value if isinstance(value, str) else ""

@@ -15,6 +15,7 @@ from context_tui.formats.claude_code.parsing import MESSAGE_TYPES, Record, extra
 from context_tui.formats.claude_code.reader import UNNAMED_SIDECHAIN, ClaudeCodeContent
 from context_tui.formats.kit.files import open_regular, read_status
 from context_tui.formats.kit.lines import MAX_SEARCHED_BYTES, STEP_BYTES, LineFile, find_matching_lines
+from context_tui.formats.kit.values import as_object
 from context_tui.session.jsontext import loads
 from context_tui.session.session import Session, SessionInfo
 from context_tui.text.sanitize import truncate_name
@@ -118,8 +119,7 @@ def _find_agent_in_result(content: ClaudeCodeContent, message: int, call_id: str
             continue
         with suppress(ValueError):
             record = loads(line)
-            result = record.get("toolUseResult") if isinstance(record, dict) else None
-            agent = result.get("agentId") if isinstance(result, dict) else None
+            agent = as_object(as_object(record).get("toolUseResult")).get("agentId")
             answers = [block.get("tool_use_id") for block in extract_blocks(parse_line(line))]
             if isinstance(agent, str) and answers == [call_id]:
                 return agent

@@ -10,7 +10,7 @@ from typing import Any
 from context_tui.errors import UnreadableSession
 from context_tui.formats.kit.files import read_whole_file
 from context_tui.formats.kit.usage import make_cached_usage, parse_token_count
-from context_tui.formats.kit.values import parse_time_ms
+from context_tui.formats.kit.values import as_list, as_object, list_objects, parse_time_ms
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import loads
 
@@ -59,11 +59,8 @@ class RelatedFacts:
 
 def list_related_files(path: Path) -> tuple[Path, ...]:
     """List the files that can describe a conversation, existing or not; none for an export in the task's folder."""
-    return (
-        tuple(path.with_name(name) for name in (UI_MESSAGES_FILE, REWRITES_FILE, METADATA_FILE))
-        if path.name in CONVERSATION_FILES
-        else ()
-    )
+    names = (UI_MESSAGES_FILE, REWRITES_FILE, METADATA_FILE) if path.name in CONVERSATION_FILES else ()
+    return tuple(path.with_name(name) for name in names)
 
 
 def read_related_files(path: Path) -> RelatedFacts:
@@ -72,18 +69,17 @@ def read_related_files(path: Path) -> RelatedFacts:
     if not paths:
         return facts
     messages, rewrites, metadata = map(_read_json, paths)
-    ui_messages = [each for each in messages if isinstance(each, dict)] if isinstance(messages, list) else []
+    ui_messages = list_objects(messages)
     _update_requests(ui_messages, facts)
     _update_deletions(ui_messages, facts)
     for each in ui_messages:
-        condensed = each.get("contextCondense")
-        if isinstance(condensed, dict) and isinstance(summary := condensed.get("summary"), str):
+        condensed = as_object(each.get("contextCondense"))
+        if isinstance(summary := condensed.get("summary"), str):
             before = condensed.get("prevContextTokens")
             facts.tokens_before_summary[summary] = before if type(before) is int and before > 0 else 0
     _update_rewrites(rewrites, ui_messages, facts)
-    models = metadata.get("model_usage") if isinstance(metadata, dict) else None
-    for each in models if isinstance(models, list) else ():
-        if isinstance(each, dict) and isinstance(name := each.get("model_id"), str):
+    for each in list_objects(as_object(metadata).get("model_usage")):
+        if isinstance(name := each.get("model_id"), str):
             facts.model = name
     return facts
 
@@ -120,11 +116,9 @@ def _update_requests(ui_messages: list[dict[str, Any]], facts: RelatedFacts) -> 
     covers_cache = all(fresh >= read + written for _, _, (fresh, read, written, _) in requests)
     facts.input_includes_cache = cached and covers_cache and protocols != {""}
     for time, after, (fresh, read, written, output) in requests:
-        usage = (
-            make_cached_usage(fresh, read, written, output)
-            if facts.input_includes_cache
-            else Usage(fresh, read, written, 0, output)
-        )
+        usage = Usage(fresh, read, written, 0, output)
+        if facts.input_includes_cache:
+            usage = make_cached_usage(fresh, read, written, output)
         facts.requests.append(RecordedRequest(time, after, usage))
 
 
@@ -147,7 +141,7 @@ def _update_rewrites(rewrites: Any, ui_messages: list[dict[str, Any]], facts: Re
     """
     times = [parse_time_ms(each.get("ts")) for each in ui_messages]
     places = [each.get("conversationHistoryIndex") for each in ui_messages]
-    for entry in rewrites if isinstance(rewrites, list) else ():
+    for entry in as_list(rewrites):
         match entry:
             case [int(element), [_, list(blocks)]]:
                 for each in blocks:

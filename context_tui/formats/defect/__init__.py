@@ -28,7 +28,7 @@ from context_tui.formats.kit.document_scanner import (
 from context_tui.formats.kit.documents import Element, Run, decode_members, find_runs, read_runs
 from context_tui.formats.kit.files import parse_first_values, read_first_objects
 from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_whole_file, list_only_session
-from context_tui.formats.kit.values import extract_text, format_title
+from context_tui.formats.kit.values import as_text, extract_text, format_title
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.values import Role
 
@@ -80,7 +80,7 @@ class DefectFormat(Format):
             if _is_snapshot_file(file)
             else list_only_session(file, self.name, self.read_title(file) or session_id)
         )
-        return [replace(info, cwd=cwd if isinstance(cwd, str) else "") for info in sessions]
+        return [replace(info, cwd=as_text(cwd)) for info in sessions]
 
     def related_files(self, path: Path) -> Iterable[Path]:
         names = (paths.META_FILE, paths.JOURNAL_FILE, paths.SNAPSHOT_FILE)

@@ -23,6 +23,7 @@ from context_tui.formats.kit.files import (
     read_file_stamp,
     read_first_objects,
 )
+from context_tui.formats.kit.values import as_object
 from context_tui.session.jsontext import is_nested_deeper, loads
 
 JOURNAL_FILE, META_FILE, SNAPSHOT_FILE = "journal.jsonl", "meta.json", "snapshot.json"
@@ -95,7 +96,7 @@ def read_journal_base(journal: Path) -> Record | None:
         return None
     snapshot = _read_object(journal.with_name(SNAPSHOT_FILE))
     state, after = snapshot.get("state"), snapshot.get("next_seq")
-    history = state.get("history") if isinstance(state, dict) else None
+    history = as_object(state).get("history")
     if not is_snapshot(snapshot) or not isinstance(history, list) or type(after) is not int:
         return None
     if isinstance(begins, int) and begins < after and (added := _read_added_messages(journal, after)) is not None:

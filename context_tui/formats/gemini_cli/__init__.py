@@ -35,7 +35,7 @@ from context_tui.formats.kit.line_scanner import (
     list_only_session,
     parse_object,
 )
-from context_tui.formats.kit.values import extract_text, format_title, parse_id
+from context_tui.formats.kit.values import extract_text, format_title, list_objects, parse_id
 from context_tui.session.session import Session, SessionInfo
 
 __all__ = ["GeminiCliFormat"]
@@ -88,10 +88,8 @@ class GeminiCliFormat(Format):
         facts = session.facts
         own, message = facts.call_id(call), facts.block_message[call]
         for record in _read_records(session, message):
-            calls = record.get("toolCalls")
-            for each in calls if isinstance(calls, list) else ():
-                agent = parse_id(each.get("agentId")) if isinstance(each, dict) and each.get("id") == own else ""
-                if agent:
+            for each in list_objects(record.get("toolCalls")):
+                if each.get("id") == own and (agent := parse_id(each.get("agentId"))):
                     return self._find_subagent(Path(session.info.path), agent)
         return None
 

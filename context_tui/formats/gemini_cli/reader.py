@@ -27,7 +27,18 @@ from context_tui.formats.kit.message_builder import (
     list_messages,
 )
 from context_tui.formats.kit.usage import parse_usage
-from context_tui.formats.kit.values import parse_arguments, parse_id, parse_time_ms, parse_usage_or_note
+from context_tui.formats.kit.values import (
+    as_object,
+    build_image,
+    build_text,
+    build_tool_result,
+    build_tool_use,
+    list_objects,
+    parse_arguments,
+    parse_id,
+    parse_time_ms,
+    parse_usage_or_note,
+)
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import compact_text
 from context_tui.session.values import MessageFlag, Role
@@ -162,7 +173,7 @@ def parse_message(message: dict[str, Any], name: str) -> list[MessageRecord | Om
     if kind == "user":
         return [_parse_user_message(message, time)]
     if kind == "gemini":
-        calls = [call for call in _get_list(message.get("toolCalls")) if isinstance(call, dict)]
+        calls = list_objects(message.get("toolCalls"))
         calls_by_id = [(call, parse_id(call.get("id")) or f"{name}-{number}") for number, call in enumerate(calls)]
         usage, notes = parse_usage_or_note(parse_gemini_usage, message.get("tokens"))
         reply = MessageRecord(
@@ -216,9 +227,8 @@ def _parse_user_message(message: dict[str, Any], time: int) -> MessageRecord:
 def _parse_history(messages: list[Any]) -> HistoryRecord:
     """Parse a rewritten history: compressed to a summary, with results removed, or with more messages."""
     objects = [message for message in messages if isinstance(message, dict)]
-    answered_ids = {
-        parse_id(call.get("id")) for message in objects for call in _list_calls(message) if call.get("result")
-    }
+    calls = (call for message in objects for call in list_objects(message.get("toolCalls")))
+    answered_ids = {parse_id(call.get("id")) for call in calls if call.get("result")}
     parsed: list[MessageRecord | OmittedMessage] = []
     notes: list[str] = []
     keys: list[str] = []
@@ -274,19 +284,10 @@ def _find_masked_calls(parts: list[MessageRecord]) -> Iterator[str]:
             yield parse_id(block.get("tool_use_id"))
 
 
-def _list_calls(message: dict[str, Any]) -> list[dict[str, Any]]:
-    return [call for call in _get_list(message.get("toolCalls")) if isinstance(call, dict)]
-
-
-def _get_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
 def _parse_thoughts(message: dict[str, Any]) -> Iterator[Block]:
-    for thought in _get_list(message.get("thoughts")):
-        if isinstance(thought, dict):
-            texts = [parse_id(thought.get(name)) for name in ("subject", "description")]
-            yield {"type": "thinking", "thinking": "\n".join(filter(None, texts))}
+    for thought in list_objects(message.get("thoughts")):
+        texts = [parse_id(thought.get(name)) for name in ("subject", "description")]
+        yield {"type": "thinking", "thinking": "\n".join(filter(None, texts))}
 
 
 def _parse_reply(message: dict[str, Any], calls: list[tuple[dict[str, Any], str]]) -> Iterator[Block]:
@@ -295,28 +296,22 @@ def _parse_reply(message: dict[str, Any], calls: list[tuple[dict[str, Any], str]
     for block in parse_content(message.get("content")):
         if block.get("type") == "tool_use":
             if not block["id"]:
-                signature = _format_signature(block["name"], block["input"])
-                block["id"] = next(
-                    (own for call, own in calls if own not in ids and _format_call_signature(call) == signature), ""
-                )
+                signature = compact_text([block["name"], block["input"]])
+                others = ((call, own) for call, own in calls if own not in ids)
+                block["id"] = next((own for call, own in others if _format_signature(call) == signature), "")
             ids.add(block["id"])
         yield block
     for call, own in calls:
         if own not in ids:
-            yield {
-                "type": "tool_use",
-                "id": own,
-                "name": parse_id(call.get("name")),
-                "input": parse_arguments(call.get("args")),
-            }
+            yield build_tool_use(own, *_parse_name_and_arguments(call))
 
 
-def _format_call_signature(call: dict[str, Any]) -> str:
-    return _format_signature(parse_id(call.get("name")), parse_arguments(call.get("args")))
+def _format_signature(call: dict[str, Any]) -> str:
+    return compact_text(_parse_name_and_arguments(call))
 
 
-def _format_signature(name: str, arguments: dict[str, Any]) -> str:
-    return compact_text([name, arguments])
+def _parse_name_and_arguments(call: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    return parse_id(call.get("name")), parse_arguments(call.get("args"))
 
 
 def _parse_result(call: dict[str, Any], own: str) -> Block:
@@ -332,47 +327,38 @@ def _parse_result(call: dict[str, Any], own: str) -> Block:
         failed = any(block.get("is_error") for block in blocks)
         bodies = [block["content"] if block.get("type") == "tool_result" else [block] for block in blocks]
         body = bodies[0] if len(bodies) == 1 else [each for one in bodies for each in _as_block_list(one)]
-    result = {"type": "tool_result", "tool_use_id": own, "content": body}
-    return {**result, "is_error": True} if failed or call.get("status") in ("error", "cancelled") else result
+    return build_tool_result(own, body, is_error=failed or call.get("status") in ("error", "cancelled"))
 
 
 def _as_block_list(body: Any) -> list[Any]:
     if isinstance(body, list):
         return body
-    return [{"type": "text", "text": body if isinstance(body, str) else compact_text(body)}]
+    return [build_text(body if isinstance(body, str) else compact_text(body))]
 
 
 def _parse_block(part: Any) -> Any:
     if isinstance(part, str):
-        return {"type": "text", "text": part}
+        return build_text(part)
     if not isinstance(part, dict):
         return {"type": "unknown", "value": part}
     if isinstance(text := part.get("text"), str):
-        return {"type": "thinking", "thinking": text} if part.get("thought") is True else {"type": "text", "text": text}
+        return {"type": "thinking", "thinking": text} if part.get("thought") is True else build_text(text)
     if isinstance(call := part.get("functionCall"), dict):
-        arguments = parse_arguments(call.get("args"))
-        return {
-            "type": "tool_use",
-            "id": parse_id(call.get("id")),
-            "name": parse_id(call.get("name")),
-            "input": arguments,
-        }
+        return build_tool_use(parse_id(call.get("id")), *_parse_name_and_arguments(call))
     if isinstance(answer := part.get("functionResponse"), dict):
         return _parse_function_response(answer)
     if isinstance(data := part.get("inlineData"), dict) and parse_id(data.get("mimeType")).startswith("image/"):
-        source = {"type": "base64", "media_type": parse_id(data.get("mimeType")), "data": parse_id(data.get("data"))}
-        return {"type": "image", "source": source}
+        return build_image(parse_id(data.get("mimeType")), parse_id(data.get("data")))
     return {"type": "unknown", "value": part}
 
 
 def _parse_function_response(answer: dict[str, Any]) -> Block:
     """Parse a functionResponse: its output or error as text if that is all, else its JSON; and other parts."""
     response = answer.get("response")
-    members = response if isinstance(response, dict) else {}
+    members = as_object(response)
     [only] = members if len(members) == 1 else [""]
     text = members.get(only) if only in ("output", "error") else None
     body: Any = text if isinstance(text, str) else "" if response is None else response
     if isinstance(parts := answer.get("parts"), list) and parts:
         body = [*_as_block_list(body), *map(_parse_block, parts)]
-    result = {"type": "tool_result", "tool_use_id": parse_id(answer.get("id")), "content": body}
-    return {**result, "is_error": True} if only == "error" else result
+    return build_tool_result(parse_id(answer.get("id")), body, is_error=only == "error")

@@ -12,6 +12,7 @@ from typing import Any
 from context_tui.formats.gemini_cli.paths import CHAT_PREFIX, compute_project_hash, find_projects_folder
 from context_tui.formats.gemini_cli.reader import SETUP_START, SUMMARY_START, is_command
 from context_tui.formats.kit.files import read_first_objects
+from context_tui.formats.kit.values import as_object
 from context_tui.formats.kit.writing import (
     INJECTED_LOSS,
     build_change_folder,
@@ -148,7 +149,7 @@ class _Writer:
 
     def _build_call(self, index: int, call: Block, result: Block | None) -> Record:
         own, name, value = str(call.get("id") or ""), str(call.get("name") or ""), call.get("input")
-        arguments = value if isinstance(value, dict) else {}
+        arguments = as_object(value)
         if value != arguments:
             self._losses.replace(call, {**call, "input": arguments}, "calls whose arguments are no object")
         members = {"id": own, "name": name, "args": arguments, "timestamp": format_iso_time(self._facts.time[index])}

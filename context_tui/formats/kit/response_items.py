@@ -8,7 +8,14 @@ from typing import Any, NamedTuple
 from context_tui.formats.kit.message_builder import MessageRecord, MetadataRecord, ParsedRecord
 from context_tui.formats.kit.values import (
     RAW_ARGUMENTS_KEY,
+    as_list,
+    as_object,
+    build_text,
+    build_tool_result,
+    build_tool_use,
     format_arguments,
+    get_raw_arguments,
+    list_objects,
     parse_arguments,
     parse_id,
     parse_image_url,
@@ -65,10 +72,8 @@ def is_item(value: Any) -> bool:
     kind = value.get("type") if isinstance(value, dict) else None
     if not isinstance(kind, str):
         return False
-    content = value.get("content")
     if kind == "message":
-        parts = content if isinstance(content, list) else []
-        return any(isinstance(part, dict) and part.get("type") in ("input_text", "output_text") for part in parts)
+        return any(part.get("type") in ("input_text", "output_text") for part in list_objects(value.get("content")))
     return "role" not in value and (
         kind == "reasoning" or kind in (*CALL_ARGUMENT_KEYS, *CALL_OUTPUT_KEYS, "web_search_call")
     )
@@ -101,7 +106,7 @@ def parse_item(item: Any) -> MessageRecord | MetadataRecord:
     if kind in COMPACTION_TYPES:
         return MessageRecord(Role.USER, [item], is_injected=True, flags=MessageFlag.SUMMARY)
     if kind == "additional_tools":
-        return MessageRecord(Role.SYSTEM, [{"type": "text", "text": compact_text(item.get("tools"))}], is_injected=True)
+        return MessageRecord(Role.SYSTEM, [build_text(compact_text(item.get("tools")))], is_injected=True)
     if kind == "agent_message":
         return MessageRecord(Role.USER, _parse_blocks(item.get("content")), is_injected=True)
     if kind in METADATA_TYPES:
@@ -112,7 +117,7 @@ def parse_item(item: Any) -> MessageRecord | MetadataRecord:
 def filter_known_items(items: Any) -> tuple[list[Item], list[str]]:
     """Return the items of a response that are known, and what is wrong with the others."""
     known_items, problems = list[Item](), list[str]()
-    for item in items if isinstance(items, list) else []:
+    for item in as_list(items):
         try:
             parse_item(item)
             known_items.append(item)
@@ -158,10 +163,10 @@ def _parse_blocks(content: Any) -> list[Block]:
 def _parse_block(part: Any) -> Block:
     """Parse a content part; one without a counterpart stays as it is, unknown to every estimator."""
     if not isinstance(part, dict):
-        return {"type": "text", "text": part} if isinstance(part, str) else {"type": "unknown", "value": part}
+        return build_text(part) if isinstance(part, str) else {"type": "unknown", "value": part}
     kind = part.get("type")
     if kind in TEXT_PART_TYPES and isinstance(text := part.get("text"), str):
-        return {"type": "text", "text": text}
+        return build_text(text)
     if kind in ("input_image", "image_url", "computer_screenshot"):
         url = part.get("image_url")
         if isinstance(url := url.get("url") if isinstance(url, dict) else url, str):
@@ -181,7 +186,7 @@ def _build_tool_use(item: Item, kind: str, call_id: str) -> Block:
     arguments = (
         {RAW_ARGUMENTS_KEY: value} if kind == "custom_tool_call" and isinstance(value, str) else parse_arguments(value)
     )
-    return {"type": "tool_use", "id": call_id, "name": _parse_call_name(item, kind), "input": arguments}
+    return build_tool_use(call_id, _parse_call_name(item, kind), arguments)
 
 
 def _parse_call_name(item: Item, kind: str) -> str:
@@ -201,8 +206,7 @@ def _build_tool_result(item: Item, kind: str) -> Block:
         content = [_parse_block(body)]
     else:
         content = body if isinstance(body, str) else "" if body is None else compact_text(body)
-    block = {"type": "tool_result", "tool_use_id": parse_id(item.get("call_id")), "content": content}
-    return {**block, "is_error": True} if failed else block
+    return build_tool_result(parse_id(item.get("call_id")), content, is_error=failed)
 
 
 ItemReader = Callable[[Origin], list[Item] | None]
@@ -312,11 +316,7 @@ class ItemWriter:
     def _build_call(self, block: Block) -> Item:
         call_id, name, value = str(block.get("id") or ""), str(block.get("name") or ""), block.get("input")
         members = {"name": name, "call_id": call_id}
-        if (
-            isinstance(value, dict)
-            and list(value) == [RAW_ARGUMENTS_KEY]
-            and isinstance(text := value[RAW_ARGUMENTS_KEY], str)
-        ):
+        if (text := get_raw_arguments(value)) is not None:
             self._custom.add(call_id)
             return {"type": "custom_tool_call", **members, "input": text}
         return {"type": "function_call", **members, "arguments": format_arguments(value)}
@@ -357,8 +357,7 @@ def unsupported_reason(role: str, block: Block) -> str:
 
 def build_image_part(block: Block) -> Item | None:
     """Return an image as a part of a message; None for one that is nowhere."""
-    source = block.get("source")
-    source = source if isinstance(source, dict) else {}
+    source = as_object(block.get("source"))
     if isinstance(data := source.get("data"), str):
         return {"type": "input_image", "image_url": f"data:{source.get('media_type') or 'image/png'};base64,{data}"}
     if isinstance(url := source.get("url"), str) and url:

@@ -32,6 +32,11 @@ def as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
+def list_objects(value: Any) -> list[dict[str, Any]]:
+    """Return the objects in a list; none for any other value."""
+    return [item for item in as_list(value) if isinstance(item, dict)]
+
+
 def as_text(value: Any) -> str:
     """Return a text; an empty one for any other value."""
     return value if isinstance(value, str) else ""

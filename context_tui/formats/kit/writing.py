@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from context_tui.formats.kit.values import Block, parse_id
+from context_tui.formats.kit.values import Block, list_objects, parse_id
 from context_tui.session.blocks import body_to_text, is_block_list
 from context_tui.session.facts import Facts
 from context_tui.session.losses import Losses
@@ -42,9 +42,9 @@ def write_lines(records: Iterable[Any], path: Path) -> None:
 
 def parse_tool_schemas(value: Any) -> list[dict[str, Any]]:
     """Return the objects in a list of tool schemas; their names are text."""
-    tools = [tool for tool in value if isinstance(tool, dict)] if isinstance(value, list) else []
     return [
-        tool if isinstance(tool.get("name", ""), str) else {**tool, "name": parse_id(tool["name"])} for tool in tools
+        tool if isinstance(tool.get("name", ""), str) else {**tool, "name": parse_id(tool["name"])}
+        for tool in list_objects(value)
     ]
 
 

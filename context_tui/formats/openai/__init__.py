@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from context_tui.formats.base import Claim
 from context_tui.formats.kit.document_scanner import DocumentFormat, copy_document
 from context_tui.formats.kit.documents import Run, read_head_run
+from context_tui.formats.kit.values import list_objects
 from context_tui.formats.openai.reader import OpenAIShape, find_reply
 from context_tui.formats.openai.writer import find_unsupported_reason, write_request
 
@@ -62,6 +63,4 @@ def _has_functions(tools: Any) -> bool:
 
 
 def _list_part_types(message: dict[str, Any]) -> list[str]:
-    content = message.get("content")
-    parts = content if isinstance(content, list) else []
-    return [str(part.get("type")) for part in parts if isinstance(part, dict)]
+    return [str(part.get("type")) for part in list_objects(message.get("content"))]

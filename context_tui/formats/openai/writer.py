@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from context_tui.formats.kit.values import format_arguments
+from context_tui.formats.kit.values import as_object, format_arguments
 from context_tui.formats.kit.writing import count_injected_losses, split_results, write_json
 from context_tui.session.blocks import is_block_list
 from context_tui.session.jsontext import compact_text
@@ -140,8 +140,7 @@ def _build_part(block: Block) -> Block:
 
 
 def _format_image_url(image: Block) -> str:
-    source = image.get("source")
-    source = source if isinstance(source, dict) else {}
+    source = as_object(image.get("source"))
     if source.get("data") is None:
         return str(source.get("url") or "")
     return f"data:{source.get('media_type') or 'image/png'};base64,{source['data']}"

@@ -25,9 +25,9 @@ from context_tui.formats.kit.entry_scanner import (
     split_branch_id,
 )
 from context_tui.formats.kit.files import parse_first_values, read_first_values, read_status
-from context_tui.formats.kit.values import format_title, parse_id, parse_time_ms
+from context_tui.formats.kit.values import as_object, format_title, parse_id, parse_time_ms
 from context_tui.formats.kit.writing import build_change_folder
-from context_tui.formats.opencode.parts import get_call_state
+from context_tui.formats.opencode.parts import get_call_state, parse_time
 from context_tui.formats.opencode.reader import OpencodeShape, parse_entry
 from context_tui.formats.opencode.sources import (
     ExportSource,
@@ -162,8 +162,7 @@ class OpencodeFormat(Format):
         return TreeSource(path, parse_id(head.get("id"))).list_folders()
 
     def build_resume_command(self, session: Session, written_session: Path, out_path: Path) -> str:
-        info = _read_head(written_session).get("info")
-        session_id = parse_id(info.get("id")) if isinstance(info, dict) else ""
+        session_id = parse_id(as_object(_read_head(written_session).get("info")).get("id"))
         if not session_id.isascii() or not session_id.removeprefix("ses_").isalnum():
             return ""
         change_folder = build_change_folder(session.info.cwd)
@@ -213,8 +212,7 @@ def _list_table_sessions(database: Database) -> list[SessionInfo]:
 
 
 def _build_session_info(path: Path, value: dict[str, Any], size: int) -> SessionInfo:
-    times = value.get("time")
-    updated = parse_time_ms(times.get("updated")) if isinstance(times, dict) else -1
+    updated = parse_time(value, "updated")
     parent = parse_id(value.get("parentID"))
     parent_file = _find_session_file(path, parent) if parent else None
     return SessionInfo(
@@ -250,10 +248,8 @@ def _find_subagent_id(session: Session, call: int) -> str:
             continue
         for part in parse_entry(entry)[1]:
             if isinstance(part, dict) and part.get("callID") == call_id:
-                metadata = get_call_state(part).get("metadata")
-                session_id = (
-                    metadata.get("sessionId") or metadata.get("sessionID") if isinstance(metadata, dict) else None
-                )
+                metadata = as_object(get_call_state(part).get("metadata"))
+                session_id = metadata.get("sessionId") or metadata.get("sessionID")
                 if isinstance(session_id, str):
                     return session_id
     return ""

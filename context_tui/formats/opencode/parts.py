@@ -12,7 +12,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from context_tui.formats.kit.message_builder import MessageRecord, ParsedRecord, group_records
-from context_tui.formats.kit.values import parse_id, parse_time_ms, parse_tokens, parse_usage_or_note
+from context_tui.formats.kit.values import (
+    as_object,
+    build_text,
+    build_tool_use,
+    list_objects,
+    parse_id,
+    parse_time_ms,
+    parse_tokens,
+    parse_usage_or_note,
+)
 from context_tui.session.facts import Usage
 from context_tui.session.values import MessageFlag, Role
 from context_tui.text.sanitize import truncate_name
@@ -64,8 +73,7 @@ def parse_opencode_usage(value: Any) -> Usage | None:
     """
     if not isinstance(value, dict):
         return None
-    cache = value.get("cache") if isinstance(value.get("cache"), dict) else {}
-    assert isinstance(cache, dict)
+    cache = as_object(value.get("cache"))
     fresh, output, reasoning = (_parse_size(value, name) for name in ("input", "output", "reasoning"))
     read, written = _parse_size(cache, "read"), _parse_size(cache, "write")
     if value.get("total") == fresh + read + written + output + reasoning:
@@ -86,14 +94,12 @@ def find_compaction_part(parts: Sequence[Any]) -> Value | None:
 
 def parse_time(value: Value, name: str) -> int:
     """Parse a member of ``time`` into epoch milliseconds; -1 if it is missing."""
-    times = value.get("time")
-    return parse_time_ms(times.get(name)) if isinstance(times, dict) else -1
+    return parse_time_ms(as_object(value.get("time")).get(name))
 
 
 def get_call_state(part: Value) -> Value:
     """Return the state of a call; empty if it has none."""
-    state = part.get("state")
-    return state if isinstance(state, dict) else {}
+    return as_object(part.get("state"))
 
 
 def _parse_size(members: Value, name: str) -> int:
@@ -111,15 +117,15 @@ def _parse_user(info: Value, parts: list[Value], notes: list[str]) -> ParsedReco
                 continue
             if part.get("synthetic"):
                 injects.add(len(blocks))
-            blocks.append({"type": "text", "text": part.get("text")})
+            blocks.append(build_text(part.get("text")))
         elif kind == "file":
             if part.get("mime") not in TEXT_FILE_TYPES:
                 blocks.append(_parse_file(part))
         elif kind == "compaction":
             injects.add(len(blocks))
-            blocks.append({"type": "text", "text": COMPACTION_PROMPT})
+            blocks.append(build_text(COMPACTION_PROMPT))
         elif kind == "subtask":
-            blocks.append({"type": "text", "text": SUBTASK_PROMPT})
+            blocks.append(build_text(SUBTASK_PROMPT))
         elif kind not in IGNORED_PARTS:
             notes.append(_format_unknown_part(kind))
     flags = 0 if blocks else MessageFlag.NOT_SENT
@@ -140,7 +146,7 @@ def _parse_assistant(info: Value, parts: list[Value], notes: list[str]) -> Parse
     is_finished = bool(error) or parse_time(info, "completed") >= 0
     steps = [*_split_steps(parts, notes, is_finished=is_finished)]
     if not is_sent:
-        steps[-1].reply_blocks.append({"type": "text", "text": _format_error(error)})
+        steps[-1].reply_blocks.append(build_text(_format_error(error)))
     if not any(step.reply_blocks or step.results for step in steps):
         flags |= MessageFlag.NOT_SENT
     if is_summary(info):
@@ -175,14 +181,13 @@ def _split_steps(parts: list[Value], notes: list[str], *, is_finished: bool) -> 
         elif kind == "step-finish":
             step.usage = part.get("tokens")
         elif kind == "text":
-            step.reply_blocks.append({"type": "text", "text": text})
+            step.reply_blocks.append(build_text(text))
         elif kind == "reasoning":
             step.reply_blocks.append(_parse_reasoning(part))
         elif kind == "tool":
             state, call_id = get_call_state(part), parse_id(part.get("callID"))
-            arguments = state.get("input")
-            members = {"type": "tool_use", "id": call_id, "name": parse_id(part.get("tool"))}
-            step.reply_blocks.append({**members, "input": arguments if isinstance(arguments, dict) else {}})
+            arguments = as_object(state.get("input"))
+            step.reply_blocks.append(build_tool_use(call_id, parse_id(part.get("tool")), arguments))
             if (result := _parse_result(state, is_finished=is_finished)) is not None:
                 step.results.append({"type": "tool_result", "tool_use_id": call_id, **result})
         elif kind == "file":
@@ -195,8 +200,7 @@ def _split_steps(parts: list[Value], notes: list[str], *, is_finished: bool) -> 
 def _parse_reasoning(part: Value) -> Block:
     """Convert reasoning to a thinking block, with its signature if any; of unknown size if encrypted."""
     block: Block = {"type": "thinking", "thinking": part.get("text")}
-    metadata = part.get("metadata")
-    for own in metadata.values() if isinstance(metadata, dict) else ():
+    for own in as_object(part.get("metadata")).values():
         if isinstance(own, dict):
             if isinstance(signature := own.get("signature"), str):
                 return {**block, "signature": signature}
@@ -208,22 +212,16 @@ def _parse_reasoning(part: Value) -> Block:
 
 def _parse_result(state: Value, *, is_finished: bool) -> Block | None:
     """Parse the result of a call: output with attachments, error, or interruption; None while the call runs."""
-    metadata = state.get("metadata")
     match state.get("status"):
         case "completed":
-            attached = state.get("attachments")
-            files = (
-                [_parse_file(each) for each in attached if isinstance(each, dict)] if isinstance(attached, list) else []
-            )
+            files = [*map(_parse_file, list_objects(state.get("attachments")))]
             output = state.get("output")
             output = "" if output is None else output
-            return {"content": [{"type": "text", "text": parse_id(output)}, *files] if files else output}
+            return {"content": [build_text(parse_id(output)), *files] if files else output}
         case "error":
-            partial_output = (
-                metadata.get("output") if isinstance(metadata, dict) and metadata.get("interrupted") is True else None
-            )
-            if isinstance(partial_output, str):
-                return {"content": partial_output}
+            metadata = as_object(state.get("metadata"))
+            if metadata.get("interrupted") is True and isinstance(output := metadata.get("output"), str):
+                return {"content": output}
             return {"content": parse_id(state.get("error")), "is_error": True}
     return {"content": INTERRUPTED_RESULT, "is_error": True} if is_finished else None
 

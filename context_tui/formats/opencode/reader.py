@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from context_tui.formats.kit.entry_scanner import Entry, replace_compactions
+from context_tui.formats.kit.line_scanner import parse_object
 from context_tui.formats.kit.message_builder import (
     MessageBuilder,
     MetadataRecord,
@@ -14,7 +15,7 @@ from context_tui.formats.kit.message_builder import (
     group_records,
     list_cases,
 )
-from context_tui.formats.kit.values import parse_id, parse_time_ms, parse_usage_or_note
+from context_tui.formats.kit.values import as_object, parse_id, parse_usage_or_note
 from context_tui.formats.opencode.parts import (
     find_compaction_part,
     get_call_state,
@@ -88,11 +89,10 @@ class OpencodeShape:
             parent = parse_id(info.get("parentID"))
             self._summaries.append(CompactionSummary(messages, parent, usage.context if usage else None, finished))
         for each in parts:
-            if isinstance(each, dict) and each.get("type") == "tool":
-                times = get_call_state(each).get("time")
-                time = parse_time_ms(times.get("compacted")) if isinstance(times, dict) else -1
-                if time >= 0:
-                    self._cleared_calls.append((time, parse_id(each.get("callID"))))
+            members = as_object(each)
+            time = parse_time(get_call_state(members), "compacted")
+            if members.get("type") == "tool" and time >= 0:
+                self._cleared_calls.append((time, parse_id(members.get("callID"))))
 
     def finish(self, about: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
         """Replace the compactions, in chronological order; return the reverted messages."""
@@ -130,9 +130,8 @@ class OpencodeShape:
 
     def _find_reverted(self, revert: Any, length: int) -> list[set[int]]:
         """Find the messages from the reverted one on; if a part is named, those after that message."""
-        if not isinstance(revert, dict):
-            return []
-        at = self._messages.get(parse_id(revert.get("messageID")))
+        revert = as_object(revert)
+        at = self._messages.get(parse_id(revert.get("messageID"))) if revert else None
         if at is None:
             return []
         reverted = set(range(at.stop if revert.get("partID") else at.start, length))
@@ -147,11 +146,7 @@ def parse_entry(entry: Entry) -> ParsedEntry:
     """
     assert entry.texts is not None
     body, *texts = entry.texts
-    info = loads(body)
-    if not isinstance(info, dict):
-        raise ValueError("not a JSON object")
-    if is_nested_deeper(info):
-        raise ValueError("nested too deeply")
+    info = parse_object(body)
     parts, notes = [], []
     for text in texts:
         if text.startswith(REVERTED_NOTE.encode()):
@@ -171,7 +166,7 @@ def parse_entry(entry: Entry) -> ParsedEntry:
 
 def remove_reverted(parts: Sequence[tuple[str, bytes]], revert: Any) -> list[bytes]:
     """Return the texts of *parts*, which have their ids, up to the part that the session was reverted to."""
-    part_id = revert.get("partID") if isinstance(revert, dict) else None
+    part_id = as_object(revert).get("partID")
     ids = [name for name, _ in parts]
     count = ids.index(part_id) if part_id and part_id in ids else len(parts)
     texts = [text for _, text in parts[:count]]

@@ -27,10 +27,10 @@ from context_tui.formats.kit.documents import (
     BrokenElement,
     Element,
     Run,
-    decode_element,
     decode_items,
     decode_members,
     get_element_text,
+    make_run,
     read_runs,
 )
 from context_tui.formats.kit.files import (
@@ -41,7 +41,7 @@ from context_tui.formats.kit.files import (
     read_whole_file,
 )
 from context_tui.formats.kit.message_builder import MessageBuilder, ParsedRecord
-from context_tui.formats.kit.values import parse_id
+from context_tui.formats.kit.values import as_object, parse_id
 from context_tui.formats.openhands.events import EventView, parse_event, parse_usages
 from context_tui.formats.openhands.legacy import LegacyEventParser
 from context_tui.session.facts import Usage
@@ -60,13 +60,10 @@ class OpenHandsShape(DocumentShape):
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
         """Read the model, the window and the usage of each response, if recorded next to the events."""
         builder.facts.input_includes_cache = True
-        self._usages, window = parse_usages(find_stats(run))
+        self._usages, window = parse_usages(run.get("stats"))
         builder.facts.window = window or None
-        agent, metadata = run.get("agent"), run.get("metadata")
-        configured = agent.get("llm") if isinstance(agent, dict) else None
-        if isinstance(metadata, dict):
-            configured = metadata.get("llm_config") or configured
-        if isinstance(configured, dict) and isinstance(model := configured.get("model"), str):
+        configured = as_object(run.get("metadata")).get("llm_config") or as_object(run.get("agent")).get("llm")
+        if isinstance(model := as_object(configured).get("model"), str):
             builder.facts.model = truncate_name(model)
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
@@ -152,14 +149,7 @@ def find_runs(values: list[Element]) -> list[Run]:
         members = decode_members(value)
         history = decode_items(members.get("history")) if members else None
         if members and history is not None:
-            runs.append(
-                Run(
-                    {name: each for name, each in members.items() if name != "history"},
-                    _flatten_pairs(history),
-                    "",
-                    "history",
-                )
-            )
+            runs.append(make_run(members, "history", _flatten_pairs(history)))
             continue
         stray = (
             value if isinstance(value, BrokenElement) else BrokenElement("holds no history", get_element_text(value))
@@ -177,14 +167,6 @@ def _flatten_pairs(elements: list[Element]) -> list[Element]:
     """Return the events of a history, with pairs of action and observation flattened."""
     pairs = [(each, decode_items(each)) for each in elements]
     return [event for each, pair in pairs for event in ([each] if pair is None else pair)]
-
-
-def find_stats(run: Run) -> Any:
-    """Return the part of a conversation's state that holds token counts."""
-    try:
-        return decode_element(run.members.get("stats"))
-    except ValueError:
-        return None
 
 
 TITLE_EVENTS = 5

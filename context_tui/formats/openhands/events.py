@@ -13,7 +13,16 @@ from context_tui.formats.kit.message_builder import (
     group_records,
 )
 from context_tui.formats.kit.usage import make_cached_usage, parse_token_count
-from context_tui.formats.kit.values import parse_blocks, parse_id, parse_time_ms
+from context_tui.formats.kit.values import (
+    as_list,
+    as_object,
+    build_text,
+    build_tool_result,
+    list_objects,
+    parse_blocks,
+    parse_id,
+    parse_time_ms,
+)
 from context_tui.formats.openai.reader import parse_call, parse_content_part, parse_thinking
 from context_tui.session.facts import Usage
 from context_tui.session.values import Role
@@ -29,11 +38,9 @@ def parse_usages(stats: Any) -> tuple[dict[str, Usage], int]:
     Invalid sizes are left out.
     """
     usages, window = dict[str, Usage](), 0
-    metrics = stats.get("usage_to_metrics") if isinstance(stats, dict) else None
-    for each in metrics.values() if isinstance(metrics, dict) else ():
-        entries = each.get("token_usages") if isinstance(each, dict) else None
-        for entry in entries if isinstance(entries, list) else ():
-            if not isinstance(entry, dict) or not (response := entry.get("response_id")):
+    for metrics in as_object(as_object(stats).get("usage_to_metrics")).values():
+        for entry in list_objects(as_object(metrics).get("token_usages")):
+            if not (response := entry.get("response_id")):
                 continue
             try:
                 sizes = [
@@ -68,10 +75,7 @@ def parse_event(event: Event, view: EventView, usages: UsageByResponse) -> Parse
             message = event.get("llm_message")
             if not isinstance(message, dict):
                 raise ValueError("a MessageEvent without llm_message")
-            blocks, more = (
-                parse_content_blocks(message.get("content")),
-                parse_content_blocks(event.get("extended_content")),
-            )
+            blocks, more = map(parse_content_blocks, (message.get("content"), event.get("extended_content")))
             if message.get("role") == "assistant":
                 reply_blocks = [*parse_thinking(message), *blocks]
                 return MessageRecord(
@@ -84,8 +88,7 @@ def parse_event(event: Event, view: EventView, usages: UsageByResponse) -> Parse
             )
         case "ActionEvent":
             view.append(key)
-            call = event.get("tool_call")
-            call = call if isinstance(call, dict) else {}
+            call = as_object(event.get("tool_call"))
             function_call = call if "function" in call else {"function": call}
             reply_blocks = [*parse_thinking(event), *parse_content_blocks(event.get("thought"))]
             use = parse_call(function_call, parse_id(event.get("tool_call_id") or call.get("id")))
@@ -105,9 +108,9 @@ def parse_event(event: Event, view: EventView, usages: UsageByResponse) -> Parse
 def _parse_result(event: Event) -> dict[str, Any]:
     failed, body = event["kind"] != "ObservationEvent", list[dict[str, Any]]()
     if event["kind"] == "AgentErrorEvent":
-        body = [{"type": "text", "text": parse_id(event.get("error"))}]
+        body = [build_text(parse_id(event.get("error")))]
     elif failed:
-        body = [{"type": "text", "text": f"Action rejected: {parse_id(event.get('rejection_reason'))}"}]
+        body = [build_text(f"Action rejected: {parse_id(event.get('rejection_reason'))}")]
     elif isinstance(observation := event.get("observation"), dict):
         content = next((observation[name] for name in ("content", "output", "message") if name in observation), None)
         body, failed = (
@@ -115,15 +118,14 @@ def _parse_result(event: Event) -> dict[str, Any]:
             bool(observation.get("is_error")),
         )
         body += parse_content_blocks(event.get("extended_content"))
-    result = {"type": "tool_result", "tool_use_id": parse_id(event.get("tool_call_id")), "content": body}
-    return {**result, "is_error": True} if failed else result
+    return build_tool_result(parse_id(event.get("tool_call_id")), body, is_error=failed)
 
 
 def _parse_condensation(event: Event, key: str, time: int, view: EventView) -> ParsedRecord:
     """Parse a condensation; without an offset for its summary it inserts none."""
     ids, summary, offset = event.get("forgotten_event_ids"), event.get("summary"), event.get("summary_offset")
     # An earlier summary is a separate event, whose id is derived from that of its condensation.
-    forgotten = {parse_id(each).removesuffix("-summary") for each in (ids if isinstance(ids, list) else [])}
+    forgotten = {parse_id(each).removesuffix("-summary") for each in as_list(ids)}
     inserts_summary = isinstance(summary, str) and type(offset) is int and offset >= 0
     context = view.condense(
         key, forgotten.__contains__, summary=inserts_summary, offset=offset if inserts_summary else None
@@ -131,27 +133,21 @@ def _parse_condensation(event: Event, key: str, time: int, view: EventView) -> P
     compacted = FullCompactionRecord("condenser", context=context)
     if not inserts_summary:
         return compacted
-    text = {"type": "text", "text": summary}
-    return MessageRecord(Role.USER, [text], time=time, is_injected=True, compaction=compacted, key=key)
+    return MessageRecord(Role.USER, [build_text(summary)], time=time, is_injected=True, compaction=compacted, key=key)
 
 
 def _parse_tools(tools: Any) -> list[dict[str, Any]]:
     """Parse the tools of an event: name and description; of their parameters only a type name is recorded."""
-    objects = [tool for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
     return [
         {
             "name": parse_id(tool.get("name") or tool.get("title")),
             "description": parse_id(tool.get("description")),
-            "input_schema": _parse_tool_schema(tool),
+            "input_schema": schema
+            if isinstance(schema := as_object(tool.get("mcp_tool")).get("inputSchema"), dict)
+            else {"type": "object"},
         }
-        for tool in objects
+        for tool in list_objects(tools)
     ]
-
-
-def _parse_tool_schema(tool: dict[str, Any]) -> dict[str, Any]:
-    mcp = tool.get("mcp_tool")
-    schema = mcp.get("inputSchema") if isinstance(mcp, dict) else None
-    return schema if isinstance(schema, dict) else {"type": "object"}
 
 
 Block = dict[str, Any]
@@ -165,7 +161,7 @@ def parse_content_blocks(content: Any) -> list[Block]:
         if part.get("type") == "image" and isinstance(urls, list):
             blocks += [parse_content_part({"type": "image_url", "image_url": {"url": url}}) for url in urls]
         elif part.get("type") == "text":
-            blocks.append({"type": "text", "text": part.get("text") or ""})
+            blocks.append(build_text(part.get("text") or ""))
         else:
             blocks.append(part)
     return blocks

@@ -21,7 +21,7 @@ from context_tui.formats.kit.files import (
     read_first_objects,
 )
 from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_whole_file, list_only_session
-from context_tui.formats.kit.values import extract_text, format_title, parse_blocks
+from context_tui.formats.kit.values import as_text, extract_text, format_title, parse_blocks
 from context_tui.formats.pi import writer
 from context_tui.formats.pi.reader import PiShape
 from context_tui.formats.pi.writer import write_session
@@ -79,8 +79,8 @@ class PiFormat(Format):
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
         """List the session of a file; its branches are found by reading it."""
-        cwd = next(iter(read_first_objects(path)), {}).get("cwd")
-        return [replace(info, cwd=cwd if isinstance(cwd, str) else "") for info in list_only_session(path, self.name)]
+        cwd = as_text(next(iter(read_first_objects(path)), {}).get("cwd"))
+        return [replace(info, cwd=cwd) for info in list_only_session(path, self.name)]
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         return LineScanner(path, info, PiShape)

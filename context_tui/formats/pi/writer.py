@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from context_tui.formats.kit.files import read_first_objects
+from context_tui.formats.kit.values import as_object
 from context_tui.formats.kit.writing import (
     INJECTED_LOSS,
     build_change_folder,
@@ -120,7 +121,7 @@ def _build_reply(message: Message, model: str, usage: Usage | None, losses: Loss
                 content.append({"type": "thinking", **hidden})
             case "tool_use":
                 value = block.get("input")
-                arguments = value if isinstance(value, dict) else {}
+                arguments = as_object(value)
                 names = {"id": str(block.get("id") or ""), "name": str(block.get("name") or "")}
                 content.append({"type": "toolCall", **names, "arguments": arguments})
                 if value != arguments:

@@ -1,4 +1,4 @@
-"""Branches of a session that were left by a rewind: the facts of what is not on one, or of one of them."""
+"""Abandoned branches of a session: its facts without them, or the facts of one of them."""
 
 from __future__ import annotations
 
@@ -12,18 +12,16 @@ from context_tui.session.selection import Selection
 from context_tui.session.session import SessionInfo
 
 BRANCH_PREFIX = "branch-"
-"""Ids of the branches of a session that were left begin so, and count from 1 in the order of the file. They are found
-by reading the session, not listed: the scanner of one raises UnreadableSession where there is none.
+"""Start of the ids of abandoned branches, which are numbered from 1 in file order.
+
+Branches are found by reading the session, not listed: their scanner raises UnreadableSession for an unknown one.
 """
 
 
 def find_branch(main: SessionInfo, session_id: str) -> SessionInfo | None:
-    """Return a branch of the session *main*, by its id; None where that is not the id of one."""
-    return (
-        replace(main, id=session_id, title=session_id, parent=main.path)
-        if session_id.startswith(BRANCH_PREFIX)
-        else None
-    )
+    """Return the branch of the session *main* with an id; None for an id of another kind."""
+    is_branch = session_id.startswith(BRANCH_PREFIX)
+    return replace(main, id=session_id, title=session_id, parent=main.path) if is_branch else None
 
 
 class MessageTree(Protocol):
@@ -31,29 +29,27 @@ class MessageTree(Protocol):
 
     @property
     def revision(self) -> int:
-        """A number that is another one whenever others of the messages that there were may be left or replaced."""
+        """Number that changes whenever earlier messages may have been abandoned or replaced."""
 
     @property
     def replaced(self) -> Collection[int] | None:
-        """Replaced messages. Where it is given, a branch without a parent has no earlier messages; else the messages
-        before it belong to earlier contexts.
-        """
+        """Replaced messages. If it is None, messages before a branch without a parent belong to earlier contexts."""
 
     @property
     def event_positions(self) -> Mapping[tuple[str, int], int]:
-        """The message behind which a microcompaction or a clear happened, as :class:`Selection` names it."""
+        """Message before each microcompaction or clear, by its key in :class:`Selection`."""
 
     def find_abandoned_branches(self) -> list[set[int]]:
-        """Return the messages of each branch that was left, in the order of the file."""
+        """Return the messages of each abandoned branch, in file order."""
 
     def find_parent(self, message: int) -> int:
         """Return the parent of a message, -1 for none."""
 
 
 class BranchFacts:
-    """The facts of a session without the branches that were left, or of the one that *info* names.
+    """Facts of a session without its abandoned branches, or of the branch that *info* names.
 
-    They are made anew when others are left. Until then they grow with those of the file, by what is new.
+    The selection grows with the facts of the file, and is built again when the abandoned branches change.
     """
 
     def __init__(self, facts: Facts, tree: MessageTree, info: SessionInfo) -> None:
@@ -62,12 +58,12 @@ class BranchFacts:
         self._abandoned: list[set[int]] = []
         self._removed_messages: set[int] = set()
         self._removed_events: set[tuple[str, int]] = set()
-        self._selection: Selection | None = None  # None: all of them are
-        self._branch_requests: list[int] = []  # requests on each branch that was left, of those that were counted
+        self._selection: Selection | None = None  # None: all facts
+        self._branch_requests: list[int] = []  # counted requests on each abandoned branch
         self._counted_requests = 0
 
     def select_facts(self) -> Facts:
-        """Return those that there are now.
+        """Return the present facts.
 
         Raises:
             UnreadableSession: there is no such branch.
@@ -89,17 +85,17 @@ class BranchFacts:
         return facts
 
     def find_first_changed(self, message: int | None) -> int | None:
-        """Return the number that *message*, the first that has changed, had when the facts were last asked for.
+        """Return the number of the first changed *message* in the facts that were selected last.
 
         Returns:
-            0 where others have been left since; None where nothing has changed.
+            0 if the abandoned branches may have changed since; None if nothing has changed.
         """
         if self._revision != self._tree.revision or self._info.id.startswith(BRANCH_PREFIX):
             return 0
         return message if message is None or self._selection is None else self._selection.number_of(message)
 
     def _update_abandoned(self) -> bool:
-        """Return whether others are left than before."""
+        """Update the abandoned branches; return whether they have changed."""
         if self._revision == self._tree.revision:
             return False
         before = self._abandoned, self._removed_messages, self._removed_events
@@ -122,7 +118,7 @@ class BranchFacts:
         self._counted_requests = len(request_messages)
 
     def _select_branch(self) -> Facts:
-        branches, parent, replaced = self._tree.find_abandoned_branches(), self._tree.find_parent, self._tree.replaced
+        branches, replaced = self._tree.find_abandoned_branches(), self._tree.replaced
         number = self._info.id.removeprefix(BRANCH_PREFIX)
         if not number.isdecimal() or not 1 <= int(number) <= len(branches):
             raise UnreadableSession(
@@ -130,8 +126,8 @@ class BranchFacts:
             )
         branch = set(branches[int(number) - 1])
         at = min(branch)
-        while (above := parent(at)) >= 0:
-            at = above
+        while (parent := self._tree.find_parent(at)) >= 0:
+            at = parent
             branch.add(at)
         first = at if replaced is None else 0
         removed = set(range(first, len(self._all_facts))) - (branch - set(replaced or ()))
@@ -147,8 +143,4 @@ def _find_removed_events(
 def _format_available(branches: Sequence[object]) -> str:
     if not branches:
         return "it has no branches"
-    return (
-        f"available: {BRANCH_PREFIX}1"
-        if len(branches) == 1
-        else f"available: {BRANCH_PREFIX}1 to {BRANCH_PREFIX}{len(branches)}"
-    )
+    return f"available: {BRANCH_PREFIX}1" + (f" to {BRANCH_PREFIX}{len(branches)}" if len(branches) > 1 else "")

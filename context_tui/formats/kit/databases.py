@@ -1,10 +1,8 @@
-"""SQLite databases, read with their write-ahead log, and without creating a file beside them.
+"""SQLite databases, read with their write-ahead log and without creating files next to them.
 
-A plain read-only connection to a database in WAL mode leaves a ``-shm`` and a ``-wal`` behind where there were none.
-So it is made only where another program has them open; a log that was left or copied is read with its index in memory
-(exclusive mode in a VFS without locks), and a database without a log as the immutable file that it is.
-
-One that is to be changed is opened otherwise: :class:`LockedDatabase`.
+A plain read-only connection to a database in WAL mode creates ``-shm`` and ``-wal`` files if there are none. So it is
+used only while another program has the database open. Otherwise a write-ahead log is read with its index in memory
+(exclusive mode in a VFS without locks), and a database without a log is read as an immutable file.
 """
 
 from __future__ import annotations
@@ -24,25 +22,25 @@ from context_tui.errors import UnreadableSession
 from context_tui.formats.kit.files import open_regular, read_file_stamp
 
 QUERY_TIMEOUT_S = 20.0
-"""How long one question may take; a damaged file can lead in circles."""
+"""Seconds that one query may take; a damaged file can cause an endless loop."""
 
 MAX_VALUE_BYTES = 1_000_000_000
-"""Bytes of the longest value that SQLite reads."""
+"""Bytes of the longest value that SQLite can read."""
 
 SQLITE_MAGIC = b"SQLite format 3\0"
 DatabaseRow = tuple[Any, ...]
 
 
 class ValueTooLarge(UnreadableSession):
-    """A value is longer than what is read of one."""
+    """Error: a value is longer than the limit of a query."""
 
 
 class DatabaseLocked(UnreadableSession):
-    """Another program keeps a database to itself for now."""
+    """Error: another program has locked a database."""
 
 
 class Database:
-    """A database file, opened when first asked, and again when its files have changed. Text comes as bytes."""
+    """Database file, opened by the first query, and again when its files have changed. Texts are returned as bytes."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -56,14 +54,11 @@ class Database:
     def query(
         self, sql: str, values: Sequence[Any] = (), *, max_value_bytes: int = MAX_VALUE_BYTES
     ) -> list[DatabaseRow]:
-        """Return all rows that a statement gives.
-
-        Args:
-            longest: the bytes of the longest value that is read.
+        """Return all rows of a statement.
 
         Raises:
-            ValueTooLarge: one is longer; it was not read.
-            DatabaseLocked: another program does not let it be read now.
+            ValueTooLarge: a value is longer than *max_value_bytes*.
+            DatabaseLocked: another program has locked the database.
             UnreadableSession: the database cannot be read.
         """
         with self._lock:
@@ -83,13 +78,13 @@ class Database:
                 raise UnreadableSession(f"{self.path}: cannot be read as a database: {error}") from None
 
     def list_columns(self, table: str) -> frozenset[str]:
-        """Return the columns of a table (not of a view); nothing when there is no such table."""
+        """Return the columns of a table (not of a view); none if there is no such table."""
         if not self.query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)):
             return frozenset()
         return frozenset(decode_text(row[0]) for row in self.query("SELECT name FROM pragma_table_info(?)", (table,)))
 
     def measure_text(self, table: str, column: str, row_id: int) -> int:
-        """Bytes of a text, found without reading it; 0 where the row has none there."""
+        """Return the size of a text in bytes without reading it; 0 if there is none."""
         with self._lock:
             try:
                 with self._get_connection().blobopen(table, column, row_id, readonly=True) as value:
@@ -98,11 +93,11 @@ class Database:
                 return 0
 
     def read_stamp(self) -> tuple[Any, ...]:
-        """Something that changes whenever the database is written to."""
+        """Return a value that changes whenever the database is written to."""
         return read_file_stamp(self._file), read_file_stamp(self._file + "-wal"), os.path.exists(self._file + "-shm")
 
     def close(self) -> None:
-        """Give the file back; the next question opens it again."""
+        """Close the file; the next query opens it again."""
         with self._lock:
             self._discard_connections()
 
@@ -142,14 +137,14 @@ class Database:
 
 
 class LockedDatabase(Database):
-    """A database to be changed, which nobody else has open; it is held until it is closed, in every journal mode.
+    """Database that is locked exclusively until it is closed, so that it can be changed.
 
-    A connection in WAL mode, even an idle one, keeps a shared lock on the file, so that the exclusive one is refused.
-    While this is open, nothing else in this process may open the file: closing it anywhere would give up the locks.
+    The lock is refused while another program has the database open, even idly. While it is held, nothing else in this
+    process may open the file: closing any descriptor of a file releases the process's locks on it.
     """
 
     def __init__(self, path: Path) -> None:
-        """Open and lock it.
+        """Open and lock the database at *path*.
 
         Raises:
             DatabaseLocked: another program has it open.
@@ -176,10 +171,10 @@ class LockedDatabase(Database):
             raise UnreadableSession(f"{path}: cannot be opened for writing: {error}; nothing was changed") from None
 
     def back_up(self, path: Path) -> None:
-        """Copy all of it, with what is in its write-ahead log, to the empty file *path*.
+        """Copy the database, including its write-ahead log, to the empty file *path*.
 
         Raises:
-            OSError: that cannot be written.
+            OSError: the file cannot be written.
         """
         try:
             with closing(sqlite3.connect(path)) as copy:
@@ -190,10 +185,10 @@ class LockedDatabase(Database):
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Run a transaction on its own connection: committed at the end, rolled back by any exception.
+        """Run a transaction: committed at the end, rolled back by any exception.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the database cannot be written.
         """
         self._deadline = float("inf")
         try:
@@ -201,7 +196,7 @@ class LockedDatabase(Database):
             yield self._held
             self._held.execute("COMMIT")
         except BaseException as error:
-            self._discard_connections()  # undoes what was not carried out
+            self._discard_connections()  # rolls back
             if isinstance(error, sqlite3.Error):
                 raise OSError(str(error)) from None
             raise
@@ -222,10 +217,10 @@ def is_database(path: Path) -> bool:
 
 
 def read_columns(path: Path, *tables: str) -> list[frozenset[str]]:
-    """Return the columns of some tables of a database; nothing of each that is not there, or of what is no database.
+    """Return the columns of some tables of a database; none for a missing table or another file.
 
     Raises:
-        DatabaseLocked: it is a database: that it is in use says more than that nobody knows it.
+        DatabaseLocked: another program has locked the database.
     """
     with closing(Database(path)) as database:
         try:
@@ -237,7 +232,7 @@ def read_columns(path: Path, *tables: str) -> list[frozenset[str]]:
 
 
 def compute_checksum(row: Iterable[Any], previous: int = 0) -> int:
-    """Return the checksum of rows that end with *row*, from that of those *before* it."""
+    """Return the checksum of a sequence of rows that ends with *row*, from that of the rows before it."""
     for value in row:
         data = value if isinstance(value, bytes) else repr(value).encode()
         previous = zlib.crc32(data, zlib.crc32(b"%s %d " % (type(value).__name__.encode(), len(data)), previous))
@@ -245,7 +240,7 @@ def compute_checksum(row: Iterable[Any], previous: int = 0) -> int:
 
 
 def decode_value(value: Any) -> Any:
-    """Return a column's value, text that was written as bytes as text."""
+    """Return a column's value, with bytes decoded to text."""
     return decode_text(value) if isinstance(value, bytes) else value
 
 
@@ -260,7 +255,7 @@ def encode_value(value: Any) -> bytes:
 
 
 def _list_connection_options(file: str) -> list[tuple[str, str]]:
-    """URI options and a pragma for each way to open a database as it lies there, best first."""
+    """Return the URI options and the pragma of each way to open a database for reading, best first."""
     with open_regular(file) as stream:
         in_wal_mode = stream.read(20)[18:20] == b"\2\2"
     if not in_wal_mode:

@@ -1,4 +1,4 @@
-"""Scanning the message list of a document, one element after the other; and reading its text again."""
+"""Scan message lists of JSON documents, element by element, and read their text again."""
 
 from __future__ import annotations
 
@@ -50,11 +50,10 @@ from context_tui.session.values import RecordKind, Role
 
 
 class DocumentShape(Protocol):
-    """Interpretation of a run by a format. A new one is made for every pass.
+    """Meaning of the elements of a format. A new one is made for every pass.
 
-    It may have ``lists``, the :class:`MessageLists` that its runs are found by, ``note``, a function of a run that
-    says what a user has to know before reading it, and ``title``, one of the text that was asked first, where that
-    begins alike in every session.
+    It may have ``lists``, the :class:`MessageLists` by which runs are found; ``note``, a function that returns a note
+    for users about a run; and ``title``, a function that returns a title for the text of the first prompt.
     """
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
@@ -65,9 +64,7 @@ class DocumentShape(Protocol):
         return []
 
     def parse_response(self, run: Run) -> dict[str, Any] | None:
-        """Return the logged response as one more element of the list, with its ``usage``; in most files each is in
-        it.
-        """
+        """Return a response that was logged beside the list as one more element, with its ``usage``."""
         return None
 
     def parse(self, value: Any, place: int) -> ParsedRecord:
@@ -79,7 +76,7 @@ class DocumentShape(Protocol):
 
 
 class DocumentContent:
-    """Full text of a run that is at hand as the file's own bytes."""
+    """Full text of a run, whose bytes are in memory."""
 
     def __init__(
         self,
@@ -95,7 +92,6 @@ class DocumentContent:
         self._parse, self._block_reader = parse, BlockReader(builder.facts)
 
     def is_unchanged(self) -> bool:
-        """Return whether the file still has the run as it was read; there may be more of it."""
         return self._has_run(self.run)
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
@@ -103,7 +99,7 @@ class DocumentContent:
         return self._block_reader.read_blocks(message, lambda row: self._parse(self.decode_element(row), places[row]))
 
     def decode_element(self, row: int) -> Any:
-        """Return the element of a record that could be read."""
+        """Decode the element of a record, which is not a problem."""
         return decode_element(self._elements[self.facts.record_place[row]])
 
     def raw(self, record: int) -> str:
@@ -117,15 +113,14 @@ class DocumentContent:
 
 
 RunReader = Callable[[Path], list[Run]]
-"""How a format reads the message lists in a file: :func:`read_runs`, or one of its own."""
+"""Function that reads the message lists in a file, such as :func:`read_runs`."""
 
 
 class DocumentScanner:
-    """A resumable scan of one run of a file; when the file has changed, only what is new is read, if that can be.
+    """Resumable scan of one run of a file. After a change, only new elements are read if the earlier ones are the same.
 
-    ``read_runs`` finds the message lists, and ``related_files`` are files or folders that a session is told in as
-    well, which the shape and ``read_runs`` look at: where there are any, a change means reading all of it again; and
-    so it does where elements are understood by what stands behind them (``needs_lookahead``).
+    With ``related_files`` (files and folders that also describe the session), or if the meaning of elements depends on
+    later ones (``needs_lookahead``), any change means scanning from the start.
     """
 
     def __init__(
@@ -183,7 +178,7 @@ class DocumentScanner:
             self._adder.add(value, location, place, size, place)
 
     def _has_run(self, run: Run) -> bool:
-        """Return whether the file still begins with *run*: its elements (except a torn one) and its metadata."""
+        """Return whether the file still begins with the elements of *run*, without a torn one, and has its metadata."""
         current, torn = self._read_run(), bool(run.elements) and isinstance(run.elements[-1], BrokenElement)
         elements = run.elements[: len(run.elements) - torn]
         if [*map(get_element_text, current.elements[: len(elements)])] != [*map(get_element_text, elements)]:
@@ -192,7 +187,7 @@ class DocumentScanner:
         return system == system_now and all(old in (None, new) for old, new in zip(metadata, metadata_now, strict=True))
 
     def _read_out_of_band(self, run: Run) -> tuple[Any, ...]:
-        """Return the system prompt and the tools of a run, and its model and response, which may come later."""
+        """Return the system prompt and tools of a run, and its model and response, which may be added later."""
         shape, builder = self._new_shape(), MessageBuilder()
         shape.read_metadata(run, builder)
         return (builder.system, shape.parse_tools(run)), builder.facts.model, shape.parse_response(run)
@@ -220,10 +215,10 @@ class DocumentScanner:
         self._shape.read_metadata(run, self._builder)
 
     def _reload(self) -> bool:
-        """Read a file again that has changed; whether the scan has to start again."""
+        """Read a changed file again; return whether the scan has to start again."""
         try:
             run = self._read_run_and_stamp()
-        except UnreadableSession:  # caught in the middle of being written: what was read still stands
+        except UnreadableSession:  # it is being written: keep what was read
             return False
         elements = _append_response(run, self._shape)
         if self._is_resumable and [*map(get_element_text, elements[: self._next])] == [
@@ -236,9 +231,7 @@ class DocumentScanner:
 
 
 def _append_response(run: Run, shape: DocumentShape) -> list[Element]:
-    """Return the elements of a run, and the logged response behind them; an element that is the response gets its
-    usage.
-    """
+    """Return the elements of a run with its logged response; a last element that equals it gets its members."""
     response = shape.parse_response(run)
     if response is None:
         return run.elements
@@ -258,26 +251,21 @@ def _get_blocks(parsed: ParsedRecord) -> list[dict[str, Any]]:
 
 
 def get_message_lists(shape: Callable[[], DocumentShape]) -> MessageLists:
-    """Return the message lists that the runs of a format are found by."""
+    """Return the message lists by which the runs of a format are found."""
     return cast(MessageLists, getattr(shape, "lists", DEFAULT_MESSAGE_LISTS))
 
 
 def make_run_reader(shape: Callable[[], DocumentShape]) -> RunReader:
-    """Return the default reader of the message lists of a format."""
+    """Return the default reader of a format's message lists."""
     return lambda path: read_runs(path, partial(find_runs, lists=get_message_lists(shape)))
-
-
-def _format_note(shape: Callable[[], DocumentShape], run: Run) -> str:
-    note = getattr(shape, "note", None)
-    return str(note(run)) if note else ""
 
 
 def list_document_sessions(
     path: Path, name: str, shape: Callable[[], DocumentShape], *, read_runs: RunReader | None = None
 ) -> list[SessionInfo]:
-    """Return the sessions of a document: its runs, by number, titled with what was said first."""
+    """Return the sessions of a document: its runs, with their numbers as ids and the first prompts as titles."""
     runs = (read_runs or make_run_reader(shape))(path)
-    status = read_status(path)
+    status, format_note = read_status(path), getattr(shape, "note", lambda run: "")
     return [
         SessionInfo(
             str(path),
@@ -286,7 +274,7 @@ def list_document_sessions(
             find_run_title(run, shape()),
             time=status.st_mtime,
             bytes=status.st_size if len(runs) == 1 else sum(map(count_element_bytes, run.elements)),
-            note=run.note or _format_note(shape, run),
+            note=run.note or str(format_note(run)),
         )
         for number, run in enumerate(runs)
     ]
@@ -314,16 +302,16 @@ class DocumentFormat(Format):
 
 
 def read_document_title(path: Path, shape: DocumentShape, find_runs: RunFinder = find_runs) -> str:
-    """Return a title for the first session of a document, from its head; empty where there is none."""
+    """Return a title of the first session of a document, from the head of the file; empty if there is none."""
     runs = find_runs(read_first_values(path))
     return find_run_title(runs[0], shape) if runs else ""
 
 
 def copy_document(session: Session, path: Path) -> list[str] | None:
-    """Write the file that *session* is all of, byte for byte, or of one with several the run as a document of its own.
+    """Copy the file of *session* byte for byte, or write one of several runs as a separate document.
 
     Returns:
-        What is left out; None for a session that was not read from a document.
+        Notes on what is left out; None for a session that was not read from a document.
     """
     content = session.content
     if not isinstance(content, DocumentContent):

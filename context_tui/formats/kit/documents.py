@@ -1,14 +1,16 @@
-"""Whole JSON documents with message lists: one request, a bare list, many runs, JSON lines, logs with responses.
+"""JSON documents with message lists: one request, a bare list, many runs, JSON lines, logs with responses.
 
-Nothing is decoded before it is needed: members and elements stay the file's own bytes (``msgspec.Raw`` points into
-them), so that memory stays near the file's size. Only what strict JSON refuses is decoded at once.
+Members and elements are decoded on demand, and stay the bytes of the file until then (``msgspec.Raw`` points into
+them), so that memory use stays near the size of the file. Only values that are not strict JSON are decoded at once.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,24 +24,26 @@ from context_tui.formats.kit.files import (
     parse_first_values,
     read_whole_file,
 )
-from context_tui.formats.kit.values import parse_tokens
+from context_tui.formats.kit.values import as_object, parse_tokens
 from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.jsontext import compact_json, is_nested_deeper, loads, loads_all
 
 Element = Any
-"""A JSON value: ``msgspec.Raw`` as long as it is text, anything else once decoded."""
+"""JSON value: ``msgspec.Raw`` until it is decoded."""
 
 MESSAGE_KEYS = ("raw_messages", "messages", "traj")
-"""Members that hold the message list. Of several (a log may keep a converted list beside the runtime's own) the one
-that fits the recorded usage wins; without usage the earlier."""
+"""Members that hold the message list.
+
+A log may hold a converted list beside the runtime's own: the one that fits the recorded usage is chosen, or the first.
+"""
 
 
 @dataclass(frozen=True)
 class MessageLists:
     """Names of the message lists of a format (``keys``), and a test of their elements.
 
-    An element has one of ``required_keys`` and none of ``excluded_keys``. ``accepts_text`` says that a text may stand
-    for a list, as the content of its only element.
+    An element has one of ``required_keys`` and none of ``excluded_keys``. With ``accepts_text`` a text counts as a list
+    of one user message.
     """
 
     keys: tuple[str, ...] = MESSAGE_KEYS
@@ -48,29 +52,27 @@ class MessageLists:
     accepts_text: bool = False
 
     def is_element(self, element: Element) -> bool:
-        """Return whether this could be a message, and not a run."""
+        """Return whether a value may be a message, and is not a run."""
         members = decode_members(element)
         if members is None or any(each in members for each in self.excluded_keys):
             return False
         return any(each in members for each in self.required_keys)
 
     def find_lists(self, members: dict[str, Element]) -> dict[str, list[Element]]:
-        """Return the message lists among some members, by their names; they may be empty."""
+        """Return the message lists among some members, by name; they may be empty."""
         return {key: elements for key in self.keys if (elements := self._parse_list(members.get(key))) is not None}
 
     def _parse_list(self, element: Element) -> list[Element] | None:
         elements = decode_items(element)
         if elements is None and self.accepts_text and isinstance(text := _parse_text(element), str):
             return [{"role": "user", "content": text}]
-        return (
-            elements
-            if elements is not None and (not elements or any(map(self.is_element, elements[:MAX_CHECKED_ELEMENTS])))
-            else None
-        )
+        is_list = elements == [] or any(map(self.is_element, (elements or [])[:MAX_CHECKED_ELEMENTS]))
+        return elements if is_list else None
 
 
 DEFAULT_MESSAGE_LISTS = MessageLists()
-MAX_CHECKED_ELEMENTS = 10  # one of so many elements has to be a message, or the list is something else
+MAX_CHECKED_ELEMENTS = 10
+"""Number of first elements of a list, one of which has to be a message."""
 WRAPPER_KEYS = ("request", "body")
 
 _decode_raw = msgspec.json.Decoder(msgspec.Raw).decode
@@ -80,7 +82,7 @@ _decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 @dataclass(frozen=True)
 class BrokenElement:
-    """A part of the file that is no message: why, and its text."""
+    """Part of a file that is no message, with the reason."""
 
     reason: str
     text: str
@@ -88,9 +90,9 @@ class BrokenElement:
 
 @dataclass
 class Run:
-    """Message list, and the members beside it; ``key`` is its name among them, if any.
+    """Message list, and the members beside it; ``key`` is its own name among them, if any.
 
-    Of several lists, ``note`` says why this one was taken.
+    ``note`` states why this list was chosen from several.
     """
 
     members: dict[str, Element] = field(default_factory=dict)
@@ -99,7 +101,7 @@ class Run:
     key: str = ""
 
     def get(self, name: str) -> Any:
-        """Return a member's value; None when there is none, or none that can be decoded."""
+        """Return the value of a member; None if it is missing or cannot be decoded."""
         try:
             return decode_element(self.members.get(name))
         except ValueError:
@@ -119,14 +121,14 @@ def get_response(run: Run) -> dict[str, Any]:
 
 
 RunFinder = Callable[[list[Element]], list[Run]]
-"""How a format finds the message lists in the values of a file: one document, or those on its lines."""
+"""Function that finds the message lists in the values of a file: one document, or the values on its lines."""
 
 
 def decode_element(element: Element) -> Any:
     """Return the value of an element.
 
     Raises:
-        ValueError: it is not JSON, or nested too deeply to be worked with.
+        ValueError: it is not JSON, or nested too deeply.
     """
     if isinstance(element, BrokenElement):
         raise ValueError(element.reason)
@@ -153,12 +155,12 @@ def format_element(element: Element) -> str:
 
 
 def count_element_bytes(element: Element) -> int:
-    """Length of an element's text in bytes."""
+    """Return the length of an element's text in bytes."""
     return len(memoryview(element)) if isinstance(element, msgspec.Raw) else len(get_element_text(element).encode())
 
 
 def decode_members(element: Element) -> dict[str, Element] | None:
-    """Return the members of an object, not decoded; None when it is no object."""
+    """Return the members of an object, not decoded; None for any other value."""
     if isinstance(element, msgspec.Raw):
         try:
             return _decode_members(memoryview(element))
@@ -168,7 +170,7 @@ def decode_members(element: Element) -> dict[str, Element] | None:
 
 
 def decode_items(element: Element) -> list[Element] | None:
-    """Return the elements of an array, not decoded; None when it is no array."""
+    """Return the elements of an array, not decoded; None for any other value."""
     if isinstance(element, msgspec.Raw):
         try:
             return _decode_items(memoryview(element))
@@ -178,7 +180,7 @@ def decode_items(element: Element) -> list[Element] | None:
 
 
 def encode_run(run: Run) -> bytes:
-    """Return a run as a JSON document of its own, its elements as they are; those that are no JSON are left out."""
+    """Return a run as a separate JSON document, with unchanged elements; broken ones are left out."""
     elements = b",".join(_encode_element(each) for each in run.elements if not isinstance(each, BrokenElement))
     if not run.key:
         return b"[%s]\n" % elements
@@ -203,7 +205,7 @@ def read_runs(path: Path, finder: RunFinder | None = None) -> list[Run]:
     """Return the message lists in a file, in order, as *finder* finds them in its values (default: :func:`find_runs`).
 
     Raises:
-        UnreadableSession: it cannot be read, or there is none in it.
+        UnreadableSession: the file cannot be read, or holds no message list.
     """
     data = read_whole_file(path)
     try:
@@ -215,39 +217,50 @@ def read_runs(path: Path, finder: RunFinder | None = None) -> list[Run]:
         raise UnreadableSession(f"{path}: holds no list of messages")
     if torn is not None:
         elements = runs[-1].elements
-        if elements and get_element_text(elements[-1]).encode() not in data:  # as much of one as the cut has left
+        if elements and get_element_text(elements[-1]).encode() not in data:  # only a part of an element
             elements.pop()
         elements.append(BrokenElement("the file is cut off here", torn))
     return runs
 
 
 def read_head_run(head: bytes, lists: MessageLists = DEFAULT_MESSAGE_LISTS) -> Run | None:
-    """Return the first message list in the head of a file, as far as the head goes."""
+    """Return the first message list in the head of a file, as far as the head holds it."""
     return next(iter(find_runs(parse_first_values(head), lists)), None)
 
 
-def _parse_values(data: bytes) -> tuple[list[Element], str | None]:
-    """Return the JSON values in a file (one, or those on its lines), and what was left of one that was cut off, if any.
+def parse_document(data: bytes) -> tuple[Element, str | None]:
+    """Parse a JSON document, which may be cut off.
+
+    Returns:
+        The value, and the text after its last complete part (None: it is complete).
 
     Raises:
-        ValueError: there is none.
+        ValueError: it is not JSON.
     """
+    with suppress(ValueError, RecursionError):
+        return _decode_raw(data), None
     try:
-        return [_decode_raw(data)], None
-    except (ValueError, RecursionError):
-        pass
-    try:
-        if reason := format_too_large(len(data)):  # leniently is slowly, and takes several times its size
+        if reason := format_too_large(len(data)):  # the tolerant parser is slow, and needs several times the size
             raise ValueError(reason)
-        return [loads(data)], None
+        return loads(data), None
     except ValueError as error:
         failure = error
     if prefix := find_complete_prefix(data):
         end, closers = prefix
-        try:
-            return [_decode_raw(data[:end] + closers)], format_beginning(memoryview(data)[end:], len(data) - end)
-        except (ValueError, RecursionError):
-            raise failure from None
+        with suppress(ValueError, RecursionError):
+            return _decode_raw(data[:end] + closers), format_beginning(memoryview(data)[end:], len(data) - end)
+    raise failure
+
+
+def _parse_values(data: bytes) -> tuple[list[Element], str | None]:
+    """Parse the JSON values in a file (one, or those on its lines), like :func:`parse_document`."""
+    try:
+        value, torn = parse_document(data)
+        return [value], torn
+    except ValueError as error:
+        if find_complete_prefix(data):
+            raise
+        failure = error
     values: list[Element] = []
     for line in data.split(b"\n"):
         try:
@@ -263,22 +276,23 @@ def _parse_values(data: bytes) -> tuple[list[Element], str | None]:
 
 
 def find_runs(values: list[Element], lists: MessageLists = DEFAULT_MESSAGE_LISTS) -> list[Run]:
-    """Return the message lists in some JSON values. What is none is an unreadable record of the one before it."""
+    """Return the message lists in some JSON values."""
     if len(values) == 1 and (elements := decode_items(values[0])) is not None:
         values = elements
     if any(map(lists.is_element, values[:MAX_CHECKED_ELEMENTS])):
         return [Run({}, values)]
+    return collect_runs(values, partial(_parse_run, lists=lists), "holds no list of messages")
+
+
+def collect_runs(values: list[Element], parse: Callable[[Element], Run | None], problem: str) -> list[Run]:
+    """Return the runs that some values are; any other value is a broken element of the run before it."""
     runs: list[Run] = []
     strays: list[Element] = []
     for value in values:
-        if run := _parse_run(value, lists):
+        if run := parse(value):
             runs.append(run)
         else:
-            stray = (
-                value
-                if isinstance(value, BrokenElement)
-                else BrokenElement("holds no list of messages", get_element_text(value))
-            )
+            stray = value if isinstance(value, BrokenElement) else BrokenElement(problem, get_element_text(value))
             (runs[-1].elements if runs else strays).append(stray)
     if runs:
         runs[0].elements[:0] = strays
@@ -303,7 +317,7 @@ def _parse_run(element: Element, lists: MessageLists) -> Run | None:
 
 
 def _parse_text(element: Element) -> Any:
-    """Return the value of an element that is a text; None of others."""
+    """Return the value of an element that is a text; None for any other."""
     if isinstance(element, msgspec.Raw) and bytes(memoryview(element)[:1]) == b'"':
         try:
             return decode_element(element)
@@ -313,7 +327,7 @@ def _parse_text(element: Element) -> Any:
 
 
 def _choose_sent_list(lists: dict[str, list[Element]], members: dict[str, Element]) -> tuple[str, str]:
-    """Choose the message list that was sent, by the recorded tokens of the response; returns it and the reason."""
+    """Choose the message list that was sent, by the recorded tokens of the response; return its name and the reason."""
     sizes = {key: bytes_to_tokens(sum(map(count_element_bytes, elements))) for key, elements in lists.items()}
     about = " and ".join(f"{key} (est. {size:,} tokens)" for key, size in sizes.items())
     recorded = _parse_input_tokens(members.get("response"))
@@ -325,17 +339,11 @@ def _choose_sent_list(lists: dict[str, list[Element]], members: dict[str, Elemen
 
 
 def _parse_input_tokens(response: Element) -> int:
-    """Input tokens of a logged response, cached ones included; 0 when it says nothing."""
-    try:
-        value = decode_element(response)
-    except ValueError:
-        return 0
-    body = value.get("body", value) if isinstance(value, dict) else None
-    usage = body.get("usage") if isinstance(body, dict) else None
-    if not isinstance(usage, dict):
-        return 0
+    """Return the input tokens of a logged response, including cached ones; 0 if they are unknown."""
     names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
     try:
+        value = as_object(decode_element(response))
+        usage = as_object(as_object(value.get("body", value)).get("usage"))
         prompt = parse_tokens(usage.get("prompt_tokens"), "prompt_tokens")
         return prompt or sum(parse_tokens(usage.get(name), name) for name in names)
     except ValueError:
@@ -343,7 +351,7 @@ def _parse_input_tokens(response: Element) -> int:
 
 
 def _unwrap_log_entry(members: dict[str, Element]) -> dict[str, Element] | None:
-    """Unwrap a log entry, as an object or as text, with its other members (the response, the time)."""
+    """Return the members of the request in a log entry, as an object or as text, with those of the entry."""
     key = next((key for key in WRAPPER_KEYS if key in members), None)
     if key is None:
         return None

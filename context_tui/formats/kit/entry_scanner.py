@@ -27,15 +27,15 @@ from context_tui.session.facts import Branch, Compaction, Epoch, Facts, Usage
 from context_tui.session.session import Session, SessionInfo
 
 BATCH_SIZE = 64
-"""Entries that are asked for at once."""
+"""Entries that are read at once."""
 MISSING_REASON = "it is listed, and not there"
-"""What is wrong with an entry that is not found by its id."""
+"""Problem of an entry that is not found by its id."""
 
 
 class Entry(NamedTuple):
-    """A message by its id: ``texts`` as they were written, that of the message first; None where it is too large.
+    """Message by its id; ``texts`` are as recorded, that of the message first, or None if it is too large.
 
-    ``problem`` is what is wrong with one that is known to be no message.
+    ``problem`` is set if the entry is known to be no message.
     """
 
     id: str
@@ -44,7 +44,7 @@ class Entry(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of its texts."""
+        """Size of the texts in bytes."""
         return sum(map(len, self.texts or ()))
 
     @property
@@ -58,13 +58,13 @@ class EntrySource(Protocol):
 
     @property
     def path(self) -> Path:
-        """The file that is named in errors."""
+        """File that is named in errors."""
 
     def read_stamp(self) -> Hashable:
-        """Something that changes whenever the session is written to."""
+        """Return a value that changes whenever the session is written to."""
 
     def list_ids(self) -> list[str]:
-        """Return the ids of the entries, in the order of the session; each as often as there are entries with it.
+        """Return the ids of the entries, in the order of the session; they may repeat.
 
         Raises:
             UnreadableSession: it cannot be read.
@@ -82,48 +82,41 @@ class EntrySource(Protocol):
 
 
 class EntryShape(Protocol):
-    """Interpretation of entries by a format. A new one is made for every pass over a session."""
+    """Meaning of the entries of a format. A new one is made for every pass over a session."""
 
     def parse(self, entry: Entry) -> ParsedRecord:
-        """Parse an entry; equal for equal entries.
+        """Parse an entry; the result is equal for equal entries.
 
         Raises:
             ValueError: it is no message.
         """
 
     def add_facts(self, entry: Entry, part: ParsedRecord, messages: range, builder: MessageBuilder) -> None:
-        """Add further facts of an entry that became these new *messages* (none: it belongs to an earlier one, or to
-        none).
-        """
+        """Add further facts of an entry, which became the new *messages*, or none."""
 
     def finish(self, metadata: Mapping[str, Any], builder: MessageBuilder) -> list[set[int]]:
-        """Make the facts whole, once every entry was taken; may be asked again when there is more.
+        """Complete the facts after the last entry; called again when there are more.
 
         Returns:
-            The messages of each branch that was left.
+            The messages of each abandoned branch.
         """
 
 
 class EntryContent:
-    """Full text of a session from where its entries stand."""
+    """Full text of a session, read from its entries on demand."""
 
     def __init__(self, entry_pass: _EntryPass, facts: Facts) -> None:
         self.entry_pass, self._facts = entry_pass, facts
         self._block_reader = BlockReader(facts)
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
-        """Blocks of a message, from its entries as they are now.
-
-        Raises:
-            UnreadableSession: they are no longer there.
-        """
         return self._block_reader.read_blocks(message, self._parse_record)
 
     def read_entry(self, record: int) -> Entry:
-        """Return the present entry of a record.
+        """Read the present entry of a record.
 
         Raises:
-            UnreadableSession: it is no longer there.
+            UnreadableSession: the entry was deleted.
         """
         entry = self._read_current_entry(record)
         if entry.problem == MISSING_REASON:
@@ -159,7 +152,7 @@ class EntryContent:
 
 
 class _EntryPass:
-    """Entries read in one pass: ``list_ids`` are all ids, ``checksums`` those of the entries read."""
+    """Entries read in one pass: ``ids`` are all ids, ``checksums`` those of the entries read."""
 
     def __init__(self, source: EntrySource, shape: EntryShape) -> None:
         self.source, self.shape, self.builder = source, shape, MessageBuilder()
@@ -170,19 +163,15 @@ class _EntryPass:
         self.abandoned: list[set[int]] = []
 
     def read_entries(self, ids: Sequence[str]) -> list[Entry]:
-        """Return the entries with these ids; for one that is not there, that it is not."""
+        """Return the entries with these ids; a missing entry has a problem."""
         entries = {entry.id: entry for entry in self.source.read_entries(ids)}
         return [entries.get(each) or Entry(each, (), MISSING_REASON) for each in ids]
 
     def append(self, entry: Entry) -> None:
-        """Take the next entry."""
         place, builder, location = len(self.checksums), self.builder, f"message {entry.id}"
         self.checksums.append(entry.checksum)
-        if (
-            reason := entry.problem
-            or files.format_too_large(entry.size)
-            or ("" if entry.texts is not None else files.TOO_LARGE)
-        ):
+        too_large = files.format_too_large(entry.size) if entry.texts is not None else files.TOO_LARGE
+        if reason := entry.problem or too_large:
             builder.add_problem(place, entry.size, location, reason)
             return
         before = len(builder.facts)
@@ -190,7 +179,7 @@ class _EntryPass:
             self.shape.add_facts(entry, added[0], range(before, len(builder.facts)), builder)
 
     def is_unchanged(self, ids: Sequence[str]) -> bool:
-        """Return whether the entries of a session, which now has these *ids*, begin with those that were read."""
+        """Return whether the entries with these present *ids* begin with those that were read."""
         count = len(self.checksums)
         if [*ids[:count]] != self.ids[:count]:
             return False
@@ -218,9 +207,9 @@ class _LinearTree:
 
 
 class EntryScanner:
-    """A resumable scan of one session. What was appended is read on; after any other change it starts again.
+    """Resumable scan of one session. Appended entries are read; after any other change the scan starts again.
 
-    Ids of branches begin with the session's own where it has one: ``SESSION/branch-1``.
+    The id of a branch begins with that of the session if it has one: ``SESSION/branch-1``.
     """
 
     def __init__(self, source: EntrySource, info: SessionInfo, shape: Callable[[], EntryShape]) -> None:
@@ -271,7 +260,7 @@ class EntryScanner:
         return Session(facts, EntryContent(self._pass, facts), self._info, len(facts))
 
     def _refresh(self) -> bool:
-        """Look whether there is more; whether the scan has to start again."""
+        """Check for changes; return whether the scan has to start again."""
         stamp = self._source.read_stamp()
         if stamp == self._stamp:
             return False
@@ -285,14 +274,14 @@ class EntryScanner:
 
 
 def replace_compactions(facts: Facts, compactions: Iterable[Compaction]) -> None:
-    """Take these compactions instead of those that are known."""
+    """Replace the compactions of a session, and the contexts after them."""
     facts.compactions, facts.rewrites, facts.epochs = [], [], [Epoch(0, "start")]
     for compaction in compactions:
         facts.add_compaction(compaction)
 
 
 def replace_usage(facts: Facts, usage: Usage, message: int) -> None:
-    """Let *usage* be that of the only request that is known of, the one that *message* answers."""
+    """Replace the usage of the only known request, which *message* answers."""
     time = facts.end_time[message]
     if facts.requests:
         facts.revise_request(facts.requests[0], usage)
@@ -308,21 +297,21 @@ def split_branch_id(session_id: str) -> tuple[str, str]:
 
 
 def find_branch_in(main: SessionInfo, session_id: str, sessions: Sequence[SessionInfo]) -> SessionInfo | None:
-    """Return a branch of one of the *sessions* of a file, by its id; None where that is not the id of one."""
+    """Return the branch with an id, of one of the *sessions* of a file; None for an id of another kind."""
     own, branch = split_branch_id(session_id)
     session = next((each for each in sessions if each.id == own), None)
     return replace(session, id=session_id, title=branch, parent=main.path) if session and branch else None
 
 
 MAX_SIZED_DATABASE_BYTES = 64 << 20
-"""Bytes of a database up to which all of it may be read to tell how large its sessions are."""
+"""Bytes of the largest database that is read in full to determine the sizes of its sessions."""
 
 
 class RowSource(ABC):
-    """The messages of a session that are the rows of ``messages``, with its own in ``sessions``."""
+    """Source of messages that are rows of ``messages``, with the session's metadata in a row of ``sessions``."""
 
     metadata_columns: ClassVar[tuple[str, ...]] = ()
-    """The columns of the session's row that say something of it."""
+    """Columns of the session's row that are read as metadata."""
 
     def __init__(self, database: Database, session_id: str) -> None:
         self.database, self.path, self.session_id = database, database.path, session_id
@@ -333,14 +322,14 @@ class RowSource(ABC):
 
     @abstractmethod
     def list_ids(self) -> list[str]:
-        """Return the ids of the messages, in their order."""
+        """Return the ids of the messages, in order."""
 
     def read_entries(self, ids: Sequence[str]) -> list[Entry]:
         return query_in_batches(ids, self.query_entries)
 
     @abstractmethod
     def query_entries(self, ids: Sequence[str], max_value_bytes: int) -> dict[str, Entry]:
-        """Return the rows with these ids by these; *longest* is that of the longest value that is read, in bytes."""
+        """Return the rows with these ids, by id; *max_value_bytes* is the size of the longest value that is read."""
 
     def read_metadata(self) -> Mapping[str, Any]:
         columns = self.database.list_columns("sessions")
@@ -354,7 +343,7 @@ class RowSource(ABC):
 def query_in_batches(
     ids: Sequence[str], query_entries: Callable[[Sequence[str], int], dict[str, Entry]]
 ) -> list[Entry]:
-    """Return the entries with these ids that *ask* finds, given ids and the bytes of the longest value that is read."""
+    """Return the entries with these ids, in this order; those with values over the limit are queried one by one."""
     try:
         entries = query_entries(ids, files.MAX_RECORD_BYTES)
     except ValueTooLarge:
@@ -365,17 +354,17 @@ def query_in_batches(
 
 
 def format_placeholders(ids: Sequence[str]) -> str:
-    """Placeholders for so many values of a statement."""
+    """Return the placeholders of a statement for as many values."""
     return ", ".join("?" * len(ids))
 
 
 def query_sessions_with_messages(
     database: Database, table: str, messages: str, names: Sequence[str]
 ) -> list[DatabaseRow]:
-    """Return the rows of a table with sessions for those that have messages in another.
+    """Return some columns of a table of sessions, for the sessions with messages.
 
     Args:
-        names: the columns that are wanted, the id first; what is missing is None, as of a session without a row.
+        names: the columns, the id first; missing columns, and those of a session without a row, are None.
 
     Raises:
         UnreadableSession: there is none.

@@ -22,11 +22,10 @@ class FileChanged(UnreadableSession):
 def open_regular(path: str | Path) -> BinaryIO:
     """Open a regular file for reading.
 
-    Opening a pipe waits for who writes to it, and a file may become one between two looks: so what was opened is looked
-    at, and opening does not wait.
+    The kind of file is checked after opening, without blocking: opening a pipe would wait for its writer.
 
     Raises:
-        UnreadableSession: there is none, it may not be read, or it is a folder, a pipe or a device.
+        UnreadableSession: it is missing, may not be read, or is a folder, a pipe or a device.
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -35,7 +34,7 @@ def open_regular(path: str | Path) -> BinaryIO:
     except (OSError, ValueError) as error:
         raise make_unreadable_error(path, error) from None
     if stat.S_ISREG(os.fstat(handle).st_mode):
-        return open(handle, "rb")  # whoever asked closes it
+        return open(handle, "rb")
     os.close(handle)
     raise UnreadableSession(f"{path}: is not a regular file; copy its content to one")
 
@@ -44,7 +43,7 @@ def read_whole_file(path: str | Path) -> bytes:
     """Return all bytes of a regular file, without a byte order mark.
 
     Raises:
-        UnreadableSession: it cannot be read.
+        UnreadableSession: the file cannot be read.
     """
     try:
         with open_regular(path) as file:
@@ -54,7 +53,7 @@ def read_whole_file(path: str | Path) -> bytes:
 
 
 def make_unreadable_error(path: str | Path, error: Exception) -> UnreadableSession:
-    """That the system does not let a path be read, and why."""
+    """Return the error for a path that cannot be read, with the reason of the system."""
     return UnreadableSession(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}")
 
 
@@ -62,7 +61,7 @@ def read_status(path: str | Path) -> os.stat_result:
     """Return the status of a path.
 
     Raises:
-        UnreadableSession: nothing, as it is not there or may not be asked for.
+        UnreadableSession: the path is missing or not accessible.
     """
     try:
         return os.stat(path)
@@ -71,7 +70,7 @@ def read_status(path: str | Path) -> os.stat_result:
 
 
 def read_file_stamp(path: str | Path) -> tuple[int, int] | None:
-    """Time and size of a file, which change when it is written to; None where there is none."""
+    """Return the time and size of a file, which change when it is written to; None if it is missing."""
     try:
         status = os.stat(path)
     except OSError:
@@ -82,22 +81,20 @@ def read_file_stamp(path: str | Path) -> tuple[int, int] | None:
 MAX_RECORD_BYTES = 256 << 20
 """Bytes of the largest record that is read. A request holds 32 MB at most."""
 MAX_RAW_BYTES = 1 << 20
-"""Bytes of a record that are shown as they are."""
+"""Bytes of a record that are shown as raw text."""
 TOO_LARGE = "too large to read"
-"""What is wrong with a record whose size is not known."""
+"""Problem of a too large record of unknown size."""
 
 
 def format_too_large(length: int) -> str:
-    """Return why a record of this size cannot be read; empty where it can."""
-    return (
-        f"too large to read: {length / 1e6:,.0f} MB (at most {MAX_RECORD_BYTES / 1e6:,.0f} MB)"
-        if length > MAX_RECORD_BYTES
-        else ""
-    )
+    """Return the problem of a record of this size; empty if it can be read."""
+    if length <= MAX_RECORD_BYTES:
+        return ""
+    return f"{TOO_LARGE}: {length / 1e6:,.0f} MB (at most {MAX_RECORD_BYTES / 1e6:,.0f} MB)"
 
 
 def format_beginning(data: bytes | memoryview, length: int) -> str:
-    """Return the text of a record of *length* bytes that begins with *data*, marked where it is cut."""
+    """Return the text of a record of *length* bytes that begins with *data*; a long one is cut, with a mark."""
     text = bytes(data[:MAX_RAW_BYTES]).decode("utf-8", "replace")
     return text if length <= MAX_RAW_BYTES else f"{text}\n[the first {MAX_RAW_BYTES:,} of {length:,} bytes]"
 
@@ -109,10 +106,10 @@ _CLOSING_BRACKETS = {ord("{"): ord("}"), ord("["): ord("]")}
 
 
 def find_complete_prefix(data: bytes) -> tuple[int, bytes] | None:
-    """Return the end of the last complete value in a truncated JSON text, and what closes all open brackets.
+    """Return the end of the last complete value in a truncated JSON text, and the brackets that close it.
 
     Returns:
-        None when it was not cut off: it is one whole value, several, or no JSON.
+        None for a text that is not truncated: one or several complete values, or no JSON.
     """
     open_: list[int] = []
     end = 0
@@ -133,10 +130,10 @@ def find_complete_prefix(data: bytes) -> tuple[int, bytes] | None:
 
 
 def _parse_truncated(data: bytes) -> Any:
-    """As much as can be had of a JSON text that was cut off: with the string it ends in, else the values before.
+    """Parse a truncated JSON text as far as possible: with the string it ends in, or without its last value.
 
     Raises:
-        ValueError: there is nothing to be had.
+        ValueError: it cannot be parsed.
     """
     prefix = find_complete_prefix(data)
     if prefix is None:
@@ -151,7 +148,7 @@ def _parse_truncated(data: bytes) -> Any:
 
 
 def read_first_values(path: Path) -> list[Any]:
-    """Return the first JSON values of a file (:func:`parse_first_values`); none where it cannot be read."""
+    """Return the first JSON values of a file (:func:`parse_first_values`); none if it cannot be read."""
     try:
         with open_regular(path) as file:
             return parse_first_values(file.read(HEAD_BYTES))
@@ -160,7 +157,7 @@ def read_first_values(path: Path) -> list[Any]:
 
 
 def read_first_objects(path: Path) -> list[dict[str, Any]]:
-    """Return the first objects of a file; none where it cannot be read."""
+    """Return the first objects of a file; none if it cannot be read."""
     return [value for value in read_first_values(path) if isinstance(value, dict)]
 
 
@@ -168,7 +165,7 @@ def read_first_objects(path: Path) -> list[dict[str, Any]]:
 def parse_first_values(head: bytes) -> list[Any]:
     """Return the first JSON values in the head of a file: one document (cut off or not), or those on the first lines.
 
-    Every format asks for those of the same file in turn; none may change them.
+    The result is cached, since every format needs it in turn; it must not be changed.
     """
     data = head.removeprefix(BOM).decode("utf-8", "ignore").encode().lstrip()
     if data[:1] not in (b"{", b"["):
@@ -191,7 +188,7 @@ def parse_first_values(head: bytes) -> list[Any]:
 
 
 ALL_PROJECTS = "all projects"
-"""What is said of a database with the sessions of every project."""
+"""Name shown as the project of a database with the sessions of all projects."""
 
 
 def find_home_folder(environ: Mapping[str, str]) -> Path:
@@ -201,13 +198,13 @@ def find_home_folder(environ: Mapping[str, str]) -> Path:
 
 
 def find_data_home(environ: Mapping[str, str]) -> Path:
-    """Return the folder of programs' data, as those that follow the XDG rules have it on every system."""
+    """Return the data folder of programs that follow the XDG rules on every system."""
     configured = environ.get("XDG_DATA_HOME")
     return Path(configured) if configured else find_home_folder(environ) / ".local" / "share"
 
 
 def find_program_folder(environ: Mapping[str, str], name: str, *default: str) -> Path:
-    """Return the folder that the variable *name* holds, ``~`` being the home folder; else *default* below that."""
+    """Return the folder in the variable *name*, with ``~`` expanded; else *default* below the home folder."""
     home, value = find_home_folder(environ), environ.get(name)
     if not value:
         return home.joinpath(*default)
@@ -215,7 +212,7 @@ def find_program_folder(environ: Mapping[str, str], name: str, *default: str) ->
 
 
 def list_entries(folder: str | os.PathLike[str]) -> list[os.DirEntry[str]]:
-    """List the names in a folder; empty where it is missing or cannot be read."""
+    """List the entries of a folder by name; none if it is missing or cannot be read."""
     try:
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: entry.name)
@@ -224,5 +221,5 @@ def list_entries(folder: str | os.PathLike[str]) -> list[os.DirEntry[str]]:
 
 
 def list_files(folder: str | os.PathLike[str], *suffixes: str) -> list[Path]:
-    """Return the files in a folder whose names end so, by name; none is opened."""
+    """List the files in a folder with these suffixes, by name, without opening them."""
     return [Path(entry.path) for entry in list_entries(folder) if entry.name.endswith(suffixes)]

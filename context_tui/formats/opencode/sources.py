@@ -24,19 +24,19 @@ from context_tui.formats.kit.documents import (
     decode_items,
     decode_members,
     format_element,
+    parse_document,
 )
 from context_tui.formats.kit.entry_scanner import Entry, format_placeholders, query_in_batches
 from context_tui.formats.kit.files import (
     ALL_PROJECTS,
     MAX_RECORD_BYTES,
-    find_complete_prefix,
     find_data_home,
-    format_beginning,
     list_entries,
     open_regular,
     read_file_stamp,
     read_whole_file,
 )
+from context_tui.formats.kit.values import as_text
 from context_tui.formats.opencode.reader import remove_reverted
 from context_tui.session.jsontext import loads
 
@@ -249,8 +249,10 @@ def read_export(path: Path) -> tuple[Mapping[str, Any], list[Element]]:
     Raises:
         UnreadableSession: it cannot be read.
     """
-    data = read_whole_file(path)
-    element, torn = _read_document(path, data)
+    try:
+        element, torn = parse_document(read_whole_file(path))
+    except ValueError as error:
+        raise UnreadableSession(f"{path}: not valid JSON: {error}") from None
     members = decode_members(element)
     messages = decode_items(members["messages"]) if members and "messages" in members else None
     if members is None or messages is None:
@@ -263,30 +265,12 @@ def read_export(path: Path) -> tuple[Mapping[str, Any], list[Element]]:
     return info if isinstance(info, dict) else {}, messages
 
 
-def _read_document(path: Path, data: bytes) -> tuple[Element, str]:
-    """Read the value of a file, and the incomplete last element if the file is cut off."""
-    decode = msgspec.json.Decoder(msgspec.Raw).decode
-    with suppress(ValueError, RecursionError):
-        return decode(data), ""
-    try:
-        return loads(data), ""
-    except ValueError as error:
-        failure = error
-    if prefix := find_complete_prefix(data):
-        end, closers = prefix
-        with suppress(ValueError, RecursionError):
-            return decode(data[:end] + closers), format_beginning(memoryview(data)[end:], len(data) - end)
-    raise UnreadableSession(f"{path}: not valid JSON: {failure}")
-
-
 def _get_part_id(part: Element) -> str:
     members = decode_members(part)
-    name = members.get("id") if members else None
     try:
-        value = decode_element(name)
+        return as_text(decode_element(members.get("id"))) if members else ""
     except ValueError:
         return ""
-    return value if isinstance(value, str) else ""
 
 
 def _format_element(element: Element) -> bytes:

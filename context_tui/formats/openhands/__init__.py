@@ -27,9 +27,9 @@ from context_tui.formats.kit.documents import (
     BrokenElement,
     Element,
     Run,
+    collect_runs,
     decode_items,
     decode_members,
-    get_element_text,
     make_run,
     read_runs,
 )
@@ -135,28 +135,19 @@ def _read_element(file: Path) -> Element:
         return BrokenElement(f"not JSON: {error}", data.decode("utf-8", "replace"))
 
 
+def _parse_history(value: Element) -> Run | None:
+    members = decode_members(value)
+    history = decode_items(members.get("history")) if members else None
+    return make_run(members, "history", _flatten_pairs(history)) if members and history is not None else None
+
+
 def find_runs(values: list[Element]) -> list[Run]:
     """Find the histories in the values of a file: a list of events, or one history in each row."""
     if len(values) == 1 and (elements := decode_items(values[0])) is not None:
-        if not any(
-            decode_members(each) is not None and "history" in (decode_members(each) or {}) for each in elements[:10]
-        ):
+        if not any("history" in (decode_members(each) or {}) for each in elements[:10]):
             return [Run({}, _flatten_pairs(elements))]
         values = elements
-    runs: list[Run] = []
-    strays: list[Element] = []
-    for value in values:
-        members = decode_members(value)
-        history = decode_items(members.get("history")) if members else None
-        if members and history is not None:
-            runs.append(make_run(members, "history", _flatten_pairs(history)))
-            continue
-        stray = (
-            value if isinstance(value, BrokenElement) else BrokenElement("holds no history", get_element_text(value))
-        )
-        (runs[-1].elements if runs else strays).append(stray)
-    if runs:
-        runs[0].elements[:0] = strays
+    if runs := collect_runs(values, _parse_history, "holds no history"):
         return runs
     if any("kind" in (decode_members(each) or {}) or "source" in (decode_members(each) or {}) for each in values):
         return [Run({}, values)]

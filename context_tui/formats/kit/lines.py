@@ -1,6 +1,6 @@
-"""Files of JSON lines: read-only, memory-mapped, and read once, resumably.
+"""Files of JSON lines: read-only, memory-mapped, and read once, resumably, in short steps.
 
-That goes in short steps, whatever is there: a torn last line, several values on a line, lines that are too long.
+Handles torn last lines, several values on a line, and lines that are too long.
 """
 
 from __future__ import annotations
@@ -22,41 +22,34 @@ from context_tui.session.jsontext import find_value_ranges
 from context_tui.session.values import RecordKind
 
 STEP_BYTES = 8 << 20
-"""Bytes that are looked through in one go: a longer line is searched for its end step by step, so that reading can be
-stopped.
-"""
+"""Bytes that are searched in one step: the end of a longer line is searched in several, so that reading can stop."""
 MAX_LOCAL_RETRY_BYTES = 64 << 20
-"""Bytes of the largest record that is tried in this process where another one that was given it could not decode it."""
-
+"""Bytes of the largest record that is decoded in this process after another process has failed to decode it."""
 MAX_SEARCHED_BYTES = 32 << 20
-"""Bytes at the start of a file that are searched for what only a few of its lines hold."""
-
+"""Bytes at the start of a file that are searched for patterns that only a few lines hold."""
 TAIL_BYTES = 256
-"""Bytes before where reading went on that are looked at again when a file has grown: it may have been written anew."""
+"""Bytes before the read position that are checked again when a file has grown: it may have been rewritten."""
 
 R = TypeVar("R")
 RecordHandler = Callable[[R, int, int], Iterator[bool] | None]
-"""Takes a record, with the place and length in bytes of its text; in steps, where it takes long."""
+"""Handler of a record, given the place and length of its text in bytes; may work in steps."""
 LargeRecordHandler = Callable[[int, int], Iterator[bool]]
-"""Takes in steps what has that place and length, and would take long to decode; ValueError where it cannot."""
+"""Handler of a large record, given its place and length, in steps; raises ValueError if it cannot be decoded."""
 FastPath = Callable[[bytes | mmap.mmap, int], tuple[int, int]]
-"""Takes in a few usual lines from a place on; gives where it stopped, and how many it took."""
+"""Function that reads a few usual lines from an offset; returns the offset after them, and their number."""
 FAST_PATH_LINES = 16
-"""Lines that a fast path takes at most: then it is looked whether time is up."""
+"""Most lines that a fast path reads at once; after these the deadline is checked."""
 
 
 class LineFile:
-    """Bytes of a file. Only ``\\n`` ends a line; :meth:`refresh` maps a file that has grown.
-
-    It is closed with the last reader that holds it.
-    """
+    """Bytes of a file, whose lines end with ``\\n`` only; closed with its last reader."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.size = 0
         self.data: mmap.mmap | bytes = b""
-        self._read = self._checksum = 0  # how much has been read for good, and its checksum
-        self._end = b""  # the last bytes of that
+        self._read = self._checksum = 0  # number of bytes read so far, and their checksum
+        self._end = b""  # the last of these bytes
         self._file = open_regular(path)
         self._close = weakref.finalize(self, self._file.close)
         try:
@@ -70,10 +63,10 @@ class LineFile:
         return self._file.fileno()
 
     def refresh(self) -> None:
-        """Take in what has been appended since.
+        """Map the file again if it has grown.
 
         Raises:
-            FileChanged: the file has become shorter, was written anew, or another one has taken its place.
+            FileChanged: the file has become shorter, was rewritten, or was replaced by another one.
         """
         status = os.fstat(self._file.fileno())
         size = status.st_size
@@ -88,7 +81,7 @@ class LineFile:
             self.size = size
 
     def _is_replaced(self, status: os.stat_result) -> bool:
-        """Return whether another file stands at the path; where none does, this one can still be read."""
+        """Return whether another file is at the path; a deleted file can still be read."""
         try:
             return not os.path.samestat(os.stat(self.path), status)
         except OSError:
@@ -99,10 +92,10 @@ class LineFile:
         return files.format_beginning(self.read_range(start, min(length, files.MAX_RAW_BYTES)), length)
 
     def read_range(self, start: int, length: int) -> bytes:
-        """Read bytes again through the file: touching a truncated map would end the process.
+        """Read bytes through the file: access to a map of a truncated file would end the process.
 
         Raises:
-            FileChanged: they are no longer there.
+            FileChanged: the file has become shorter.
         """
         data = os.pread(self._file.fileno(), length, start)
         if len(data) < length:
@@ -110,10 +103,10 @@ class LineFile:
         return data
 
     def copy_to(self, end: int, out: BinaryIO) -> None:
-        """Append what was read up to *end* to another file, with the blank space behind it.
+        """Append the bytes up to *end*, and the whitespace after it, to another file.
 
         Raises:
-            FileChanged: it is no longer there.
+            FileChanged: the file has become shorter.
         """
         for start in range(0, end, STEP_BYTES):
             out.write(self.read_range(start, min(STEP_BYTES, end - start)))
@@ -121,9 +114,9 @@ class LineFile:
         out.write(following[: len(following) - len(following.lstrip())])
 
     def save_fingerprint(self, end: int) -> None:
-        """Remember what the file held up to *end*, as it was just read; what was remembered before stays.
+        """Update the checksum with the bytes up to *end*, as they were just read.
 
-        To compare the map with the file later would compare the file with itself, as a change in place changes both.
+        The map cannot be compared with the file later, since a change in place changes both.
         """
         if end > self._read:
             with memoryview(self.data) as data:
@@ -132,10 +125,10 @@ class LineFile:
             self._read = end
 
     def is_unchanged(self) -> bool:
-        """Return whether the file at this path still begins with what was read; that it has grown is fine.
+        """Return whether the file at the path still begins with the bytes that were read.
 
         Raises:
-            UnreadableSession: there is no file that can be read any more.
+            UnreadableSession: the file can no longer be read.
         """
         remaining, checksum = self._read, 0
         try:
@@ -151,7 +144,7 @@ class LineFile:
         return FileChanged(f"{self.path}: is shorter than when it was read; open it again")
 
     def close(self) -> None:
-        """Give the file back; reading it afterwards is an error."""
+        """Close the file, which cannot be read afterwards."""
         if isinstance(self.data, mmap.mmap):
             self.data.close()
         self._close()
@@ -160,13 +153,9 @@ class LineFile:
 def find_matching_lines(
     file: LineFile, pattern: re.Pattern[bytes], already_found: Container[bytes] = ()
 ) -> Iterator[bytes]:
-    """Yield the lines at the start of a file in which a pattern is found, each once; none of more than ``STEP_BYTES``
-    bytes.
+    """Yield the lines in the first ``MAX_SEARCHED_BYTES`` of a file that match a pattern, each once.
 
-    Args:
-        file: of which ``MAX_SEARCHED_BYTES`` bytes are searched.
-        pattern: what a line holds.
-        already_found: values of the first group whose lines are skipped; it may grow meanwhile.
+    Lines of more than ``STEP_BYTES`` are skipped, and those whose first group is in *already_found*, which may grow.
     """
     data, at = file.data, 0
     while match := pattern.search(data, at, MAX_SEARCHED_BYTES):
@@ -187,32 +176,30 @@ def find_matching_lines(
 
 
 class LineReader(Generic[R]):
-    """State of a pass over a file; the given functions decode and process each line.
+    """Resumable pass over a file; the given functions decode and process each line.
 
-    A last line without a newline that cannot be decoded is torn: a problem as long as nothing follows it, and read
-    again once the file has grown.
+    A last line without a newline that cannot be decoded is torn: a problem until the file grows, then read again.
     """
 
     def __init__(self, file: LineFile, facts: Facts, parse: Callable[[bytes], R]) -> None:
-        """Begin at the start of *file*.
+        """Start a pass over *file*.
 
         Args:
-            facts: where records are accounted for that are problems.
-            parse: a record from the bytes of one JSON value; raises ValueError, saying why, for what is none.
+            facts: The facts to which problems are added.
+            parse: Parses the bytes of one JSON value to a record; raises ValueError with the reason for others.
         """
         self._file, self._facts, self._parse = file, facts, parse
         self._offset, self._line = 0, 1
-        self.torn = False  # whether the last line is
-        self._rest: Iterator[bool] | None = None  # of a line that is read in several steps
+        self.torn = False  # whether the last line is torn
+        self._steps: Iterator[bool] | None = None  # remaining steps of a line that is read in several
 
     @property
     def progress(self) -> float:
-        """Share of the bytes that have been read."""
         return self._offset / self._file.size if self._file.size else 1.0
 
     @property
     def line_label(self) -> str:
-        """The line that is read, in words."""
+        """Name of the current line for messages."""
         return f"line {self._line}"
 
     def advance(
@@ -222,13 +209,13 @@ class LineReader(Generic[R]):
         fast_path: FastPath | None = None,
         handle_large_record: LargeRecordHandler | None = None,
     ) -> bool:
-        """Read on, at least one step, until the *deadline* of ``time.perf_counter``; whether that was all there is.
+        """Read at least one step, until the *deadline* of ``time.perf_counter``; return whether the end is reached.
 
         Args:
-            handle_large_record: handles lines of more than ``STEP_BYTES`` bytes where there is a deadline.
+            handle_large_record: Handles lines of more than ``STEP_BYTES`` if there is a deadline.
 
         Raises:
-            FileChanged: the file is no longer what was read.
+            FileChanged: the file was changed other than by appending.
         """
         self._file.refresh()
         if self.torn and self._offset < self._file.size:
@@ -238,31 +225,31 @@ class LineReader(Generic[R]):
             if has_read and deadline is not None and time.perf_counter() > deadline:
                 break
             has_read = True
-            if fast_path is not None and self._rest is None:
+            if fast_path is not None and self._steps is None:
                 self._offset, line_count = fast_path(self._file.data, self._offset)
                 self._line += line_count
                 if line_count == FAST_PATH_LINES or self._offset >= self._file.size:
                     continue
-            self._rest = self._rest or self._read_steps(
+            self._steps = self._steps or self._read_steps(
                 self._offset, handle_record, handle_large_record if deadline is not None else None
             )
-            if next(self._rest, None) is None:
-                self._rest = None
+            if next(self._steps, None) is None:
+                self._steps = None
         self._file.save_fingerprint(self._offset)
         return self._offset >= self._file.size
 
     def add_problem(self, place: int, length: int, reason: str) -> None:
-        """Account for a record that cannot be read or understood."""
+        """Add a record that cannot be read or understood."""
         self.add_note(self._facts.add_record(place, length, RecordKind.PROBLEM), reason)
 
     def add_note(self, record: int, note: str) -> None:
-        """Say what is wrong with a record that is accounted for."""
+        """Add a problem of a record that was added before."""
         self._facts.problems.append(Problem(self.line_label, note, record))
 
     def _read_steps(
         self, start: int, handle_record: RecordHandler[R], handle_large_record: LargeRecordHandler | None
     ) -> Iterator[bool]:
-        """Process the line at *start* in short steps; yields True between two."""
+        """Process the line at *start* in short steps; yield True between two."""
         data, size = self._file.data, self._file.size
         searched, end = start, -1
         while end < 0 and searched < size:
@@ -278,7 +265,7 @@ class LineReader(Generic[R]):
             self.add_problem(start, end - start, reason)
         elif end - start <= STEP_BYTES:
             yield from self._read_line(data[start:end], start, is_complete, handle_record)
-        elif (data[start : start + 4_096].lstrip() or b"{")[:1] != b"{":  # garbage is not copied
+        elif (data[start : start + 4_096].lstrip() or b"{")[:1] != b"{":  # avoids a copy of the line
             self._add_unreadable_line(start, end - start, is_complete, "not a JSON object")
         elif handle_large_record is None:
             yield from self._read_line(data[start:end], start, is_complete, handle_record)
@@ -304,7 +291,7 @@ class LineReader(Generic[R]):
     def _read_irregular_line(
         self, line: bytes, start: int, is_complete: bool, handle_record: RecordHandler[R], problem: str
     ) -> Iterator[bool]:
-        """Yield a line that is not one record: blank, several values, torn, or broken."""
+        """Process a line that is not one record: blank, several values, torn, or broken."""
         if not line.strip():
             return
         records: list[tuple[R, int, int]] = []
@@ -320,13 +307,12 @@ class LineReader(Generic[R]):
             yield True
 
     def _add_unreadable_line(self, start: int, length: int, is_complete: bool, problem: str) -> None:
-        """A line that holds no record; the last one may only be torn."""
         self.torn = not is_complete
         torn = "torn last line (still being written, or cut off)"
         self.add_problem(start, length, torn if self.torn else f"unreadable line: {problem[:120]}")
 
     def _drop_torn_line(self) -> None:
-        """Take back the torn last line: the file has grown, so it is read again."""
+        """Remove the torn last line, so that it is read again."""
         problem = self._facts.problems.pop()
         self._offset = self._facts.record_place[problem.raw]
         self._facts.remove_last_record()

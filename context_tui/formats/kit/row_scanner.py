@@ -1,4 +1,4 @@
-"""Reading a session from the rows of a database, which a format understands one at a time; and reading them again."""
+"""Scan sessions in rows of databases, row by row, and read their text again."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from context_tui.session.facts import Usage
 from context_tui.session.session import Session, SessionInfo
 
 BATCH_ROWS, BATCH_BYTES = 64, 1 << 20
-"""Rows that are asked for at once, and bytes of these from which on it is one at a time again."""
+"""Most rows that are read at once, and the size of a batch in bytes after which rows are read one by one again."""
 
 
 class RowLike(Protocol):
-    """A row with its id, which ascends along a session, and the bytes of its texts."""
+    """Row with its id, which ascends along a session, and the size of its texts."""
 
     @property
     def id(self) -> Any:
-        """Value that the rows are ordered by."""
+        """Value by which the rows are ordered."""
 
     @property
     def size(self) -> int:
-        """Bytes of its texts."""
+        """Size of the texts in bytes."""
 
     def __iter__(self) -> Iterator[Any]:
         """Iterate over the values."""
@@ -45,17 +45,17 @@ R = TypeVar("R", bound=RowLike)
 
 
 class OversizedRow(NamedTuple):
-    """A row with a value that is too large to read, in its place among the others."""
+    """Row with a value that is too large to read."""
 
     id: Any
     size: int
 
 
 class RowShape(Protocol[R]):
-    """Interpretation of rows by a format. A new one is made for every pass over a session.
+    """Meaning of the rows of a format. A new one is made for every pass over a session.
 
-    ``select_sql`` is the SELECT of all columns from the table, without conditions; ``session_column`` and
-    ``id_column`` are what it is asked by.
+    ``select_sql`` is the SELECT of all columns from the table, without conditions, which refer to ``session_column``
+    and ``id_column``.
     """
 
     select_sql: str
@@ -63,29 +63,26 @@ class RowShape(Protocol[R]):
     id_column: str
 
     def parse_row(self, values: tuple[Any, ...]) -> R:
-        """Return a row of what was selected."""
+        """Return the row with the selected values."""
 
     def parse(self, row: R) -> ParsedRecord:
-        """Parse a row; equal for equal rows."""
+        """Parse a row; the result is equal for equal rows."""
 
     def query_row_size(self, row_id: int) -> int:
-        """Bytes of a row, found without reading it; 0 where that is not known."""
+        """Return the size of a row in bytes without reading it; 0 if it is unknown."""
 
     def format_row(self, row: R) -> str:
-        """Return a row's own texts, for showing a problem."""
+        """Return the texts of a row, for the display of a problem."""
 
     def add_facts(self, row: R, message: int, usage: Usage | None, builder: MessageBuilder) -> None:
         """Add further facts of a row that became *message* (-1: none) and recorded this *usage*."""
 
     def finish(self, builder: MessageBuilder) -> None:
-        """Make the facts whole, once every row was taken."""
+        """Complete the facts after the last row."""
 
 
 class RowCursor(Generic[R]):
-    """The rows of one session, in batches by id; and whether those that were read are still what they were.
-
-    ``read`` is how many were, ``last_id`` the id of the last of them.
-    """
+    """Rows of one session, in batches by id; ``read`` is the number of rows read, ``last`` the id of the last one."""
 
     def __init__(self, database: Database, shape: RowShape[R], session_id: str) -> None:
         self.database, self._shape, self.session = database, shape, session_id
@@ -95,13 +92,12 @@ class RowCursor(Generic[R]):
         self.read, self.last, self._checksum = 0, -1, 0
 
     def count_rows(self) -> int:
-        """Count the rows."""
         sql = f"SELECT count(*) FROM ({self._shape.select_sql} WHERE {self._shape.session_column} = ?)"
         count: int = self.database.query(sql, (self.session,))[0][0]
         return count
 
     def read_after(self, last_id: int) -> Sequence[R | OversizedRow]:
-        """Return the next rows behind the one with the id *last*; none at the end."""
+        """Return the next rows after the id *last_id*; none at the end."""
         try:
             selected = self.database.query(
                 self._select, (self.session, last_id, self._batch), max_value_bytes=files.MAX_RECORD_BYTES
@@ -109,7 +105,7 @@ class RowCursor(Generic[R]):
         except ValueTooLarge:
             if self._batch == 1:
                 return [self._make_oversized_row(last_id)]
-            self._batch = 1  # it is one of them: row by row up to it
+            self._batch = 1  # read row by row up to it
             return self.read_after(last_id)
         rows = [self._shape.parse_row(values) for values in selected]
         large = sum(row.size for row in rows) > BATCH_BYTES
@@ -117,16 +113,15 @@ class RowCursor(Generic[R]):
         return rows
 
     def _make_oversized_row(self, last_id: int) -> OversizedRow:
-        """Return the row behind the one with the id *last*, which cannot be read."""
         own = f"{self._shape.select_sql} WHERE {self._shape.session_column} = ? AND {self._shape.id_column} > ?"
         row_id = self.database.query(f"SELECT min({self._shape.id_column}) FROM ({own})", (self.session, last_id))[0][0]
         return OversizedRow(row_id, self._shape.query_row_size(row_id))
 
     def read_row(self, row_id: int) -> R:
-        """Read a row as it is now.
+        """Read the present row.
 
         Raises:
-            UnreadableSession: it is no longer there.
+            UnreadableSession: the row was deleted.
         """
         selected = self.database.query(
             f"{self._shape.select_sql} WHERE {self._shape.id_column} = ?",
@@ -138,17 +133,17 @@ class RowCursor(Generic[R]):
         return self._shape.parse_row(selected[0])
 
     def record_row(self, row: R | OversizedRow) -> None:
-        """Remember a row, which has to be the next one, as it was read.
+        """Record the next row as read.
 
         Raises:
-            UnreadableSession: its id is not behind the last one's.
+            UnreadableSession: its id does not follow the last one.
         """
         if not isinstance(row.id, int) or row.id <= self.last:  # or the scan would never end
             raise UnreadableSession(f"{self.database.path}: is damaged: row ids after {self.last} do not ascend")
         self.read, self.last, self._checksum = self.read + 1, row.id, compute_checksum(row, self._checksum)
 
     def read_remaining(self) -> Iterator[R | OversizedRow]:
-        """Yield the rows after those read so far; each is remembered as it is yielded."""
+        """Yield the rows after those read so far; each is recorded as read."""
         while batch := self.read_after(self.last):
             for row in batch:
                 self.record_row(row)
@@ -160,7 +155,7 @@ class RowCursor(Generic[R]):
         return self.read, self.last, self._checksum
 
     def is_unchanged(self) -> bool:
-        """Return whether the rows that were read are still there, the same and without others between them."""
+        """Return whether the rows that were read are still the same, without others between them."""
         current = RowCursor(self.database, self._shape, self.session)
         while current.last < self.last and (batch := current.read_after(current.last)):
             for row in batch:
@@ -170,7 +165,7 @@ class RowCursor(Generic[R]):
 
 
 class RowContent(Generic[R]):
-    """Full text of a session from the database."""
+    """Full text of a session, read from the database on demand."""
 
     def __init__(
         self, shape: RowShape[R], parse: Callable[[R], ParsedRecord], builder: MessageBuilder, rows: RowCursor[R]
@@ -179,15 +174,9 @@ class RowContent(Generic[R]):
         self._parse, self._block_reader = parse, BlockReader(builder.facts)
 
     def blocks(self, message: int) -> list[dict[str, Any]]:
-        """Blocks of a message, from its rows as they are now.
-
-        Raises:
-            UnreadableSession: rows are no longer there.
-        """
         return self._block_reader.read_blocks(message, lambda record: self._parse(self._read_row(record)))
 
     def raw(self, record: int) -> str:
-        """Return a row's texts, or the beginning of long ones; of what is too large only that it is."""
         try:
             data = self._shape.format_row(self._read_row(record)).encode("utf-8", "replace")
         except ValueTooLarge:
@@ -208,9 +197,9 @@ class RowContent(Generic[R]):
 
 
 class RowScanner(Generic[R]):
-    """A resumable scan of one session. Appended rows are read on; after any other change it starts again.
+    """Resumable scan of one session. Appended rows are read; after any other change the scan starts again.
 
-    ``count_rows`` is how many rows there were at first.
+    ``count`` is the number of rows at the start.
     """
 
     def __init__(self, database: Database, info: SessionInfo, shape: Callable[[Database], RowShape[R]]) -> None:
@@ -259,7 +248,7 @@ class RowScanner(Generic[R]):
         self._stamp = self._stamp or self._database.read_stamp()
 
     def _scan_row(self) -> bool:
-        """Take one row; whether there was one."""
+        """Scan one row; return whether there was one."""
         if not self._waiting:
             self._waiting = [*reversed(self._rows.read_after(self._rows.last))]
         if not self._waiting:

@@ -1,6 +1,6 @@
-"""Recorded usage of one request in the forms of the providers, normalised.
+"""Parsers of recorded usage of one request in the forms of providers.
 
-Anthropic's input tokens leave cached ones out; OpenAI's, Google's, and LiteLLM's of every provider, have them in.
+Input tokens of Anthropic exclude cached tokens; those of OpenAI, Google, and of LiteLLM for all providers include them.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from context_tui.session.facts import Usage
 
 
 def parse_openai_usage(value: Any) -> Usage | None:
-    """Usage of Chat Completions, of the Responses API or as Codex records it; None where *value* is none.
+    """Parse usage of Chat Completions, of the Responses API or of Codex; None for another value.
 
     Cached tokens are part of the prompt's, unless there are more of them (older proxies).
 
     Raises:
-        ValueError: a size is none; the message names it.
+        ValueError: a size is invalid; the message names it.
     """
     if not isinstance(value, dict):
         return None
@@ -44,10 +44,10 @@ def parse_openai_usage(value: Any) -> Usage | None:
 
 
 def parse_anthropic_usage(value: Any) -> Usage | None:
-    """Usage of the Messages API; None where *value* is none.
+    """Parse usage of the Messages API; None for another value.
 
     Raises:
-        ValueError: a size is none; the message names it.
+        ValueError: a size is invalid; the message names it.
     """
     if not isinstance(value, dict) or not ("input_tokens" in value or "output_tokens" in value):
         return None
@@ -72,15 +72,14 @@ def parse_usage(
     output: tuple[str, ...] = (),
     includes_cache: bool = False,
 ) -> Usage | None:
-    """Parse the members of an object with these names; None where it has none, or all are null.
+    """Parse usage in the members of an object with these names; None if all are missing or 0.
 
     Args:
-        output: members that add up to what the model wrote; reasoning often stands apart.
-        includes_cache: whether the input counts cached tokens too, as OpenAI's and Google's does and Anthropic's does
-            not.
+        output: Members whose sum is the output; reasoning is often recorded separately.
+        includes_cache: Whether input tokens include cached ones, as those of OpenAI and Google do.
 
     Raises:
-        ValueError: a size is none; the message names it.
+        ValueError: a size is invalid; the message names it.
     """
     if not isinstance(value, dict):
         return None
@@ -98,10 +97,7 @@ def parse_usage(
 
 
 def make_cached_usage(input_tokens: int, cache_read: int, cache_write: int, output: int) -> Usage:
-    """Usage of a request whose *given* tokens include those *read* from the cache and *written* to it.
-
-    Where there are more of these than of those, they do not.
-    """
+    """Return usage for input tokens that include cached ones; if there are more cached ones, they are added."""
     return Usage(
         input_tokens - cache_read - cache_write if cache_read + cache_write <= input_tokens else input_tokens,
         cache_read,
@@ -112,9 +108,9 @@ def make_cached_usage(input_tokens: int, cache_read: int, cache_write: int, outp
 
 
 def parse_token_count(members: dict[str, Any], name: str) -> int:
-    """Return the number of tokens in a member; 0 where there is none.
+    """Return the number of tokens in a member; 0 if it is missing.
 
     Raises:
-        ValueError: it is none that ever was; the message names it.
+        ValueError: it is invalid; the message names it.
     """
     return parse_tokens(members.get(name), name)

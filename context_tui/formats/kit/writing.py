@@ -21,7 +21,7 @@ from context_tui.session.values import BlockFlag, MessageFlag
 
 
 def format_json_line(value: Any) -> bytes:
-    """Return a value as compact JSON in UTF-8 with the end of a line; what UTF-8 cannot hold is escaped."""
+    """Return a value as a line of compact JSON in UTF-8; lone surrogates are escaped."""
     try:
         data = msgspec.json.encode(value)
     except (UnicodeEncodeError, RecursionError, ValueError, TypeError):
@@ -30,7 +30,7 @@ def format_json_line(value: Any) -> bytes:
 
 
 def write_json(value: Any, path: Path) -> None:
-    """Write *value* to *path*, as :func:`format_json_line` has it."""
+    """Write *value* to *path* by :func:`format_json_line`."""
     path.write_bytes(format_json_line(value))
 
 
@@ -49,7 +49,7 @@ def parse_tool_schemas(value: Any) -> list[dict[str, Any]]:
 
 
 def format_iso_time(time: int) -> str:
-    """Epoch milliseconds as programs in JavaScript write them; now where it is unknown (-1)."""
+    """Format epoch milliseconds as JavaScript does; -1 (unknown) becomes the present time."""
     moment = datetime.fromtimestamp(time / 1000, UTC) if 0 <= time <= MAX_TIME_MS else datetime.now(UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03}Z"
 
@@ -95,7 +95,7 @@ INJECTED_LOSS = "injected blocks that look typed now"
 
 
 def convert_body_to_text(result: dict[str, Any], losses: Losses) -> str:
-    """Return the body of a tool_result as text (:func:`body_to_text`), and count what that loses."""
+    """Return the body of a tool_result as text (:func:`body_to_text`), and count the losses."""
     body = result.get("content")
     text = body_to_text(body)
     if is_block_list(body):

@@ -1,9 +1,9 @@
-"""Aider's chat history in Markdown: many sessions in a file, separated by the lines that Aider writes.
+"""Aider's chat history in Markdown: many sessions in a file, each after a heading.
 
-What was typed is a blank line and then its lines, each behind ``#### `` and with two spaces at its end; the console
-stands behind ``> ``, and ends with two spaces; a reply stands between blank lines. So a heading or a quotation of the
-assistant is told from both unless it has all of that. Answers to questions of the console, and commands, are typed and
-not sent; what ``/ask`` sends is written again behind it.
+Lines of typed text follow a blank line, begin with ``#### `` and end with two spaces; lines of the console begin with
+``> `` and end with two spaces; a reply is between blank lines. So headings and quotations in a reply are usually
+distinguished from both. Answers to questions of the console, and commands, are typed and not sent; the prompt of an
+``/ask`` command is written again after it.
 
 Files that were added to the chat, the system prompt, the repository map, and the summaries that Aider makes of long
 chats are not in the history, and token counts are rounded.
@@ -32,7 +32,7 @@ from context_tui.formats.kit.message_builder import (
     group_records,
 )
 from context_tui.formats.kit.usage import make_cached_usage
-from context_tui.formats.kit.values import parse_time_ms
+from context_tui.formats.kit.values import build_text, parse_time_ms
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import BOM
 from context_tui.session.values import Role
@@ -48,15 +48,15 @@ _CACHE_PATTERN = re.compile(r"([\d.,]+[kM]?) cache (write|hit)")
 _MODEL_PATTERN = re.compile(r"(?:Main model|Model): (\S+)")
 _CLEAR_COMMANDS = ("/clear", "/reset")
 _ANSWER_PATTERN = re.compile(r".*\(Y\)es/\(N\)o.*\[\w+\]: \w+")
-"""An answer that was given for a group of questions: it is written as if it had been typed."""
+"""Answer to a group of questions, which is recorded as typed text."""
 _FAILED_EDIT_PATTERN = re.compile(r"# \d+ SEARCH/REPLACE blocks? failed to match!")
-"""How the message begins by which Aider tells the model that an edit cannot be made; it is shown and sent."""
+"""Start of the message to the model that an edit has failed, which the console shows too."""
 _FAILED_EDIT_END = "Just reply with fixed versions of the block"
 _TOKEN_SCALES = {"k": 1_000, "M": 1_000_000}
 
 
 class AiderShape(DocumentShape):
-    """Lines of one kind are an element: what was typed, what was said, or what the console showed."""
+    """Elements of consecutive lines of one kind: typed text, a reply, or output of the console."""
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
         builder.facts.input_includes_cache = True
@@ -72,7 +72,7 @@ class AiderShape(DocumentShape):
             model = _MODEL_PATTERN.search(text)
             usage = UsageRecord(_parse_usage(text))
             return group_records(MetadataRecord(model=truncate_name(model[1])), usage) if model else usage
-        blocks = [{"type": "text", "text": text}]
+        blocks = [build_text(text)]
         if value["kind"] == "reflected":
             return MessageRecord(Role.USER, blocks, is_injected=True)
         if value["kind"] == "said":
@@ -94,7 +94,7 @@ def _parse_usage(line: str) -> Usage | None:
 
 
 def _parse_token_count(text: str) -> int:
-    """Return a number of tokens as Aider rounds it; 0 where it is none."""
+    """Parse a rounded number of tokens; 0 for another text."""
     scale = _TOKEN_SCALES.get(text[-1], 1)
     try:
         return round(float(text.rstrip("kM").replace(",", "")) * scale)
@@ -103,21 +103,19 @@ def _parse_token_count(text: str) -> int:
 
 
 def _parse_elements(text: str, time: str) -> Iterator[dict[str, str]]:
-    """Yield the elements of a text; lines of the console form one, except those with tokens. The first typed text has
-    the time.
+    """Yield the elements of a text. Output of the console is one element, except lines with tokens.
+
+    The first typed text has the time.
     """
     current, texts = "", list[str]()
     for speaker, lines in [*_split_by_speaker(text), ("", "")]:
         kind = speaker
         if kind == "console":
             goes_on = current == "reflected" and _FAILED_EDIT_END not in texts[-1]
-            kind = (
-                "reflected"
-                if goes_on or _FAILED_EDIT_PATTERN.match(lines)
-                else "counts"
-                if _TOKENS_PATTERN.search(lines)
-                else kind
-            )
+            if goes_on or _FAILED_EDIT_PATTERN.match(lines):
+                kind = "reflected"
+            elif _TOKENS_PATTERN.search(lines):
+                kind = "counts"
         if texts and (kind != current or kind in ("typed", "said", "counts")):
             yield {"kind": current, "text": "\n".join(texts), **({"time": time} if current == "typed" else {})}
             time, texts = ("" if current == "typed" else time), []
@@ -156,7 +154,7 @@ def _split_by_speaker(text: str) -> Iterator[tuple[str, str]]:
 
 
 class AiderFormat(DocumentFormat):
-    """Chat histories of Aider."""
+    """Format of Aider's chat histories."""
 
     name: ClassVar[str] = "aider"
     about: ClassVar[str] = "Aider chat histories (Markdown), best effort: no files of the chat, rounded token counts"
@@ -165,11 +163,8 @@ class AiderFormat(DocumentFormat):
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         lines = head.removeprefix(BOM)[:4_096].split(b"\n")
-        return (
-            Claim(90, "a chat of Aider started")
-            if any(each.startswith(SESSION_HEADING.encode()) for each in lines)
-            else None
-        )
+        is_history = any(line.startswith(SESSION_HEADING.encode()) for line in lines)
+        return Claim(90, "a chat of Aider started") if is_history else None
 
     def find_sessions(self, environ: Mapping[str, str], cwd: Path) -> Iterable[SessionFile]:
         """Yield the file that the environment names, and the history of the current project."""
@@ -181,11 +176,6 @@ class AiderFormat(DocumentFormat):
         return [SessionFile(path, path.parent.name, True) for path in dict.fromkeys(places) if os.path.isfile(path)]
 
     def read_runs(self, path: Path) -> list[Run]:
-        """Return the sessions in a history, each with its elements.
-
-        Raises:
-            UnreadableSession: it cannot be read, or holds none.
-        """
         text = read_whole_file(path).decode("utf-8", "replace")
         runs: list[Run] = []
         for chunk in re.split(rf"^(?={re.escape(SESSION_HEADING)})", text, flags=re.MULTILINE):

@@ -14,9 +14,9 @@ from context_tui.session.session import Session, SessionInfo
 ALL_FROM_SOURCE = "all of it"
 
 HEAD_BYTES = 65_536
-"""Bytes at the start of a file that its format is detected by."""
+"""Bytes at the start of a file by which its format is detected."""
 LONG_HEAD_BYTES = 4 << 20
-"""Bytes at the start of a JSON file that no format claimed."""
+"""Bytes at the start of a JSON file that are read if no format claims it by fewer."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class SessionFile:
 
 
 SessionCheck = Callable[[Session], None]
-"""Check of a session that was read again; raises Error where it is not as expected."""
+"""Check of a session that was read again; raises Error if it is not as expected."""
 
 Lister = Callable[[Path], list[SessionInfo]]
 """Function that lists the sessions in a file, like :meth:`Format.list_sessions`."""
@@ -64,10 +64,10 @@ class Scanner(Protocol):
         """Share of the file that has been read, 0 to 1."""
 
     def advance(self, budget_s: float | None = None) -> Advance:
-        """Read on for about *budget_s* seconds, or to the end when None.
+        """Read for about *budget_s* seconds, or to the end if None.
 
         Raises:
-            UnreadableSession: the file cannot be read, or nothing in it is a known record (told at the end).
+            UnreadableSession: the file cannot be read, or (at its end) holds no known record.
         """
 
     def session(self) -> Session:
@@ -83,11 +83,11 @@ class Format(Protocol):
     :meth:`unsupported_reason` what is written is a request to a provider.
 
     Attributes:
-        name: its name on the command line.
-        about: one line about it.
-        suffixes: suffixes of its files, which folders are searched for; new files get the first.
-        from_source: the part of the reader that was written from the source of a program, without a real file to
-            compare with: :data:`ALL_FROM_SOURCE`, or a few words.
+        name: Its name on the command line.
+        about: One line about it.
+        suffixes: Suffixes by which its files are found in folders; new files get the first.
+        from_source: The part of the reader that was never compared with a real file, only with the source of the
+            program: :data:`ALL_FROM_SOURCE`, or a few words.
     """
 
     name: ClassVar[str]
@@ -139,18 +139,18 @@ class Format(Protocol):
         """
 
     def find_unlisted(self, main: SessionInfo, session_id: str) -> SessionInfo | None:
-        """Return a session that is not listed, as only reading finds it; None for any other id.
+        """Return a session that only reading the file finds, such as a branch; None for any other id.
 
         Args:
-            main: the main session of the file.
+            main: The main session of the file.
         """
         return None
 
     def subagent_of(self, session: Session, call: int) -> SessionInfo | None:
-        """Return the session of the subagent that the call in a block row started; None where no record names it.
+        """Return the session of the subagent that the call in a block row started; None if no record names it.
 
         Raises:
-            UnreadableSession: a record says which, and there is no such session.
+            UnreadableSession: a record names it, but it is missing.
         """
         return None
 
@@ -181,13 +181,13 @@ class Format(Protocol):
         """Return the session files that the program keeps on this machine, without opening them.
 
         Args:
-            environ: environment variables, which may name the folder.
-            cwd: the current folder, part of the current project.
+            environ: Environment variables, which may name the folder.
+            cwd: The current folder, part of the current project.
         """
         return ()
 
     def unsupported_reason(self, role: str, block: dict[str, Any]) -> str:
-        """Return why a provider refuses *block* in a message of *role*, in words; empty where it does not.
+        """Return the reason why a provider refuses *block* in a message of *role*; empty if it does not.
 
         Refused blocks are left out before pairs are mended, so that no message is written empty.
         """
@@ -197,7 +197,7 @@ class Format(Protocol):
         """Write the context at the end of *session* to the new file *path*, which the caller checks and moves.
 
         Returns:
-            Losses: everything that the format cannot hold.
+            The losses: everything that the format cannot hold.
 
         Raises:
             Error: this format cannot be written.
@@ -215,7 +215,7 @@ class Format(Protocol):
             session: an unchanged session of this format.
 
         Returns:
-            Remarks about the copy; None for a session that has to be written by :meth:`write`.
+            Notes on the copy; None for a session that has to be written by :meth:`write`.
         """
         return None
 
@@ -231,9 +231,9 @@ class Format(Protocol):
             Path of the backup, readable by its owner only.
 
         Raises:
-            Error: it was not changed: another program has it open, it is no longer what was read, or it cannot hold
-                these texts.
-            OSError: it could not be written.
+            Error: the file was not changed, since another program has it open, it has changed since it was read, or it
+                cannot hold these texts.
+            OSError: the file could not be written.
         """
         raise Error(f"format {self.name!r} cannot be changed in place")
 

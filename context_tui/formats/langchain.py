@@ -1,8 +1,8 @@
-"""Messages of LangChain in three spellings, wherever they are kept: plain JSON, of which nothing is ever loaded.
+"""Messages of LangChain in three notations; their JSON is parsed, and objects in it are never constructed.
 
-``{"type", "data"}`` of ``messages_to_dict``, ``{"lc", "type": "constructor", "kwargs"}`` of ``dumpd``, and flat ones of
-``model_dump``. A constructor's id is only read for the kind of its message. They stand alone, in a list, in a state or
-checkpoint of LangGraph, or in a run of LangSmith, where the reply is the output.
+The notations are ``{"type", "data"}`` of ``messages_to_dict``, ``{"lc", "type": "constructor", "kwargs"}`` of ``dumpd``
+(whose id names the type of the message), and flat objects of ``model_dump``. Messages are alone, in a list, in a state
+or checkpoint of LangGraph, or in a run of LangSmith, whose output is the reply.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ ROLES = {
 TOOL_MESSAGE_TYPES = ("tool", "ToolMessage", "ToolMessageChunk", "function", "FunctionMessage", "FunctionMessageChunk")
 REMOVAL_TYPES = ("remove", "RemoveMessage")
 WRAPPER_KEYS = ("values", "checkpoint", "channel_values", "outputs", "output")
-"""Members of states, checkpoints and runs that messages stand in, if not beside them."""
+"""Members of states, checkpoints and runs that may hold the messages."""
 MAX_WRAPPING_DEPTH = 5
 Block = dict[str, Any]
 MESSAGE_LISTS = MessageLists(
@@ -73,15 +73,15 @@ MESSAGE_LISTS = MessageLists(
 
 
 class LangChainShape(DocumentShape):
-    """Messages by whatever spelling; calls are counted once, and ``RemoveMessage`` takes out what it names."""
+    """Messages in any notation; repeated calls count once, and a ``RemoveMessage`` removes the message it names."""
 
     def __init__(self) -> None:
-        self._keys: dict[str, None] = {}  # of what is in the context, in order
+        self._keys: dict[str, None] = {}  # keys of the messages in the context, in order
         self._functions = FunctionCalls()
         self._elements: list[Element] = []
 
     def read_metadata(self, run: Run, builder: MessageBuilder) -> None:
-        """Input tokens have cached ones in, whoever the provider is."""
+        """Read nothing; input tokens of all providers include cached ones."""
         builder.facts.input_includes_cache = True
         self._elements = run.elements
 
@@ -114,7 +114,7 @@ class LangChainShape(DocumentShape):
             )
         about = as_object(data.get("response_metadata"))
         usage, notes = parse_usage_or_note(_parse_usage_metadata, data.get("usage_metadata"))
-        if usage is None and not notes:  # as the provider told it
+        if usage is None and not notes:  # as reported by the provider
             usage, notes = parse_usage_or_note(parse_openai_usage, about.get("token_usage"))
         if usage is None and not notes:
             usage, notes = parse_usage_or_note(_parse_provider_usage, about.get("usage"))
@@ -129,7 +129,7 @@ class LangChainShape(DocumentShape):
         )
 
     def resolve_in_order(self, value: Any, part: ParsedRecord) -> ParsedRecord:
-        """Return the last of some removals: the context is what is left."""
+        """Resolve the last of several consecutive removals to a new context, without the removed messages."""
         if isinstance(part, MessageRecord):
             self._keys[part.key] = None
             return part
@@ -140,7 +140,7 @@ class LangChainShape(DocumentShape):
         return replace(part, context=tuple(self._keys)) if isinstance(part, FullCompactionRecord) else part
 
     def _is_removal(self, place: int) -> bool:
-        """Return whether the element at *place* takes out a message too."""
+        """Return whether the element at *place* removes a message too."""
         try:
             value = decode_element(self._elements[place]) if place < len(self._elements) else None
             return isinstance(value, dict) and _normalize_message(value)[0] in REMOVAL_TYPES
@@ -150,7 +150,7 @@ class LangChainShape(DocumentShape):
     def _build_assistant_blocks(
         self, blocks: list[Block], data: dict[str, Any], more: dict[str, Any], place: int
     ) -> list[Block]:
-        """Blocks of an assistant, with the reasoning and those calls that are not among them already."""
+        """Return the blocks of a reply with its reasoning and with the calls that are not among the blocks."""
         known_ids = {parse_id(block.get("id")) for block in blocks if block.get("type") == "tool_use"}
         thought = more.get("reasoning_content")
         if isinstance(thought, str) and thought and all(block.get("type") != "thinking" for block in blocks):
@@ -163,7 +163,7 @@ class LangChainShape(DocumentShape):
         ):
             own = parse_id(call.get("id"))
             if own not in known_ids or not own:
-                if call in calls or (not own and calls):  # the provider's copy of one without an id
+                if call in calls or (not own and calls):  # the provider's copy of a call without an id
                     continue
                 known_ids.add(own)
                 calls.append(parse_call(call, own) if "function" in call else _build_tool_use(call, own))
@@ -174,10 +174,10 @@ class LangChainShape(DocumentShape):
 
 
 def _normalize_message(value: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the kind of a message and its members, whatever the spelling.
+    """Return the type of a message and its members, in any notation.
 
     Raises:
-        ValueError: it is made by a constructor of something else.
+        ValueError: the value is the constructor of another object.
     """
     if value.get("type") == "constructor":
         path, members = value.get("id"), value.get("kwargs")
@@ -203,13 +203,13 @@ def _parse_tool_calls(members: dict[str, Any], name: str) -> list[dict[str, Any]
 
 
 def _build_tool_use(call: dict[str, Any], own: str) -> Block:
-    """Return a call whose arguments are an object; or, where the model failed to write one, their text."""
+    """Build a call, whose arguments are an object, or their text if they are invalid."""
     arguments = call.get("args")
     return build_tool_use(own, parse_id(call.get("name")), {} if arguments is None else arguments)
 
 
 def _parse_block(part: Block) -> Block | None:
-    """Return a part of a content as a block; None for a call that stands among the calls of its message too."""
+    """Parse a content part; None for a call that is also among the calls of its message."""
     match part:
         case {"type": "tool_call"}:
             return _build_tool_use(part, parse_id(part.get("id")))
@@ -236,14 +236,14 @@ def _parse_result_body(content: Any) -> Any:
 
 
 def _parse_provider_usage(value: Any) -> Usage | None:
-    """Parse a provider's usage: Anthropic's names say whether tokens were cached, OpenAI's cover whole prompts."""
+    """Parse usage in the form of OpenAI or Anthropic."""
     if isinstance(value, dict) and "prompt_tokens" in value:
         return parse_openai_usage(value)
     return parse_anthropic_usage(value)
 
 
 def _parse_usage_metadata(value: Any) -> Usage | None:
-    """``usage_metadata``, whose input has cached tokens in."""
+    """Parse ``usage_metadata``, whose input tokens include cached ones."""
     if not isinstance(value, dict) or "input_tokens" not in value:
         return None
     more = as_object(value.get("input_token_details"))
@@ -270,7 +270,7 @@ def _unwrap_state(element: Element) -> Element:
 
 
 def _parse_run_messages(run: dict[str, Element]) -> list[Element] | None:
-    """Parse the messages of a run's input, and its reply; None where the output is no reply of a model."""
+    """Parse the messages of a run's input, and its reply; None if the output is not a reply of a model."""
     batch = decode_items((decode_members(run["outputs"]) or {}).get("generations"))
     messages = decode_items((decode_members(_unwrap_state(run.get("inputs"))) or {}).get("messages"))
     if not batch or messages is None:
@@ -285,7 +285,7 @@ def _is_single_message(element: Element) -> bool:
 
 
 class LangChainFormat(DocumentFormat):
-    """Dumps of LangChain messages."""
+    """Format of dumps of LangChain messages."""
 
     name: ClassVar[str] = "langchain"
     about: ClassVar[str] = "LangChain messages, LangGraph states, LangSmith runs (JSON, JSONL), parsed and never loaded"
@@ -312,7 +312,7 @@ class LangChainFormat(DocumentFormat):
         if len(values) == 1 and (elements := decode_items(values[0])) is not None:
             if any(map(MESSAGE_LISTS.is_element, elements[:MAX_CHECKED_ELEMENTS])):
                 return find_runs(elements, MESSAGE_LISTS)
-            values = elements  # several states, the newest first
+            values = elements  # several states, newest first
         states = [_unwrap_state(each) for each in values]
         return find_runs(
             [[states[0]] if len(states) == 1 and _is_single_message(states[0]) else each for each in states],

@@ -1,4 +1,4 @@
-"""From what a user names to a session: PATH, PATH#ID, or a directory."""
+"""Open sessions by their specification: PATH, PATH#ID, or a directory."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from context_tui.session.jsontext import loads
 from context_tui.session.session import Session, SessionInfo
 
 MAX_FOLDERS = 20_000
-"""Folders of a folder that are looked into."""
+"""Most subfolders of a folder that are searched."""
 IGNORED_FOLDERS = frozenset({".git", ".hg", ".venv", "__pycache__", "node_modules", "venv"})
-"""Names of folders that version control and package managers fill: nobody keeps sessions in them."""
+"""Names of folders of version control and package managers, which hold no sessions."""
 
 
 def split_spec(spec: str | Path) -> tuple[Path, str | None]:
-    """Return a path and the id behind ``#``; a path that exists literally wins."""
+    """Split a specification into the path and the id after ``#``, if any; an existing path is never split."""
     name, session_id = str(spec), None
     if "#" in name and not os.path.exists(spec):
         name, _, session_id = name.rpartition("#")
@@ -33,7 +33,7 @@ def detect_format(path: Path) -> Format:
     """Return the format with the strongest claim to a file.
 
     Raises:
-        UnreadableSession: it cannot be read, is empty or binary, or no reader knows it; the message says which.
+        UnreadableSession: the file cannot be read, is empty or binary, or of an unknown format.
     """
     if os.path.exists(path) and not os.path.isfile(path):
         raise UnreadableSession(f"{path}: is not a regular file; pipe it in: `context-tui inspect - < {path}`")
@@ -70,7 +70,7 @@ def _is_empty_document(head: bytes) -> bool:
 
 
 def _collect_claims(head: bytes, path: Path) -> tuple[list[tuple[int, Format]], Claim | None]:
-    """Collect the claims on a file that begins with *head*, and whether it is known to hold no session."""
+    """Return the claims on a file that begins with *head*, and the claim that it holds no session, if any."""
     claims = [(claim.strength, each) for each in FORMATS.values() if (claim := each.sniff(head, path))]
     from context_tui.formats.unsupported import detect_side_file  # once every format is imported: it knows Cline's
 
@@ -107,10 +107,10 @@ def sessions_in(spec: str | Path) -> list[SessionInfo]:
 
 
 def _list_sessions_in_directory(path: Path) -> list[SessionInfo]:
-    """Return the sessions of the files in a folder, else of those in the folders in it (as of projects, or of days).
+    """Return the sessions of the files in a folder; without any, of those in its subfolders (of projects, or days).
 
     Raises:
-        UnreadableSession: the folder may not be read, or has too many others in it.
+        UnreadableSession: the folder may not be read, or has too many subfolders.
     """
     unreadable_folders = 0
 
@@ -135,10 +135,10 @@ def _list_sessions_in_directory(path: Path) -> list[SessionInfo]:
 
 
 def search_folders(path: Path, list_sessions_of: Callable[[Path], list[SessionInfo]]) -> list[SessionInfo]:
-    """Search a folder, else each folder in it, and so on; none is searched twice.
+    """Search a folder; without a session in it, each of its subfolders, and so on; none is searched twice.
 
     Raises:
-        UnreadableSession: there are too many folders.
+        UnreadableSession: there are too many subfolders.
     """
     sessions: list[SessionInfo] = []
     searched, queue = set[str](), [path]
@@ -162,7 +162,7 @@ def search_folders(path: Path, list_sessions_of: Callable[[Path], list[SessionIn
 
 
 def list_folder_sessions(path: Path) -> list[SessionInfo]:
-    """Return the sessions of a folder itself, by the first format that keeps them so; mostly none."""
+    """Return the sessions that a folder itself represents, by the first format that has any; usually none."""
     return next((sessions for form in FORMATS.values() if (sessions := form.list_folder_sessions(path))), [])
 
 
@@ -180,10 +180,10 @@ def _list_sessions_of_files(files: Iterable[Path]) -> list[SessionInfo]:
 
 
 def choose_session(spec: str | Path) -> SessionInfo:
-    """Return the one session that *spec* names.
+    """Return the only or main session of a specification.
 
     Raises:
-        SeveralSessions: there are several and none is the main one.
+        SeveralSessions: there are several, none of which is the main one.
         UnreadableSession: there is none.
     """
     sessions = sessions_in(spec)
@@ -196,13 +196,13 @@ def choose_session(spec: str | Path) -> SessionInfo:
 
 
 def find_main_session(sessions: Sequence[SessionInfo]) -> SessionInfo | None:
-    """Return the main one of several sessions, or the only one; None where a choice is to be made."""
+    """Return the main one of several sessions, or the only one; None if there is none."""
     main = [info for info in sessions if not info.parent]
     return (main or sessions)[0] if len(main) == 1 or len(sessions) == 1 else None
 
 
 def make_scanner(info: SessionInfo) -> Scanner:
-    """Return a scanner for a session that :func:`sessions_in` named."""
+    """Return a scanner of a session of :func:`sessions_in`."""
     return FORMATS[info.format].make_scanner(Path(info.path), info)
 
 
@@ -210,11 +210,11 @@ def open_session(spec: str | Path, *, window: int | None = None) -> Session:
     """Read the session that *spec* names (``PATH`` or ``PATH#ID``) to its end.
 
     Args:
-        window: the context window in tokens, where the user knows better than the file.
+        window: The context window in tokens, which overrides that of the file.
 
     Raises:
-        UnreadableSession: it is missing, empty, binary, or of no format that can be read.
-        SeveralSessions: *spec* holds several and names none.
-        PlanError: the window is no positive number.
+        UnreadableSession: the file is missing, empty, binary, or of an unknown format.
+        SeveralSessions: *spec* holds several sessions and names none.
+        PlanError: the window is not a positive number.
     """
     return scan(make_scanner(choose_session(spec))).with_window(window)

@@ -23,7 +23,7 @@ RENAMED_MEMBERS = {
 
 
 def _find_defect(name: str, loaded: Any) -> str:
-    """Describe why a loaded object cannot be the format of this name; empty when it can."""
+    """Return the reason why a loaded object cannot be the format *name*; empty if it can."""
     if Format not in type(loaded).__mro__:
         return "it does not derive from formats.base.Format"
     if renames := format_renames(loaded, RENAMED_MEMBERS):
@@ -101,7 +101,7 @@ _QUIET_MEMBERS = {
     "can_copy": QuietMember(bool, False),
     "build_resume_command": QuietMember(str, ""),
 }
-"""Members that inspect files which may be another format's."""
+"""Members that inspect files which may be of another format."""
 
 
 class GuardedFormat(Guard):
@@ -112,7 +112,7 @@ class GuardedFormat(Guard):
         self._format = wrapped
 
     def sniff(self, head: bytes, path: Path) -> Claim | None:
-        """Return its claim; None where that fails, which leaves the file to the others."""
+        """Return the claim; None if that fails, so that another format can claim the file."""
         claim = self._ask(self._format.sniff, _QUIET_MEMBERS["sniff"], head, path)
         return claim if claim is not None and isinstance(claim.strength, int) else None
 
@@ -120,7 +120,7 @@ class GuardedFormat(Guard):
         return self._list_checked(self._format.list_sessions, path)
 
     def make_lister(self) -> Lister:
-        """Return its lister; a failure to make one is reported for each file."""
+        """Return a lister; a failure to make it is reported for each file."""
         listers: list[Lister] = []
 
         def list_sessions_of(path: Path) -> list[SessionInfo]:
@@ -144,7 +144,6 @@ class GuardedFormat(Guard):
         return self._check_given(self.call(Error, "", self._format.write, session, path), Losses)
 
     def copy(self, session: Session, path: Path) -> list[str] | None:
-        """Return the notes about its copy; None where it makes none."""
         notes: object = self.call(Error, "", self._format.copy, session, path)
         return None if notes is None else [str(note) for note in self._check_given(notes, list)]
 
@@ -165,7 +164,7 @@ class GuardedFormat(Guard):
 
 
 class _GuardedScanner:
-    """Scanner of such a format."""
+    """Scanner of a format of another package."""
 
     def __init__(self, guarded: GuardedFormat, path: Path, scanner: Scanner) -> None:
         self._format, self._path, self._scanner = guarded, path, scanner

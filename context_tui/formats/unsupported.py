@@ -1,7 +1,4 @@
-"""Files of known agents that hold no conversation, so that the message names them and the file to open instead.
-
-Each test looks at the first values of a file.
-"""
+"""Files of known agents that hold no conversation, recognised by their first values, and the files to open instead."""
 
 from __future__ import annotations
 
@@ -31,21 +28,19 @@ def detect_side_file(head: bytes, path: Path) -> Claim | None:
     """Return the description of a side file, and what to open instead; None for other files."""
     values = parse_first_values(head)
     if len(values) != 1:
-        return None  # all that is known of lines has a reader
-    if not isinstance(values[0], list):
-        kinds, strength, values_to_match = SIDE_DOCUMENTS, DOCUMENT_STRENGTH, values
-    else:
-        kinds, strength, values_to_match = SIDE_ARRAYS, ARRAY_STRENGTH, values[0]
-    kind = next((kind for kind in kinds if any(map(kind.matches, values_to_match))), None)
-    return (
-        Claim(strength, f"{kind.description}; open {_format_conversation_name(kind.conversation_names, path)}")
-        if kind
-        else None
-    )
+        return None  # every known file of JSON lines has a reader
+    kinds, strength = SIDE_DOCUMENTS, DOCUMENT_STRENGTH
+    if isinstance(values[0], list):
+        kinds, strength, values = SIDE_ARRAYS, ARRAY_STRENGTH, values[0]
+    for kind in kinds:
+        if any(map(kind.matches, values)):
+            return Claim(strength, f"{kind.description}; open {_format_conversation_name(kind, path)}")
+    return None
 
 
-def _format_conversation_name(names: tuple[str, ...], path: Path) -> str:
-    """Return the first of some names that exists beside *path*, else the usual one."""
+def _format_conversation_name(kind: SideFile, path: Path) -> str:
+    """Return the name of the conversation beside *path*, or the usual name if there is none."""
+    names = kind.conversation_names
     paths = (path.with_name(name.replace("<id>", path.stem)) for name in names)
     existing = next((each.name for each in paths if each.is_file()), "")
     return f"{existing} beside it" if existing else f"the {names[0]} of the same session"
@@ -64,7 +59,7 @@ def _is_ui_message(value: Any) -> bool:
 
 
 def _is_context_history(value: Any) -> bool:
-    """Return an element with what was rewritten in it: ``[0, [1, [[0, [[1760000000000, "text", ["..."], []]]]]]]``."""
+    """Return whether a value holds the rewrites of an element: ``[0, [1, [[0, [[1760000000000, "text", …]]]]]]``."""
     if not (isinstance(value, list) and len(value) == 2 and isinstance(value[0], int)):
         return False
     return isinstance(value[1], list) and len(value[1]) == 2 and isinstance(value[1][1], list)

@@ -13,7 +13,7 @@ from context_tui.errors import UnreadableSession
 from context_tui.formats.base import HEAD_BYTES
 from context_tui.formats.claude_code.parsing import MESSAGE_TYPES, Record, extract_blocks, parse_line
 from context_tui.formats.claude_code.reader import UNNAMED_SIDECHAIN, ClaudeCodeContent
-from context_tui.formats.kit.files import open_regular, read_status
+from context_tui.formats.kit.files import open_regular, read_json, read_status
 from context_tui.formats.kit.lines import MAX_SEARCHED_BYTES, STEP_BYTES, LineFile, find_matching_lines
 from context_tui.formats.kit.values import as_object
 from context_tui.session.jsontext import loads
@@ -129,10 +129,8 @@ def _find_agent_in_result(content: ClaudeCodeContent, message: int, call_id: str
 def _find_agent_by_call(path: Path, call_id: str) -> str:
     """Return the sub-agent whose metadata names the call that started it."""
     for file in sorted((path.with_suffix("") / "subagents").glob("agent-*.meta.json")):
-        with suppress(OSError, ValueError, UnreadableSession), open_regular(file) as stream:
-            metadata = loads(stream.read(HEAD_BYTES))
-            if isinstance(metadata, dict) and metadata.get("toolUseId") == call_id:
-                return file.name.removeprefix("agent-").removesuffix(".meta.json")
+        if as_object(read_json(file, HEAD_BYTES)).get("toolUseId") == call_id:
+            return file.name.removeprefix("agent-").removesuffix(".meta.json")
     return ""
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Claim, Format, Scanner, SessionFile
 from context_tui.formats.cline.paths import find_sdk_sessions
 from context_tui.formats.kit.document_scanner import (
@@ -18,12 +17,13 @@ from context_tui.formats.kit.document_scanner import (
     read_document_title,
 )
 from context_tui.formats.kit.documents import Run
-from context_tui.formats.kit.files import open_regular, parse_first_values
+from context_tui.formats.kit.files import parse_first_values, read_json
 from context_tui.formats.kit.message_builder import FullCompactionRecord, MessageBuilder, MessageRecord, ParsedRecord
 from context_tui.formats.kit.usage import make_cached_usage, parse_token_count
 from context_tui.formats.kit.values import (
     as_object,
     as_text,
+    build_text,
     extract_text,
     parse_blocks,
     parse_role,
@@ -32,7 +32,6 @@ from context_tui.formats.kit.values import (
     parse_usage_or_note,
 )
 from context_tui.session.facts import Usage
-from context_tui.session.jsontext import loads
 from context_tui.session.session import SessionInfo
 from context_tui.session.values import Role
 from context_tui.text.sanitize import truncate_name
@@ -140,25 +139,15 @@ def _parse_usage(metrics: Any) -> Usage | None:
 
 
 def _parse_block(block: dict[str, Any]) -> dict[str, Any]:
-    if block.get("type") == "file" and isinstance(content := block.get("content"), str):
-        return {"type": "text", "text": content}
-    return block
+    content = block.get("content")
+    return build_text(content) if block.get("type") == "file" and isinstance(content, str) else block
 
 
 def _is_injected(block: dict[str, Any]) -> bool:
-    return block.get("type") == "file" or (
-        block.get("type") == "text" and str(block.get("text")).lstrip().startswith(NOTICE_MARK)
-    )
+    text = str(block.get("text")) if block.get("type") == "text" else ""
+    return block.get("type") == "file" or text.lstrip().startswith(NOTICE_MARK)
 
 
 def _read_description(path: Path) -> dict[str, Any]:
     """Read the description of a session; empty if there is none."""
-    for file_path in _list_description_files(path):
-        try:
-            with open_regular(file_path) as file:
-                value = loads(file.read())
-        except (UnreadableSession, OSError, ValueError):
-            continue
-        if isinstance(value, dict):
-            return value
-    return {}
+    return next((value for value in map(read_json, _list_description_files(path)) if isinstance(value, dict)), {})

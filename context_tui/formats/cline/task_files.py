@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from context_tui.errors import UnreadableSession
-from context_tui.formats.kit.files import read_whole_file
+from context_tui.formats.kit.files import read_json
 from context_tui.formats.kit.usage import make_cached_usage, parse_token_count
 from context_tui.formats.kit.values import as_list, as_object, list_objects, parse_time_ms
 from context_tui.session.facts import Usage
@@ -68,7 +67,7 @@ def read_related_files(path: Path) -> RelatedFacts:
     facts, paths = RelatedFacts(), list_related_files(path)
     if not paths:
         return facts
-    messages, rewrites, metadata = map(_read_json, paths)
+    messages, rewrites, metadata = map(read_json, paths)
     ui_messages = list_objects(messages)
     _update_requests(ui_messages, facts)
     _update_deletions(ui_messages, facts)
@@ -82,13 +81,6 @@ def read_related_files(path: Path) -> RelatedFacts:
         if isinstance(name := each.get("model_id"), str):
             facts.model = name
     return facts
-
-
-def _read_json(path: Path) -> Any:
-    try:
-        return loads(read_whole_file(path))
-    except (UnreadableSession, ValueError):
-        return None
 
 
 def _update_requests(ui_messages: list[dict[str, Any]], facts: RelatedFacts) -> None:

@@ -22,6 +22,7 @@ from context_tui.formats.kit.files import (
     parse_first_values,
     read_file_stamp,
     read_first_objects,
+    read_json,
 )
 from context_tui.formats.kit.values import as_object
 from context_tui.session.jsontext import is_nested_deeper, loads
@@ -134,9 +135,5 @@ def _read_added_messages(journal: Path, before: int) -> list[Any] | None:
 
 def _read_object(path: Path) -> Record:
     """Read the object in a file; an empty one if there is none or it cannot be read."""
-    try:
-        with open_regular(path) as file:
-            value = loads(file.read(MAX_RECORD_BYTES))
-    except (OSError, UnreadableSession, ValueError):
-        return {}
-    return value if isinstance(value, dict) and not is_nested_deeper(value) else {}
+    value = as_object(read_json(path, MAX_RECORD_BYTES))
+    return {} if is_nested_deeper(value) else value

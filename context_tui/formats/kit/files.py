@@ -52,6 +52,15 @@ def read_whole_file(path: str | Path) -> bytes:
         raise make_unreadable_error(path, error) from None
 
 
+def read_json(path: Path, max_bytes: int = -1) -> Any:
+    """Return the value in a JSON file, or in its first *max_bytes*; None if it cannot be read or parsed."""
+    try:
+        with open_regular(path) as file:
+            return loads(file.read(max_bytes).removeprefix(BOM))
+    except (OSError, UnreadableSession, ValueError):
+        return None
+
+
 def make_unreadable_error(path: str | Path, error: Exception) -> UnreadableSession:
     """Return the error for a path that cannot be read, with the reason of the system."""
     return UnreadableSession(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}")

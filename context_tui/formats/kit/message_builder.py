@@ -25,7 +25,7 @@ class _Record:
     """Members that every case has.
 
     Records of a tree have a ``key`` and the key of the record that they follow, ``parent_key`` (None: the record
-    before). ``notes`` are what could not be understood in a record whose rest could.
+    before). ``notes`` describe parts of a record that were not understood.
     """
 
     key: str = ""
@@ -35,7 +35,7 @@ class _Record:
 
 @dataclass(frozen=True)
 class MetadataRecord(_Record):
-    """Settings from here on: model, context window (tokens), system prompt, tool schemas; without any, nothing.
+    """Settings from here on: model, context window (tokens), system prompt, tool schemas; all may be missing.
 
     ``model_window`` is the window of the model where its agent uses only a part of it, ``tools`` are Anthropic-shaped.
     """
@@ -51,7 +51,7 @@ class MetadataRecord(_Record):
 class UsageRecord(_Record):
     """Usage of the request that the newest assistant message answers, recorded apart from it.
 
-    ``reasoning`` are the tokens that the runtime takes its hidden reasoning to be, ``time`` is in ms (-1: unknown).
+    ``reasoning`` is the runtime's estimate of hidden reasoning in tokens, ``time`` is in ms (-1: unknown).
     """
 
     usage: Usage | None
@@ -100,9 +100,9 @@ class MessageRecord(_Record):
     With ``has_results`` the blocks are tool results: those since the last assistant message are one user message, as
     long as their ``result_group`` is the same. ``is_injected`` marks text that the runtime inserted,
     ``injected_blocks`` the numbers of inserted blocks where only some are. ``flags`` are :class:`MessageFlag`,
-    ``time`` is in ms (-1: unknown), ``model`` answered, ``reasoning`` are the tokens that the runtime takes its
-    hidden reasoning to be, ``version`` is compared with a message of the same key in a later :class:`HistoryRecord`.
-    ``compaction`` is the full one that the message begins.
+    ``time`` is in ms (-1: unknown), ``model`` wrote the message, ``reasoning`` is the runtime's estimate of hidden
+    reasoning in tokens, ``version`` is compared with a message of the same key in a later :class:`HistoryRecord`.
+    ``compaction`` is the full compaction whose summary the message is.
     """
 
     role: Role
@@ -123,12 +123,12 @@ class MessageRecord(_Record):
 
 @dataclass(frozen=True)
 class OmittedMessage(_Record):
-    """Message of a record that is left out, for example because it was read before; it keeps its number."""
+    """Message of a record that is left out, for example a repeated one; it keeps its number."""
 
 
 @dataclass(frozen=True)
 class HistoryRecord(_Record):
-    """Whole context as its runtime rewrote it; its messages have the numbers 1, 2 ….
+    """Complete context as rewritten by the runtime; its messages have the numbers 1, 2 ….
 
     A message whose key and version are in the context already is not added again; one without a key belongs to the
     one before.
@@ -151,7 +151,7 @@ class RewindRecord(_Record):
 
 @dataclass(frozen=True)
 class ReplacementRecord(_Record):
-    """Replacement: the next message takes the place of the record ``target``, or follows what came after that."""
+    """Replacement: the next message takes the place of the record ``target``, or follows its descendants."""
 
     target: str
 
@@ -163,7 +163,7 @@ class ResetRecord(_Record):
 
 @dataclass(frozen=True)
 class RecordGroup:
-    """Several cases that one record holds, in order. Messages in it are numbered from 0; the first one is first."""
+    """Several cases in one record, in order; its messages are numbered from 0."""
 
     records: tuple[RecordCase, ...]
 
@@ -200,7 +200,7 @@ def find_message(parsed: ParsedRecord) -> MessageRecord | None:
 
 
 def group_records(*records: RecordCase) -> ParsedRecord:
-    """Return cases as one record."""
+    """Return one or several cases as one record."""
     return records[0] if len(records) == 1 else RecordGroup(records)
 
 
@@ -224,7 +224,7 @@ def validated(parse: Callable[P, ParsedRecord]) -> Callable[P, ParsedRecord]:
 
 
 def problems_as_value_errors(function: Callable[P, T]) -> Callable[P, T]:
-    """Return *function* with any failure to understand one record raised as ValueError: a problem of that record."""
+    """Return *function* with any failure raised as ValueError, which becomes a problem of the record."""
 
     @wraps(function)
     def checked(*args: P.args, **more: P.kwargs) -> T:
@@ -320,7 +320,7 @@ class RecordAdder:
 
 
 class MessageBuilder:
-    """Facts of messages that are put together from parts; ``system`` and ``tools`` are what requests begin with."""
+    """Builder of facts from parsed records; ``system`` and ``tools`` are the start of each request."""
 
     def __init__(self) -> None:
         self.facts = Facts()
@@ -330,23 +330,21 @@ class MessageBuilder:
         self._results_message = -1
         self._result_group: Hashable = None
         self._messages_by_id: dict[str, int] = {}
-        self._usage_by_message: dict[int, Usage] = {}  # of messages that more may be said of
+        self._usage_by_message: dict[int, Usage] = {}  # of messages whose usage may be recorded again
         self._last_assistant = -1  # the newest message of the assistant
-        self._message_by_key: dict[str, int] = {}  # key of a record to the message that it is part of or hangs below
-        self._out_of_band_keys: set[str] = set()  # keys of those that are part of none
+        self._message_by_key: dict[str, int] = {}  # key of a record to its message, or to the message above it
+        self._out_of_band_keys: set[str] = set()  # keys of records without a message
         self._parents: list[int] = []
-        self._current = -1  # the message that the next record hangs below
+        self._current = -1  # the parent of the next message
         self._version_by_key: dict[str, Hashable] = {}
         self._further_messages: dict[int, list[int]] = {}  # messages of one record with a key, by the first of them
-        self.event_positions: dict[
-            tuple[str, int], int
-        ] = {}  # a microcompaction or a clear to the message that it is behind
+        self.event_positions: dict[tuple[str, int], int] = {}  # a microcompaction or clear to the message before it
         self._replaced: set[int] = set()
         self._summary_messages: set[int] = set()
-        self._revision = 0  # how often the chain was left, or something in it replaced
+        self._revision = 0  # number of abandoned branches and replacements
 
     def add(self, parsed: ParsedRecord, place: int, length: int, location: str) -> int:
-        """Add what the record at *place* holds; return its (first) message, -1 for none."""
+        """Add the record at *place*; return its (first) message, -1 for none."""
         facts = self.facts
         message = row = -1
         numbers: dict[int, int] = {}  # messages of this record, by their number in it
@@ -360,7 +358,7 @@ class MessageBuilder:
             if isinstance(record, MessageRecord):
                 if number == 0:
                     facts.model = truncate_name(record.model) or facts.model
-                    if self._is_system_prompt(record):
+                    if record.role == Role.SYSTEM and not len(facts) and not record.flags & MessageFlag.SUMMARY:
                         self.append_system(extract_text(record.blocks))
                         self._anchor(record)
                         continue
@@ -389,7 +387,7 @@ class MessageBuilder:
         if compaction and numbers:
             self._add_full_compaction(compaction, numbers)
         elif compaction and len(facts):
-            # The newest message may have gone too.
+            # The newest message may not be in the context any more.
             self._add_full_compaction(compaction, {0: len(facts) - 1})
             facts.epochs[-1] = replace(facts.epochs[-1], start=len(facts))
         return message
@@ -421,7 +419,7 @@ class MessageBuilder:
             facts.begin_epoch(len(facts), "clear")
 
     def _anchor(self, record: RecordCase) -> None:
-        """Let records that follow one without messages follow the message before it."""
+        """Map the key of a record without messages to the message before it."""
         if record.key:
             self._move_to(self._find_parent_of_record(record))
             self._message_by_key[record.key] = self._current
@@ -462,10 +460,6 @@ class MessageBuilder:
             self._further_messages.setdefault(owner, []).append(message)
         return owner
 
-    def _is_system_prompt(self, record: MessageRecord) -> bool:
-        """Return whether a message is the system prompt at the start of a session."""
-        return record.role == Role.SYSTEM and not len(self.facts) and not record.flags & MessageFlag.SUMMARY
-
     def _add_message(self, part: MessageRecord, *, starts_message: bool = False) -> int:
         """Add a message, or (unless it starts a new one) more blocks of one; returns it."""
         facts, parent = self.facts, self._find_parent_of_record(part)
@@ -499,14 +493,14 @@ class MessageBuilder:
         return message
 
     def _find_open_message(self, part: MessageRecord, parent: int) -> int:
-        """Return the message that a part is more of; -1 where it begins one."""
+        """Return the message that a part belongs to; -1 if it starts a new one."""
         message, results = self._messages_by_id.get(part.message_id, -1), self._results_message
         if message >= 0 or not part.has_results or results < 0 or self._result_group != part.result_group:
             return message
         return results if part.parent_key is None or parent in (results, self._parents[results]) else -1
 
     def _add_usage(self, record: MessageRecord | UsageRecord, usage: Usage, message: int) -> None:
-        """Take the usage of the request that *message* answers."""
+        """Add the usage of the request that *message* answers."""
         if previous := self._usage_by_message.get(message):
             self.facts.revise_request(previous, usage)
             return
@@ -517,9 +511,7 @@ class MessageBuilder:
     # -- branches
 
     def _find_parent_of_record(self, record: RecordCase) -> int:
-        """Return the message that a record follows, of several the last; one with an unknown parent follows the newest
-        message.
-        """
+        """Return the (last) message of the parent of a record; the newest message if no parent is recorded."""
         if record.parent_key is None:
             return self._current
         above = self._message_by_key.get(record.parent_key, -1 if not record.parent_key else self._current)
@@ -530,7 +522,6 @@ class MessageBuilder:
         self._current = message
 
     def _assign_key(self, part: MessageRecord, message: int) -> None:
-        """A record with this key is part of *message*."""
         self._message_by_key[part.key] = message
         self._out_of_band_keys.discard(part.key)
         if part.version is not None:
@@ -574,13 +565,11 @@ class MessageBuilder:
 
     @property
     def replaced(self) -> set[int]:
-        """Messages in whose place there are others."""
+        """Messages that were replaced by others."""
         return self._replaced
 
     def find_abandoned_branches(self) -> list[set[int]]:
-        """Return the messages of each branch that was left, in the order of the file; where one forks, a later one
-        begins.
-        """
+        """Return the messages of each abandoned branch, in file order; a fork of a branch starts another one."""
         if not self._revision:
             return []
         path = self._find_current_path()
@@ -603,7 +592,7 @@ class MessageBuilder:
     # -- compactions
 
     def _add_microcompaction(self, record: MicroCompactionRecord) -> None:
-        """Take a micro compaction, before the next message."""
+        """Add a microcompaction before the next message."""
         facts, rows = self.facts, set[int]()
         self.event_positions["micro", len(facts.compactions)] = self._current
         for each in record.cleared_keys:
@@ -614,19 +603,13 @@ class MessageBuilder:
                 blocks = [*facts.blocks_of(message)]
                 rows.update(blocks if number < 0 else blocks[number : number + 1])
         cleared_blocks = frozenset(row for row in rows if row >= 0 and facts.kind[row] in (Kind.TEXT, Kind.TOOL_RESULT))
-        facts.add_compaction(
-            Compaction(
-                len(facts),
-                "micro",
-                record.trigger,
-                record.tokens_before,
-                cleared_blocks=cleared_blocks,
-                saved_tokens=record.saved_tokens,
-            )
+        compaction = Compaction(
+            len(facts), "micro", record.trigger, record.tokens_before, cleared_blocks=cleared_blocks
         )
+        facts.add_compaction(replace(compaction, saved_tokens=record.saved_tokens))
 
     def _add_full_compaction(self, record: FullCompactionRecord, messages: dict[int, int]) -> None:
-        """Take a full compaction with its summary, the first message of those that its record *said*, by number."""
+        """Add a full compaction, whose summary is the first of its record's *messages* (by number)."""
         summary = next(iter(messages.values()))
         if record.kept_since is not None:
             prefix = Spans.from_numbers([summary, *self._find_kept_since(record.kept_since, summary)])
@@ -639,9 +622,7 @@ class MessageBuilder:
         self.facts.add_compaction(Compaction(summary, "full", record.trigger, record.tokens_before, prefix))
 
     def _find_context_messages(self, each: str | int, messages: dict[int, int]) -> tuple[int, ...]:
-        """Return the messages that an entry of a context means, by the key of their record, or by number in this
-        one.
-        """
+        """Return the messages of an entry of a context: the key of a record, or a number in this record."""
         if isinstance(each, int):
             return (messages.get(each, -1),)
         first = self._message_by_key.get(each, -1)
@@ -664,7 +645,7 @@ class MessageBuilder:
         above = first if since in self._out_of_band_keys else self._parents[first] if first >= 0 else len(self._parents)
         ancestors: list[int] = []
         at = self._parents[summary]
-        while at > above:  # what a message hangs below stands before it
+        while at > above:  # parents precede their children
             ancestors.append(at)
             at = self._parents[at]
         if at != above or (since not in self._out_of_band_keys and ancestors[-1:] != [first]):
@@ -672,17 +653,17 @@ class MessageBuilder:
         return [message for message in reversed(ancestors) if message not in self._summary_messages]
 
     def pop_first_changed(self, before: int) -> int | None:
-        """Return the lowest message below *before* that was added to since this was last asked."""
+        """Return the first message below *before* that was extended since the last call; None if there is none."""
         changed, self._changed = min(self._changed, default=before), []
         return changed if changed < before else None
 
     def add_problem(self, place: int, length: int, location: str, reason: str) -> None:
-        """Take a record that cannot be read or understood."""
+        """Add a record that cannot be read or understood."""
         row = self.facts.add_record(place, length, RecordKind.PROBLEM)
         self.facts.problems.append(Problem(location, reason, row))
 
     def set_window(self, value: Any) -> None:
-        """Take the context window that a request names."""
+        """Set the context window of a request."""
         try:
             self.facts.window = parse_tokens(value, "context_window") or None
         except ValueError as error:
@@ -695,9 +676,9 @@ class MessageBuilder:
 
 
 class BlockReader:
-    """Blocks of messages, read again from the records that hold them.
+    """Reader of the blocks of messages, from the records that hold them.
 
-    The newest record with several messages is kept: these are asked for one after the other.
+    The last record with several messages is cached, since its messages are usually read one after the other.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -706,12 +687,7 @@ class BlockReader:
         self._newest: ParsedRecord = MetadataRecord()
 
     def read_blocks(self, message: int, read: Callable[[int], ParsedRecord]) -> list[dict[str, Any]]:
-        """Return the blocks of a message, from every record that holds some.
-
-        Args:
-            message: its number.
-            read: parses the record of a row.
-        """
+        """Return the blocks of a message; *read* parses the record of a row."""
         facts = self._facts
         return [
             dict(block)
@@ -729,10 +705,9 @@ class BlockReader:
 
 
 def _list_blocks(parsed: ParsedRecord, number: int) -> list[dict[str, Any]]:
+    message = parsed
     if isinstance(parsed, HistoryRecord):
         message = parsed.messages[number - 1]
     elif isinstance(parsed, RecordGroup):
         message = list_messages(parsed)[number]
-    else:
-        return parsed.blocks if isinstance(parsed, MessageRecord) else []
     return message.blocks if isinstance(message, MessageRecord) else []

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -262,8 +263,8 @@ def find_subagents(path: Path) -> Iterator[Subagent]:
     Raises:
         UnreadableSession: the file cannot be read.
     """
-    file, known_ids = LineFile(path), set[str]()
-    try:
+    known_ids = set[str]()
+    with closing(LineFile(path)) as file:
         for line in find_matching_lines(file, _SUBAGENT_STARTED):
             try:
                 record = loads(line)
@@ -277,8 +278,6 @@ def find_subagents(path: Path) -> Iterator[Subagent]:
             if own and own not in known_ids:
                 known_ids.add(own)
                 yield Subagent(own, call, parse_id(data.get("agentDisplayName") or data.get("agentName")))
-    finally:
-        file.close()
 
 
 EVENTS_FILE = "events.jsonl"

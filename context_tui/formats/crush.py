@@ -27,8 +27,7 @@ from context_tui.formats.kit.entry_scanner import (
     EntryScanner,
     RowSource,
     format_placeholders,
-    query_session_sizes,
-    query_sessions_with_messages,
+    list_table_sessions,
     replace_compactions,
     replace_usage,
 )
@@ -37,7 +36,6 @@ from context_tui.formats.kit.values import (
     build_text,
     build_tool_result,
     build_tool_use,
-    format_title,
     parse_arguments,
     parse_id,
     parse_time_ms,
@@ -251,8 +249,11 @@ class CrushFormat(Format):
 
     def list_sessions(self, path: Path) -> list[SessionInfo]:
         """List the sessions with messages, in the order in which they began; always by id."""
+        columns = ("id", "parent_session_id", "title", "", "", "updated_at", "created_at")
+        project = path.absolute().parent
+        cwd = str(project.parent) if project.name in (".crush", ".opencode") else ""
         with closing(Database(path)) as database:
-            return _list_sessions(database)
+            return list_table_sessions(database, self.name, ("sessions", "messages"), columns, _SIZES_QUERY, cwd)
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         scanner = EntryScanner(CrushSource(Database(path), info.id), info, CrushShape)
@@ -274,33 +275,3 @@ class CrushFormat(Format):
             for place in DATABASE_PATHS:
                 if os.path.isfile(project / place):
                     yield SessionFile(project / place, project.name, True)
-
-
-def _list_sessions(database: Database) -> list[SessionInfo]:
-    path = str(database.path)
-    names = ("id", "parent_session_id", "title", "updated_at", "created_at")
-    rows = query_sessions_with_messages(database, "sessions", "messages", names)
-    ids = {row[0] for row in rows}
-    bytes_ = query_session_sizes(database, _SIZES_QUERY)
-    project = database.path.absolute().parent
-    cwd = str(project.parent) if project.name in (".crush", ".opencode") else ""
-    sessions = []
-    for name, parent, title, updated, created in rows:
-        parent_spec = f"{path}#{decode_text(parent)}" if parent in ids else ""
-        time = max(_parse_time(updated) or _parse_time(created), 0)
-        info = SessionInfo(
-            path,
-            "crush",
-            decode_text(name),
-            format_title(decode_text(title)),
-            parent_spec,
-            time,
-            bytes_.get(name, 0),
-            cwd,
-        )
-        sessions.append((_parse_time(created), info))
-    return [info for _, info in sorted(sessions, key=lambda each: (each[0], each[1].id))]
-
-
-def _parse_time(value: object) -> float:
-    return max(parse_time_ms(decode_value(value)), 0) / 1000

@@ -26,8 +26,7 @@ from context_tui.formats.kit.entry_scanner import (
     EntryScanner,
     RowSource,
     format_placeholders,
-    query_session_sizes,
-    query_sessions_with_messages,
+    list_table_sessions,
     replace_compactions,
     replace_usage,
 )
@@ -330,8 +329,9 @@ class GooseFormat(Format):
             source.list_ids()
             about = source.read_metadata()
             return list_only_session(path, self.name, format_title(parse_id(about.get("description"))))
+        columns = ("id", "", "name", "description", "working_dir", "updated_at", "created_at")
         with closing(Database(path)) as database:
-            return _list_sessions(database)
+            return list_table_sessions(database, self.name, ("sessions", "messages"), columns, _SIZES_QUERY)
 
     def make_scanner(self, path: Path, info: SessionInfo) -> Scanner:
         source = GooseRows(Database(path), info.id) if info.id else LinesSource(path)
@@ -379,18 +379,3 @@ def _is_goose_message(value: dict[str, Any]) -> bool:
     metadata = value.get("metadata")
     flags = isinstance(metadata, dict) and ("agentVisible" in metadata or "userVisible" in metadata)
     return flags or any(str(part.get("type")) in OWN_CONTENT_TYPES for part in parts)
-
-
-def _list_sessions(database: Database) -> list[SessionInfo]:
-    path = str(database.path)
-    names = ("id", "name", "description", "working_dir", "updated_at", "created_at")
-    rows = query_sessions_with_messages(database, "sessions", "messages", names)
-    bytes_ = query_session_sizes(database, _SIZES_QUERY)
-    sessions = []
-    for name, title_text, description, folder, updated, created in rows:
-        title = format_title(decode_text(title_text)) or format_title(decode_text(description))
-        time = max(parse_time_ms(decode_text(updated or created)), 0) / 1000
-        size = bytes_.get(name, 0)
-        info = SessionInfo(path, "goose", decode_text(name), title, time=time, bytes=size, cwd=decode_text(folder))
-        sessions.append((parse_time_ms(decode_text(created)), info))
-    return [info for _, info in sorted(sessions, key=lambda each: (each[0], each[1].id))]

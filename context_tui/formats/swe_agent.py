@@ -114,7 +114,9 @@ class SweAgentShape(DocumentShape):
         if self._task_place < 0 and not part.has_results:
             self._task_place = place
         if part.has_results:
-            part = _parse_observation(value, part)
+            call_ids, [body] = as_list(value.get("tool_call_ids")), part.blocks
+            call = parse_id(call_ids[0] if call_ids else value.get("tool_call_id"))
+            part = replace(part, blocks=[{**body, "tool_use_id": call}])
         key = f"element {place}"  # ids of calls repeat in replayed trajectories
         if place > self._last_place:
             self._last_place = place
@@ -153,13 +155,6 @@ class SweAgentShape(DocumentShape):
             if elided:
                 self._elided_by_request[place] = tuple(observations[number].key for number in sorted(elided))
         return self._elided_by_request.get(place, ())
-
-
-def _parse_observation(value: dict[str, Any], part: MessageRecord) -> MessageRecord:
-    """Parse an observation, which lists the calls whose result it is."""
-    call_ids, [body] = as_list(value.get("tool_call_ids")), part.blocks
-    call = parse_id(call_ids[0] if call_ids else value.get("tool_call_id"))
-    return replace(part, blocks=[{**body, "tool_use_id": call}])
 
 
 def _parse_tags(value: Any) -> frozenset[str]:

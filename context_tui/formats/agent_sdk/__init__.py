@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -227,8 +228,8 @@ def find_subagents(path: Path) -> Iterator[Subagent]:
     Raises:
         UnreadableSession: the file cannot be read.
     """
-    file, known_ids = LineFile(path), set[bytes]()
-    try:
+    known_ids = set[bytes]()
+    with closing(LineFile(path)) as file:
         for line in find_matching_lines(file, _PARENT_CALL, known_ids):
             try:
                 record = loads(line)
@@ -242,8 +243,6 @@ def find_subagents(path: Path) -> Iterator[Subagent]:
                 if isinstance(part, MessageRecord) and part.role == Role.USER and not part.has_results:
                     title = format_title(extract_text(part.blocks))
                 yield Subagent(own, title or own)
-    finally:
-        file.close()
 
 
 def is_compacted(path: Path) -> bool:
@@ -252,11 +251,8 @@ def is_compacted(path: Path) -> bool:
     Raises:
         UnreadableSession: the file cannot be read.
     """
-    file = LineFile(path)
-    try:
+    with closing(LineFile(path)) as file:
         return file.data.find(b'"compact_boundary"', 0, MAX_SEARCHED_BYTES) >= 0
-    finally:
-        file.close()
 
 
 class AgentSdkFormat(Format):

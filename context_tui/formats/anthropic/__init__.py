@@ -11,7 +11,14 @@ from context_tui.formats.kit.document_scanner import DocumentFormat, copy_docume
 from context_tui.formats.kit.documents import Run, get_response, read_head_run
 from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord
 from context_tui.formats.kit.usage import parse_anthropic_usage
-from context_tui.formats.kit.values import extract_text, parse_blocks, parse_role, parse_time_ms, parse_usage_or_note
+from context_tui.formats.kit.values import (
+    extract_text,
+    list_objects,
+    parse_blocks,
+    parse_role,
+    parse_time_ms,
+    parse_usage_or_note,
+)
 from context_tui.formats.kit.writing import parse_tool_schemas
 from context_tui.session.jsontext import compact_json
 from context_tui.session.values import Role
@@ -72,13 +79,13 @@ class AnthropicFormat(DocumentFormat):
         run = read_head_run(head)
         if run is None or not (run.elements or run.members):
             return None
-        tools = run.get("tools")
-        if isinstance(tools, list) and any(isinstance(tool, dict) and "input_schema" in tool for tool in tools):
+        if any("input_schema" in tool for tool in list_objects(run.get("tools"))):
             return Claim(85, "a Messages request: tools with input_schema")
         reply = find_reply(run)
         if reply and parse_usage_or_note(parse_anthropic_usage, reply.get("usage"))[0]:
             return Claim(85, "a Messages request with its response")
-        kinds = {block["type"] for message in run.elements for block in _list_blocks(message)}
+        messages = list_objects(run.elements)
+        kinds = {block["type"] for message in messages for block in parse_blocks(message.get("content"))}
         if own := sorted(OWN_BLOCKS & kinds):
             return Claim(75, f"messages with blocks of type {own[0]}")
         if "system" in run.members:
@@ -87,7 +94,3 @@ class AnthropicFormat(DocumentFormat):
         if isinstance(model, str) and model.startswith("claude"):
             return Claim(60, "a request to a Claude model")
         return Claim(20, "a list of messages, of any provider")
-
-
-def _list_blocks(message: Any) -> list[dict[str, Any]]:
-    return parse_blocks(message.get("content")) if isinstance(message, dict) else []

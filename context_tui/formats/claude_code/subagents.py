@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -136,16 +136,12 @@ def _find_agent_by_call(path: Path, call_id: str) -> str:
 
 def _find_inline_agents(path: Path) -> list[str]:
     """List the agents with sidechains inside the file, in file order. A file of only one sidechain is no parent."""
-    file = LineFile(path)
     agents: dict[str, None] = {}
-    main = 0
-    try:
+    with closing(LineFile(path)) as file:
         for line in find_matching_lines(file, _SIDECHAIN_MARK):
             with suppress(ValueError):
                 record = parse_line(line)
                 if record.isSidechain and record.type in MESSAGE_TYPES:
                     agents[record.agentId or UNNAMED_SIDECHAIN] = None
         main = file.data.find(b'"isSidechain":false', 0, MAX_SEARCHED_BYTES)
-    finally:
-        file.close()
     return list(agents) if main >= 0 else []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -14,8 +13,9 @@ from context_tui.formats.claude_code import parsing
 from context_tui.formats.claude_code.reader import UNNAMED_SIDECHAIN, ClaudeCodeContent
 from context_tui.formats.claude_code.subagents import AgentFiles, list_sessions
 from context_tui.formats.kit.branches import BRANCH_PREFIX
+from context_tui.formats.kit.line_scanner import copy_read_lines
 from context_tui.formats.kit.values import parse_time_ms
-from context_tui.formats.kit.writing import INJECTED_LOSS, list_injected, write_lines
+from context_tui.formats.kit.writing import INJECTED_LOSS, format_iso_time, list_injected, write_lines
 from context_tui.session.blocks import replace_texts
 from context_tui.session.facts import Usage
 from context_tui.session.jsontext import is_nested_deeper, loads
@@ -27,8 +27,6 @@ from context_tui.session.values import Kind, MessageFlag, RecordKind, Role
 
 VERSION = "2.1.219"
 """Version of Claude Code whose records are reproduced."""
-MAX_TIME_MS = 253_402_300_799_000
-"""Last second of the year 9999, in epoch milliseconds."""
 MAX_RECORD_DEPTH = MAX_DEPTH + 8
 """Nesting limit of a record: that of its blocks, and the levels around them."""
 _SUMMARY_FLAGS = ("isCompactSummary", "isVisibleInTranscriptOnly")
@@ -98,7 +96,7 @@ class _Writer:
         """Chain a record to the previous one; times never decrease, whatever the order of the records."""
         time = parse_time_ms(record["timestamp"]) if isinstance(record.get("timestamp"), str) else self._time
         if time < self._time:
-            record["timestamp"] = _format_time(self._time)
+            record["timestamp"] = format_iso_time(self._time)
         self._time = max(self._time, time)
         own = record.get("uuid")
         if not isinstance(own, str) or own in self._uuids:
@@ -119,7 +117,7 @@ class _Writer:
             "gitBranch": "",
             "type": kind,
             "uuid": str(uuid.uuid4()),
-            "timestamp": _format_time(self._time),
+            "timestamp": format_iso_time(self._time),
         }
 
     def _build_boundary(self) -> dict[str, Any]:
@@ -230,11 +228,6 @@ class _Writer:
         }
 
 
-def _format_time(milliseconds: int) -> str:
-    state = datetime.fromtimestamp(min(milliseconds, MAX_TIME_MS) / 1000, UTC)
-    return state.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 def _format_usage(usage: Usage) -> dict[str, Any]:
     written = usage.cache_write_5m, usage.cache_write_1h
     names = ("ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")
@@ -270,24 +263,14 @@ def copy(session: Session, path: Path) -> list[str] | None:
     content, source = session.content, Path(session.info.path)
     if not isinstance(content, ClaudeCodeContent):
         return None
-    facts, file = content.facts, content.file
     sessions = list_sessions(source, AgentFiles())
-    agent_count = sum(1 for each in sessions if each.path != str(source))
-    with path.open("xb") as out:
-        if session.info.id and session.info.id != sessions[0].id:
+    if session.info.id and session.info.id != sessions[0].id:
+        with path.open("xb") as out:
             out.writelines(content.read_line(row) + b"\n" for row in _find_own_records(session, content))
-            return []
-        ends = (place + length for place, length in zip(facts.record_place, facts.record_length, strict=True))
-        file.copy_to(max(ends, default=0), out)
-        unread_bytes = os.stat(file.descriptor).st_size - out.tell()
-    return [
-        *(
-            [f"not in the copy: {unread_bytes:,} bytes at the end of the file that were not read"]
-            if unread_bytes
-            else []
-        ),
-        *([f"not in the copy: sub-agents that have files of their own: {agent_count:,}"] if agent_count else []),
-    ]
+        return []
+    agents = sum(1 for each in sessions if each.path != str(source))
+    note = f"not in the copy: sub-agents that have files of their own: {agents:,}"
+    return [*copy_read_lines(content.file, content.facts, path), *([note] if agents else [])]
 
 
 def _find_own_records(session: Session, content: ClaudeCodeContent) -> Iterator[int]:

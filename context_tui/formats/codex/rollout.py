@@ -178,27 +178,23 @@ class RolloutItems:
         content = origin.session.content
         if not isinstance(content, LineContent) or origin.session.info.format != "codex":
             return None
-        facts, message = content.facts, origin.message
-        numbers = ((row, facts.ordinal_in_record(message, row)) for row in facts.records_of(message))
-        return [item for row, number in numbers for item in self._read_items(content, row)[number]] or None
-
-    def _read_items(self, content: LineContent, row: int) -> list[list[Item]]:
-        """Read the items of the messages in a record, by number; empty for a message recorded as text only."""
-        if self._newest != (content, row):
-            self._newest, self._newest_items = (content, row), _list_record_items(content.read_record(row))
-        return self._newest_items
+        items: list[Item] = []
+        for row in content.facts.records_of(origin.message):
+            if self._newest != (content, row):
+                self._newest, self._newest_items = (content, row), _list_record_items(content.read_record(row))
+            items += self._newest_items[content.facts.ordinal_in_record(origin.message, row)]
+        return items or None
 
 
 def _list_record_items(record: Record) -> list[list[Item]]:
+    """List the items of the messages in a record, by number; none for a message that is recorded as text only."""
     line = parse_rollout_line(record)
     payload = as_object(line.payload)
     if line.kind != "compacted":
         return [[payload]]
-    return (
-        [[]]
-        if find_replacement_history(payload) is None
-        else [message.items for message in _parse_history(payload).messages]
-    )
+    if find_replacement_history(payload) is None:
+        return [[]]
+    return [message.items for message in _parse_history(payload).messages]
 
 
 class _HistoryMessage(NamedTuple):

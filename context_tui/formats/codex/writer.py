@@ -18,7 +18,7 @@ from context_tui.formats.codex.rollout import META, RolloutItems, parse_rollout_
 from context_tui.formats.kit.line_scanner import LineContent
 from context_tui.formats.kit.response_items import ItemWriter, WrittenItem
 from context_tui.formats.kit.values import as_object, parse_time_ms
-from context_tui.formats.kit.writing import write_lines
+from context_tui.formats.kit.writing import format_iso_time, write_lines
 from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.losses import Losses
 from context_tui.session.memory import collect_models, collect_usage, find_recording
@@ -100,8 +100,7 @@ class _Writer:
         return count
 
     def _build_record(self, kind: str, payload: Record) -> Record:
-        stamp = datetime.fromtimestamp(self._time / 1000, UTC).isoformat(timespec="milliseconds")
-        return {"timestamp": stamp.replace("+00:00", "Z"), "type": kind, "payload": payload}
+        return {"timestamp": format_iso_time(self._time), "type": kind, "payload": payload}
 
     def _find_recorded_meta(self) -> tuple[Record, Record]:
         """Return the first line and the newest turn context of the rollout that the session was read from, if any."""

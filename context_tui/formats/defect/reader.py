@@ -239,13 +239,8 @@ def _format_signature(part: MessageRecord) -> str:
 
 def _format_bare_signature(part: MessageRecord) -> str:
     """Format the signature of a message without the bodies of its results."""
-    return compact_text(
-        [part.role, [{**block, "content": None} if _is_tool_result(block) else block for block in part.blocks]]
-    )
-
-
-def _is_tool_result(block: Block) -> bool:
-    return block.get("type") == "tool_result"
+    blocks = [{**block, "content": None} if block.get("type") == "tool_result" else block for block in part.blocks]
+    return compact_text([part.role, blocks])
 
 
 def _index_history(history: list[tuple[str, MessageRecord]], format_key: Any) -> dict[str, list[int]]:

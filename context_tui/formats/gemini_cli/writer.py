@@ -104,15 +104,15 @@ class _Writer:
                 answered = {own: result for own, result in answered.items() if own in call_ids}
                 yield self._build_record("gemini", index, **self._build_reply(index, blocks, answered))
                 continue
-            rest = [block for block in blocks if not self._is_answer(block, answered)]
-            self._losses.add("messages with results and text split into two", 0 < len(rest) < len(blocks))
-            if rest or not blocks:
-                yield from self._build_user_records(index, rest)
+            remaining = [
+                block
+                for block in blocks
+                if block.get("type") != "tool_result" or str(block.get("tool_use_id")) not in answered
+            ]
+            self._losses.add("messages with results and text split into two", 0 < len(remaining) < len(blocks))
+            if remaining or not blocks:
+                yield from self._build_user_records(index, remaining)
             answered = {}
-
-    @staticmethod
-    def _is_answer(block: Block, answered: dict[str, Block]) -> bool:
-        return block.get("type") == "tool_result" and str(block.get("tool_use_id")) in answered
 
     def _build_record(self, kind: str, index: int, **members: Any) -> Record:
         timestamp = format_iso_time(self._facts.time[index])

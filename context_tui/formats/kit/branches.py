@@ -71,7 +71,10 @@ class BranchFacts:
         if self._info.id.startswith(BRANCH_PREFIX):
             return self._select_branch()
         if self._update_abandoned() or (self._selection is not None and not self._selection.is_current()):
-            self._reset_selection()
+            self._branch_requests, self._counted_requests = [0] * len(self._abandoned), 0
+            self._selection = None
+            if self._removed_messages:
+                self._selection = Selection(self._all_facts, self._removed_messages, self._removed_events)
         elif self._selection is not None:
             self._selection.update()
         if self._selection is None:
@@ -103,12 +106,6 @@ class BranchFacts:
         self._removed_events = _find_removed_events(self._tree.event_positions, set().union(*self._abandoned))
         self._removed_messages = set(self._tree.replaced or ()).union(*self._abandoned)
         return before != (self._abandoned, self._removed_messages, self._removed_events)
-
-    def _reset_selection(self) -> None:
-        self._branch_requests, self._counted_requests = [0] * len(self._abandoned), 0
-        self._selection = (
-            Selection(self._all_facts, self._removed_messages, self._removed_events) if self._removed_messages else None
-        )
 
     def _count_requests(self) -> None:
         request_messages = self._all_facts.request_message

@@ -23,6 +23,7 @@ from context_tui.formats.kit.databases import (
     decode_value,
 )
 from context_tui.formats.kit.message_builder import BlockReader, MessageBuilder, ParsedRecord, RecordAdder
+from context_tui.formats.kit.values import format_title, parse_time_ms
 from context_tui.session.facts import Branch, Compaction, Epoch, Facts, Usage
 from context_tui.session.session import Session, SessionInfo
 
@@ -379,6 +380,40 @@ def query_sessions_with_messages(
     if not matches:
         raise UnreadableSession(f"{database.path}: holds no session with messages")
     return matches
+
+
+def list_table_sessions(
+    database: Database, format_name: str, tables: tuple[str, str], columns: Sequence[str], sizes_sql: str, cwd: str = ""
+) -> list[SessionInfo]:
+    """List the sessions with messages of a database, in the order in which they began.
+
+    Args:
+        tables: The tables of sessions and of messages.
+        columns: The columns for id, parent, title, second title, folder, time of change and of creation; "" for none.
+        sizes_sql: The statement for :func:`query_session_sizes`.
+        cwd: The folder of the sessions if there is no column for it.
+    """
+    rows, path = query_sessions_with_messages(database, *tables, columns), str(database.path)
+    ids, sizes = {row[0] for row in rows}, query_session_sizes(database, sizes_sql)
+    sessions = []
+    for session_id, parent, title, second_title, folder, updated, created in rows:
+        began = _parse_column_time(created)
+        info = SessionInfo(
+            path,
+            format_name,
+            decode_text(session_id),
+            format_title(decode_text(title)) or format_title(decode_text(second_title)),
+            f"{path}#{decode_text(parent)}" if parent in ids else "",
+            (_parse_column_time(updated) or began) / 1000,
+            sizes.get(session_id, 0),
+            decode_text(folder) or cwd,
+        )
+        sessions.append((began, info.id, info))
+    return [info for *_, info in sorted(sessions, key=lambda each: each[:2])]
+
+
+def _parse_column_time(value: Any) -> int:
+    return max(parse_time_ms(decode_value(value)), 0)
 
 
 def query_session_sizes(database: Database, sql: str) -> dict[bytes | str, int]:

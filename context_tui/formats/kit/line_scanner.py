@@ -151,10 +151,15 @@ def copy_lines(session: Session, path: Path) -> list[str] | None:
     content = session.content
     if not isinstance(content, LineContent) or not is_whole_file(session):
         return None
-    places, lengths = content.facts.record_place, content.facts.record_length
+    return copy_read_lines(content.file, content.facts, path)
+
+
+def copy_read_lines(file: LineFile, facts: Facts, path: Path) -> list[str]:
+    """Copy the lines of a file that were read to the new file *path*; return notes on what is not copied."""
     with path.open("xb") as out:
-        content.file.copy_to(max(map(sum, zip(places, lengths, strict=True)), default=0), out)
-        unread_bytes = os.stat(content.file.descriptor).st_size - out.tell()
+        ends = map(sum, zip(facts.record_place, facts.record_length, strict=True))
+        file.copy_to(max(ends, default=0), out)
+        unread_bytes = os.stat(file.descriptor).st_size - out.tell()
     return (
         [f"not in the copy: {unread_bytes:,} bytes at the end of the file that were not read"] if unread_bytes else []
     )

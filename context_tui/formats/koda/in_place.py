@@ -48,7 +48,9 @@ def clear_rows(session: Session, texts: Mapping[int, str], check: SessionCheck) 
         backup = _back_up(database, path)
         with database.transaction() as connection:
             before = connection.total_changes
-            for batch in _split_batches(sorted(ids)):
+            ordered = sorted(ids)
+            for start in range(0, len(ids), BATCH_ROWS):
+                batch = ordered[start : start + BATCH_ROWS]
                 marks = ", ".join("?" * len(batch))
                 connection.execute(f"UPDATE messages SET content = ? WHERE id IN ({marks})", (KODA_STUB, *batch))
             reread = scan(RowScanner(database, session.info, KodaShape))
@@ -98,7 +100,3 @@ def _back_up(database: LockedDatabase, path: Path) -> Path:
         os.close(os.open(backup, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         database.back_up(backup)
         return move_to_free_name(backup, path.with_name(name))
-
-
-def _split_batches(ids: list[int]) -> list[list[int]]:
-    return [ids[start : start + BATCH_ROWS] for start in range(0, len(ids), BATCH_ROWS)]

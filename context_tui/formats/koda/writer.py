@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 
 from context_tui.formats.kit.databases import Database
 from context_tui.formats.kit.row_scanner import RowContent
-from context_tui.formats.kit.values import format_arguments
+from context_tui.formats.kit.values import build_text, format_arguments
 from context_tui.formats.kit.writing import convert_body_to_text, count_injected_losses
 from context_tui.session import markers
 from context_tui.session.facts import Usage
@@ -125,16 +125,9 @@ def _copy_table(
     if table != "messages":
         copied.executemany(insert, source.query(select, (session,)))
         return
-    for batch in _read_batches(
-        source, f"{select} AND id > ? AND id <= ? ORDER BY id LIMIT {BATCH_ROWS}", session, last
-    ):
-        copied.executemany(insert, batch)
-
-
-def _read_batches(source: Database, select: str, session: str, last: int) -> Iterator[list[tuple[Any, ...]]]:
-    last_id = -1
+    select, last_id = f"{select} AND id > ? AND id <= ? ORDER BY id LIMIT {BATCH_ROWS}", -1
     while batch := source.query(select, (session, last_id, last)):
-        yield batch
+        copied.executemany(insert, batch)
         last_id = batch[-1][0]
 
 
@@ -183,19 +176,14 @@ def write_database(session: Session, path: Path) -> Losses:
     times = [time for time in session.facts.time if time >= 0]
     moment = datetime.fromtimestamp(times[-1] / 1000, UTC) if times else datetime.now(UTC)
     now, new_id = _format_time(moment), str(uuid.uuid4())
+    cwd, title = map(_replace_surrogates, (session.info.cwd, session.info.title))
     try:
         with closing(sqlite3.connect(path)) as database, database:
             database.executescript(format_schema())
             database.execute(
                 "INSERT INTO sessions (id, created_at, agent_name, project_root, last_accessed_at, title)"
                 " VALUES (?, ?, 'koda', ?, ?, ?)",
-                (
-                    new_id,
-                    now,
-                    _replace_surrogates(session.info.cwd) or None,
-                    now,
-                    _replace_surrogates(session.info.title) or None,
-                ),
+                (new_id, now, cwd or None, now, title or None),
             )
             database.executemany(_INSERT, [_build_values(row, new_id, now, losses) for row in rows])
     except sqlite3.Error as error:
@@ -246,15 +234,14 @@ def _build_rows(message: Message, losses: Losses) -> list[RowValues]:
         if len(blocks) > 1:
             losses.add(JOINED_TEXTS)
         if not str(blocks[0].get("text") or "").startswith(markers.KODA_SUMMARY):
-            losses.replace(_join_blocks(blocks), {"type": "text", "text": summary}, SUMMARY_MARKED)
+            recorded = "".join(str(block.get("text") or "") for block in blocks)
+            losses.replace(build_text(recorded), build_text(summary), SUMMARY_MARKED)
         return [{"role": "system", "content": summary}]
     by_assistant = message["role"] == "assistant"
     for block in blocks:
         if block.get("type") not in (ASSISTANT_TYPES if by_assistant else USER_TYPES):
-            losses.omit(
-                "images left out" if block.get("type") == "image" else "blocks left out that koda cannot hold",
-                block,
-            )
+            is_image = block.get("type") == "image"
+            losses.omit("images left out" if is_image else "blocks left out that koda cannot hold", block)
     content = _join_texts(blocks, losses)
     if by_assistant:
         return [{"role": "assistant", "content": content, **_format_calls(blocks), **_format_thinking(blocks, losses)}]
@@ -273,10 +260,6 @@ def _build_rows(message: Message, losses: Losses) -> list[RowValues]:
     return results if results and content is None else [*results, {"role": "user", "content": content}]
 
 
-def _join_blocks(blocks: list[Block]) -> Block:
-    return {"type": "text", "text": "".join(str(block.get("text") or "") for block in blocks)}
-
-
 def _format_summary(blocks: list[Block]) -> str:
     """Format a summary for koda's system row; empty if the blocks are not a summary."""
     texts = [str(block.get("text") or "") for block in blocks if block.get("type") == "text"]
@@ -292,11 +275,8 @@ def _format_summary(blocks: list[Block]) -> str:
 
 
 def _join_texts(blocks: list[Block], losses: Losses) -> str | None:
-    texts = [
-        "[image]" if block.get("type") == "image" else str(block.get("text") or "")
-        for block in blocks
-        if block.get("type") in ("text", "image")
-    ]
+    shown = [block for block in blocks if block.get("type") in ("text", "image")]
+    texts = ["[image]" if block["type"] == "image" else str(block.get("text") or "") for block in shown]
     if len(texts) > 1:
         losses.add(JOINED_TEXTS)
     return "\n\n".join(texts) if texts else None

@@ -32,7 +32,7 @@ class OpenAIFormat(DocumentFormat):
         run = read_head_run(head)
         if run is None or not (run.elements or run.members):
             return None
-        if _has_functions(run.get("tools")) or isinstance(run.get("functions"), list):
+        if any("function" in tool for tool in list_objects(run.get("tools"))) or isinstance(run.get("functions"), list):
             return Claim(85, "a Chat Completions request: function schemas")
         if find_reply(run):
             return Claim(85, "a Chat Completions request with its response")
@@ -56,10 +56,6 @@ def _make_weak_claim(run: Run, messages: list[dict[str, Any]]) -> Claim:
     if isinstance(model, str) and model.startswith(("gpt-", "o1", "o3", "o4")):
         return Claim(60, "a request to an OpenAI model")
     return Claim(10, "a list of messages, of any provider")
-
-
-def _has_functions(tools: Any) -> bool:
-    return isinstance(tools, list) and any(isinstance(tool, dict) and "function" in tool for tool in tools)
 
 
 def _list_part_types(message: dict[str, Any]) -> list[str]:

@@ -14,18 +14,17 @@ from typing import Any, ClassVar
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Claim, Format, Scanner
-from context_tui.formats.kit.databases import SQLITE_MAGIC, Database, decode_text, is_database, read_columns
+from context_tui.formats.kit.databases import SQLITE_MAGIC, Database, is_database, read_columns
 from context_tui.formats.kit.entry_scanner import (
     EntryContent,
     EntryScanner,
     EntrySource,
     find_branch_in,
-    query_session_sizes,
-    query_sessions_with_messages,
+    list_table_sessions,
     split_branch_id,
 )
 from context_tui.formats.kit.files import parse_first_values, read_first_values, read_status
-from context_tui.formats.kit.values import as_object, format_title, parse_id, parse_time_ms
+from context_tui.formats.kit.values import as_object, format_title, parse_id
 from context_tui.formats.kit.writing import build_change_folder
 from context_tui.formats.opencode.parts import get_call_state, parse_time
 from context_tui.formats.opencode.reader import OpencodeShape, parse_entry
@@ -93,8 +92,9 @@ class OpencodeFormat(Format):
     def list_sessions(self, path: Path) -> list[SessionInfo]:
         """List the sessions with messages of a database, always by id, or the only session of a file."""
         if is_database(path):
+            columns = ("id", "parent_id", "title", "", "directory", "time_updated", "time_created")
             with closing(Database(path)) as database:
-                return _list_table_sessions(database)
+                return list_table_sessions(database, self.name, ("session", "message"), columns, _SIZES_QUERY)
         value = _read_head(path)
         if isinstance(exported := value.get("info"), dict):
             return [_build_session_info(path, exported, read_status(path).st_size)]
@@ -184,31 +184,6 @@ def _open_source(path: Path, info: SessionInfo) -> EntrySource:
     if "info" in _read_head(path):
         return ExportSource(path)
     return TreeSource(path, parse_id(read_session_object(path).get("id")))
-
-
-def _list_table_sessions(database: Database) -> list[SessionInfo]:
-    path = str(database.path)
-    names = ("id", "parent_id", "title", "directory", "time_updated", "time_created")
-    rows = query_sessions_with_messages(database, "session", "message", names)
-    ids = {row[0] for row in rows}
-    bytes_ = query_session_sizes(database, _SIZES_QUERY)
-    sessions = []
-    for name, parent, title, folder, updated, created in sorted(
-        rows, key=lambda row: (parse_time_ms(row[5]), decode_text(row[0]))
-    ):
-        sessions.append(
-            SessionInfo(
-                path,
-                "opencode",
-                decode_text(name),
-                format_title(decode_text(title)),
-                f"{path}#{decode_text(parent)}" if parent in ids else "",
-                max(parse_time_ms(updated or created), 0) / 1000,
-                bytes_.get(name, 0),
-                decode_text(folder),
-            )
-        )
-    return sessions
 
 
 def _build_session_info(path: Path, value: dict[str, Any], size: int) -> SessionInfo:

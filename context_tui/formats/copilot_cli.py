@@ -6,7 +6,7 @@ Each session has a folder with ``events.jsonl``, a JSON event per line; events o
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -77,23 +77,42 @@ class CopilotShape:
         kind, data = record.get("type"), record.get("data")
         if not isinstance(kind, str) or not isinstance(data, dict):
             raise ValueError("not an event: it has no type or no data")
-        understand = EVENT_PARSERS.get(kind)
-        if understand is None or find_agent_id(record) != self._agent:
-            return MetadataRecord(key=parse_id(record.get("id")))
-        return understand(data, parse_id(record.get("id")), parse_time_ms(record.get("timestamp")))
-
-
-def _parse_start(data: Data, key: str, time: int) -> ParsedRecord:
-    return MetadataRecord(key=key, model=parse_id(data.get("selectedModel")))
-
-
-def _parse_model_change(data: Data, key: str, time: int) -> ParsedRecord:
-    return MetadataRecord(key=key, model=parse_id(data.get("newModel")))
-
-
-def _parse_system(data: Data, key: str, time: int) -> ParsedRecord:
-    """Parse the system prompt, which is recorded again for every turn."""
-    return MetadataRecord(key=key, system=parse_id(data.get("content")))
+        key, time = parse_id(record.get("id")), parse_time_ms(record.get("timestamp"))
+        if find_agent_id(record) != self._agent:
+            return MetadataRecord(key=key)
+        match kind:
+            case "session.start" | "session.resume":
+                return MetadataRecord(key=key, model=parse_id(data.get("selectedModel")))
+            case "session.model_change":
+                return MetadataRecord(key=key, model=parse_id(data.get("newModel")))
+            case "session.usage_info":
+                return MetadataRecord(key=key, window=_parse_tokens(data, "tokenLimit"))
+            case "session.shutdown":  # the size of the context at the end belongs to the newest reply
+                size = _parse_tokens(data, "currentTokens")
+                return UsageRecord(key=key, usage=Usage(size) if size else None)
+            case "session.compaction_complete":
+                return _parse_compaction(data, key, time)
+            case "session.truncation":
+                return _parse_truncation(data, key)
+            case "session.snapshot_rewind":
+                return RewindRecord(parse_id(data.get("upToEventId")))
+            case "session.context_cleared":
+                return ResetRecord(key=key)
+            case "system.message":  # recorded again for every turn
+                return MetadataRecord(key=key, system=parse_id(data.get("content")))
+            case "system.notification":
+                text = build_text(parse_id(data.get("content")))
+                return MessageRecord(Role.USER, [text], time=time, key=key, is_injected=True)
+            case "user.message":
+                return _parse_user(data, key, time)
+            case "assistant.message":
+                return _parse_assistant(data, key, time)
+            case "assistant.usage":  # only in logs of other programs
+                usage, notes = parse_usage_or_note(_parse_usage, data)
+                return UsageRecord(key=key, usage=usage, notes=notes)
+            case "tool.execution_complete":
+                return _parse_result(data, key, time)
+        return MetadataRecord(key=key)
 
 
 def _parse_user(data: Data, key: str, time: int) -> ParsedRecord:
@@ -113,11 +132,6 @@ def _parse_user(data: Data, key: str, time: int) -> ParsedRecord:
     other = bool(data.get("isAutopilotContinuation")) or (isinstance(source, str) and source not in ("", "user"))
     numbers = frozenset(number for number, (is_injected, _) in enumerate(parts) if is_injected)
     return MessageRecord(Role.USER, blocks, time=time, key=key, is_injected=other, injected_blocks=numbers)
-
-
-def _parse_notification(data: Data, key: str, time: int) -> ParsedRecord:
-    text = build_text(parse_id(data.get("content")))
-    return MessageRecord(Role.USER, [text], time=time, key=key, is_injected=True)
 
 
 def _parse_assistant(data: Data, key: str, time: int) -> ParsedRecord:
@@ -158,12 +172,6 @@ def _parse_result(data: Data, key: str, time: int) -> ParsedRecord:
     return MessageRecord(Role.USER, [result], has_results=True, time=time, key=key)
 
 
-def _parse_usage_event(data: Data, key: str, time: int) -> ParsedRecord:
-    """Parse the usage of a request, which only logs of other programs have."""
-    usage, notes = parse_usage_or_note(_parse_usage, data)
-    return UsageRecord(key=key, usage=usage, notes=notes)
-
-
 def _parse_usage(data: Any) -> Usage | None:
     return parse_usage(
         data,
@@ -173,16 +181,6 @@ def _parse_usage(data: Any) -> Usage | None:
         output=("outputTokens",),
         includes_cache=True,
     )
-
-
-def _parse_shutdown(data: Data, key: str, time: int) -> ParsedRecord:
-    """Parse the size of the context at the end of the session, which belongs to the newest reply."""
-    size = _parse_tokens(data, "currentTokens")
-    return UsageRecord(key=key, usage=Usage(size) if size else None)
-
-
-def _parse_sizes(data: Data, key: str, time: int) -> ParsedRecord:
-    return MetadataRecord(key=key, window=_parse_tokens(data, "tokenLimit"))
 
 
 def _parse_compaction(data: Data, key: str, time: int) -> ParsedRecord:
@@ -203,7 +201,7 @@ def _parse_compaction(data: Data, key: str, time: int) -> ParsedRecord:
     )
 
 
-def _parse_truncation(data: Data, key: str, time: int) -> ParsedRecord:
+def _parse_truncation(data: Data, key: str) -> ParsedRecord:
     """Parse a truncation: the oldest messages were left out, without saying which."""
     before, removed = (
         _parse_tokens(data, name) or None for name in ("preTruncationTokensInMessages", "tokensRemovedDuringTruncation")
@@ -212,38 +210,11 @@ def _parse_truncation(data: Data, key: str, time: int) -> ParsedRecord:
     return group_records(sizes, MicroCompactionRecord("truncation", before, saved_tokens=removed)) if removed else sizes
 
 
-def _parse_rewind(data: Data, key: str, time: int) -> ParsedRecord:
-    return RewindRecord(parse_id(data.get("upToEventId")))
-
-
-def _parse_clear(data: Data, key: str, time: int) -> ParsedRecord:
-    return ResetRecord(key=key)
-
-
 def _parse_tokens(data: Data, name: str) -> int:
     try:
         return parse_tokens(data.get(name), name)
     except ValueError:
         return 0
-
-
-EVENT_PARSERS: dict[str, Callable[[Data, str, int], ParsedRecord]] = {
-    "session.start": _parse_start,
-    "session.resume": _parse_start,
-    "session.model_change": _parse_model_change,
-    "session.usage_info": _parse_sizes,
-    "session.shutdown": _parse_shutdown,
-    "session.compaction_complete": _parse_compaction,
-    "session.truncation": _parse_truncation,
-    "session.snapshot_rewind": _parse_rewind,
-    "session.context_cleared": _parse_clear,
-    "system.message": _parse_system,
-    "system.notification": _parse_notification,
-    "user.message": _parse_user,
-    "assistant.message": _parse_assistant,
-    "assistant.usage": _parse_usage_event,
-    "tool.execution_complete": _parse_result,
-}
 
 
 _SUBAGENT_STARTED = re.compile(rb'"subagent\.started"')

@@ -19,7 +19,14 @@ from context_tui.formats.kit.files import find_home_folder, parse_first_values
 from context_tui.formats.kit.message_builder import MessageBuilder, MessageRecord, MetadataRecord, ParsedRecord
 from context_tui.formats.kit.response_items import is_item, parse_item, parse_response_items
 from context_tui.formats.kit.usage import parse_openai_usage
-from context_tui.formats.kit.values import as_object, as_text, format_title, parse_time_ms, parse_usage_or_note
+from context_tui.formats.kit.values import (
+    as_object,
+    as_text,
+    format_title,
+    list_objects,
+    parse_time_ms,
+    parse_usage_or_note,
+)
 from context_tui.formats.openai.reader import OpenAIShape
 from context_tui.session.values import Role
 from context_tui.text.sanitize import truncate_name
@@ -156,16 +163,11 @@ class MiniSweAgentFormat(DocumentFormat):
 
 def _is_bare_trajectory(messages: list[Any]) -> bool:
     """Return whether a list of messages is a trajectory: texts only, with a command or its output."""
-    texts = [message for message in messages if isinstance(message, dict)]
-    if not all(
-        message.get("role") in ("system", "user", "assistant") and isinstance(message.get("content", ""), str)
-        for message in texts
-    ):
+    roles_and_texts = [(message.get("role"), message.get("content", "")) for message in list_objects(messages)]
+    if not all(role in ("system", "user", "assistant") and isinstance(text, str) for role, text in roles_and_texts):
         return False
-    has_output = any(
-        message["role"] == "user" and message.get("content", "").startswith("<returncode>") for message in texts
+    return any(
+        (role == "user" and text.startswith("<returncode>"))
+        or (role == "assistant" and "```mswea_bash_command" in text)
+        for role, text in roles_and_texts
     )
-    has_command = any(
-        message["role"] == "assistant" and "```mswea_bash_command" in message.get("content", "") for message in texts
-    )
-    return has_output or has_command

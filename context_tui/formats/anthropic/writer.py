@@ -5,13 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from context_tui.formats.kit.values import parse_arguments
+from context_tui.formats.kit.values import Block, parse_arguments
 from context_tui.formats.kit.writing import count_injected_losses, write_json
 from context_tui.session.jsontext import compact_text
 from context_tui.session.losses import Losses
 from context_tui.session.session import Session
-
-Block = dict[str, Any]
 
 REQUIRED_MEMBERS: dict[str, tuple[str, ...]] = {
     "text": ("text",),

@@ -213,9 +213,7 @@ def make_fast_path(scanner: ClaudeCodeScanner) -> FastPath:
                         if usage is not None:
                             requests[message] = usage
                             add_request(message, usage, times[message])
-                    elif (
-                        output > usage_so_far.output or not usage_so_far.output_trusted
-                    ):  # most lines repeat the first one's usage
+                    elif output > usage_so_far.output or not usage_so_far.output_trusted:  # most lines repeat it
                         scanner._update_usage(
                             message, normalize_usage(api.usage, api.stop_reason is not None, record.version)
                         )

@@ -139,14 +139,12 @@ class ClaudeCodeScanner:
             self._process_system(record)
         elif record_type in parsing.MESSAGE_TYPES or record_type not in parsing.METADATA_TYPES:
             empty = record_type in parsing.MESSAGE_TYPES or record_type == "attachment"
-            unknown = (
-                f"unknown record type {truncate_name(repr(record_type), 80)}"
-                if record_type is not None
-                else "not a record: it has no type"
-            )
-            self._lines.add_problem(
-                place, length, f"record of type {record_type!r} without content" if empty else unknown
-            )
+            problem = f"unknown record type {truncate_name(repr(record_type), 80)}"
+            if empty:
+                problem = f"record of type {record_type!r} without content"
+            elif record_type is None:
+                problem = "not a record: it has no type"
+            self._lines.add_problem(place, length, problem)
             return
         if message >= 0:
             kind = RecordKind.MESSAGE
@@ -188,10 +186,8 @@ class ClaudeCodeScanner:
         row = self._row_by_uuid.get(record.uuid or "", -1)
         if row < 0:
             return False
-        line, repeated_line = (
-            ClaudeCodeContent(self._file, self.facts).read_line(row),
-            self._file.read_range(place, length),
-        )
+        line = ClaudeCodeContent(self._file, self.facts).read_line(row)
+        repeated_line = self._file.read_range(place, length)
         if line == repeated_line:
             return True
         earlier, repeated = parsing.parse_line(line), parsing.parse_line(repeated_line)

@@ -30,8 +30,6 @@ from context_tui.formats.kit.files import parse_first_values, read_first_values
 from context_tui.formats.kit.values import extract_text, format_title, parse_blocks
 from context_tui.session.session import Session, SessionInfo
 
-__all__ = ["ClineFormat"]
-
 _TASK_MARK = re.compile(r"</?(task|feedback|user_message)>\s*")
 
 

@@ -18,10 +18,8 @@ from context_tui.formats.kit import response_items
 from context_tui.formats.kit.branches import find_branch
 from context_tui.formats.kit.files import parse_first_values
 from context_tui.formats.kit.line_scanner import LineScanner, copy_lines, is_whole_file
-from context_tui.formats.kit.values import as_text
+from context_tui.formats.kit.values import as_object, as_text, list_objects
 from context_tui.session.session import SessionInfo
-
-__all__ = ["CodexFormat"]
 
 
 class CodexFormat(Format):
@@ -43,18 +41,13 @@ class CodexFormat(Format):
     def sniff(self, head: bytes, path: Path) -> Claim | None:
         """Recognise the envelopes of lines; older files by their first line, or by lines of state between items."""
         values = parse_first_values(head)
-        for value in values:
-            if isinstance(value, dict) and "payload" in value and as_text(value.get("type")) in RECORD_TYPES:
+        for value in list_objects(values):
+            if "payload" in value and as_text(value.get("type")) in RECORD_TYPES:
                 return Claim(92, f"lines of type {value['type']} with a payload")
-        first = values[0] if values else None
-        if (
-            isinstance(first, dict)
-            and "type" not in first
-            and "git" in first
-            and parse_rollout_line(first).kind == META
-        ):
+        first = as_object(values[0] if values else None)
+        if "type" not in first and "git" in first and parse_rollout_line(first).kind == META:
             return Claim(92, "a first line with id, timestamp, instructions and git")
-        if any(isinstance(value, dict) and value.get("record_type") == "state" for value in values):
+        if any(value.get("record_type") == "state" for value in list_objects(values)):
             return Claim(92, "lines with record_type")
         return None
 

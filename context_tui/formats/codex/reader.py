@@ -168,9 +168,8 @@ class CodexShape:
             return replace(summary, compaction=replace(summary.compaction, context=(*self._find_kept_users(), 0)))
         recorded_context, keys = summary.compaction.context or (), list_item_keys(payload)
         messages, notes, context = list_messages(part), list(summary.notes), list[str | int]()
-        known_users = self._match_users(
-            {each: messages[each] for each in recorded_context if isinstance(each, int) and each}
-        )
+        numbers = [each for each in recorded_context if isinstance(each, int) and each]
+        known_users = self._match_users({number: messages[number] for number in numbers})
         for each in recorded_context:
             if isinstance(each, str):
                 if each not in self._key_by_item:
@@ -199,11 +198,8 @@ class CodexShape:
         matches: dict[int, str] = {}
         for number, part in reversed(messages.items()):
             assert isinstance(part, MessageRecord)
-            if (
-                part.role == Role.USER
-                and not part.has_results
-                and (same := keys_by_signature.get(_compute_signature(part)))
-            ):
+            is_prompt = part.role == Role.USER and not part.has_results
+            if is_prompt and (same := keys_by_signature.get(_compute_signature(part))):
                 matches[number] = same.pop()
         return matches
 
@@ -352,12 +348,9 @@ def _parse_window(value: Any) -> MetadataRecord:
     try:
         window = parse_tokens(value, "model_context_window")
         full_window = -(-window * 100 // USED_WINDOW_PERCENT)
-        model_window = (
-            full_window
-            if full_window * USED_WINDOW_PERCENT // 100 == window and 0 in (full_window % 1_000, full_window % 1_024)
-            else None
-        )
-        return MetadataRecord(window=window, model_window=model_window or None)
+        is_exact = full_window * USED_WINDOW_PERCENT // 100 == window
+        is_round = 0 in (full_window % 1_000, full_window % 1_024)
+        return MetadataRecord(window=window, model_window=full_window or None if is_exact and is_round else None)
     except ValueError as error:
         return MetadataRecord(notes=(str(error),))
 

@@ -109,9 +109,8 @@ class _Writer:
         if not isinstance(content, LineContent) or recording.info.format != "codex":
             return {}, {}
         metadata_rows = [row for row, kind in enumerate(content.facts.record_kind) if kind == RecordKind.METADATA]
-        return _find_first_payload(content, metadata_rows, META), _find_first_payload(
-            content, metadata_rows[::-1], "turn_context"
-        )
+        meta = _find_first_payload(content, metadata_rows, META)
+        return meta, _find_first_payload(content, metadata_rows[::-1], "turn_context")
 
     def _build_meta(self, recorded: Record) -> Record:
         members = {name: value for name, value in recorded.items() if name not in _SOURCE_SESSION_MEMBERS}

@@ -32,8 +32,6 @@ from context_tui.formats.kit.values import as_text, extract_text, format_title
 from context_tui.session.session import Session, SessionInfo
 from context_tui.session.values import Role
 
-__all__ = ["DefectFormat"]
-
 
 class DefectFormat(Format):
     """Format of defect's journals, and of its snapshots without a journal."""

@@ -66,12 +66,8 @@ def find_session_file(path: Path) -> Path:
 def find_sessions_below(folder: Path) -> Iterator[Path]:
     """Yield the session files in the folders of *folder*; none is opened."""
     for entry in list_entries(folder):
-        inside = Path(entry.path)
-        if (
-            entry.is_dir()
-            and os.path.isfile(inside / META_FILE)
-            and os.path.isfile(file := find_session_file(inside / META_FILE))
-        ):
+        meta = Path(entry.path, META_FILE)
+        if entry.is_dir() and os.path.isfile(meta) and os.path.isfile(file := find_session_file(meta)):
             yield file
 
 

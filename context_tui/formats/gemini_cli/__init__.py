@@ -27,18 +27,9 @@ from context_tui.formats.kit.branches import find_branch
 from context_tui.formats.kit.document_scanner import DocumentContent, DocumentScanner, copy_document
 from context_tui.formats.kit.documents import read_runs
 from context_tui.formats.kit.files import parse_first_values, read_first_objects, read_first_values
-from context_tui.formats.kit.line_scanner import (
-    LineContent,
-    LineScanner,
-    copy_lines,
-    is_whole_file,
-    list_only_session,
-    parse_object,
-)
+from context_tui.formats.kit.line_scanner import LineContent, LineScanner, copy_lines, is_whole_file, list_only_session
 from context_tui.formats.kit.values import extract_text, format_title, list_objects, parse_id
 from context_tui.session.session import Session, SessionInfo
-
-__all__ = ["GeminiCliFormat"]
 
 
 class GeminiCliFormat(Format):
@@ -145,7 +136,7 @@ def _read_records(session: Session, message: int) -> Iterable[dict[str, Any]]:
     for row in facts.records_of(message):
         try:
             if isinstance(content, LineContent):
-                yield parse_object(content.raw(row).encode())
+                yield content.read_record(row)
             elif isinstance(content, DocumentContent):
                 yield content.decode_element(row)
         except ValueError:

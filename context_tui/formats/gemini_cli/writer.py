@@ -12,7 +12,7 @@ from typing import Any
 from context_tui.formats.gemini_cli.paths import CHAT_PREFIX, compute_project_hash, find_projects_folder
 from context_tui.formats.gemini_cli.reader import SETUP_START, SUMMARY_START, is_command
 from context_tui.formats.kit.files import read_first_objects
-from context_tui.formats.kit.values import as_object
+from context_tui.formats.kit.values import Block, as_object
 from context_tui.formats.kit.writing import (
     INJECTED_LOSS,
     build_change_folder,
@@ -30,7 +30,6 @@ from context_tui.session.memory import collect_models, collect_usage
 from context_tui.session.session import Message, Session
 from context_tui.session.values import MessageFlag
 
-Block = dict[str, Any]
 Record = dict[str, Any]
 SUMMARY_END = "</state_snapshot>"
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Protocol, cast
 
 from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Advance, Format, Scanner
+from context_tui.formats.kit import files
 from context_tui.formats.kit.documents import (
     DEFAULT_MESSAGE_LISTS,
     BrokenElement,
@@ -26,13 +27,6 @@ from context_tui.formats.kit.documents import (
     format_element,
     get_element_text,
     read_runs,
-)
-from context_tui.formats.kit.files import (
-    format_too_large,
-    open_regular,
-    read_file_stamp,
-    read_first_values,
-    read_status,
 )
 from context_tui.formats.kit.message_builder import (
     BlockReader,
@@ -167,7 +161,7 @@ class DocumentScanner:
     def _scan_element(self, place: int) -> None:
         element, location = self._elements[place], f"element {place}"
         size = count_element_bytes(element)
-        if reason := format_too_large(size):
+        if reason := files.format_too_large(size):
             self._builder.add_problem(place, size, location, reason)
             return
         try:
@@ -193,7 +187,7 @@ class DocumentScanner:
         return (builder.system, shape.parse_tools(run)), builder.facts.model, shape.parse_response(run)
 
     def _read_stamp(self) -> tuple[tuple[int, int] | None, ...]:
-        return tuple(map(read_file_stamp, (self._path, *self.related_files)))
+        return tuple(map(files.read_file_stamp, (self._path, *self.related_files)))
 
     def _read_run_and_stamp(self) -> Run:
         self._stamp = self._read_stamp()
@@ -265,7 +259,7 @@ def list_document_sessions(
 ) -> list[SessionInfo]:
     """Return the sessions of a document: its runs, with their numbers as ids and the first prompts as titles."""
     runs = (read_runs or make_run_reader(shape))(path)
-    status, format_note = read_status(path), getattr(shape, "note", lambda run: "")
+    status, format_note = files.read_status(path), getattr(shape, "note", lambda run: "")
     return [
         SessionInfo(
             str(path),
@@ -303,7 +297,7 @@ class DocumentFormat(Format):
 
 def read_document_title(path: Path, shape: DocumentShape, find_runs: RunFinder = find_runs) -> str:
     """Return a title of the first session of a document, from the head of the file; empty if there is none."""
-    runs = find_runs(read_first_values(path))
+    runs = find_runs(files.read_first_values(path))
     return find_run_title(runs[0], shape) if runs else ""
 
 
@@ -317,7 +311,7 @@ def copy_document(session: Session, path: Path) -> list[str] | None:
     if not isinstance(content, DocumentContent):
         return None
     if not session.info.id:
-        with open_regular(session.info.path) as source, path.open("xb") as out:
+        with files.open_regular(session.info.path) as source, path.open("xb") as out:
             shutil.copyfileobj(source, out)
         return []
     path.write_bytes(encode_run(content.run))

@@ -17,13 +17,7 @@ from typing import Any
 import msgspec
 
 from context_tui.errors import UnreadableSession
-from context_tui.formats.kit.files import (
-    find_complete_prefix,
-    format_beginning,
-    format_too_large,
-    parse_first_values,
-    read_whole_file,
-)
+from context_tui.formats.kit import files
 from context_tui.formats.kit.values import as_object, parse_tokens
 from context_tui.session.blocks import bytes_to_tokens
 from context_tui.session.jsontext import compact_json, is_nested_deeper, loads, loads_all
@@ -150,8 +144,8 @@ def format_element(element: Element) -> str:
     """Return the text of an element, or the beginning of a long one."""
     if isinstance(element, msgspec.Raw):
         data = memoryview(element)
-        return format_beginning(data, len(data))
-    return format_beginning(get_element_text(element).encode("utf-8", "replace"), count_element_bytes(element))
+        return files.format_beginning(data, len(data))
+    return files.format_beginning(get_element_text(element).encode("utf-8", "replace"), count_element_bytes(element))
 
 
 def count_element_bytes(element: Element) -> int:
@@ -207,7 +201,7 @@ def read_runs(path: Path, finder: RunFinder | None = None) -> list[Run]:
     Raises:
         UnreadableSession: the file cannot be read, or holds no message list.
     """
-    data = read_whole_file(path)
+    data = files.read_whole_file(path)
     try:
         values, torn = _parse_values(data)
     except ValueError as error:
@@ -225,7 +219,7 @@ def read_runs(path: Path, finder: RunFinder | None = None) -> list[Run]:
 
 def read_head_run(head: bytes, lists: MessageLists = DEFAULT_MESSAGE_LISTS) -> Run | None:
     """Return the first message list in the head of a file, as far as the head holds it."""
-    return next(iter(find_runs(parse_first_values(head), lists)), None)
+    return next(iter(find_runs(files.parse_first_values(head), lists)), None)
 
 
 def parse_document(data: bytes) -> tuple[Element, str | None]:
@@ -240,15 +234,15 @@ def parse_document(data: bytes) -> tuple[Element, str | None]:
     with suppress(ValueError, RecursionError):
         return _decode_raw(data), None
     try:
-        if reason := format_too_large(len(data)):  # the tolerant parser is slow, and needs several times the size
+        if reason := files.format_too_large(len(data)):  # the tolerant parser is slow, and needs several times the size
             raise ValueError(reason)
         return loads(data), None
     except ValueError as error:
         failure = error
-    if prefix := find_complete_prefix(data):
+    if prefix := files.find_complete_prefix(data):
         end, closers = prefix
         with suppress(ValueError, RecursionError):
-            return _decode_raw(data[:end] + closers), format_beginning(memoryview(data)[end:], len(data) - end)
+            return _decode_raw(data[:end] + closers), files.format_beginning(memoryview(data)[end:], len(data) - end)
     raise failure
 
 
@@ -258,7 +252,7 @@ def _parse_values(data: bytes) -> tuple[list[Element], str | None]:
         value, torn = parse_document(data)
         return [value], torn
     except ValueError as error:
-        if find_complete_prefix(data):
+        if files.find_complete_prefix(data):
             raise
         failure = error
     values: list[Element] = []

@@ -14,14 +14,7 @@ from context_tui.errors import UnreadableSession
 from context_tui.formats.base import Advance
 from context_tui.formats.kit import files
 from context_tui.formats.kit.branches import BRANCH_PREFIX, BranchFacts
-from context_tui.formats.kit.databases import (
-    Database,
-    DatabaseRow,
-    ValueTooLarge,
-    compute_checksum,
-    decode_text,
-    decode_value,
-)
+from context_tui.formats.kit.databases import Database, ValueTooLarge, compute_checksum, decode_text, decode_value
 from context_tui.formats.kit.message_builder import BlockReader, MessageBuilder, ParsedRecord, RecordAdder
 from context_tui.formats.kit.values import format_title, parse_time_ms
 from context_tui.session.facts import Branch, Compaction, Epoch, Facts, Usage
@@ -361,7 +354,7 @@ def format_placeholders(ids: Sequence[str]) -> str:
 
 def query_sessions_with_messages(
     database: Database, table: str, messages: str, names: Sequence[str]
-) -> list[DatabaseRow]:
+) -> list[tuple[Any, ...]]:
     """Return some columns of a table of sessions, for the sessions with messages.
 
     Args:

@@ -23,8 +23,6 @@ from context_tui.formats.koda.reader import KodaShape
 from context_tui.formats.koda.writer import copy_rows, write_database
 from context_tui.session.session import SessionInfo
 
-__all__ = ["KodaFormat"]
-
 
 class KodaFormat(Format):
     """Format of koda's SQLite database."""

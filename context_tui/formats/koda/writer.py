@@ -13,7 +13,7 @@ from typing import Any
 
 from context_tui.formats.kit.databases import Database
 from context_tui.formats.kit.row_scanner import RowContent
-from context_tui.formats.kit.values import build_text, format_arguments
+from context_tui.formats.kit.values import Block, build_text, format_arguments
 from context_tui.formats.kit.writing import convert_body_to_text, count_injected_losses
 from context_tui.session import markers
 from context_tui.session.facts import Usage
@@ -131,7 +131,6 @@ def _copy_table(
         last_id = batch[-1][0]
 
 
-Block = dict[str, Any]
 RowValues = dict[str, Any]
 
 THINKING_TYPES = ("thinking", "redacted_thinking")

@@ -12,8 +12,6 @@ from context_tui.formats.kit.values import list_objects
 from context_tui.formats.openai.reader import OpenAIShape, find_reply
 from context_tui.formats.openai.writer import find_unsupported_reason, write_request
 
-__all__ = ["OpenAIFormat"]
-
 
 class OpenAIFormat(DocumentFormat):
     """Format of Chat Completions requests and message lists."""

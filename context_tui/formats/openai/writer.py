@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from context_tui.formats.kit.values import as_object, format_arguments
+from context_tui.formats.kit.values import Block, as_object, format_arguments
 from context_tui.formats.kit.writing import count_injected_losses, split_results, write_json
 from context_tui.session.blocks import is_block_list
 from context_tui.session.jsontext import compact_text
 from context_tui.session.losses import Losses
 from context_tui.session.session import Message, Session
 
-Block = dict[str, Any]
 OWN_PART_MEMBERS = {"input_audio": ("data", "format"), "file": ("file_data", "file_id", "filename")}
 """Members of content parts other than text and images, which are in a member named like the part."""
 

@@ -40,8 +40,6 @@ from context_tui.formats.opencode.sources import (
 from context_tui.formats.opencode.writer import copy_session, is_copyable, write_export
 from context_tui.session.session import Session, SessionInfo
 
-__all__ = ["OpencodeFormat"]
-
 _SIZES_QUERY = """
 SELECT session_id, sum(size) FROM (
     SELECT session_id, length(CAST(data AS BLOB)) AS size FROM message

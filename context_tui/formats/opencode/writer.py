@@ -12,7 +12,7 @@ from typing import Any
 from context_tui.formats.kit.databases import Database, decode_text
 from context_tui.formats.kit.entry_scanner import BATCH_SIZE, EntryContent, format_placeholders
 from context_tui.formats.kit.files import open_regular
-from context_tui.formats.kit.values import parse_arguments
+from context_tui.formats.kit.values import Block, parse_arguments
 from context_tui.formats.kit.writing import convert_body_to_text, list_injected, note_omitted_request_parts, write_json
 from context_tui.formats.opencode.parts import COMPACTION_PROMPT
 from context_tui.formats.opencode.reader import parse_entry
@@ -23,8 +23,6 @@ from context_tui.session.losses import Losses
 from context_tui.session.memory import collect_models, collect_usage
 from context_tui.session.session import Session
 from context_tui.session.values import MessageFlag
-
-Block = dict[str, Any]
 
 PROVIDERS = {"claude": "anthropic", "gpt": "openai", "o": "openai", "gemini": "google", "grok": "xai"}
 """Providers by the prefix of their models' names."""

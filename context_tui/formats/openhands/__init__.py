@@ -41,7 +41,7 @@ from context_tui.formats.kit.files import (
     read_whole_file,
 )
 from context_tui.formats.kit.message_builder import MessageBuilder, ParsedRecord
-from context_tui.formats.kit.values import as_object, parse_id
+from context_tui.formats.kit.values import as_list, as_object, list_objects, parse_id
 from context_tui.formats.openhands.events import EventView, parse_event, parse_usages
 from context_tui.formats.openhands.legacy import LegacyEventParser
 from context_tui.session.facts import Usage
@@ -179,18 +179,13 @@ class OpenHandsFormat(Format):
         values = parse_first_values(head)
         first = values[0] if values else None
         if isinstance(first, list):
-            events = [each for each in _flatten_pairs(first) if isinstance(each, dict)]
+            events = list_objects(_flatten_pairs(first))
             if any(map(_is_sdk_event, events)):
                 return Claim(91, "a list of events")
             return Claim(90, "a list of actions and observations") if any(map(_is_legacy_event, events)) else None
-        for value in values:
-            if not isinstance(value, dict):
-                continue
-            history = value.get("history")
-            if isinstance(history, list) and any(
-                isinstance(each, dict) and (_is_legacy_event(each) or _is_sdk_event(each))
-                for each in _flatten_pairs(history[:10])
-            ):
+        for value in list_objects(values):
+            events = list_objects(_flatten_pairs(as_list(value.get("history"))[:10]))
+            if any(_is_legacy_event(event) or _is_sdk_event(event) for event in events):
                 return Claim(91, "a history of events")
         if not isinstance(first, dict) or len(values) != 1:
             return None

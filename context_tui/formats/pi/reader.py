@@ -135,11 +135,9 @@ class _PiEntry:
         )
 
     def parse_branch_summary(self, summary: Any) -> ParsedRecord:
-        return (
-            self.build_user([build_text(summary)], injected=True)
-            if isinstance(summary, str) and summary
-            else self.build_ignored()
-        )
+        if not isinstance(summary, str) or not summary:
+            return self.build_ignored()
+        return self.build_user([build_text(summary)], injected=True)
 
     def parse_compaction(self) -> ParsedRecord:
         """Parse a summary and the kept messages: from an entry on, by id or by number (v1), or as copies."""

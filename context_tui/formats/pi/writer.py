@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from context_tui.formats.kit.files import read_first_objects
-from context_tui.formats.kit.values import as_object
+from context_tui.formats.kit.values import Block, as_object
 from context_tui.formats.kit.writing import (
     INJECTED_LOSS,
     build_change_folder,
@@ -30,7 +30,6 @@ from context_tui.session.memory import collect_models, collect_usage
 from context_tui.session.session import Message, Session
 from context_tui.session.values import MessageFlag
 
-Block = dict[str, Any]
 EntryObject = dict[str, Any]
 MODEL_APIS = (
     ("claude", "anthropic-messages", "anthropic"),

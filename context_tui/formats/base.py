@@ -71,7 +71,7 @@ class Scanner(Protocol):
         """
 
     def session(self) -> Session:
-        """Return an immutable view of what has been read so far."""
+        """Return an immutable view of the part that was read so far."""
 
 
 class Format(Protocol):

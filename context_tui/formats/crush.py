@@ -77,7 +77,7 @@ class CrushShape:
             else:
                 notes.append(f"a part of unknown type {str(kind)[:40]!r}")
         model = truncate_name(parse_id(row.get("model"))) if name == "assistant" else ""
-        if row.get("summary"):  # whoever wrote it, it is sent as a user's
+        if row.get("summary"):  # sent as a user message, whatever its role
             return MessageRecord(
                 Role.USER, blocks, flags=MessageFlag.SUMMARY, time=time, is_injected=True, notes=tuple(notes)
             )

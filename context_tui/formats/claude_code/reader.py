@@ -163,7 +163,7 @@ class ClaudeCodeScanner:
             self._forks.move_to(message)
 
     def _extract_blocks(self, record: Record) -> list[dict[str, Any]]:
-        """Return the blocks of a record; of one that was decoded elsewhere, what is known of them."""
+        """Return the blocks of a record; truncated ones if another process decoded it."""
         return parsing.extract_blocks(record) if self._outline is None else self._outline.blocks
 
     def _add_block(self, message: int, block: dict[str, Any], *, injected: bool = False) -> int:
@@ -173,7 +173,7 @@ class ClaudeCodeScanner:
         return row
 
     def _note_read_range(self, result: int, place: int, length: int) -> None:
-        """Record which lines of a file the only result of a record holds, where it is of a read."""
+        """Record the range of lines in the only result of a record if it is the result of a read."""
         facts = self.facts
         use = facts.call_use[facts.call[result]]
         if use >= 0 and facts.path[use] >= 0:

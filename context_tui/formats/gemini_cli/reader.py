@@ -56,7 +56,7 @@ SETUP_START = "<session_context>"
 class _HistoryMessage(NamedTuple):
     """Message of the history: whether it is sent, its signature, and its signature without results."""
 
-    sent: bool
+    is_sent: bool
     version: int
     bare: int
 
@@ -114,7 +114,7 @@ class GeminiLineShape:
             first = own[0] if own[0].version == current.version else replace(own[0], version=current.version)
             messages += [first, *own[1:]]
         old_sent, new_sent = (
-            [each for each in entries.items() if each[1].sent] for entries in (self._history, history)
+            [each for each in entries.items() if each[1].is_sent] for entries in (self._history, history)
         )
         self._history = history
         self._masked_calls.update(cleared_calls)
@@ -297,8 +297,8 @@ def _parse_reply(message: dict[str, Any], calls: list[tuple[dict[str, Any], str]
         if block.get("type") == "tool_use":
             if not block["id"]:
                 signature = compact_text([block["name"], block["input"]])
-                others = ((call, own) for call, own in calls if own not in ids)
-                block["id"] = next((own for call, own in others if _format_signature(call) == signature), "")
+                unmatched = ((call, own) for call, own in calls if own not in ids)
+                block["id"] = next((own for call, own in unmatched if _format_signature(call) == signature), "")
             ids.add(block["id"])
         yield block
     for call, own in calls:

@@ -152,16 +152,16 @@ class LockedDatabase(Database):
         """
         super().__init__(path)
         try:
-            self._held = sqlite3.connect(
+            self._connection = sqlite3.connect(
                 f"{Path(self._file).as_uri()}?mode=rw", uri=True, timeout=0, isolation_level=None
             )
-            self._open.append(self._held)
-            self._held.text_factory = bytes
-            self._held.set_progress_handler(self._has_timed_out, 100_000)
+            self._open.append(self._connection)
+            self._connection.text_factory = bytes
+            self._connection.set_progress_handler(self._has_timed_out, 100_000)
             self._deadline = time.monotonic() + QUERY_TIMEOUT_S
             for statement in ("PRAGMA trusted_schema = OFF", "PRAGMA locking_mode = EXCLUSIVE", "BEGIN EXCLUSIVE"):
-                self._held.execute(statement)
-            self._held.execute("COMMIT")  # the lock stays
+                self._connection.execute(statement)
+            self._connection.execute("COMMIT")  # the lock stays
         except (sqlite3.Error, OSError, ValueError) as error:
             self._discard_connections()
             if _is_busy(error):
@@ -179,7 +179,7 @@ class LockedDatabase(Database):
         try:
             with closing(sqlite3.connect(path)) as copy:
                 self._deadline = float("inf")
-                self._held.backup(copy)
+                self._connection.backup(copy)
         except sqlite3.Error as error:
             raise OSError(str(error)) from None
 
@@ -192,9 +192,9 @@ class LockedDatabase(Database):
         """
         self._deadline = float("inf")
         try:
-            self._held.execute("BEGIN EXCLUSIVE")
-            yield self._held
-            self._held.execute("COMMIT")
+            self._connection.execute("BEGIN EXCLUSIVE")
+            yield self._connection
+            self._connection.execute("COMMIT")
         except BaseException as error:
             self._discard_connections()  # rolls back
             if isinstance(error, sqlite3.Error):
@@ -204,7 +204,7 @@ class LockedDatabase(Database):
     def _get_connection(self) -> sqlite3.Connection:
         if not self._open:
             raise UnreadableSession(f"{self.path}: is closed")
-        return self._held
+        return self._connection
 
 
 def is_database(path: Path) -> bool:

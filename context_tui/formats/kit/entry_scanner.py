@@ -390,18 +390,18 @@ def list_table_sessions(
     ids, sizes = {row[0] for row in rows}, query_session_sizes(database, sizes_sql)
     sessions = []
     for session_id, parent, title, second_title, folder, updated, created in rows:
-        began = _parse_column_time(created)
+        created_ms = _parse_column_time(created)
         info = SessionInfo(
             path,
             format_name,
             decode_text(session_id),
             format_title(decode_text(title)) or format_title(decode_text(second_title)),
             f"{path}#{decode_text(parent)}" if parent in ids else "",
-            (_parse_column_time(updated) or began) / 1000,
+            (_parse_column_time(updated) or created_ms) / 1000,
             sizes.get(session_id, 0),
             decode_text(folder) or cwd,
         )
-        sessions.append((began, info.id, info))
+        sessions.append((created_ms, info.id, info))
     return [info for *_, info in sorted(sessions, key=lambda each: each[:2])]
 
 

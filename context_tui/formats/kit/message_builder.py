@@ -616,8 +616,12 @@ class MessageBuilder:
         elif record.context is None:
             prefix = Spans(range(summary, summary + 1), range(max(summary - record.kept_messages, 0), summary))
         else:
-            kept = (message for each in record.context for message in self._find_context_messages(each, messages))
-            prefix = Spans.from_numbers(dict.fromkeys(message for message in kept if 0 <= message < len(self.facts)))
+            prefix_messages = (
+                message for each in record.context for message in self._find_context_messages(each, messages)
+            )
+            prefix = Spans.from_numbers(
+                dict.fromkeys(message for message in prefix_messages if 0 <= message < len(self.facts))
+            )
         self._summary_messages.add(summary)
         self.facts.add_compaction(Compaction(summary, "full", record.trigger, record.tokens_before, prefix))
 

@@ -42,7 +42,7 @@ CALL_ARGUMENT_KEYS = {
     "computer_call": "action",
     "apply_patch_call": "operation",
 }
-"""Types of calls that the client answers, and the member that says what is asked for."""
+"""Types of calls that the client answers, and the member with their arguments."""
 CALL_OUTPUT_KEYS = {
     "function_call_output": "output",
     "custom_tool_call_output": "output",
@@ -52,23 +52,23 @@ CALL_OUTPUT_KEYS = {
     "computer_call_output": "output",
     "apply_patch_call_output": "output",
 }
-"""Types of answers, and the member that holds them."""
+"""Types of results of calls, and the member with their content."""
 HOSTED_TYPES = frozenset(
     {
         *("web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call"),
         *("mcp_list_tools", "mcp_approval_request", "item_reference"),
     }
 )
-"""What the provider did or keeps itself: the size of what the model has of it is unknown."""
+"""Types of items that the provider executes or stores: their size in the context is unknown."""
 COMPACTION_TYPES = frozenset({"compaction", "compaction_summary", "context_compaction"})
-"""What stands, encrypted, for everything before it."""
+"""Types of encrypted summaries of all items before them."""
 METADATA_TYPES = frozenset({"ghost_snapshot", "compaction_trigger"})
-"""What clients keep among the items and no model sees."""
+"""Types of items that clients record and no model sees."""
 TEXT_PART_TYPES = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
 
 
 def is_item(value: Any) -> bool:
-    """Return whether a value is an item that nothing but this API has."""
+    """Return whether a value is an item of a form that only this API has."""
     kind = value.get("type") if isinstance(value, dict) else None
     if not isinstance(kind, str):
         return False
@@ -80,10 +80,10 @@ def is_item(value: Any) -> bool:
 
 
 def parse_item(item: Any) -> MessageRecord | MetadataRecord:
-    """Parse an item by itself. A message of system or developer keeps that role.
+    """Parse an item by itself; a message of the system or developer has the role system.
 
     Raises:
-        ValueError: it is no item, or of a type that is not known.
+        ValueError: the value is not an item of a known type.
     """
     kind = item.get("type", "message" if "role" in item else None) if isinstance(item, dict) else None
     if not isinstance(kind, str):
@@ -115,7 +115,7 @@ def parse_item(item: Any) -> MessageRecord | MetadataRecord:
 
 
 def filter_known_items(items: Any) -> tuple[list[Item], list[str]]:
-    """Return the items of a response that are known, and what is wrong with the others."""
+    """Return the known items of a response, and the problems of the others."""
     known_items, problems = list[Item](), list[str]()
     for item in as_list(items):
         try:
@@ -135,14 +135,14 @@ def parse_response_items(items: Any) -> MessageRecord | MetadataRecord:
 
 
 class ResponseGrouping:
-    """Puts the items of one response together: those of the assistant with nothing else between them."""
+    """Grouping of items to responses: consecutive items of the assistant belong to one response."""
 
     def __init__(self) -> None:
         self._number = 0
         self._open = False
 
     def assign_response_id(self, part: ParsedRecord) -> str:
-        """Return the id of the response that a part belongs to; None for a user's. Parts must be passed in order."""
+        """Return the id of a part's response; empty for a part of the user. Parts must be passed in order."""
         if isinstance(part, MessageRecord) and part.role == Role.ASSISTANT:
             self._number += not self._open
             self._open = True
@@ -151,7 +151,7 @@ class ResponseGrouping:
         return ""
 
     def end_response(self) -> None:
-        """The response is at its end."""
+        """End the current response."""
         self._open = False
 
 
@@ -161,7 +161,7 @@ def _parse_blocks(content: Any) -> list[Block]:
 
 
 def _parse_block(part: Any) -> Block:
-    """Parse a content part; one without a counterpart stays as it is, unknown to every estimator."""
+    """Parse a content part; one without counterpart is kept, unknown to every estimator."""
     if not isinstance(part, dict):
         return build_text(part) if isinstance(part, str) else {"type": "unknown", "value": part}
     kind = part.get("type")
@@ -176,7 +176,7 @@ def _parse_block(part: Any) -> Block:
 
 
 def build_thinking(item: Item) -> Block:
-    """Reasoning as thinking: its text, where it is open, and its summary; nothing where all of it is encrypted."""
+    """Build thinking from reasoning: its text and its summary; empty if all of it is encrypted."""
     texts = (block.get("text") for name in ("content", "summary") for block in _parse_blocks(item.get(name)))
     return {"type": "thinking", "thinking": "\n\n".join(text for text in texts if isinstance(text, str))}
 
@@ -198,7 +198,7 @@ def _parse_call_name(item: Item, kind: str) -> str:
 
 def _build_tool_result(item: Item, kind: str) -> Block:
     body, failed = item.get(CALL_OUTPUT_KEYS[kind]), False
-    if isinstance(body, dict) and "content" in body:  # as Codex once kept it, with whether it went well
+    if isinstance(body, dict) and "content" in body:  # as recorded by old versions of Codex
         body, failed = body["content"], body.get("success") is False
     if isinstance(body, list) and kind != "tool_search_output":
         content: Any = _parse_blocks(body)
@@ -210,7 +210,7 @@ def _build_tool_result(item: Item, kind: str) -> Block:
 
 
 ItemReader = Callable[[Origin], list[Item] | None]
-"""The items that a recorded message was read from; None where it was read from something else."""
+"""Function that returns the items of a recorded message; None for a message of another format."""
 
 UNSUPPORTED_BLOCKS_LOSS = "blocks left out that the Responses API cannot hold"
 THINKING_LOSS = "thinking left out, which only its own provider can read"
@@ -225,14 +225,14 @@ class WrittenItem(NamedTuple):
 
 
 class ItemWriter:
-    """Writes the messages of one session in their order."""
+    """Writer of the messages of one session as items, in order."""
 
     def __init__(self, session: Session, losses: Losses, read_items: ItemReader) -> None:
         self._session, self._losses, self._read_items = session, losses, read_items
         self._custom: set[str] = set()  # ids of calls whose argument is free text
 
     def write_message(self, message: int, *, as_user: bool = False) -> list[WrittenItem]:
-        """Return a message as items; new ones of a user, whoever it is from, where that is asked for."""
+        """Build the items of a message; with *as_user* new items of the user, whatever its role."""
         origin = find_origin(self._session, message)
         items = self._read_items(origin) if isinstance(origin, Origin) else None
         facts = self._session.facts
@@ -266,18 +266,18 @@ class ItemWriter:
                 yield from self._build_items(remaining, flags, by_assistant)
 
     def _build_items(self, blocks: list[Block], injected: list[bool], by_assistant: bool) -> Iterator[WrittenItem]:
-        """Items for blocks of other formats: results first, as they were given, and texts of one kind together."""
+        """Build items for blocks of other formats: results first, then texts, merged if they have the same role."""
         results = [block for block in blocks if block.get("type") == "tool_result"]
-        remaining = [
+        other_blocks = [
             (block, is_injected) for block, is_injected in zip(blocks, injected, strict=True) if block not in results
         ]
         for block in results:
             yield WrittenItem(self._build_call_output(block), False)
-        if results and remaining:
+        if results and other_blocks:
             self._losses.add("messages with results and text split into two")
         content: list[Item] = []
         role = ""
-        for block, is_injected in remaining:
+        for block, is_injected in other_blocks:
             next_role = "assistant" if by_assistant else "developer" if is_injected else "user"
             part = self._build_content_part(block, by_assistant)
             if content and (next_role != role or part is None):
@@ -292,7 +292,7 @@ class ItemWriter:
             yield WrittenItem(_build_message(role, content), role == "user")
 
     def _build_content_part(self, block: Block, by_assistant: bool) -> Item | None:
-        """Return a block as a part of a message, where it can be one."""
+        """Build a part of a message from a block; None if it cannot be one."""
         kind = block.get("type")
         if kind == "text":
             return {"type": "output_text" if by_assistant else "input_text", "text": str(block.get("text") or "")}
@@ -303,7 +303,7 @@ class ItemWriter:
         return None
 
     def _build_item(self, block: Block) -> Item | None:
-        """Return a block as an item of its own, where it can be one."""
+        """Build a separate item from a block; None if it cannot be one."""
         kind = block.get("type")
         if kind == "tool_use":
             return self._build_call(block)
@@ -339,7 +339,7 @@ class ItemWriter:
 
 
 def unsupported_reason(role: str, block: Block) -> str:
-    """Why a request cannot hold *block* in a message of *role*; empty where it can. Thinking may be encrypted items."""
+    """Return why a message of *role* cannot hold *block*; empty if it can. Thinking may be encrypted items."""
     kind, by_assistant = block.get("type"), role == "assistant"
     match kind:
         case "text" | "tool_use" | "tool_result" | "thinking":
@@ -356,7 +356,7 @@ def unsupported_reason(role: str, block: Block) -> str:
 
 
 def build_image_part(block: Block) -> Item | None:
-    """Return an image as a part of a message; None for one that is nowhere."""
+    """Build a part of a message from an image; None for an image without data or address."""
     source = as_object(block.get("source"))
     if isinstance(data := source.get("data"), str):
         return {"type": "input_image", "image_url": f"data:{source.get('media_type') or 'image/png'};base64,{data}"}

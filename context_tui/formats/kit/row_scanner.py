@@ -205,7 +205,7 @@ class RowScanner(Generic[R]):
     def __init__(self, database: Database, info: SessionInfo, shape: Callable[[Database], RowShape[R]]) -> None:
         self._database, self._info, self._new_shape = database, info, shape
         self._stamp: tuple[Any, ...] = ()
-        self._ended = False
+        self._is_finished = False
         self._restart()
         self.count = self._rows.count_rows()
 
@@ -216,21 +216,21 @@ class RowScanner(Generic[R]):
     def advance(self, budget_s: float | None = None) -> Advance:
         deadline = None if budget_s is None else time.monotonic() + budget_s
         restarted = False
-        if self._ended:
+        if self._is_finished:
             stamp = self._database.read_stamp()
             if stamp == self._stamp:
                 return Advance(0, None, True)
-            self._ended, self._stamp = False, stamp
+            self._is_finished, self._stamp = False, stamp
             if restarted := not self._rows.is_unchanged():
                 self._restart()
         facts = self._builder.facts
         before = 0 if restarted else len(facts)
         while self._scan_row() and (deadline is None or time.monotonic() < deadline):
             pass
-        if self._ended:
+        if self._is_finished:
             self._shape.finish(self._builder)
         changed = self._builder.pop_first_changed(before)
-        return Advance(len(facts) - before, 0 if restarted else changed, self._ended)
+        return Advance(len(facts) - before, 0 if restarted else changed, self._is_finished)
 
     def session(self) -> Session:
         facts = self._builder.facts
@@ -243,18 +243,18 @@ class RowScanner(Generic[R]):
         self._shape = self._new_shape(self._database)
         self._adder = RecordAdder(self._shape, self._builder)
         self._rows = RowCursor(self._database, self._shape, self._info.id)
-        self._waiting: list[R | OversizedRow] = []
-        self._ended = False
+        self._pending_rows: list[R | OversizedRow] = []
+        self._is_finished = False
         self._stamp = self._stamp or self._database.read_stamp()
 
     def _scan_row(self) -> bool:
         """Scan one row; return whether there was one."""
-        if not self._waiting:
-            self._waiting = [*reversed(self._rows.read_after(self._rows.last))]
-        if not self._waiting:
-            self._ended = True
+        if not self._pending_rows:
+            self._pending_rows = [*reversed(self._rows.read_after(self._rows.last))]
+        if not self._pending_rows:
+            self._is_finished = True
             return False
-        row = self._waiting.pop()
+        row = self._pending_rows.pop()
         self._rows.record_row(row)
         location = f"row {row.id}"
         if isinstance(row, OversizedRow) or files.format_too_large(row.size):

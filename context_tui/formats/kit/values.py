@@ -108,7 +108,7 @@ def parse_id(value: Any) -> str:
 
 
 def format_title(text: str) -> str:
-    """Return a title: the first line of a text that is not blank, cut to a title's length."""
+    """Return a title: the first line of a text that is not blank, cut to ``MAX_TITLE_LENGTH``."""
     line = next((line.strip() for line in text[:4_000].splitlines() if line.strip()), "")
     return truncate_name(line, MAX_TITLE_LENGTH)
 

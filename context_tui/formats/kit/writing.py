@@ -1,4 +1,4 @@
-"""Tools of the writers: plain JSON, tool schemas, and losses of what only Claude Code's format can hold."""
+"""Tools of writers: JSON, tool schemas, injected blocks, texts of results, and the losses that they count."""
 
 from __future__ import annotations
 

@@ -274,8 +274,8 @@ def _format_summary(blocks: list[Block]) -> str:
 
 
 def _join_texts(blocks: list[Block], losses: Losses) -> str | None:
-    shown = [block for block in blocks if block.get("type") in ("text", "image")]
-    texts = ["[image]" if block["type"] == "image" else str(block.get("text") or "") for block in shown]
+    readable = [block for block in blocks if block.get("type") in ("text", "image")]
+    texts = ["[image]" if block["type"] == "image" else str(block.get("text") or "") for block in readable]
     if len(texts) > 1:
         losses.add(JOINED_TEXTS)
     return "\n\n".join(texts) if texts else None

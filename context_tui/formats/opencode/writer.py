@@ -54,13 +54,8 @@ class _ExportDocument:
     def begin_message(self, role: str, time: int, **more: Any) -> dict[str, Any]:
         """Begin a message."""
         self._now = max(self._now, time)
-        info = {
-            "id": self.make_id("msg"),
-            "sessionID": self.session,
-            "role": role,
-            "time": {"created": self._now},
-            **more,
-        }
+        own = {"id": self.make_id("msg"), "sessionID": self.session, "role": role}
+        info = {**own, "time": {"created": self._now}, **more}
         if role == "assistant":
             info |= {
                 "parentID": self._newest_prompt or self.make_id("msg"),
@@ -196,7 +191,7 @@ def _add_user_message(
     document: _ExportDocument, blocks: list[Block], injected: list[bool], time: int, losses: Losses
 ) -> None:
     """Add a user message: results go to their calls, the rest becomes a separate message."""
-    others = [
+    prompt_blocks = [
         (block, is_injected)
         for block, is_injected in zip(blocks, injected, strict=True)
         if block.get("type") != "tool_result"
@@ -211,12 +206,12 @@ def _add_user_message(
             if part["messageID"] != newest:
                 losses.add("results moved to their calls")
             part["state"] = _build_call_state(document, part, block, time, losses)
-    if not others:
+    if not prompt_blocks:
         return
-    if len(others) < len(blocks):
+    if len(prompt_blocks) < len(blocks):
         losses.add("messages with results and text split into two")
     document.begin_message("user", time)
-    for block, is_injected in others:
+    for block, is_injected in prompt_blocks:
         if block.get("type") == "text":
             document.add_part("text", text=str(block.get("text") or ""), **({"synthetic": True} if is_injected else {}))
         elif file := _build_file_members(block):

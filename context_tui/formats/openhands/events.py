@@ -202,15 +202,15 @@ class EventView:
     """
 
     def __init__(self) -> None:
-        self._shown: list[tuple[str, bool]] = []  # key, and whether it is a message (else only counted)
-        self._seen: set[str] = set()
+        self._events: list[tuple[str, bool]] = []  # key, and whether it is a message (else only counted)
+        self._known_keys: set[str] = set()
         self._context_by_condensation: dict[str, tuple[str | int, ...]] = {}
 
     def append(self, key: str, *, message: bool = True) -> None:
         """Append an event; a known one keeps its place."""
-        if key and key not in self._seen:
-            self._seen.add(key)
-            self._shown.append((key, message))
+        if key and key not in self._known_keys:
+            self._known_keys.add(key)
+            self._events.append((key, message))
 
     def condense(
         self, key: str, is_forgotten: Callable[[str], bool], *, summary: bool, offset: int | None
@@ -224,11 +224,11 @@ class EventView:
             offset: The number of remaining events before the summary; None: all of them.
         """
         if key not in self._context_by_condensation:
-            self._seen.add(key)
-            remaining = [each for each in self._shown if not is_forgotten(each[0])]
+            self._known_keys.add(key)
+            remaining = [each for each in self._events if not is_forgotten(each[0])]
             if summary:
                 remaining.insert(len(remaining) if offset is None else min(offset, len(remaining)), (key, True))
-            self._shown = remaining
+            self._events = remaining
             self._context_by_condensation[key] = tuple(
                 0 if each == key else each for each, message in remaining if message
             )

@@ -84,13 +84,13 @@ def _build_entry_bodies(session: Session, losses: Losses) -> Iterator[tuple[Entr
         if not place and facts.flags[index] & MessageFlag.SUMMARY and len(texts) == len(blocks) == 1:
             yield {"type": "compaction", "summary": texts[0].get("text") or "", "tokensBefore": 0}, time
             continue
-        results, others = split_results(blocks)
+        results, prompt_blocks = split_results(blocks)
         for result in results:
             yield _build_message_entry(_build_result(result, tools, losses), time), time
-        if others:
+        if prompt_blocks:
             losses.add("messages with results and text split into two", bool(results))
             injected = list_injected(facts, context.blocks_of(index))
-            content = _build_content(others, losses)
+            content = _build_content(prompt_blocks, losses)
             if all(injected) and injected:
                 members = {"customType": "context-tui", "content": content, "display": True}
                 yield {"type": "custom_message", **members}, time

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from textual import events
+from textual import events, on
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.geometry import Size
 from textual.message import Message
 from textual.widget import Widget
+from textual.widgets import Input
 
 from context_tui.policies.parameters import Parameter
 from context_tui.policies.scales import parse_number
@@ -33,7 +36,22 @@ from context_tui.tui.widgets.styled_text import MUTED, Run, build_content, clip_
 
 MIN_VISIBLE_ROWS = 2
 """Lines of settings that stay visible above the entries of a list."""
-_NUMBER_KEYS = frozenset("0123456789.,_kKmM%")
+_NUMBER_PATTERN = re.compile(r"[0-9.,_kKmM%]*")
+
+
+class NumberEntry(Input, inherit_bindings=False):
+    """Entry of a number that its row draws; it leaves to the row every key that is part of no number."""
+
+    DEFAULT_CSS = "NumberEntry { width: 0; height: 0; padding: 0; border: none !important; }"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("backspace", "delete_left", show=False)]
+
+    def __init__(self) -> None:
+        super().__init__(restrict=_NUMBER_PATTERN.pattern, max_length=20, select_on_focus=False)
+        self.cursor_blink = self.can_focus = False
+
+    def _on_key(self, event: events.Key) -> None:  # type: ignore[override]
+        if event.is_printable and not _NUMBER_PATTERN.fullmatch(event.character or ""):
+            event.prevent_default()
 
 
 class SettingRows(Widget, can_focus=True):
@@ -87,11 +105,20 @@ class SettingRows(Widget, can_focus=True):
         self.values: dict[str, Any] = {}
         self.row = 0
         self.item = 0
-        self.typed_text: str | None = None
         self.error = ""
+        self._entry = NumberEntry()
         self._top = 0
         self._dragged = False
         self._is_typable = False
+
+    def compose(self) -> ComposeResult:
+        """Yield the entry of a number, which is invisible."""
+        yield self._entry
+
+    @property
+    def typed_text(self) -> str | None:
+        """Text of the entry; None while no value is typed."""
+        return self._entry.value if self._entry.can_focus else None
 
     @property
     def current_parameter(self) -> Parameter | None:
@@ -106,7 +133,8 @@ class SettingRows(Widget, can_focus=True):
         self.parameters, self.values = parameters, values
         self.row = names.index(name) if name in names else 0
         if name not in names:
-            self.item, self.typed_text, self.error = 0, None, ""
+            self.item = 0
+            self._close_entry()
         self._update_footer_keys()
         self.refresh(layout=len(parameters) != height)
 
@@ -192,24 +220,27 @@ class SettingRows(Widget, can_focus=True):
         runs = format_setting_row(
             control, self.values[control.name], columns, width, here, self.typed_text if here else None
         )
-        return set_background(runs) if here and self.has_focus else runs
+        return set_background(runs) if here and self.has_focus_within else runs
 
     def on_focus(self) -> None:
         """Highlight the chosen row."""
         self.refresh()
 
     def on_blur(self) -> None:
-        """Accept the typed entry if it is a valid value, else discard it."""
-        if not self.finish_entry():
-            self.typed_text, self.error = None, ""
+        """Draw the chosen row without highlight."""
         self.refresh()
+
+    def on_descendant_blur(self) -> None:
+        """Accept the typed entry if it is a valid value, else discard it."""
+        if self.screen.focused is not self._entry and not self.finish_entry():
+            self._close_entry()
 
     # Setting values
 
     def set_value(self, value: Any) -> None:
         """Set the value of the chosen setting, and pass it on if it has changed."""
         control = self.current_parameter
-        self.typed_text, self.error = None, ""
+        self._close_entry()
         if control and value != self.values[control.name]:
             self._set_value(control.name, value)
         self.refresh()
@@ -222,7 +253,8 @@ class SettingRows(Widget, can_focus=True):
         """Select the row of a setting."""
         number = min(max(number, 0), len(self.parameters) - 1)
         if number >= 0 and number != self.row:
-            self.row, self.item, self.typed_text, self.error = number, 0, None, ""
+            self.row, self.item = number, 0
+            self._close_entry()
             self.post_message(self.Moved(self.parameters[number].name))
             self._update_footer_keys()
             self.refresh()
@@ -271,7 +303,10 @@ class SettingRows(Widget, can_focus=True):
     def action_type(self) -> None:
         """Start to type a value."""
         if self.current_parameter and self.current_parameter.scale:
-            self.typed_text, self.error = "", ""
+            self._entry.can_focus = True
+            self._entry.clear()
+            self.screen.set_focus(self._entry)
+            self.error = ""
             self.refresh()
         else:
             self.notify("This setting has no value to type; ←→ and space change it", markup=False, timeout=4)
@@ -282,33 +317,39 @@ class SettingRows(Widget, can_focus=True):
             self.set_value(self.current_parameter.default)
 
     def on_key(self, event: events.Key) -> None:
-        """Edit the typed entry; another key first accepts it, and is dropped if the entry is refused."""
-        if self.typed_text is None:
+        """Accept the typed entry before another key is handled; drop that key if the entry is refused."""
+        if self.typed_text is None or event.key == "backspace":  # which the entry handles
             return
-        character, handled = event.character or "", True
-        if character and character in _NUMBER_KEYS:
-            self.typed_text, self.error = (self.typed_text + character)[:20], ""
-        elif event.key == "backspace":
-            self.typed_text, self.error = self.typed_text[:-1], ""
-        elif event.key == "escape":
-            self.typed_text, self.error = None, ""
-        else:
-            handled = not self.finish_entry() or event.key == "enter"
-        if handled:
+        if event.key == "escape":
+            self._close_entry()
             event.stop()
-            event.prevent_default()
+        elif not self.finish_entry() or event.key == "enter":
+            event.stop()
+
+    @on(Input.Changed)
+    def _handle_entry_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self.error = ""
+        self.refresh()
+
+    def _close_entry(self) -> None:
+        """Stop typing, and return the focus to the rows."""
+        if self.screen.focused is self._entry:
+            self.screen.set_focus(self)
+        self._entry.can_focus, self.error = False, ""
         self.refresh()
 
     def finish_entry(self) -> bool:
         """Accept the typed entry; show an error and return False if it is invalid. An empty entry changes nothing."""
         control = self.current_parameter
         if not self.typed_text or control is None or control.scale is None:
-            self.typed_text = None
+            self._close_entry()
             return True
         try:
             value = parse_number(self.typed_text, control.scale.low, control.scale.high, control.optional)
-        except ValueError as problem:
-            self.error = f"{control.label}: {problem}"
+        except ValueError as error:
+            self.error = f"{control.label}: {error}"
+            self.refresh()
             return False
         self.set_value(value)
         return True

@@ -115,11 +115,18 @@ def join_threads(seconds: float) -> None:
         thread.join(max(deadline - time.monotonic(), 0.0))
 
 
-def format_worker_error(event: Worker.StateChanged) -> str:
-    """Format the unexpected error that ended a worker; empty for any other change of its state."""
-    if event.state is not WorkerState.ERROR:
-        return ""
-    return f"Could not {event.worker.description}: {type(event.worker.error).__name__}; please report it"
+class WorkErrorHandler:
+    """Mixin of a screen that shows the unexpected errors of its workers; everything else goes on."""
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Show the error that ended a worker."""
+        if event.state is WorkerState.ERROR:
+            error = type(event.worker.error).__name__
+            self.show_work_error(f"Could not {event.worker.description}: {error}; please report it", event.worker.group)
+
+    def show_work_error(self, message: str, group: str) -> None:
+        """Show the *message* about the error that ended the work of a group."""
+        raise NotImplementedError
 
 
 def start_work(

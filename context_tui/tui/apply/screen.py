@@ -8,14 +8,12 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static, TextArea
-from textual.worker import Worker
 
 from context_tui.compaction.apply import apply
 from context_tui.compaction.plan import Plan
@@ -37,7 +35,7 @@ from context_tui.tui.apply import texts
 from context_tui.tui.apply.summarizer import SummarizerChoice, SummaryAttempt
 from context_tui.tui.drafts import Draft, Drafts, compute_plan_key, find_initial_draft
 from context_tui.tui.rendering.layout import TextPart
-from context_tui.tui.threads import format_worker_error, run_in_thread
+from context_tui.tui.threads import WorkErrorHandler, run_in_thread
 from context_tui.tui.widgets.bindings import build_binding
 from context_tui.tui.widgets.dialogs import Answer, ChoicePrompt, InputPrompt
 from context_tui.tui.widgets.footer import KeyFooter
@@ -104,7 +102,7 @@ class Phase(Enum):
 RESTING_PHASES = (Phase.READY, Phase.DONE, Phase.FAILED)
 
 
-class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
+class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_bindings=False):
     """Applies a plan; returns the new session, or None if nothing was accepted.
 
     Args:
@@ -414,15 +412,13 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
             exit_on_error=False,
         )
 
-    @on(Worker.StateChanged)
-    def _handle_worker_state(self, event: Worker.StateChanged) -> None:
-        """Report a defect in a worker; every draft is kept."""
-        words = format_worker_error(event)
-        if words and self._attempt is not None:
-            error = SummarizerError(words)
+    def show_work_error(self, message: str, group: str) -> None:
+        """Show the error of a worker; every draft is kept."""
+        if self._attempt is not None:
+            error = SummarizerError(message)
             self._handle_failure(error, self._attempt.fail(error))
-        elif words:
-            self._set_status(f"✗ {words}", "error")
+        else:
+            self._set_status(f"✗ {message}", "error")
 
     def action_why(self) -> None:
         """Show why nothing can be sent."""

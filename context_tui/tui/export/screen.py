@@ -8,14 +8,13 @@ from typing import Any, ClassVar
 
 from rich.highlighter import Highlighter
 from rich.text import Text
-from textual import on, work
+from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Label, Static
-from textual.worker import Worker
 
 from context_tui.errors import Error
 from context_tui.export.files import (
@@ -32,7 +31,7 @@ from context_tui.session.session import Session
 from context_tui.text.private_files import find_leftovers, remove_leftover
 from context_tui.text.sanitize import make_visible, sanitize_line
 from context_tui.tui.rendering.formatting import pluralize
-from context_tui.tui.threads import format_worker_error, run_in_thread
+from context_tui.tui.threads import WorkErrorHandler, run_in_thread
 from context_tui.tui.widgets.dialogs import Answer, ChoicePrompt
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.styled_text import build_choice_strip
@@ -43,7 +42,7 @@ DEFAULT_FORMAT = "anthropic"
 """Default format of sessions whose own format cannot be written."""
 
 
-class ExportScreen(ModalScreen[ExportResult | None]):
+class ExportScreen(WorkErrorHandler, ModalScreen[ExportResult | None]):
     """Writes a session to a file; returns the result, or None."""
 
     CSS_PATH = "export.tcss"
@@ -193,10 +192,9 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         writing = self._export(Path(os.path.expanduser(name)), force)
         self.run_worker(writing, group="export", description="write the file", exit_on_error=False)
 
-    @on(Worker.StateChanged)
-    def _handle_worker_state(self, event: Worker.StateChanged) -> None:
-        if words := format_worker_error(event):
-            self._set_status(f"✗ {words}", is_error=True)
+    def show_work_error(self, message: str, group: str) -> None:
+        """Show the error of a worker in the status line."""
+        self._set_status(f"✗ {message}", is_error=True)
 
     async def _export(self, path: Path, force: bool) -> None:
         session, name = self.session, self.format

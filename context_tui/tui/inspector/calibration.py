@@ -12,7 +12,6 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Label
-from textual.worker import Worker
 
 from context_tui.session.session import Session
 from context_tui.session.token_factors import PRIOR, Factors
@@ -22,7 +21,7 @@ from context_tui.tokens.measures import TYPICAL_IMAGE_TOKENS, TokenMeasure, Toke
 from context_tui.tui.controller import CommandRefused, Controller
 from context_tui.tui.rendering.formatting import pluralize
 from context_tui.tui.rendering.layout import TextPart
-from context_tui.tui.threads import ThreadJob, format_worker_error, start_work
+from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.reading_pane import ReadingPane
 
@@ -100,7 +99,7 @@ def _build_factor_parts(factors: Factors) -> Iterator[TextPart]:
         )
 
 
-class CalibrationScreen(ModalScreen[None]):
+class CalibrationScreen(WorkErrorHandler, ModalScreen[None]):
     """Calibrations of a session, computed in a thread unless they are known."""
 
     CSS_PATH = "calibration.tcss"
@@ -136,10 +135,9 @@ class CalibrationScreen(ModalScreen[None]):
 
         start_work(self, "calibration", "calibrate the session", work)
 
-    @on(Worker.StateChanged)
-    def _handle_worker_state(self, event: Worker.StateChanged) -> None:
-        if words := format_worker_error(event):
-            self.query_one(ReadingPane).show([TextPart(words)])
+    def show_work_error(self, message: str, group: str) -> None:
+        """Show the error in place of the calibrations."""
+        self.query_one(ReadingPane).show([TextPart(message)])
 
     @on(CalibrationsComputed)
     def _show(self, event: CalibrationsComputed) -> None:

@@ -15,7 +15,6 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
-from textual.worker import Worker
 
 from context_tui.app.state import InspectorState
 from context_tui.policies.registry import LISTED_POLICIES
@@ -48,7 +47,7 @@ from context_tui.tui.inspector.workers import (
 )
 from context_tui.tui.loading import ReadFailure
 from context_tui.tui.reader.detail import Detail
-from context_tui.tui.threads import format_worker_error
+from context_tui.tui.threads import WorkErrorHandler
 from context_tui.tui.timeline.rows import TURN_HEAD, Location
 from context_tui.tui.view import (
     View,
@@ -67,7 +66,7 @@ NEWS_TIMEOUT_S = 12
 """Seconds for which news of a followed session are shown."""
 
 
-class InspectorScreen(Screen[None]):
+class InspectorScreen(WorkErrorHandler, Screen[None]):
     """Inspector of a session: keys change the view, and the panes draw it."""
 
     AUTO_FOCUS = "Timeline"
@@ -218,11 +217,9 @@ class InspectorScreen(Screen[None]):
         if self.query_one(Detail).location is None:
             self.panes.draw_detail()
 
-    @on(Worker.StateChanged)
-    def _handle_worker_state(self, event: Worker.StateChanged) -> None:
-        """Report a defect in a worker; everything else goes on."""
-        if words := format_worker_error(event):
-            self.show_notification(words, warn=True)
+    def show_work_error(self, message: str, group: str) -> None:
+        """Notify about the error of a worker."""
+        self.show_notification(message, warn=True)
 
     def _show_news(self, has_fired: bool) -> None:
         """Show what happened in the followed session, and whether the policy's trigger has begun to fire."""

@@ -68,15 +68,15 @@ def format_estimate_error(check: EstimateCheck) -> str:
 
 def format_estimate_check(check: EstimateCheck | None, width: int) -> str:
     """Format the error of the estimate with as many of its causes as fit in *width* cells."""
-    off = format_estimate_error(check) if check else ""
-    if check is None or not off:
+    error = format_estimate_error(check) if check else ""
+    if check is None or not error:
         return ""
     causes = check.format_causes()
     for count in range(len(causes), 0, -1):
-        words = f"Estimate {off}: " + ", ".join([*causes[:count], *(["…"] if count < len(causes) else [])])
-        if len(words) <= width:
-            return words
-    return f"Estimate {off}: {causes[0]}" if causes else ""
+        text = f"Estimate {error}: " + ", ".join([*causes[:count], *(["…"] if count < len(causes) else [])])
+        if len(text) <= width:
+            return text
+    return f"Estimate {error}: {causes[0]}" if causes else ""
 
 
 class RuntimeSizeSeries:
@@ -102,8 +102,8 @@ class RuntimeSizeSeries:
         """Format the size that the runtime assumes before a message; empty if it was never computed."""
         if self._source_index[message] < 0:
             return ""
-        much = f"{self.tokens[message]:,}" if self.tokens[message] >= 0 else "unknown"
-        return f"{runtime} {much} ({self._sources[self._source_index[message]]})"
+        amount = f"{self.tokens[message]:,}" if self.tokens[message] >= 0 else "unknown"
+        return f"{runtime} {amount} ({self._sources[self._source_index[message]]})"
 
 
 @dataclass(frozen=True)
@@ -123,19 +123,19 @@ class RuntimeSizes:
         if not 0 <= message < self.length:
             return ""
         each = filter(None, (series.format_size(runtime, message) for runtime, series in self.by_runtime.items()))
-        words = ", ".join(each)
-        return f"context size that each runtime assumes here: {words}" if words else ""
+        text = ", ".join(each)
+        return f"context size that each runtime assumes here: {text}" if text else ""
 
 
 def compute_runtime_sizes(session: Session, checkpoint: Callable[[], object] = lambda: None) -> RuntimeSizes:
     """Compute the sizes of all runtimes, in time linear in the session; *checkpoint* is called at every message."""
     length, policies = len(session), find_runtimes()
-    found = {runtime: RuntimeSizeSeries(length) for runtime in policies}
+    by_runtime = {runtime: RuntimeSizeSeries(length) for runtime in policies}
     for state in iterate_runtime_states(session, frozenset({"before_call"}), checkpoint):
         if state.at < length:
-            for runtime, series in found.items():
+            for runtime, series in by_runtime.items():
                 series.append(policies[runtime], state)
-    return RuntimeSizes(session.facts, length, found)
+    return RuntimeSizes(session.facts, length, by_runtime)
 
 
 MAX_MEASURED_ROWS = 4
@@ -175,7 +175,7 @@ class AnalysisCache:
         if view.measure is TokenMeasure.OWN:
             return None
         key = _get_measure_key(view)
-        return next((sized for known, sized in self._measured_rows if known == key), None)
+        return next((sized for stored_key, sized in self._measured_rows if stored_key == key), None)
 
     def store_measured_rows(self, view: View, measured_rows: MeasuredRows) -> None:
         """Store a measured session, in place of the oldest one."""
@@ -201,8 +201,8 @@ class AnalysisCache:
 
     def get_runtime_sizes(self, session: Session, message: int) -> RuntimeSizes | None:
         """Return the sizes that runtimes assume, if they cover a message of a session."""
-        known = self._runtime_sizes
-        return known if known is not None and known.covers(session, message) else None
+        sizes = self._runtime_sizes
+        return sizes if sizes is not None and sizes.covers(session, message) else None
 
     def store_runtime_sizes(self, sizes: RuntimeSizes) -> None:
         """Store the sizes that runtimes assume."""

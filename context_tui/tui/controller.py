@@ -227,14 +227,14 @@ class Controller:
         self.estimated_rows.grow(view.session)
         if not self.search.covers(view.session):
             self.search.start(view.session, self.search.text)
-        done = view.applied.marks if view.applied else None
+        marks = view.applied.marks if view.applied else None
         sized = self.analysis.get_measured_rows(view)
-        self.marker = RowMarker(view.context, view.plan, done, sized.token_table if sized else None)
-        moved, self.view = view.cursor != self.view.cursor, view
+        self.marker = RowMarker(view.context, view.plan, marks, sized.token_table if sized else None)
+        has_moved, self.view = view.cursor != self.view.cursor, view
         self._update_listing()
-        wanted = self._unlisted_cursor if self._unlisted_cursor and not moved else view.cursor
-        cursor = self._find_nearest_listed(wanted)
-        self._unlisted_cursor = wanted if cursor != wanted else None
+        target = self._unlisted_cursor if self._unlisted_cursor and not has_moved else view.cursor
+        cursor = self._find_nearest_listed(target)
+        self._unlisted_cursor = target if cursor != target else None
         self.view = replace(view, cursor=cursor)
 
     def _update_listing(self) -> None:
@@ -292,26 +292,26 @@ class Controller:
 
     def move_to_changed(self, step: int) -> None:
         """Go to the next or previous row that the plan changes or, once applied, has changed."""
-        found = find_next_changed(self.rows, self.marker, self.view.cursor, step, self.limited_rows)
-        if found is None:
+        location = find_next_changed(self.rows, self.marker, self.view.cursor, step, self.limited_rows)
+        if location is None:
             raise CommandRefused("The plan changes no row" + (" that is listed" if self.is_limited else ""))
-        self.select_location(found)
+        self.select_location(location)
 
     def move_to_match(self, step: int) -> bool:
         """Go to the next or previous match, and return whether there is one; if not, go to the first one once found."""
-        found = self.search.find_next_match(self.rows, self.view.cursor, step, self.limited_rows)
-        waits = found is None and bool(self.search.text) and not self.search.is_finished
-        self.search.pending_step = step if waits else 0
-        if waits:
+        location = self.search.find_next_match(self.rows, self.view.cursor, step, self.limited_rows)
+        is_pending = location is None and bool(self.search.text) and not self.search.is_finished
+        self.search.pending_step = step if is_pending else 0
+        if is_pending:
             return False
-        if found is None:
-            if hidden := self.search.locations:
-                elsewhere = pluralize(len(hidden), "matching row")
+        if location is None:
+            if locations := self.search.locations:
+                elsewhere = pluralize(len(locations), "matching row")
                 raise CommandRefused(f"No matches in the listed rows; {elsewhere} elsewhere, esc shows all")
             raise CommandRefused(
                 "No matches; press / to search again" if self.search.text else "Press / to search first"
             )
-        self.select_location(found)
+        self.select_location(location)
         return True
 
     def toggle_fold(self) -> range:
@@ -354,21 +354,21 @@ class Controller:
 
     def move_to_jump_point(self, step: int) -> None:
         """Plan at the next or previous jump point."""
-        found = find_next_jump(self.jump_points, self.view.point, step)
-        if found is None:
+        point = find_next_jump(self.jump_points, self.view.point, step)
+        if point is None:
             only = f"No other jump points: {self.jump_points[0].reason}" if self.jump_points else ""
             raise CommandRefused(only or "No jump points: this policy never fires here")
-        self.plan_before(found.at)
+        self.plan_before(point.at)
 
     def move_to_compaction(self, step: int) -> None:
         """Plan at the next or previous recorded compaction, announced by a record or inferred from recorded sizes."""
         events = find_context_events(self.view.session)
-        found = [JumpPoint(each.message, format_event_point(each)) for each in events if is_compaction(each)]
-        other = find_next_jump(found, self.view.point, step)
-        if other is None:
-            only = f"It is the only recorded compaction: {found[0].reason}" if found else ""
+        points = [JumpPoint(each.message, format_event_point(each)) for each in events if is_compaction(each)]
+        point = find_next_jump(points, self.view.point, step)
+        if point is None:
+            only = f"It is the only recorded compaction: {points[0].reason}" if points else ""
             raise CommandRefused(only or "This recording holds no compaction")
-        self.plan_before(other.at)
+        self.plan_before(point.at)
 
     # Replay
 
@@ -539,5 +539,5 @@ class Controller:
             raise CommandRefused("No messages in this session")
         rows = list(facts.blocks_of(cursor.message))
         blocks = zip(rows, self.reader.read_blocks(cursor.message), strict=False)
-        wanted = [block for row, block in blocks if cursor.block in (WHOLE_MESSAGE, TURN_HEAD, row)]
-        return "\n\n".join(filter(None, map(format_block, wanted)))
+        selected_blocks = [block for row, block in blocks if cursor.block in (WHOLE_MESSAGE, TURN_HEAD, row)]
+        return "\n\n".join(filter(None, map(format_block, selected_blocks)))

@@ -80,15 +80,15 @@ async def run_in_thread(work: Callable[[ThreadJob], Result], pause: Callable[[],
     """
     loop = asyncio.get_running_loop()
     job = ThreadJob(loop, pause)
-    done: asyncio.Future[Result] = loop.create_future()
+    future: asyncio.Future[Result] = loop.create_future()
 
     def finish(result: Result | None, error: BaseException | None) -> None:
-        if done.cancelled():
+        if future.cancelled():
             return
         if error is not None:
-            done.set_exception(error)
+            future.set_exception(error)
         else:
-            done.set_result(result)  # type: ignore[arg-type]
+            future.set_result(result)  # type: ignore[arg-type]
 
     def run() -> None:
         result, error = None, None
@@ -103,7 +103,7 @@ async def run_in_thread(work: Callable[[ThreadJob], Result], pause: Callable[[],
     _threads.add(thread)
     thread.start()
     try:
-        return await done
+        return await future
     finally:
         job.cancel()
 

@@ -169,8 +169,8 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
         self.query_one("#apply-head").border_title = "to be summarised"
         self.query_one("#apply-editor").border_title = "summary, editing"
         self.query_one("#apply-head").focus()
-        waiting = find_initial_draft(self.drafts)
-        self._choose_summarizer(waiting.kind if waiting else self.kind)
+        draft = find_initial_draft(self.drafts)
+        self._choose_summarizer(draft.kind if draft else self.kind)
         self.run_worker(self._prepare_summary(), group="read", description="read the messages", exit_on_error=False)
 
     def on_resize(self) -> None:
@@ -191,9 +191,9 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
 
     def _show_initial_draft(self) -> None:
         """Show the draft of the chosen summarizer, a fresh extract, or the request to send."""
-        own = next((each for each in self.drafts if each.kind == self.kind), None)
-        if own is not None:
-            self._show_draft(own)
+        draft = next((each for each in self.drafts if each.kind == self.kind), None)
+        if draft is not None:
+            self._show_draft(draft)
         else:
             self._show_no_draft()
 
@@ -231,8 +231,8 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer only actions that are possible now."""
         phase, usable = self.phase, not isinstance(self.summarizer, SummarizerError)
-        resting, shown = phase in RESTING_PHASES, self.shown_draft
-        finished = phase is Phase.DONE and shown is not None and shown.is_complete
+        resting, draft = phase in RESTING_PHASES, self.shown_draft
+        finished = phase is Phase.DONE and draft is not None and draft.is_complete
         match action:
             case "begin":
                 return phase is Phase.READY and usable
@@ -241,13 +241,13 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
             case "why":
                 return resting and not finished and not usable
             case "accept":
-                return resting and shown is not None and self.prepared is not None
+                return resting and draft is not None and self.prepared is not None
             case "edit":
-                return resting and shown is not None
+                return resting and draft is not None
             case "retry":
                 return finished and usable and self.prepared is not None
             case "next_draft" | "show_draft":
-                return resting and len(self.drafts) > (shown is not None)
+                return resting and len(self.drafts) > (draft is not None)
             case "mask":
                 return resting and bool(self.prepared and self.prepared.count_secrets(self.kind))
             case "next_summarizer" | "choose":
@@ -268,20 +268,20 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
         if self.prepared:
             pane = self.query_one("#apply-head", ReadingPane)
             pane.show(texts.build_head_parts(self.plan, self.prepared))
-            hidden = self.prepared.masked and self.prepared.count_secrets(self.kind)
-            pane.border_subtitle = "secrets masked" if hidden else None
+            has_masked = self.prepared.masked and self.prepared.count_secrets(self.kind)
+            pane.border_subtitle = "secrets masked" if has_masked else None
 
     def _refresh_all(self) -> None:
         """Update every line."""
-        wrong = isinstance(self.summarizer, SummarizerError)
+        is_unusable = isinstance(self.summarizer, SummarizerError)
         self.query_one("#apply-choices", Static).update(texts.format_summarizer_choices(self.kind))
-        asked = self.query_one("#apply-where", Static)
-        asked.update(texts.format_destination(self.summarizer, self.prepared))
-        asked.set_class(wrong, "wrong")
-        hidden = self.query_one("#apply-secrets", Static)
-        hidden.update(texts.format_secrets(self.prepared, self.kind))
-        shown = self.prepared and not self.prepared.masked and self.prepared.count_secrets(self.kind)
-        hidden.set_class(bool(shown), "wrong")
+        destination = self.query_one("#apply-where", Static)
+        destination.update(texts.format_destination(self.summarizer, self.prepared))
+        destination.set_class(is_unusable, "wrong")
+        secrets = self.query_one("#apply-secrets", Static)
+        secrets.update(texts.format_secrets(self.prepared, self.kind))
+        is_unmasked = self.prepared and not self.prepared.masked and self.prepared.count_secrets(self.kind)
+        secrets.set_class(bool(is_unmasked), "wrong")
         editing = self.phase is Phase.EDITING
         self.query_one("#apply-editor").display = editing
         self.query_one("#apply-summary").display = not editing
@@ -298,10 +298,10 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
             return
         if self.shown_draft is None:
             if self.phase is Phase.FAILED:
-                said = texts.format_failure(self.summarizer)
+                text = texts.format_failure(self.summarizer)
             else:
-                said = texts.format_waiting(self.summarizer, self.kind, self.phase is Phase.READING, self._stop_notice)
-            pane.show([TextPart(said, "muted")])
+                text = texts.format_waiting(self.summarizer, self.kind, self.phase is Phase.READING, self._stop_notice)
+            pane.show([TextPart(text, "muted")])
             pane.border_title = "summary"
             return
         pane.border_title = Content(sanitize_line(texts.format_draft_title(self.shown_draft)))
@@ -311,11 +311,11 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
             checks.display = True
 
     def _update_draft_list(self) -> None:
-        listed, drafts = self.query_one("#apply-drafts", Static), self.drafts
-        listed.display = bool(drafts)
-        shown = None if self.phase is Phase.WRITING else self.shown_draft
+        label, drafts = self.query_one("#apply-drafts", Static), self.drafts
+        label.display = bool(drafts)
+        draft = None if self.phase is Phase.WRITING else self.shown_draft
         rows = max(rows for height, rows in LISTED_DRAFTS_BY_HEIGHT.items() if self.size.height >= height)
-        listed.update(texts.format_drafts(drafts, shown, rows))
+        label.update(texts.format_drafts(drafts, draft, rows))
 
     def _set_status(self, text: str, style: str = "") -> None:
         status = self.query_one("#apply-status", Static)
@@ -526,23 +526,25 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
         draft = self.shown_draft
         if draft is None or self.prepared is None:
             return
-        wrong = find_blocking_checks(_run_checks(self.prepared, draft))
-        if not wrong or not draft.text.strip():
+        failed_checks = find_blocking_checks(_run_checks(self.prepared, draft))
+        if not failed_checks or not draft.text.strip():
             self._accept(draft)
             return
         answers = [Answer("n", "no", "no, go back"), Answer("y", "yes", "yes, accept it")]
-        what = "fails a check" if draft.is_complete else "is incomplete"
-        asked = ChoicePrompt(f"Accept a summary that {what}?", texts.format_accept_question(draft, wrong), answers)
-        self.app.push_screen(asked, lambda answer: self._accept(draft) if answer == "yes" else None)
+        problem = "fails a check" if draft.is_complete else "is incomplete"
+        prompt = ChoicePrompt(
+            f"Accept a summary that {problem}?", texts.format_accept_question(draft, failed_checks), answers
+        )
+        self.app.push_screen(prompt, lambda answer: self._accept(draft) if answer == "yes" else None)
 
     def _accept(self, draft: Draft) -> None:
         try:
-            made = apply(self.session, self.plan, draft.text)
+            copy = apply(self.session, self.plan, draft.text)
         except Error as error:
             self._set_status(f"✗ {error}", "error")
         else:
             self._draft_store.accept(self._plan_key)
-            self.dismiss(made)
+            self.dismiss(copy)
 
 
 def _run_checks(prepared: PreparedSummary, draft: Draft) -> list[SummaryCheck]:
@@ -552,7 +554,7 @@ def _run_checks(prepared: PreparedSummary, draft: Draft) -> list[SummaryCheck]:
 
 def _prepare_plan_summary(plan: Plan) -> PreparedSummary:
     """Prepare the summary of a plan, counting its secrets now rather than on a key press."""
-    made = prepare_summary(plan)
+    prepared = prepare_summary(plan)
     for kind in SUMMARIZER_KINDS:
-        made.count_secrets(kind)
-    return made
+        prepared.count_secrets(kind)
+    return prepared

@@ -131,9 +131,9 @@ class SummaryAttempt:
 
     def _store_draft(self, ending: DraftEnding, error: SummarizerError | None = None) -> Draft | None:
         endpoints = self.summarizer.endpoints
-        asked = endpoints[min(self._failed_calls, len(endpoints) - 1)].model if endpoints else ""
-        summary = self._reply.build_partial_summary(asked, time.monotonic() - self._call_started)
+        model = endpoints[min(self._failed_calls, len(endpoints) - 1)].model if endpoints else ""
+        summary = self._reply.build_partial_summary(model, time.monotonic() - self._call_started)
         if not summary.text:
             return None
-        why = texts.format_failure_cause(error, summary) if error else ""
-        return self._drafts.add(self._plan, self.summarizer.kind, summary.model or EXTRACT, summary, ending, why)
+        cause = texts.format_failure_cause(error, summary) if error else ""
+        return self._drafts.add(self._plan, self.summarizer.kind, summary.model or EXTRACT, summary, ending, cause)

@@ -73,8 +73,8 @@ class ExportScreen(WorkErrorHandler, ModalScreen[ExportResult | None]):
         super().__init__()
         self.session = session
         self.formats = list_export_formats()
-        own = session.info.format
-        self.format = own if own in self.formats else DEFAULT_FORMAT
+        own_format = session.info.format
+        self.format = own_format if own_format in self.formats else DEFAULT_FORMAT
         self.result: ExportResult | None = None
         self._suggested_path = str(path or suggest_path(session, self.format))
         self._writing = False
@@ -88,8 +88,8 @@ class ExportScreen(WorkErrorHandler, ModalScreen[ExportResult | None]):
     def compose(self) -> ComposeResult:
         """Yield the formats, the path, and a status line."""
         with VerticalScroll(id="export", can_focus=False):
-            done = f"the copy with {self.session.origin}" if self.session.origin else "the session, nothing"
-            yield Label(sanitize_line(f"Export {done} applied"), id="export-title", markup=False)
+            subject = f"the copy with {self.session.origin}" if self.session.origin else "the session, nothing"
+            yield Label(sanitize_line(f"Export {subject} applied"), id="export-title", markup=False)
             yield self._formats_label
             yield Label("File:", id="export-file", markup=False)
             path = Input(self._suggested_path, id="export-path", select_on_focus=False, compact=True)
@@ -131,20 +131,20 @@ class ExportScreen(WorkErrorHandler, ModalScreen[ExportResult | None]):
         if is_copied(self.session, self.format):
             return "The session's own format: every record stays as it was recorded."
         count = pluralize(len(self.session.context_at()), "message")
-        kept = f"{count}, the current context" if self.session.origin else f"{count}, the context at the end"
-        return f"{kept}. {self._loss_texts.get(self.format, f'Checking what {self.format} cannot hold…')}"
+        content = f"{count}, the current context" if self.session.origin else f"{count}, the context at the end"
+        return f"{content}. {self._loss_texts.get(self.format, f'Checking what {self.format} cannot hold…')}"
 
     @work(group="losses", description="find what the format cannot hold", exclusive=True, exit_on_error=False)
     async def _find_losses(self, name: str) -> None:
         """Find what a format cannot hold, before it is written."""
         try:
-            found = (await run_in_thread(lambda job: try_export(self.session, name))).losses
+            losses = (await run_in_thread(lambda job: try_export(self.session, name))).losses
         except (Error, OSError, ValueError) as error:
             self._loss_texts[name] = f"This session cannot be written: {error}"
         else:
-            more = f"; {len(found) - MAX_NAMED_LOSSES:,} more" if len(found) > MAX_NAMED_LOSSES else ""
-            listed = "; ".join(sanitize_line(each) for each in found[:MAX_NAMED_LOSSES])
-            self._loss_texts[name] = f"Notes: {listed}{more}." if found else f"{name} holds all of it."
+            more = f"; {len(losses) - MAX_NAMED_LOSSES:,} more" if len(losses) > MAX_NAMED_LOSSES else ""
+            loss_list = "; ".join(sanitize_line(each) for each in losses[:MAX_NAMED_LOSSES])
+            self._loss_texts[name] = f"Notes: {loss_list}{more}." if losses else f"{name} holds all of it."
         if self.result is None:
             self._show_formats()
 
@@ -243,16 +243,16 @@ class ExportScreen(WorkErrorHandler, ModalScreen[ExportResult | None]):
     async def _find_leftovers(self, folder: Path) -> None:
         """Show leftover folders of killed runs."""
         self._leftovers = await run_in_thread(lambda job: find_leftovers(folder))
-        what = pluralize(len(self._leftovers), "folder")
-        words = f"! {what} left by killed runs, each with a copy of a session; press ctrl+r to remove"
-        self._leftovers_label.update("\n  ".join([words, *(make_visible(each.name) for each in self._leftovers)]))
+        count = pluralize(len(self._leftovers), "folder")
+        label = f"! {count} left by killed runs, each with a copy of a session; press ctrl+r to remove"
+        self._leftovers_label.update("\n  ".join([label, *(make_visible(each.name) for each in self._leftovers)]))
         self._leftovers_label.display = bool(self._leftovers)
         self.refresh_bindings()
 
     def action_remove_leftovers(self) -> None:
         """Remove leftover folders that have not changed since."""
-        gone = sum(map(remove_leftover, self._leftovers))
-        self.notify(f"Removed {gone:,} of {pluralize(len(self._leftovers), 'folder')}", markup=False)
+        removed_count = sum(map(remove_leftover, self._leftovers))
+        self.notify(f"Removed {removed_count:,} of {pluralize(len(self._leftovers), 'folder')}", markup=False)
         self._find_leftovers(self._leftovers[0].parent)
 
     def action_copy(self) -> None:

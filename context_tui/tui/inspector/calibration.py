@@ -48,9 +48,9 @@ def build_calibration_parts(token_table: TokenTable) -> Iterator[TextPart]:
             yield TextPart(f"not calibrated: {each.reason}; {each.fallback} are used")
         yield from _build_error_parts(each)
         yield from _build_factor_parts(each.factors)
-        hidden = token_table.not_in_file.get(each.model)
-        what = UNKNOWN_NOTE if hidden is None else f"{hidden:,} tokens: the median of recorded − calibrated"
-        yield _build_row_part("not in the file", what)
+        tokens = token_table.not_in_file.get(each.model)
+        text = UNKNOWN_NOTE if tokens is None else f"{tokens:,} tokens: the median of recorded − calibrated"
+        yield _build_row_part("not in the file", text)
         yield TextPart("")
     if not token_table.calibrations:
         yield TextPart("not calibrated: no request recorded a size; typical factors are used")

@@ -67,9 +67,9 @@ def build_filter_lines(
     if current_filter.path:
         yield FilterLine("file")
         yield FilterLine(shorten_path(current_filter.path, LINE_WIDTH - COUNT_WIDTH - 4), ("path", current_filter.path))
-    used = [tool for tool, _ in Counter(facts.tool).most_common() if tool >= 0]
-    yield from [FilterLine("tool: calls and results")] if used else []
-    yield from (FilterLine(format_line(facts.tools[tool], 60), ("tool", facts.tools[tool])) for tool in used)
+    tools = [tool for tool, _ in Counter(facts.tool).most_common() if tool >= 0]
+    yield from [FilterLine("tool: calls and results")] if tools else []
+    yield from (FilterLine(format_line(facts.tools[tool], 60), ("tool", facts.tools[tool])) for tool in tools)
 
 
 def draw_filter_line(line: FilterLine, is_active: bool, count: int | None) -> list[Run]:
@@ -136,13 +136,13 @@ class FilterScreen(ModalScreen[FilterChoice | None]):
     def _build_title(self) -> Content:
         if not self._is_counted:
             return Content("Show only")
-        total, shown = self._counts.counted_rows, self._counts.count_matching(self._current_filter)
-        told = (
-            f"{shown:,} of {pluralize(total, 'row')} shown"
+        total, count = self._counts.counted_rows, self._counts.count_matching(self._current_filter)
+        text = (
+            f"{count:,} of {pluralize(total, 'row')} shown"
             if self._current_filter
             else f"all {pluralize(total, 'row')} shown"
         )
-        return build_content([("Show only", "bold"), (f"   {told}", MUTED)], self._ascii)
+        return build_content([("Show only", "bold"), (f"   {text}", MUTED)], self._ascii)
 
     def _build_options(self) -> Iterator[Option]:
         for each in self._lines:
@@ -175,9 +175,9 @@ class FilterScreen(ModalScreen[FilterChoice | None]):
         top, height = round(listing.scroll_offset.y), listing.scrollable_content_region.height
         above = sum(each.choice is not None for each in self._lines[:top])
         below = sum(each.choice is not None for each in self._lines[top + height :])
-        told = [f"↑ {above} more"] if above else []
-        told += [f"↓ {below} more"] if below else []
-        self.query_one("#filters-more", Label).update(build_content([("   ".join(told), "")], self._ascii))
+        parts = [f"↑ {above} more"] if above else []
+        parts += [f"↓ {below} more"] if below else []
+        self.query_one("#filters-more", Label).update(build_content([("   ".join(parts), "")], self._ascii))
 
     def action_list(self, action: str) -> None:
         """Move in the list."""

@@ -90,17 +90,17 @@ _JUMP_POINTS_LABEL = "peak, first fire, compaction, clear or drop"
 
 def build_bindings(policies: Mapping[str, Policy]) -> list[Binding]:
     """Build all bindings; the digits choose the first nine of *policies*."""
-    shown = build_binding(
+    next_policy = build_binding(
         "P", "next_policy", "policy", "next-policy", "Plan with the next policy", format_policy_digits(len(policies))
     )
-    return [*_FIRST_BINDINGS, shown, *_build_policy_bindings(policies), *_OTHER_BINDINGS]
+    return [*_FIRST_BINDINGS, next_policy, *_build_policy_bindings(policies), *_OTHER_BINDINGS]
 
 
 def format_unknown_keys(names: Iterable[str]) -> str:
     """Format a warning about unknown names of keys in the configuration file; empty if all are known."""
     bindings = (*build_bindings(LISTED_POLICIES), *Timeline.BINDINGS, *SettingRows.BINDINGS)
-    known = {each.id for each in bindings if isinstance(each, Binding)}
-    unknown = ", ".join(name for name in names if name not in known)
+    known_ids = {each.id for each in bindings if isinstance(each, Binding)}
+    unknown = ", ".join(name for name in names if name not in known_ids)
     return f"[keys] in the configuration file: unknown {unknown}; docs/keys.md lists the names" if unknown else ""
 
 

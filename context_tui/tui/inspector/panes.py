@@ -194,9 +194,9 @@ class InspectorPanes:
         text = notices.format_notice(view, controller.jump_points, check, width, progress, 1 if is_low else 2)
         hint = ""
         if controller.is_fresh and not text and not is_low:
-            changed = "" if self._options.policy or self._options.settings else format_settings(view.params)
+            settings = "" if self._options.policy or self._options.settings else format_settings(view.params)
             digits = format_policy_digits(len(LISTED_POLICIES))
-            hint = notices.format_key_hint(digits, demo=self._options.demo, settings=changed, width=width)
+            hint = notices.format_key_hint(digits, demo=self._options.demo, settings=settings, width=width)
         self.set_status(text or hint, hint=bool(hint))
 
     def draw_detail(self) -> None:

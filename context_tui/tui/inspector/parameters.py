@@ -59,8 +59,8 @@ def fit_paragraphs(paragraphs: Sequence[Sequence[Paragraph]], width: int, room: 
         below: lines to leave free if the shortest variants do; ``MIN_CURVE_HEIGHT`` of them stay free in any case.
     """
     flown = [[wrap_parts(parts, width) for parts in forms] for forms in paragraphs]
-    least = sum(min(map(len, forms)) for forms in flown)
-    free = max(room - below, min(least, room - min(below, MIN_CURVE_HEIGHT)), 1)
+    min_lines = sum(min(map(len, forms)) for forms in flown)
+    free = max(room - below, min(min_lines, room - min(below, MIN_CURVE_HEIGHT)), 1)
     levels = [0] * len(flown)
     while sum(len(forms[level]) for forms, level in zip(flown, levels, strict=True)) > free:
         shorter = [_find_shorter_variant(forms, level) for forms, level in zip(flown, levels, strict=True)]
@@ -184,9 +184,9 @@ class ParameterPanel(Widget):
             first: message at which the policy first fires in this session; -1 for never, None until computed.
             token_table: token measure of the next request; the policy's own without one.
         """
-        chosen = POLICIES[policy]
-        controls = list_parameters_in_context(chosen, params, context, state)
-        values = {control.name: get_value(chosen, params, control.name) for control in controls}
+        definition = POLICIES[policy]
+        controls = list_parameters_in_context(definition, params, context, state)
+        values = {control.name: get_value(definition, params, control.name) for control in controls}
         outcome = compute_outcome(plan, token_table) if plan else None
         self._update_difference(policy, context, values, outcome)
         self.policy, self._shown_at, self._values, self._outcome = policy, context, values, outcome
@@ -236,8 +236,8 @@ class ParameterPanel(Widget):
         if control.scale is None:
             return [False, True]
         values = control.scale.sample_values(MAX_CURVE_POINTS)
-        now = control.get_effective_value(self._values[name])
-        return sorted({*values[: MAX_CURVE_POINTS - 1], now}) if now is not None else values
+        current = control.get_effective_value(self._values[name])
+        return sorted({*values[: MAX_CURVE_POINTS - 1], current}) if current is not None else values
 
     def _find_parameter(self, name: str) -> Parameter | None:
         return next((control for control in self.rows.parameters if control.name == name), None)

@@ -132,8 +132,8 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
     def on_mount(self) -> None:
         """Show the session, or start to read it."""
         self.set_class(self.options.last_state.breakdown, "-parts")
-        if wrong := format_unknown_keys(self.options.keys):
-            self.show_notification(wrong, warn=True)
+        if warning := format_unknown_keys(self.options.keys):
+            self.show_notification(warning, warn=True)
         loading = self.controller.loader
         if loading is None:
             self.controller.open_session(self.view.session)
@@ -165,8 +165,8 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
 
     def _restore_focus(self) -> None:
         """Restore the focus; give it to the timeline where the pane is not visible."""
-        wanted, self._focus_before = self._focus_before or self.focused, None
-        self.set_focus(wanted if wanted in self.focus_chain else self.query_one(Timeline))
+        widget, self._focus_before = self._focus_before or self.focused, None
+        self.set_focus(widget if widget in self.focus_chain else self.query_one(Timeline))
 
     @property
     def location(self) -> Location:
@@ -200,12 +200,12 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             self.show_notification(read.reason, warn=True)
             return
         controller.move_cursor(self.location)
-        fired = bool(self.view.plan and self.view.plan.trigger.fires)
+        has_fired = bool(self.view.plan and self.view.plan.trigger.fires)
         controller.update_session(read)
         if read.is_end:
             self.draw()
             if controller.is_following:
-                self._show_news(fired)
+                self._show_news(has_fired)
             elif self._follow_first:
                 self._follow_first = False
                 self.action_follow()
@@ -223,10 +223,10 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
 
     def _show_news(self, has_fired: bool) -> None:
         """Show what happened in the followed session, and whether the policy's trigger has begun to fire."""
-        view, happened = self.view, self.controller.collect_news()
+        view, news = self.view, self.controller.collect_news()
         if view.plan and view.plan.trigger.fires and not has_fired and not view.applied:
-            happened.append(f"{view.policy} fires now: {view.plan.trigger.reason}")
-        for text in happened:  # these stay while more is read
+            news.append(f"{view.policy} fires now: {view.plan.trigger.reason}")
+        for text in news:  # these stay while more is read
             self.notify(make_visible(text), markup=False, timeout=NEWS_TIMEOUT_S)
 
     def action_follow(self) -> None:
@@ -419,10 +419,10 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
 
     def _require_visible_settings(self) -> bool:
         """Return whether the settings are visible; notify if they are not."""
-        shown = self.query_one("#tuning").display
-        if not shown:
+        is_visible = self.query_one("#tuning").display
+        if not is_visible:
             self.show_notification("The settings are hidden; press esc first")
-        return shown
+        return is_visible
 
     @work
     async def action_save_settings(self) -> None:

@@ -168,7 +168,7 @@ class InspectorWorkers:
         post = self._screen.post_message
 
         def work(job: ThreadJob) -> None:
-            search_session(session, text, number, lambda found: post(SearchReported(found)), job.checkpoint)
+            search_session(session, text, number, lambda report: post(SearchReported(report)), job.checkpoint)
 
         self._start("search", "search the session", work)
 
@@ -180,8 +180,8 @@ class InspectorWorkers:
         Args:
             rows: rows of the view's session.
         """
-        wanted = view.session, view.point, view.measure
-        if self._analysis.get_context_sizes(view) is not None or self._context_sizes_key == wanted:
+        key = view.session, view.point, view.measure
+        if self._analysis.get_context_sizes(view) is not None or self._context_sizes_key == key:
             return
         sized, copy = self._analysis.get_measured_rows(view), None
         if view.measure is not TokenMeasure.OWN and sized is None:
@@ -192,11 +192,11 @@ class InspectorWorkers:
             if copy is not None:
                 try:
                     measured = measure_exactly if view.measure is TokenMeasure.EXACT else _measure_calibrated
-                    found = measured(view.session, job.checkpoint)
+                    token_table = measured(view.session, job.checkpoint)
                 except MeasureError as error:
                     self._screen.post_message(MeasureComputed(view, str(error)))
                     return
-                sized = MeasuredRows(found, copy.with_table(found, job.checkpoint))
+                sized = MeasuredRows(token_table, copy.with_table(token_table, job.checkpoint))
                 self._analysis.store_measured_rows(view, sized)
                 self._screen.post_message(MeasureComputed(view))
             sizes = compute_context_sizes(view, job.checkpoint, sized.token_table if sized else None)
@@ -204,7 +204,7 @@ class InspectorWorkers:
                 self._analysis.store_context_sizes(view, sizes)
                 self._screen.post_message(ContextSizesComputed(view))
 
-        self._context_sizes_key = wanted
+        self._context_sizes_key = key
         self._start("sizes", "compute the breakdown", work)
 
     def find_firings(self, view: View) -> None:
@@ -247,9 +247,9 @@ class InspectorWorkers:
             after: list[int] = []
             step = 1
             while len(after) < len(values):
-                begun = time.monotonic()
+                started = time.monotonic()
                 after += view.compute_curve(name, values[len(after) : len(after) + step])
-                if time.monotonic() - begun < WORK_SLICE_S / 2:  # as many at once as keep within a turn
+                if time.monotonic() - started < WORK_SLICE_S / 2:  # as many at once as keep within a turn
                     step *= 2
                 job.checkpoint()
             self._screen.post_message(CurveComputed(view, name, values, after))

@@ -109,18 +109,18 @@ class RowMarker:
         verdict = self.plan.find_verdict_at(position, block if block >= 0 else None)
         word = verdict.outcome
         if word == "kept" and block < 0:
-            for changed in self.find_changed_blocks(message):
-                part = self.plan.find_verdict_at(position, changed)
-                what = BLOCK_LABELS[Kind(self.context.facts.kind[changed])]
-                words = self._format_replacement(changed) or part.explanation
-                return RowMark(VERDICT_GLYPHS.get(part.outcome, "?"), part.outcome, f"its {what}, {words}")
+            for changed_block in self.find_changed_blocks(message):
+                part = self.plan.find_verdict_at(position, changed_block)
+                label = BLOCK_LABELS[Kind(self.context.facts.kind[changed_block])]
+                replacement = self._format_replacement(changed_block) or part.explanation
+                return RowMark(VERDICT_GLYPHS.get(part.outcome, "?"), part.outcome, f"its {label}, {replacement}")
         if word == "kept":
             if block in self.context.replacements:
                 word = "gone"
             elif verdict.code in PROTECTED_CODES:
                 word = "protected"
-        words = self._format_replacement(block) if verdict.code is VerdictCode.SELECTED else ""
-        return RowMark(VERDICT_GLYPHS.get(word, "?"), word, words or verdict.explanation)
+        replacement = self._format_replacement(block) if verdict.code is VerdictCode.SELECTED else ""
+        return RowMark(VERDICT_GLYPHS.get(word, "?"), word, replacement or verdict.explanation)
 
     def _format_replacement(self, row: int) -> str:
         """Format the change of a block's size by the token measure; empty if the plan does not change it."""
@@ -135,8 +135,8 @@ class RowMarker:
         rows = [block] if block >= 0 else [r for r in facts.blocks_of(message) if facts.kind[r] != Kind.TOOL_RESULT]
         for row in rows:
             if word := self.applied_marks.get(row):
-                what = "" if block >= 0 else f"its {BLOCK_LABELS[Kind(facts.kind[row])]}, "
-                return RowMark(VERDICT_GLYPHS.get(word, "?"), word, f"{what}{word} when the plan was applied")
+                label = "" if block >= 0 else f"its {BLOCK_LABELS[Kind(facts.kind[row])]}, "
+                return RowMark(VERDICT_GLYPHS.get(word, "?"), word, f"{label}{word} when the plan was applied")
         return NO_MARK
 
     def find_changed_blocks(self, message: int) -> list[int]:

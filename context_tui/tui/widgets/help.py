@@ -54,8 +54,10 @@ class HelpScreen(ModalScreen[None]):
             for binding, keys in _group_bindings(node):
                 if (key := (keys[0], binding.action)) not in listed:
                     listed.add(key)
-                    own = bool(binding.id) and node is not self.app
-                    (lines if own else general).extend(_format_binding_lines(self._format_keys(keys), binding, width))
+                    is_own = bool(binding.id) and node is not self.app
+                    (lines if is_own else general).extend(
+                        _format_binding_lines(self._format_keys(keys), binding, width)
+                    )
             if lines:
                 yield TextPart(_format_group_title(node), "heading")
                 yield TextPart("\n".join(lines) + "\n")
@@ -69,13 +71,13 @@ class HelpScreen(ModalScreen[None]):
 
 def _group_bindings(node: DOMNode) -> Iterable[tuple[Binding, list[str]]]:
     """Group the described bindings of a node with all their keys."""
-    found: dict[tuple[str, str], tuple[Binding, list[str]]] = {}
+    groups: dict[tuple[str, str], tuple[Binding, list[str]]] = {}
     for key, bindings in node._bindings.key_to_bindings.items():
         for binding in bindings:
             if binding.description and not binding.system:
                 name = (binding.action, binding.description)
-                found.setdefault(name, (binding, []))[1].append(key)
-    return found.values()
+                groups.setdefault(name, (binding, []))[1].append(key)
+    return groups.values()
 
 
 def _format_group_title(node: DOMNode) -> str:

@@ -169,24 +169,24 @@ class SettingRows(Widget, can_focus=True):
     def _arrange_lines(self) -> tuple[list[int | str], list[list[Run]], list[ClickTarget]]:
         """Return the visible rows, the lines below them, and the click targets by line of the widget."""
         lines, height = list_setting_lines(self.parameters), self.content_size.height
-        under = self._build_details(self.content_size.width)
-        least = max(height - MIN_VISIBLE_ROWS, 1) if under.click_targets else height // 3
-        room = min(len(under), max(height - len(lines), min(least, len(under))))
+        details = self._build_details(self.content_size.width)
+        max_details = max(height - MIN_VISIBLE_ROWS, 1) if details.click_targets else height // 3
+        room = min(len(details), max(height - len(lines), min(max_details, len(details))))
         rows = max(height - room, 1)
         at = lines.index(self.row) if self.parameters else 0
         self._top = max(0, min(self._top, at, len(lines) - rows), at - rows + 1)
-        seen = lines[self._top : self._top + rows]
-        if not under.click_targets:
-            under = self._build_details(self.content_size.width, room)
-            return seen, clip_lines(under.fixed_lines, room, self.content_size.width - MARK_WIDTH), []
-        fixed = under.fixed_lines if room > len(under.fixed_lines) else []
+        visible_rows = lines[self._top : self._top + rows]
+        if not details.click_targets:
+            details = self._build_details(self.content_size.width, room)
+            return visible_rows, clip_lines(details.fixed_lines, room, self.content_size.width - MARK_WIDTH), []
+        fixed = details.fixed_lines if room > len(details.fixed_lines) else []
         room -= len(fixed)
-        first = max(0, under.find_line(self._current_item) - room + 1)
-        place = len(seen) + len(fixed) - first
+        first = max(0, details.find_line(self._current_item) - room + 1)
+        place = len(visible_rows) + len(fixed) - first
         spots = [
-            replace(spot, line=spot.line + place) for spot in under.click_targets if first <= spot.line < first + room
+            replace(spot, line=spot.line + place) for spot in details.click_targets if first <= spot.line < first + room
         ]
-        return seen, [*fixed, *under.scrolling_lines[first : first + room]], spots
+        return visible_rows, [*fixed, *details.scrolling_lines[first : first + room]], spots
 
     def render(self) -> Content:
         """Render the rows, and the details of the chosen one below them."""
@@ -194,7 +194,7 @@ class SettingRows(Widget, can_focus=True):
         if self.current_parameter is None or not width:
             return build_content([("no parameters", MUTED)])
         columns, order = self.columns, self._policy_order
-        rows, under, _ = self._arrange_lines()
+        rows, detail_lines, _ = self._arrange_lines()
         hidden = len(list_setting_lines(self.parameters)) - self._top - len(rows)
         lines: list[list[Run]] = []
         for line in rows:
@@ -207,7 +207,7 @@ class SettingRows(Widget, can_focus=True):
             lines[-1][0] = (lines[-1][0][0][:1] + "▾", lines[-1][0][1] or MUTED)
         if self._top:
             lines[0][0] = (lines[0][0][0][:1] + "▴", lines[0][0][1] or MUTED)
-        lines += [[(" " * MARK_WIDTH, ""), *line] for line in under]
+        lines += [[(" " * MARK_WIDTH, ""), *line] for line in detail_lines]
         return Content("\n").join(build_content(line, self.ascii) for line in lines)
 
     @property
@@ -273,8 +273,8 @@ class SettingRows(Widget, can_focus=True):
         elif control.kind == "switch":
             self.set_value(steps > 0)
         elif control.scale:
-            shown = control.get_effective_value(value)
-            self.set_value(control.scale.step_value(control.scale.low if shown is None else shown, steps))
+            effective = control.get_effective_value(value)
+            self.set_value(control.scale.step_value(control.scale.low if effective is None else effective, steps))
 
     def action_tick(self) -> None:
         """Switch the setting, or tick the entry under the cursor."""
@@ -297,8 +297,8 @@ class SettingRows(Widget, can_focus=True):
             return
         name, chosen = entries[self._current_item].name, self.values[control.name]
         self.set_value(move_entry(chosen, name, places) if places else toggle_entry(chosen, name))
-        listed = [entry.name for entry in list_entries(control, self.values[control.name])]
-        self.item = listed.index(name) if name in listed else self._current_item
+        names = [entry.name for entry in list_entries(control, self.values[control.name])]
+        self.item = names.index(name) if name in names else self._current_item
 
     def action_type(self) -> None:
         """Start to type a value."""
@@ -360,8 +360,8 @@ class SettingRows(Widget, can_focus=True):
         """Find the setting under the mouse."""
         y = event.y - self.gutter.top
         lines = self._arrange_lines()[0] if self.parameters else []
-        found = lines[y] if 0 <= y < len(lines) else None
-        return found if isinstance(found, int) else None
+        line = lines[y] if 0 <= y < len(lines) else None
+        return line if isinstance(line, int) else None
 
     def _drag_slider(self, event: events.MouseEvent) -> bool:
         """Set the chosen slider to the position of the mouse; return False if there is no slider."""

@@ -179,7 +179,6 @@ class ContextTuiApp(App[None]):
 
     @property
     def _needs_picker(self) -> bool:
-        """Whether a session must be chosen first."""
         return self.sweep is None and not isinstance(self.target, Session | SessionInfo) and len(self.target) != 1
 
     async def on_event(self, event: events.Event) -> None:
@@ -350,7 +349,7 @@ class ContextTuiApp(App[None]):
 
         inspector = next(screen for screen in reversed(self.screen_stack) if isinstance(screen, InspectorScreen))
         if answer is PickerExit.QUIT:
-            inspector.action_leave()
+            inspector.action_dialog("leave")
         elif isinstance(answer, SessionInfo) and build_session_key(answer) != build_session_key(
             inspector.controller.recorded_session.info
         ):
@@ -380,7 +379,6 @@ class ContextTuiApp(App[None]):
         clear_plan_cache()
 
     def _derive_options(self, inspector: InspectorScreen) -> InspectorOptions:
-        """Derive the options of another session from those of the command line and the current choices."""
         return replace(self.options, at=None, demo=False, policy=None, settings={}, last_state=inspector.saved_state)
 
     def _find_caller_screen(self) -> Screen[Any] | None:
@@ -462,45 +460,15 @@ def _exit_process(code: int) -> None:
     os._exit(code)
 
 
-def run(
-    target: Session | SessionInfo | Sequence[SessionInfo],
-    *,
-    at: int | None = None,
-    policy: str | None = None,
-    settings: Mapping[str, Mapping[str, Any]] | None = None,
-    window: int | None = None,
-    ascii: bool = False,
-    theme: str | None = None,
-    config: Config = DEFAULT_CONFIG,
-    mouse: bool = True,
-    demo: bool = False,
-    follow: bool = False,
-    sweep: SweepToOpen | None = None,
-) -> int:
-    """Run the inspector until the user leaves it.
-
-    Returns:
-        The exit code.
+def run(app: ContextTuiApp, *, mouse: bool = True) -> int:
+    """Run an application until the user leaves it, with the state of the last run, and return the exit code.
 
     Raises:
-        Exception: whatever the program crashed with, once the terminal is itself again.
+        Exception: The program crashed; the terminal is restored before.
     """
-    place = None if demo else state_path()
+    place = None if app.options.demo else state_path()
     last = read_state(place)
-    app = ContextTuiApp(
-        target,
-        at=at,
-        policy=policy,
-        settings=settings,
-        window=window,
-        ascii=ascii,
-        theme=theme,
-        config=config,
-        last_state=last,
-        demo=demo,
-        follow=follow,
-        sweep=sweep,
-    )
+    app.options, app.last_state = replace(app.options, last_state=last), last
     sys.setswitchinterval(0.001)  # a thread that reads gives the screen its turn sooner
     with handle_termination(app.exit_on_signal):
         app.run(mouse=mouse)

@@ -477,7 +477,6 @@ def _serialize_values(view: View) -> tuple[str, str]:
 
 
 def _get_drag_key(setting: ReplayKey) -> tuple[str, CompactionHandling]:
-    """Return the key of everything that stays while a value is dragged."""
     return setting.policy, setting.settings.recorded
 
 

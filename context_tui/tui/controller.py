@@ -246,7 +246,6 @@ class Controller:
             self._listing_key = key
 
     def _find_nearest_listed(self, location: Location) -> Location:
-        """Find the nearest listed location, which may be *location* itself."""
         if not self.listed_rows:
             return location
         row = self.listed_rows[find_line(self.listed_rows, self.rows.find_row(*location))]

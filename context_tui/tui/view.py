@@ -243,7 +243,6 @@ def _compute_runtime_state(session: Session, point: int) -> RuntimeState:
 
 @lru_cache(maxsize=24)
 def _compute_plan_cached(session: Session, point: int, policy: str, key: str) -> Plan | PlanError:
-    """Compute the plan for some settings, or the error that prevents it."""
     return _compute_plan(session, point, policy, json.loads(key))
 
 
@@ -330,7 +329,6 @@ def _map_rows(plan: Plan, copy: Session, message: int, index: int) -> dict[int, 
 
 
 def _format_summary(plan: Plan, marks: Mapping[int, str], copy: Session) -> str:
-    """Summarize an applied plan: ``next request ~58,592 → ~35,094 tokens, 23 blocks cleared``."""
     effects = [f"{pluralize(count, 'block')} {word}" for word, count in Counter(marks.values()).items()]
     if plan.messages_dropped:
         effects.append(

@@ -207,7 +207,6 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
             self._refresh_all()
 
     def _show_draft(self, draft: Draft, phase: Phase = Phase.DONE) -> None:
-        """Show a draft that can be accepted."""
         self.shown_draft, self.phase = draft, phase
         self.query_one("#apply-summary", ReadingPane).show_text(draft.text)
         self._refresh_all()
@@ -272,7 +271,6 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
             pane.border_subtitle = "secrets masked" if has_masked else None
 
     def _refresh_all(self) -> None:
-        """Update every line."""
         is_unusable = isinstance(self.summarizer, SummarizerError)
         self.query_one("#apply-choices", Static).update(texts.format_summarizer_choices(self.kind))
         destination = self.query_one("#apply-where", Static)
@@ -290,7 +288,6 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
         self.refresh_bindings()
 
     def _update_summary_pane(self) -> None:
-        """Update the title, content and subtitle of the summary pane."""
         pane, checks = self.query_one("#apply-summary", ReadingPane), self.query_one("#apply-checks", Static)
         checks.display = False
         pane.border_subtitle = None
@@ -384,7 +381,6 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
             self._reset_summarizer()
 
     def _reset_summarizer(self) -> None:
-        """Use another model or server."""
         self._draft_store.requested_server = self._choice.requested_server
         self._stop_notice = ""
         self._set_status("")

@@ -52,7 +52,6 @@ def format_summarizer_choices(kind: str) -> Content:
 
 
 def _format_key(key: str, name: str, action: str) -> Content:
-    """Format a clickable key and its action in the footer's style."""
     return Content.assemble((key, "bold $accent"), "\u00a0", Content(name).stylize(f"@click=screen.{action}"))
 
 

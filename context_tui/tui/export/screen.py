@@ -127,7 +127,6 @@ class ExportScreen(WorkErrorHandler, ModalScreen[ExportResult | None]):
             self._find_losses(self.format)
 
     def _describe_session(self) -> str:
-        """Describe what will be written."""
         if is_copied(self.session, self.format):
             return "The session's own format: every record stays as it was recorded."
         count = pluralize(len(self.session.context_at()), "message")
@@ -136,7 +135,6 @@ class ExportScreen(WorkErrorHandler, ModalScreen[ExportResult | None]):
 
     @work(group="losses", description="find what the format cannot hold", exclusive=True, exit_on_error=False)
     async def _find_losses(self, name: str) -> None:
-        """Find what a format cannot hold, before it is written."""
         try:
             losses = (await run_in_thread(lambda job: try_export(self.session, name))).losses
         except (Error, OSError, ValueError) as error:
@@ -241,7 +239,6 @@ class ExportScreen(WorkErrorHandler, ModalScreen[ExportResult | None]):
 
     @work(group="leftovers", description="look for leftover folders", exclusive=True, exit_on_error=False)
     async def _find_leftovers(self, folder: Path) -> None:
-        """Show leftover folders of killed runs."""
         self._leftovers = await run_in_thread(lambda job: find_leftovers(folder))
         count = pluralize(len(self._leftovers), "folder")
         label = f"! {count} left by killed runs, each with a copy of a session; press ctrl+r to remove"

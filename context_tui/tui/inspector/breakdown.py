@@ -223,7 +223,6 @@ def build_largest_block_rows(
 
 
 def _describe_block(facts: Facts, row: int, category: str) -> tuple[str, str]:
-    """Describe a block by its tool or category and the path that it read."""
     if facts.kind[row] == Kind.TOOL_RESULT:
         use = facts.tool_use_of(row)
         path = facts.path[use] if use >= 0 else -1
@@ -313,7 +312,6 @@ class _BreakdownColumns:
 
 
 def _format_heading(row: BreakdownRow, width: int) -> list[Run]:
-    """Format a heading with a rule that names the columns."""
     widths = _BreakdownColumns.fit(row, width)
     recorded = row.recorded if len(row.recorded) < widths.recorded else row.recorded.rpartition(" ")[0]
     tokens = 2 + widths.name + widths.count + 10
@@ -406,7 +404,6 @@ class BreakdownView(ScrollView, can_focus=True):
             self.refresh()
 
     def _update_rows(self) -> None:
-        """Build the rows in the chosen order."""
         if self._context_and_sizes is None:
             return
         subject = self.rows[self.cursor].subject if self.rows else None
@@ -422,7 +419,6 @@ class BreakdownView(ScrollView, can_focus=True):
         self.refresh()
 
     def _wrap_rows(self, rows: list[BreakdownRow]) -> Iterator[BreakdownRow]:
-        """Wrap rows of prose to one row for each line."""
         for row in rows:
             if row.tokens is None and not row.note:
                 yield from (

@@ -170,7 +170,6 @@ class FilterScreen(ModalScreen[FilterChoice | None]):
         )
 
     def _show_hidden_count(self) -> None:
-        """Show how many choices are above and below the visible ones."""
         listing = self.query_one(OptionList)
         top, height = round(listing.scroll_offset.y), listing.scrollable_content_region.height
         above = sum(each.choice is not None for each in self._lines[:top])

@@ -96,7 +96,6 @@ def _tally_changes(marker: RowMarker) -> dict[str, MarkTally]:
 
 
 def _find_removed_positions(plan: Plan) -> Iterator[tuple[str, range]]:
-    """Return the positions of removed messages, and their verdict."""
     for each in plan.dropped_ranges:
         summarised = list(find_overlaps(plan.summarised_ranges or (), each))
         yield from ((ACTION_PAST_TENSE["summarise"], part) for part in summarised)
@@ -104,7 +103,6 @@ def _find_removed_positions(plan: Plan) -> Iterator[tuple[str, range]]:
 
 
 def _group_changed_blocks(marker: RowMarker, plan: Plan) -> dict[str, list[int]]:
-    """Group the changed blocks of messages that stay."""
     changes, message = plan.changes, plan.context.facts.block_message
     blocks: Iterable[int] = changes
     if plan.dropped_ranges:

@@ -227,7 +227,6 @@ def format_trigger_variants(plan: Plan, first: int | None) -> list[Paragraph]:
 
 
 def _format_trigger_numbers(trigger: Trigger) -> str:
-    """Format the value and the limit of a trigger."""
     if trigger.value is None or trigger.threshold is None:
         return ""
     value, limit = _format_quantity(trigger.value, trigger.unit), _format_quantity(trigger.threshold, trigger.unit)

@@ -11,7 +11,7 @@ from textual.timer import Timer
 
 from context_tui.policies.registry import LISTED_POLICIES
 from context_tui.tui.controller import Controller
-from context_tui.tui.inspector import notices
+from context_tui.tui.inspector import notices, workers
 from context_tui.tui.inspector.breakdown import BreakdownView
 from context_tui.tui.inspector.header import HeaderBar
 from context_tui.tui.inspector.mark_totals import format_mark_totals
@@ -20,15 +20,7 @@ from context_tui.tui.inspector.parameters import ParameterPanel
 from context_tui.tui.inspector.scoreboard import Scoreboard, build_score_rows, format_policy_title
 from context_tui.tui.inspector.timeline import Timeline
 from context_tui.tui.inspector.timeline_frame import ColumnHeads, Legend, StatusLine
-from context_tui.tui.inspector.workers import (
-    BlocksRead,
-    ComputedMessage,
-    ContextSizesComputed,
-    CurveComputed,
-    FiringsComputed,
-    InspectorWorkers,
-    RuntimeSizesComputed,
-)
+from context_tui.tui.inspector.workers import ComputedMessage, InspectorWorkers
 from context_tui.tui.reader.detail import Detail
 from context_tui.tui.reader.document import DocumentSource, describe_request
 from context_tui.tui.rendering.formatting import (
@@ -256,18 +248,18 @@ class InspectorPanes:
         """Draw the result of background work, unless the view has changed since it began."""
         view = self._controller.view
         match event:
-            case FiringsComputed():
+            case workers.FiringsComputed():
                 self.draw_panel()
-            case ContextSizesComputed(view=other):
+            case workers.ContextSizesComputed(view=other):
                 if other.session is view.session and (other.point, other.measure) == (view.point, view.measure):
                     self.draw_sizes()
-            case CurveComputed(view=other):
+            case workers.CurveComputed(view=other):
                 if other.policy == view.policy and other.context is view.context:
                     self._screen.query_one(ParameterPanel).show_curve(event.name, event.values, event.tokens_after)
-            case RuntimeSizesComputed(session=session):
+            case workers.RuntimeSizesComputed(session=session):
                 if session is view.session:
                     self.draw_detail()
-            case BlocksRead(reader=reader, location=location):
+            case workers.BlocksRead(reader=reader, location=location):
                 if reader is self._controller.reader and location.message == self.location.message:
                     self.draw_detail()
 

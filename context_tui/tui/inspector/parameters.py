@@ -224,7 +224,6 @@ class ParameterPanel(Widget):
 
     @property
     def _needed_curve_height(self) -> int:
-        """Lines that the curve of the selected setting needs."""
         control = self.rows.current_parameter
         return CURVE_HEIGHT if control and control.kind not in _KINDS_WITHOUT_CURVE and self._outcome else 0
 

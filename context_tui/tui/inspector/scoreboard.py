@@ -274,7 +274,6 @@ class Scoreboard(Widget, can_focus=True):
 
     @property
     def _visible_row_count(self) -> int:
-        """Number of lines that fit below the heading."""
         return max(self.content_size.height - 1, 1)
 
     @property

@@ -308,7 +308,6 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         return paint_row(cells, columns, rows.largest, self._styles, overlay)
 
     def _is_match(self, row: int) -> bool:
-        """Return whether a row is a match, or hides one."""
         rows = self._rows
         if rows.block[row] == TURN_HEAD:
             return rows.find_turn_of_row(row) in self._matching_turns and self._is_folded(row)

@@ -218,7 +218,6 @@ class Detail(ReadingPane):
     # Search
 
     def _scroll_to_needle(self) -> bool:
-        """Scroll to the first match in the shown text, and return whether there is one."""
         line = -1
         if self._subject and self.needle and self._contains_needle(self._subject):
             line = self._find_needle_line()
@@ -234,7 +233,6 @@ class Detail(ReadingPane):
         return line >= 0
 
     def _contains_needle(self, subject: DocumentSource) -> bool:
-        """Return whether a search finds the text in the subject."""
         here = subject.location.block
         blocks = zip(subject.rows, subject.blocks, strict=False)
         forms = (self.needle, json.dumps(self.needle, ensure_ascii=False)[1:-1])  # also as escaped in a call
@@ -242,7 +240,6 @@ class Detail(ReadingPane):
         return any(find_text(text, form) >= 0 for text in texts for form in forms)
 
     def _find_needle_line(self) -> int:
-        """Find the first line in which a match begins, or -1."""
         match = find_first_match(self._wrap_remaining_parts(), self.needle)
         if match is None:
             return -1
@@ -266,7 +263,6 @@ class Detail(ReadingPane):
         yield from super().find_overlays(index)
 
     def _find_needle_spans(self, index: int) -> list[tuple[int, int]]:
-        """Find the matches in a line, including the parts of wrapped ones."""
         line: LayoutLine = self._lines[index]
         text, long, lead = self._parts[line.part_number].text, len(self.needle), len(line.prefix)
         edge = max(line.start - long + 1, 0)
@@ -308,7 +304,6 @@ class Detail(ReadingPane):
 
 
 def _is_same_message(old: DocumentSource, new: DocumentSource) -> bool:
-    """Return whether both are of the same message, of a session that may have grown."""
     return old.location == new.location and old.session.facts is new.session.facts
 
 

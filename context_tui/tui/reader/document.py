@@ -239,7 +239,6 @@ def find_first_match(parts: Iterable[TextPart], needle: str) -> tuple[int, int] 
 
 
 def _build_verdict(subject: DocumentSource, is_changed: bool) -> Iterator[TextPart]:
-    """Build the line with the verdict."""
     mark = subject.mark
     if mark.verdict == "kept" and not mark.reason:
         return
@@ -259,7 +258,6 @@ def _build_verdict(subject: DocumentSource, is_changed: bool) -> Iterator[TextPa
 
 
 def _build_replacement(subject: DocumentSource, row: int, change: Change) -> Iterator[TextPart]:
-    """Build the replacement of a changed block."""
     body = change.body.text
     if body is None and change.render and row in subject.rows and subject.blocks:
         body = change.render(get_text(subject.blocks[subject.rows.index(row)]))
@@ -314,7 +312,6 @@ def _build_block(subject: DocumentSource, row: int, block: RawBlock, rendering: 
 
 
 def _find_file_language(facts: Facts, row: int) -> str:
-    """Return the language of the file that a result contains."""
     use = facts.tool_use_of(row)
     path = facts.path[use] if use >= 0 else -1
     return find_path_language(facts.paths[path]) if path >= 0 else ""

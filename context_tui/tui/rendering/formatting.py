@@ -204,7 +204,6 @@ class MessageReader:
         return preview
 
     def _format_result_preview(self, row: int) -> str:
-        """Format the call of a result, or the beginning of the result if there is none."""
         facts = self.session.facts
         use = facts.tool_use_of(row)
         if use >= 0:

@@ -60,7 +60,6 @@ def _wrap_line(text: str, start: int, stop: int, width: int) -> Iterator[Wrapped
 
 
 def _find_fitting_end(line: str, start: int, width: int) -> int:
-    """Find the end of the piece from *start* on that fits in *width* cells."""
     cells = 0
     for index in range(start, len(line)):
         cells += get_character_cell_size(line[index])
@@ -205,7 +204,6 @@ def _fit_mark(part: TextPart, room: int) -> str:
 
 
 def _clip_spans(spans: Sequence[StyleSpan], start: int, stop: int) -> Iterator[StyleSpan]:
-    """Clip spans to the characters from *start* to *stop*, relative to *start*."""
     for first, last, style in spans:
         if first < stop and last > start:
             yield StyleSpan(max(first - start, 0), min(last, stop) - start, style)

@@ -124,7 +124,6 @@ class _SectionRenderer:
         self._next_line = max(stop, self._next_line)
 
     def _render_gap(self, line: int) -> Iterator[TextPart]:
-        """Render the empty lines before this line as one."""
         if any(not each.strip(" >") for each in self._lines[self._next_line : line]):
             mark = "".join(each.continuation_mark for each in self._containers if each.has_begun).rstrip()
             yield TextPart("", self._style, (), mark, mark, "bullet")
@@ -187,7 +186,6 @@ def _is_language(info: str) -> bool:
 
 
 def _count_cells(line: str) -> int:
-    """Count the cells of a table row."""
     return len(escapedSplit(line.strip().removeprefix("|").removesuffix("|")))
 
 
@@ -206,7 +204,6 @@ def _fit_columns(widths: list[int], room: int) -> list[int]:
 
 
 def _wrap_row(row: Sequence[_StyledLine], widths: Sequence[int]) -> Iterator[_StyledLine]:
-    """Yield the lines of a table row, with each cell wrapped in its column."""
     columns = [
         [(text[piece.start : piece.stop], piece.start) for piece in find_wrapped_lines(text, width)]
         for (text, _), width in zip(row, widths, strict=True)
@@ -224,7 +221,6 @@ def _wrap_row(row: Sequence[_StyledLine], widths: Sequence[int]) -> Iterator[_St
 
 
 def _parse_inline(token: Token) -> Iterator[_StyledLine]:
-    """Yield the lines of a paragraph, heading or cell."""
     text, spans = "", list[StyleSpan]()
     open_spans: list[tuple[str, int, str]] = []
     for child in token.children or ():
@@ -250,7 +246,6 @@ def _parse_inline(token: Token) -> Iterator[_StyledLine]:
 
 
 def _format_target(token: Token, key: str) -> str:
-    """Format the target of a link or image, with its title."""
     return " ".join(str(token.attrs[each]) for each in (key, "title") if token.attrs.get(each))
 
 

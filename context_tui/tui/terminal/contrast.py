@@ -81,7 +81,6 @@ class ContrastAdjuster:
         return readable if readable is adapted or text.strip(DRAWING_CHARACTERS + " ") else adapted
 
     def _adapt_to_terminal(self, style: Style, ground: Color) -> Style:
-        """Return the style in the colours of the terminal."""
         if self.colour_system is None:
             return self._remove_colours(style)
         if style.bgcolor is None:
@@ -139,7 +138,6 @@ class ContrastAdjuster:
         return next(fits, RichColor.from_triplet(pole))
 
     def _resolve_colour(self, colour: RichColor, default: int) -> ColorTriplet:
-        """Return a colour as the terminal shows it."""
         if self.colour_system is not None:
             colour = colour.downgrade(self.colour_system)
         if colour.is_default:

@@ -159,7 +159,6 @@ class TimelineRows:
         self.largest_turn = max(map(sub, sums[1:], sums), default=1) or 1
 
     def _truncate(self, message: int) -> None:
-        """Remove the rows from *message* on."""
         if message < len(self.first):
             row = self._find_group_start(message)
             largest_removed = max(self.tokens[row:], default=0)

@@ -225,7 +225,6 @@ def compute_message_spans(context: Context) -> Spans:
 
 
 def _find_positions(context: Context, messages: range) -> list[range]:
-    """Find the positions of consecutive messages in a context."""
     positions, before = [], 0
     for each in compute_message_spans(context).ranges:
         start, stop = max(each.start, messages.start), min(each.stop, messages.stop)

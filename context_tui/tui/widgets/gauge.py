@@ -87,7 +87,6 @@ def format_parts_line(
 
 
 def _format_parts_variants(parts: Sequence[ContextPart], free: int, labels: Sequence[str]) -> Iterator[list[Run]]:
-    """Yield the forms of the line, the longest first."""
     free_part, short_label = ContextPart("free", free, FREE_PATTERN, MUTED), labels[-1]
     for head in labels:
         yield _format_parts(head, [*parts, free_part], 2)
@@ -100,7 +99,6 @@ def _format_parts_variants(parts: Sequence[ContextPart], free: int, labels: Sequ
 
 
 def _format_parts(label: str, parts: Sequence[ContextPart], pattern_width: int = 1) -> list[Run]:
-    """Format the parts after a label, each with *pattern_width* cells of its pattern."""
     runs: list[Run] = [(label, MUTED)]
     for part in parts:
         name, _, tokens = part.label.rpartition(" ")

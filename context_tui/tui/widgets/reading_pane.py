@@ -116,7 +116,6 @@ class ReadingPane(ScrollView, can_focus=True):
         self._source, self._parts, self._lines, self._starts = iter(parts), [], [], []
 
     def _rebuild_parts(self) -> Iterator[TextPart]:
-        """Return the parts from the start again."""
         return chain(self._parts, self._source)
 
     def recolour(self, parts: Iterable[TextPart]) -> None:
@@ -130,7 +129,6 @@ class ReadingPane(ScrollView, can_focus=True):
         self.refresh()
 
     def _find_top_part(self) -> int:
-        """Return the number of the first visible part; 0 at the top."""
         top = self.scroll_offset.y
         return self._lines[min(top, len(self._lines) - 1)].part_number if self._lines and top else 0
 
@@ -314,6 +312,5 @@ class ReadingPane(ScrollView, can_focus=True):
 
 
 def _find_prefixes(strip: Strip, *places: int) -> Iterator[str]:
-    """Yield the text before each of the characters at *places* of a strip."""
     text = strip.text
     return (text[:place] for place in places)

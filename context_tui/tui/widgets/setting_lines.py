@@ -134,7 +134,6 @@ def format_entries(
 
 
 def _format_entry(parameter: Parameter, entry: ListEntry, chosen: Sequence[str], is_current: bool) -> list[Run]:
-    """Format an entry: its box, name and note."""
     ticked = entry.name in chosen
     sign = " " if not ticked else str(chosen.index(entry.name) + 1) if parameter.ordered else "x"
     style = (PRIMARY if ticked else MUTED) + (" reverse" if is_current else "")

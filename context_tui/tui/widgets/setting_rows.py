@@ -161,7 +161,6 @@ class SettingRows(Widget, can_focus=True):
         return fit_setting_columns(self.parameters, self.values, self.content_size.width)
 
     def _build_details(self, width: int, room: int = 99) -> SettingDetails:
-        """Build the lines below the rows."""
         if (control := self.current_parameter) is None:
             return SettingDetails()
         return build_setting_details(control, self.values[control.name], self._current_item, self.error, width, room)
@@ -212,7 +211,6 @@ class SettingRows(Widget, can_focus=True):
 
     @property
     def _policy_order(self) -> Sequence[str]:
-        """Policies whose settings have headings, in the order in which they run."""
         return next((self.values[each.name] for each in self.parameters if each.ordered), ())
 
     def _format_row(self, number: int, columns: SettingColumns, width: int) -> list[Run]:
@@ -286,7 +284,6 @@ class SettingRows(Widget, can_focus=True):
 
     @property
     def _current_item(self) -> int:
-        """Index of the list entry under the cursor."""
         control = self.current_parameter
         return max(min(self.item, len(list_entries(control, self.values[control.name])) - 1), 0) if control else 0
 
@@ -357,7 +354,6 @@ class SettingRows(Widget, can_focus=True):
     # Mouse
 
     def _find_row_at(self, event: events.MouseEvent) -> int | None:
-        """Find the setting under the mouse."""
         y = event.y - self.gutter.top
         lines = self._arrange_lines()[0] if self.parameters else []
         line = lines[y] if 0 <= y < len(lines) else None
@@ -388,7 +384,6 @@ class SettingRows(Widget, can_focus=True):
             self.capture_mouse()
 
     def _click_item(self, x: int, y: int) -> None:
-        """Tick the clicked list entry, or move it if its arrow was clicked."""
         for spot in self._arrange_lines()[2]:
             if spot.line == y and spot.start <= x < spot.end:
                 self.item = spot.item

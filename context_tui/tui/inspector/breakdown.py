@@ -101,11 +101,8 @@ def build_breakdown_rows(context: Context, sizes: ContextSizes, by_size: bool = 
         rows.append(BreakdownRow("no messages in this context"))
     rows += _sort_rows(_build_category_rows(parts, total, real), by_size)
     if parts.by_category.get("not_in_file"):
-        rows.append(
-            BreakdownRow(
-                NOT_IN_FILE_NOTE + (NOT_IN_FILE_BY_MODEL if sizes.token_table else NOT_IN_FILE_BY_FIRST_REQUEST)
-            )
-        )
+        source = NOT_IN_FILE_BY_MODEL if sizes.token_table else NOT_IN_FILE_BY_FIRST_REQUEST
+        rows.append(BreakdownRow(NOT_IN_FILE_NOTE + source))
     if sizes.token_table:
         rows.append(BreakdownRow(f"sizes by {sizes.token_table.description}; R changes the token measure"))
     if real:
@@ -147,13 +144,10 @@ def _build_category_rows(
     for place, (name, category_style) in enumerate(CATEGORY_STYLES.items()):
         tokens = parts.by_category.get(name, 0)
         if tokens or (recorded_sizes and recorded_sizes.get(name)):
-            recorded = (
-                ""
-                if recorded_sizes is None
-                else "unknown"
-                if recorded_sizes.get(name) is None
-                else f"{recorded_sizes[name]:,}"
-            )
+            recorded = ""
+            if recorded_sizes is not None:
+                size = recorded_sizes.get(name)
+                recorded = "unknown" if size is None else f"{size:,}"
             kind = "" if name in ("system", "tools", "not_in_file") else "category"
             share = tokens / total if total else 0.0
             yield (
@@ -216,10 +210,8 @@ def build_largest_block_rows(
             category = categorize_block(facts, message, row)
             share = tokens / total if total else 0.0
             (text, path), at = _describe_block(facts, row, category), f"#{message:,}"
-            block_row = BreakdownRow(
-                text, "message", path, at, tokens, share, category=category, message=message, block=row
-            )
-            yield -place, block_row
+            values = text, "message", path, at, tokens, share
+            yield -place, BreakdownRow(*values, category=category, message=message, block=row)
 
 
 def _describe_block(facts: Facts, row: int, category: str) -> tuple[str, str]:
@@ -270,11 +262,9 @@ def format_row_line(
         is_chosen: whether the timeline is filtered by this row.
     """
     if row.tokens is None:
-        return (
-            _format_heading(row, width)
-            if row.note
-            else pad_runs([("  ", ""), (format_safe_line(row.text, width - 2), MUTED)], width)
-        )
+        if row.note:
+            return _format_heading(row, width)
+        return pad_runs([("  ", ""), (format_safe_line(row.text, width - 2), MUTED)], width)
     widths = _BreakdownColumns.fit(row, width)
     category_style = CATEGORY_STYLES.get(row.category)
     runs: list[Run] = [("▸" if is_current else " ", f"bold {PRIMARY}"), ("●" if is_chosen else " ", f"bold {PRIMARY}")]
@@ -355,19 +345,19 @@ class BreakdownView(ScrollView, can_focus=True):
     ]
     cursor = reactive(0, repaint=False)
 
+    @dataclass
     class FilterRequested(Message):
-        """Request to filter by a row: ``kind`` is category, tool or path, as in ``filters.Filter``."""
+        """Request to filter by a row: ``kind`` is ``category``, ``tool`` or ``path``."""
 
-        def __init__(self, kind: str, value: str) -> None:
-            super().__init__()
-            self.kind, self.value = kind, value
+        kind: str
+        value: str
 
+    @dataclass
     class MessageRequested(Message):
         """Request to go to one of the largest blocks, by message and block row."""
 
-        def __init__(self, message: int, block: int) -> None:
-            super().__init__()
-            self.message, self.block = message, block
+        message: int
+        block: int
 
     def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -392,11 +382,8 @@ class BreakdownView(ScrollView, can_focus=True):
             reader: reader of the context's session, for the calls of the largest results.
         """
         self._reader = reader
-        if (
-            self._context_and_sizes is None
-            or self._context_and_sizes[0] is not context
-            or self._context_and_sizes[1] is not sizes
-        ):
+        shown_context, shown_sizes = self._context_and_sizes or (None, None)
+        if context is not shown_context or sizes is not shown_sizes:
             self._context_and_sizes = context, sizes
             self._update_rows()
         if row_filter != self.listed:
@@ -421,9 +408,7 @@ class BreakdownView(ScrollView, can_focus=True):
     def _wrap_rows(self, rows: list[BreakdownRow]) -> Iterator[BreakdownRow]:
         for row in rows:
             if row.tokens is None and not row.note:
-                yield from (
-                    BreakdownRow(text) for text in wrap_text(format_safe_line(row.text), max(self._width - 3, 20))
-                )
+                yield from map(BreakdownRow, wrap_text(format_safe_line(row.text), max(self._width - 3, 20)))
             else:
                 yield row
 

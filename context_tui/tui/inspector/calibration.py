@@ -76,16 +76,13 @@ def _build_factor_parts(factors: Factors) -> Iterator[TextPart]:
     ):
         yield _build_row_part(name, f"× {value:.2f}")
     yield _build_row_part("per-request overhead", f"{factors.request_overhead:,.0f} tokens")
-    image = (
-        f"none seen; {TYPICAL_IMAGE_TOKENS:,} tokens assumed"
-        if factors.image is None
-        else f"{factors.image:,.0f} tokens"
-    )
-    yield _build_row_part("an image", image)
+    if factors.image is None:
+        yield _build_row_part("an image", f"none seen; {TYPICAL_IMAGE_TOKENS:,} tokens assumed")
+    else:
+        yield _build_row_part("an image", f"{factors.image:,.0f} tokens")
     if factors.unrecorded >= 1:
-        yield _build_row_part(
-            "inserted without a record", f"{factors.unrecorded:,.0f} tokens for each request, on average"
-        )
+        average = f"{factors.unrecorded:,.0f} tokens for each request, on average"
+        yield _build_row_part("inserted without a record", average)
 
 
 class CalibrationScreen(WorkErrorHandler, TextScreen):

@@ -55,10 +55,8 @@ def build_filter_lines(
     yield FilterLine("kind")
     yield from (FilterLine(get_kind_label(kind), ("category", kind)) for kind in ROW_KINDS)
     yield FilterLine(f"verdict by {policy}{', applied' if applied else ''}")
-    yield from (
-        FilterLine(get_kind_label(verdict), ("verdict", verdict), VERDICT_GLYPHS.get(verdict, " "))
-        for verdict in verdicts
-    )
+    for verdict in verdicts:
+        yield FilterLine(get_kind_label(verdict), ("verdict", verdict), VERDICT_GLYPHS.get(verdict, " "))
     if current_filter.in_context or not {"before", "after"}.isdisjoint(verdicts):
         yield FilterLine("place")
         yield FilterLine("in this context", ("in_context", True))
@@ -107,7 +105,8 @@ class FilterScreen(ModalScreen[FilterChoice | None]):
         """Yield the list with a title, and below it the number of hidden lines."""
         with Vertical(id="filters"):
             yield Label(self._build_title(), id="filters-title", markup=False)
-            yield OptionList(*self._build_options(), id="filters-list", markup=False)
+            options = (Option(self._build_prompt(line), disabled=line.choice is None) for line in self._lines)
+            yield OptionList(*options, id="filters-list", markup=False)
             yield Label("", id="filters-more", markup=False)
             yield Label("enter adds or takes away   esc closes", id="filters-keys", markup=False)
 
@@ -137,21 +136,13 @@ class FilterScreen(ModalScreen[FilterChoice | None]):
         if not self._is_counted:
             return Content("Show only")
         total, count = self._counts.counted_rows, self._counts.count_matching(self._current_filter)
-        text = (
-            f"{count:,} of {pluralize(total, 'row')} shown"
-            if self._current_filter
-            else f"all {pluralize(total, 'row')} shown"
-        )
+        share = f"{count:,} of" if self._current_filter else "all"
+        text = f"{share} {pluralize(total, 'row')} shown"
         return build_content([("Show only", "bold"), (f"   {text}", MUTED)], self._ascii)
 
-    def _build_options(self) -> Iterator[Option]:
-        for each in self._lines:
-            yield Option(self._build_prompt(each), disabled=each.choice is None)
-
     def _build_prompt(self, each: FilterLine) -> Content:
-        return build_content(
-            draw_filter_line(each, self._is_active(each.choice), self._count_rows(each.choice)), self._ascii
-        )
+        runs = draw_filter_line(each, self._is_active(each.choice), self._count_rows(each.choice))
+        return build_content(runs, self._ascii)
 
     def _is_active(self, choice: FilterChoice | None) -> bool:
         if choice is None:
@@ -165,9 +156,9 @@ class FilterScreen(ModalScreen[FilterChoice | None]):
             return None
         if not choice[0]:
             return self._counts.count_matching(NO_FILTER)
-        return self._counts.count_matching(
-            self._current_filter if self._is_active(choice) else self._current_filter.toggle_condition(*choice)
-        )
+        if self._is_active(choice):
+            return self._counts.count_matching(self._current_filter)
+        return self._counts.count_matching(self._current_filter.toggle_condition(*choice))
 
     def _show_hidden_count(self) -> None:
         listing = self.query_one(OptionList)
@@ -188,8 +179,6 @@ class FilterScreen(ModalScreen[FilterChoice | None]):
         choice = self._lines[event.option_index].choice
         if choice and choice[0] and not self._is_active(choice) and self._count_rows(choice) == 0:
             besides = " besides what is chosen" if self._current_filter else ""
-            self.query_one("#filters-more", Label).update(
-                build_content([(f"no row is that{besides}", "")], self._ascii)
-            )
+            self.query_one("#filters-more", Label).update(Content(f"no row is that{besides}"))
         else:
             self.dismiss(choice)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import islice
-from typing import Any, Protocol, cast
+from typing import Any
 
 from textual.binding import Binding
 from textual.screen import Screen
@@ -57,18 +57,14 @@ _SCREEN_MODULES = {
 }
 
 
-class _ScreenModule(Protocol):
-    def build_screen(self, controller: Controller) -> Screen[Any]: ...
-
-
 def build_full_screen(name: str, controller: Controller) -> Screen[Any]:
     """Build the view of that name for the current session; its module is imported on first use.
 
     Raises:
         CommandRefused: the view has nothing to show.
     """
-    module = cast("_ScreenModule", import_module(f"context_tui.tui.{_SCREEN_MODULES[name]}"))
-    return module.build_screen(controller)
+    screen: Screen[Any] = import_module(f"context_tui.tui.{_SCREEN_MODULES[name]}").build_screen(controller)
+    return screen
 
 
 HELP_NOTES = (

@@ -49,9 +49,8 @@ class PlanOutcome:
     def compute_request_sizes(self, tokens_after: Sequence[int]) -> list[int]:
         """Return the next request for each size of the remaining context; an empty context stays 0."""
         removed_tokens, request = self.tokens_before - self.tokens_after, self.request
-        factor = (
-            (request.removed_tokens - request.inserted_tokens) / removed_tokens if removed_tokens else 1.0
-        )  # a policy's own estimator differs by that
+        # A policy's own estimator differs from bytes/4 by this factor.
+        factor = (request.removed_tokens - request.inserted_tokens) / removed_tokens if removed_tokens else 1.0
         return [
             max(round(request.tokens_before - (self.tokens_before - each) * factor), 0) if each else 0
             for each in tokens_after
@@ -253,11 +252,8 @@ def format_difference_variants(
     for word, before, after in (("result", *results), ("message", old.dropped_messages, new.dropped_messages)):
         if after != before:
             count = pluralize(abs(after - before), f"more {word}" if after > before else f"fewer {word}")
-            verb = (
-                "summarised"
-                if (new if new.dropped_messages > old.dropped_messages else old).needs_summary
-                else "dropped"
-            )
+            larger = new if new.dropped_messages > old.dropped_messages else old
+            verb = "summarised" if larger.needs_summary else "dropped"
             effects.append(count if word == "result" else f"{count} {verb}")
     tokens = new.request.tokens_after - old.request.tokens_after
     if tokens:
@@ -266,19 +262,13 @@ def format_difference_variants(
         effects.append("would run now" if new.fires else "would no longer run")
     style = BAD if tokens > 0 else GOOD if tokens < 0 else MUTED
     effect = (", ".join(effects) or "no difference", style)
-    each = [
-        [_format_change(name, old, new) for name, old, new in changes],
-        [_format_change("", old, new) for _, old, new in changes],
-    ]
-    return [[[("Δ ", MUTED), (f"{', '.join(names)}: ", ""), effect]] for names in each]
+    short = [_format_change(old, new) for _, old, new in changes]
+    full = [f"{name} {text}" for (name, _, _), text in zip(changes, short, strict=True)]
+    return [[[("Δ ", MUTED), (f"{', '.join(texts)}: ", ""), effect]] for texts in (full, short)]
 
 
-def _format_change(name: str, old: Any, new: Any) -> str:
+def _format_change(old: Any, new: Any) -> str:
     """Format the old and new value; for lists the removed and added items, or the new order."""
-    return f"{name} {_format_change_values(old, new)}".strip()
-
-
-def _format_change_values(old: Any, new: Any) -> str:
     if isinstance(old, tuple) and isinstance(new, tuple):
         if sorted(old) == sorted(new):
             return f"now {', '.join(map(_format_item, new))}"

@@ -125,12 +125,8 @@ class ScoreColumns:
     bar: int
 
 
-RUNS_HEADING, EFFECT_HEADING, REQUEST_HEADING, REMAINING_HEADING = (
-    "would it run",
-    "what it would do",
-    "next request",
-    "what is left",
-)
+RUNS_HEADING, EFFECT_HEADING = "would it run", "what it would do"
+REQUEST_HEADING, REMAINING_HEADING = "next request", "what is left"
 SIZE_ARROW = " → "
 _NOUNS_PATTERN = re.compile(r" (?:results?|messages?)\b")
 """Words that are left out where it is narrow: each effect has one of them."""
@@ -170,24 +166,14 @@ def format_score_heading(columns: ScoreColumns, width: int, measure_label: str =
     if columns.would:
         text += f"  {EFFECT_HEADING}".ljust(columns.would)
     room = columns.before + columns.after + columns.waits + SHARE_WIDTH
-    headings = (
-        (f"{REQUEST_HEADING}, {measure_label}", f"next, {measure_label}", f"next {measure_label}")
-        if measure_label
-        else (REQUEST_HEADING,)
-    )
-    head = choose_form((*headings, "next"), room - 2)
+    headings = [REQUEST_HEADING, "next"]
+    if measure_label:
+        headings = [f"{REQUEST_HEADING}, {measure_label}", f"next, {measure_label}", f"next {measure_label}", "next"]
+    head = choose_form(headings, room - 2)
     text += f"  {head}"
-    return pad_runs(
-        [
-            (
-                text + f"  {REMAINING_HEADING}".rjust(room - len(head) + len(REMAINING_HEADING))
-                if columns.bar
-                else text,
-                MUTED,
-            )
-        ],
-        width,
-    )
+    if columns.bar:
+        text += f"  {REMAINING_HEADING}".rjust(room - len(head) + len(REMAINING_HEADING))
+    return pad_runs([(text, MUTED)], width)
 
 
 def format_score_line(number: int, row: ScoreRow, is_current: bool, columns: ScoreColumns, width: int) -> list[Run]:
@@ -196,14 +182,8 @@ def format_score_line(number: int, row: ScoreRow, is_current: bool, columns: Sco
     runs: list[Run] = [("▸" if is_current else " ", f"bold {PRIMARY}"), (f"{digit:<2}", BOLD if is_current else MUTED)]
     runs.append((shorten(row.policy, columns.name).ljust(columns.name), BOLD if is_current else ""))
     if row.plan_error:
-        return pad_runs(
-            [
-                *runs,
-                ("  ", ""),
-                (shorten_at_word(row.plan_error.removeprefix(f"{row.policy}: "), width - count_cells(runs) - 2), BAD),
-            ],
-            width,
-        )
+        error = shorten_at_word(row.plan_error.removeprefix(f"{row.policy}: "), width - count_cells(runs) - 2)
+        return pad_runs([*runs, ("  ", ""), (error, BAD)], width)
     quiet = "" if row.changes else MUTED
     if columns.runs:
         text = row.run_label if columns.runs > 5 else {True: "yes", False: "no", None: "–"}[row.runs]
@@ -303,11 +283,10 @@ class Scoreboard(Widget, can_focus=True):
 
     def on_key(self, event: events.Key) -> None:
         """Choose one of the first nine policies by its digit."""
-        if (event.character or "").isdecimal() and 1 <= int(event.character or "0") <= min(
-            len(self.rows), MAX_POLICY_DIGIT
-        ):
+        digit = int(event.character) if event.character and event.character.isdecimal() else 0
+        if 1 <= digit <= min(len(self.rows), MAX_POLICY_DIGIT):
             event.stop()
-            self._choose_number(int(event.character or "0") - 1)
+            self._choose_number(digit - 1)
 
     def on_click(self, event: events.Click) -> None:
         """Choose the clicked policy."""

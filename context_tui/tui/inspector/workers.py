@@ -20,7 +20,7 @@ from context_tui.policies.registry import POLICIES
 from context_tui.policies.trigger_points import find_firing_runs
 from context_tui.session.session import Session
 from context_tui.tokens.exact import measure_exactly
-from context_tui.tokens.measures import TokenMeasure, TokenTable, build_calibrated_table
+from context_tui.tokens.measures import TokenMeasure, build_calibrated_table
 from context_tui.tui.analysis import (
     AnalysisCache,
     MeasuredRows,
@@ -109,10 +109,6 @@ ComputedMessage = FiringsComputed | ContextSizesComputed | CurveComputed | Runti
 """Result of background work that only needs to be drawn."""
 
 
-def _measure_calibrated(session: Session, checkpoint: Callable[[], object]) -> TokenTable:
-    return build_calibrated_table(session.facts, checkpoint)
-
-
 class InspectorWorkers:
     """Threads of the inspector; each starts work unless its result is known."""
 
@@ -191,8 +187,10 @@ class InspectorWorkers:
             nonlocal sized
             if copy is not None:
                 try:
-                    measured = measure_exactly if view.measure is TokenMeasure.EXACT else _measure_calibrated
-                    token_table = measured(view.session, job.checkpoint)
+                    if view.measure is TokenMeasure.EXACT:
+                        token_table = measure_exactly(view.session, job.checkpoint)
+                    else:
+                        token_table = build_calibrated_table(view.session.facts, job.checkpoint)
                 except MeasureError as error:
                     self._screen.post_message(MeasureComputed(view, str(error)))
                     return

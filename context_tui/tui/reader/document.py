@@ -346,12 +346,9 @@ def _build_call(block: RawBlock, cwd: str, extent: TextExtent, rendering: Render
             yield from _build_diff(compute_diff(old, new), language, rendering)
         if written_text is not None and patch is None and not edits:
             for part in _build_code(written_text, language, extent, rendering):
-                added = part.style == "text"
-                yield (
-                    part._replace(style="added", mark="+ ", continuation_mark="+┊", mark_style="mark-added")
-                    if added
-                    else part
-                )
+                if part.style == "text":
+                    part = part._replace(style="added", mark="+ ", continuation_mark="+┊", mark_style="mark-added")
+                yield part
         return
     if isinstance(arguments, Mapping):
         for key, value in arguments.items():

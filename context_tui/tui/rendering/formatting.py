@@ -100,7 +100,8 @@ def format_result(content: Any) -> str:
     if isinstance(content, list):
         parts = [part if isinstance(part, Mapping) else {"type": "text", "text": str(part)} for part in content]
         return "\n".join(
-            str(part.get("text") or "") if part.get("type") == "text" else _format_part_type(part) for part in parts
+            str(part.get("text") or "") if part.get("type") == "text" else f"({part.get('type') or 'part'})"
+            for part in parts
         )
     return "" if content is None else str(content)
 
@@ -119,11 +120,8 @@ def format_block(block: Mapping[str, Any]) -> str:
 
 def format_unknown_block(block: Mapping[str, Any]) -> str:
     """Format a block of unknown type: its type, and why its text is missing, if recorded."""
-    kind, encrypted, note = (
-        format_line(str(block.get("type") or "unknown")),
-        block.get("encrypted_content"),
-        block.get("note"),
-    )
+    kind = format_line(str(block.get("type") or "unknown"))
+    encrypted, note = block.get("encrypted_content"), block.get("note")
     if isinstance(encrypted, str) and encrypted:
         return f"{kind}, encrypted: {len(encrypted):,} characters"
     return f"{kind}: {format_line(note)}" if isinstance(note, str) and note else kind
@@ -133,10 +131,6 @@ def has_unknown_size(facts: Facts, message: int) -> bool:
     """Return whether a message has only blocks of unknown type, which are not estimated."""
     kinds = {facts.kind[block] for block in facts.blocks_of(message)}
     return kinds == {Kind.OTHER}
-
-
-def _format_part_type(part: Mapping[str, Any]) -> str:
-    return f"({part.get('type') or 'part'})"
 
 
 def count_message_bytes(facts: Facts, message: int) -> int:
@@ -207,19 +201,14 @@ class MessageReader:
         facts = self.session.facts
         use = facts.tool_use_of(row)
         if use >= 0:
-            call = facts.block_message[use]
-            return (
-                facts.tool_name(row) and format_line(facts.tool_name(row))
-                if self.is_huge(call)
-                else self.format_call_preview(use)
-            )
+            if self.is_huge(facts.block_message[use]):
+                return format_line(facts.tool_name(row))
+            return self._format_call_preview(self.read_block(use))
         if self.is_huge(facts.block_message[row]):
             return "a call that is not in the file"
         return format_line(format_result(self.read_block(row).get("content")))
 
-    def format_call_preview(self, row: int) -> str:
-        """Format a tool call on one line."""
-        block = self.read_block(row)
+    def _format_call_preview(self, block: Mapping[str, Any]) -> str:
         return format_call(str(block.get("name") or "?"), block.get("input"), self.session.info.cwd)
 
     def _format_message_preview(self, message: int) -> str:
@@ -233,7 +222,7 @@ class MessageReader:
             if kind == Kind.TEXT and not facts.block_flags[row] & BlockFlag.INJECTED:
                 texts.append(format_line(str(block.get("text") or "")))
             elif kind == Kind.TOOL_USE:
-                calls.append(format_call(str(block.get("name") or "?"), block.get("input"), self.session.info.cwd))
+                calls.append(self._format_call_preview(block))
             elif kind == Kind.TEXT:
                 injected.append(format_line(str(block.get("text") or "")))
             elif kind == Kind.THINKING:
@@ -273,11 +262,9 @@ def format_token_unit(token_table: TokenTable | None) -> str:
 
 def format_token_column(token_table: TokenTable | None) -> str:
     """Return the heading of a column of tokens."""
-    return (
-        token_table.name
-        if token_table and token_table.measure is TokenMeasure.EXACT
-        else f"{format_token_unit(token_table)} tokens"
-    )
+    if token_table and token_table.measure is TokenMeasure.EXACT:
+        return token_table.name
+    return f"{format_token_unit(token_table)} tokens"
 
 
 def format_estimate_sign(request: NextRequest) -> str:

@@ -230,11 +230,9 @@ class LineColumn(NamedTuple):
 
 def get_column(line: LayoutLine, width: int, *, is_right: bool) -> LineColumn:
     """Return the right or left column of a line, or its only one."""
-    return (
-        LineColumn(line.right_line, _find_right_start(line, width), True)
-        if is_right and line.right_line
-        else LineColumn(line, 0, False)
-    )
+    if is_right and line.right_line:
+        return LineColumn(line.right_line, _find_right_start(line, width), True)
+    return LineColumn(line, 0, False)
 
 
 def is_in_right_column(line: LayoutLine, place: int, width: int) -> bool:

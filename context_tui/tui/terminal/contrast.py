@@ -113,11 +113,9 @@ class ContrastAdjuster:
             if compute_contrast(blend_rgb(front, back), back) >= MIN_DIM_CONTRAST:
                 return style
             style += Style(dim=False)
-        return (
-            style
-            if compute_contrast(front_colour, back_colour) >= MIN_TEXT_CONTRAST
-            else style + Style(color=self._find_readable_colour(ink, front_colour, back_colour))
-        )
+        if compute_contrast(front_colour, back_colour) >= MIN_TEXT_CONTRAST:
+            return style
+        return style + Style(color=self._find_readable_colour(ink, front_colour, back_colour))
 
     def _find_readable_colour(self, ink: RichColor, foreground: ColorTriplet, background: ColorTriplet) -> RichColor:
         """Find the readable colour nearest to *ink*: of the same hue, or one of the sixteen if *ink* is one."""

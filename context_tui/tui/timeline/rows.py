@@ -131,13 +131,10 @@ class TimelineRows:
                     results.append(row)
                 else:
                     has_remaining = True
-                    remaining += (
-                        IMAGE_TOKENS
-                        if block_kind == image
-                        else 0
-                        if block_kind == other
-                        else size[row] // BYTES_PER_TOKEN
-                    )
+                    if block_kind == image:
+                        remaining += IMAGE_TOKENS
+                    elif block_kind != other:
+                        remaining += size[row] // BYTES_PER_TOKEN
                 row = following[row]
             for row in results:  # providers require results before the other blocks of a message
                 tokens = size[row] // BYTES_PER_TOKEN

@@ -43,12 +43,9 @@ class TurnEffect(NamedTuple):
     noun: str
 
     def __str__(self) -> str:
-        amount = (
-            f"{self.affected:,} of {pluralize(self.total, self.noun)}"
-            if self.total
-            else pluralize(self.affected, self.noun)
-        )
-        return f"{self.verb} {amount}"
+        if not self.total:
+            return f"{self.verb} {pluralize(self.affected, self.noun)}"
+        return f"{self.verb} {self.affected:,} of {pluralize(self.total, self.noun)}"
 
     @property
     def short(self) -> str:
@@ -140,11 +137,9 @@ class TurnSummaries:
         tokens -= _count_cleared_tokens(context, messages, sizes)
         share = context_tokens / self._request_tokens if self._request_tokens else 0.0
         plan = self._marker.plan
-        effects = (
-            self._find_effects(plan, messages, positions)
-            if plan and plan.has_changes
-            else self._find_applied_effects(span)
-        )
+        effects = self._find_applied_effects(span)
+        if plan and plan.has_changes:
+            effects = self._find_effects(plan, messages, positions)
         return TurnSummary(number, messages, tokens, share, effects=tuple(effects), unit=format_token_unit(sizes))
 
     def _find_applied_effects(self, span: range) -> Iterator[TurnEffect]:
@@ -265,11 +260,9 @@ class ContextCounts(NamedTuple):
 
 def format_context_counts(counts: ContextCounts, messages: int, turns: int, width: int) -> str:
     """Format how many of the *messages* and *turns* of a file are in the context, in *width* cells if possible."""
-    some, all_turns = (
-        format_fraction(counts.messages, messages, "message"),
-        format_fraction(counts.turns, turns, "turn"),
-    )
-    forms = [f"in context: {some}, {all_turns}", f"in context: {some}", pluralize(counts.messages, "message")]
+    some = format_fraction(counts.messages, messages, "message")
+    forms = [f"in context: {some}, {format_fraction(counts.turns, turns, 'turn')}", f"in context: {some}"]
+    forms.append(pluralize(counts.messages, "message"))
     if parts := len(counts.partial_turns):
         if not counts.turns and parts == 1:
             forms[0] = f"in context: {some}, end of turn {counts.partial_turns[0]:,} only"

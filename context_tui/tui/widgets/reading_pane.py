@@ -36,11 +36,7 @@ WRAP_AHEAD_LINES = 100
 class ReadingPane(ScrollView, can_focus=True):
     """Pane for text of any length, which is sanitized and never interpreted as markup."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "reading-pane--text",
-        "reading-pane--heading",
-        "reading-pane--muted",
-    }
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"reading-pane--{style}" for style in ("text", "heading", "muted")}
     DEFAULT_CSS = """
     ReadingPane {
         overflow-x: hidden;
@@ -182,7 +178,7 @@ class ReadingPane(ScrollView, can_focus=True):
             ]
         strip = Strip(segments).adjust_cell_length(width, self._resolve_style((line.right_line or line).style))
         for first, last, style in self.find_overlays(index):
-            start, end = (cell_len(line_text) for line_text in _find_prefixes(strip, first, last))
+            start, end = cell_len(strip.text[:first]), cell_len(strip.text[:last])
             overlay = Strip([Segment(s.text, (s.style or Style()) + style) for s in strip.crop(start, end)])
             strip = Strip.join([strip.crop(0, start), overlay, strip.crop(end, strip.cell_length)])
         return strip
@@ -199,11 +195,8 @@ class ReadingPane(ScrollView, can_focus=True):
 
     def _build_segments(self, line: LayoutLine) -> list[Segment]:
         style = self._resolve_style(line.style)
-        segments = (
-            [Segment(line.prefix, self._resolve_style(line.prefix_style) if line.prefix_style else style)]
-            if line.prefix
-            else []
-        )
+        prefix_style = self._resolve_style(line.prefix_style) if line.prefix_style else style
+        segments = [Segment(line.prefix, prefix_style)] if line.prefix else []
         if not line.spans:
             return [*segments, Segment(line.text, style)]
         edges = sorted({0, len(line.text), *(place for first, last, _ in line.spans for place in (first, last))})
@@ -273,13 +266,11 @@ class ReadingPane(ScrollView, can_focus=True):
             self._wrap_visible(everything=len(self._lines) < 50_000)
         here = self.scroll_offset.y
         # A part of several lines starts only at the first of them.
-        starts = [n for n, line in enumerate(self._lines) if line.style == style_name and not self._is_continuation(n)]
+        styles = [line.style for line in self._lines]
+        starts = [n for n, style in enumerate(styles) if style == style_name and (not n or styles[n - 1] != style)]
         targets = [n for n in starts if (n > here if step > 0 else n < here)]
         if targets:
             self.scroll_to(y=targets[0] if step > 0 else targets[-1], animate=False)
-
-    def _is_continuation(self, line: int) -> bool:
-        return line > 0 and self._lines[line - 1].style == self._lines[line].style
 
     def _compute_content_width(self) -> int:
         return self.scrollable_content_region.width or self.size.width
@@ -309,8 +300,3 @@ class ReadingPane(ScrollView, can_focus=True):
         self._lines += lines
         self._parts.append(part)
         return True
-
-
-def _find_prefixes(strip: Strip, *places: int) -> Iterator[str]:
-    text = strip.text
-    return (text[:place] for place in places)

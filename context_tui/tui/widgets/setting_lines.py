@@ -140,11 +140,8 @@ def _format_entry(parameter: Parameter, entry: ListEntry, chosen: Sequence[str],
     runs: list[Run] = [(f"[{sign}] {format_safe_line(entry.name, 24)}", style)]
     if entry.note:
         runs.append((f" {entry.note}", MUTED))
-    return (
-        [*runs, (" ", ""), *_format_move_arrows(parameter, entry, chosen)]
-        if _format_move_arrows(parameter, entry, chosen)
-        else runs
-    )
+    arrows = _format_move_arrows(parameter, entry, chosen)
+    return [*runs, (" ", ""), *arrows] if arrows else runs
 
 
 def _format_move_arrows(parameter: Parameter, entry: ListEntry, chosen: Sequence[str]) -> list[Run]:
@@ -213,9 +210,8 @@ def format_setting_row(
     name = shorten(parameter.label, columns.label).ljust(columns.label)
     runs: list[Run] = [("▸ " if is_current else "  ", f"bold {PRIMARY}"), (name, BOLD if is_current else ""), (" ", "")]
     if parameter.kind == "list":
-        return pad_runs(
-            [*runs, (format_list_value(parameter, value, width - count_cells(runs)), BOLD if is_current else "")], width
-        )
+        text = format_list_value(parameter, value, width - count_cells(runs))
+        return pad_runs([*runs, (text, BOLD if is_current else "")], width)
     if parameter.kind == "switch":
         return pad_runs([*runs, ("[x] on" if value else "[ ] off", PRIMARY if value else MUTED)], width)
     if parameter.kind == "marks" or parameter.scale is None:
@@ -233,10 +229,8 @@ def format_setting_row(
         runs += [(" ", ""), (f"{typed_text}▏".rjust(columns.value), f"bold {PRIMARY}")]
     else:
         value_text = format_parameter_value(parameter, value).rjust(columns.value)
-        runs += [
-            (" ", ""),
-            (value_text, MUTED if value is None else BOLD if value != parameter.default or is_current else ""),
-        ]
+        quiet = value == parameter.default and not is_current
+        runs += [(" ", ""), (value_text, MUTED if value is None else "" if quiet else BOLD)]
     if columns.unit:
         runs += [(" ", ""), (_get_unit(parameter), MUTED)]
     return pad_runs(runs, width)
@@ -276,10 +270,8 @@ def format_hint_variants(parameter: Parameter, value: Any, error: str) -> list[l
         ranges.append(f"default {format_number(parameter.default)}")
     effective, reach = parameter.get_effective_value(value), parameter.scale.track_end
     if effective is not None and parameter.scale.high > reach <= effective:
-        ranges = [
-            f"beyond {format_number(reach)} nothing changes; = types more",
-            f"beyond {format_number(reach)} nothing changes",
-        ]
+        limit = f"beyond {format_number(reach)} nothing changes"
+        ranges = [f"{limit}; = types more", limit]
     forms = [[*meaning, [(f"({range_text})".replace(" ", "\u00a0"), MUTED)]] for range_text in ranges]
     return [*forms, meaning, [[(about, MUTED)]]]
 

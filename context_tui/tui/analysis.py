@@ -47,10 +47,8 @@ def compute_context_sizes(
     """
     session, context = view.session, view.context
     if token_table is not None:
-        return ContextSizes(
-            compute_breakdown(context, token_table.not_in_file_at(context), checkpoint, token_table),
-            token_table=token_table,
-        )
+        parts = compute_breakdown(context, token_table.not_in_file_at(context), checkpoint, token_table)
+        return ContextSizes(parts, token_table=token_table)
     parts = compute_breakdown(context, compute_prompt_not_in_file(context), checkpoint)
     checkpoint()
     fit = check_estimate(session, context)
@@ -183,9 +181,8 @@ class AnalysisCache:
 
     def get_context_sizes(self, view: View) -> ContextSizes | None:
         """Return the sizes of a view's context."""
-        return (
-            self._context_sizes[1] if self._context_sizes and self._context_sizes[0] == _get_context_key(view) else None
-        )
+        key, sizes = self._context_sizes or (None, None)
+        return sizes if key == _get_context_key(view) else None
 
     def store_context_sizes(self, view: View, sizes: ContextSizes) -> None:
         """Store the sizes of a view's context."""

@@ -123,7 +123,8 @@ class Controller:
         """Choose the next token measure: the policies' own, calibrated, exact."""
         self._check_read()
         measures = list(TokenMeasure)
-        self.change_view(self.view.with_measure(measures[(measures.index(self.view.measure) + 1) % len(measures)]))
+        following = measures[(measures.index(self.view.measure) + 1) % len(measures)]
+        self.change_view(replace(self.view, measure=following))
 
     def finish_measuring(self, error: str = "") -> str:
         """Show the measured sizes; after an *error*, return to ``bytes/4``.
@@ -131,18 +132,10 @@ class Controller:
         Returns:
             Message for the user.
         """
-        self.change_view(self.view.with_measure(TokenMeasure.OWN) if error else self.view)
+        self.change_view(replace(self.view, measure=TokenMeasure.OWN) if error else self.view)
         return error or (f"Token measure: {self.token_table.description}" if self.token_table else "")
 
     # Reading
-
-    def start_reading(self) -> None:
-        """Note that the session is being read."""
-        self.is_reading = True
-
-    def fail_reading(self) -> None:
-        """Note that the session cannot be read."""
-        self.is_reading = False
 
     def update_session(self, snapshot: SessionSnapshot) -> None:
         """Update the session to a snapshot; its plan is computed when reading ends."""
@@ -198,9 +191,8 @@ class Controller:
         if self.loader is None:
             raise CommandRefused("Only a session that was opened from a file can be followed")
         if self.is_reading or self.progress < 1:
-            raise CommandRefused(
-                "The session is still being read" if self.is_reading else "Read on first (r), then follow"
-            )
+            remedy = "The session is still being read" if self.is_reading else "Read on first (r), then follow"
+            raise CommandRefused(remedy)
         if self.view.session.origin:
             raise CommandRefused("Undo the applied plan first (u), then follow", warn=True)
         self.is_following, self._seen_state = True, SeenState.from_session(self.view.session)
@@ -307,18 +299,16 @@ class Controller:
             if locations := self.search.locations:
                 elsewhere = pluralize(len(locations), "matching row")
                 raise CommandRefused(f"No matches in the listed rows; {elsewhere} elsewhere, esc shows all")
-            raise CommandRefused(
-                "No matches; press / to search again" if self.search.text else "Press / to search first"
-            )
+            remedy = "No matches; press / to search again" if self.search.text else "Press / to search first"
+            raise CommandRefused(remedy)
         self.select_location(location)
         return True
 
     def toggle_fold(self) -> range:
         """Fold or unfold the turn of the selected row, select its head, and return the rows of the turn."""
         self._check_folds()
-        return self._apply_folds(
-            self.view.folds.toggle(self.rows.get_turn_number(self.rows.find_turn_of_message(self.view.cursor.message)))
-        )
+        turn = self.rows.get_turn_number(self.rows.find_turn_of_message(self.view.cursor.message))
+        return self._apply_folds(self.view.folds.toggle(turn))
 
     def toggle_all_folds(self) -> range:
         """Fold all turns, or unfold them if all are folded; return the rows of the selected turn."""
@@ -335,9 +325,8 @@ class Controller:
     def _apply_folds(self, folds: TurnFolds) -> range:
         self.has_moved_cursor = True
         turn = self.rows.find_turn_of_message(self.view.cursor.message)
-        self.change_view(
-            replace(self.view, folds=folds, cursor=Location(self.rows.get_turn_messages(turn).start, TURN_HEAD))
-        )
+        head = Location(self.rows.get_turn_messages(turn).start, TURN_HEAD)
+        self.change_view(replace(self.view, folds=folds, cursor=head))
         return self.rows.get_turn_rows(turn)
 
     # Planning point
@@ -455,12 +444,11 @@ class Controller:
 
     def toggle_filter(self, kind: str, value: str | int) -> None:
         """Add a condition to the filter, or remove it; an empty *kind* clears the filter."""
-        self.change_view(
-            replace(self.view, filter=self.view.filter.toggle_condition(kind, value) if kind else NO_FILTER)
-        )
+        row_filter = self.view.filter.toggle_condition(kind, value) if kind else NO_FILTER
+        self.change_view(replace(self.view, filter=row_filter))
 
     def toggle_part_filter(self, kind: str, value: str) -> None:
-        """List only a part of the context: a category, or the rows of a tool or a file; list all rows if it is"""
+        """List only a part of the context: a category, a tool or a file; list all rows if it is the listed one."""
         self.change_view(replace(self.view, filter=self.view.filter.toggle_part(kind, value)))
 
     def toggle_sort(self) -> None:
@@ -517,7 +505,7 @@ class Controller:
 
     def mark_exported(self) -> None:
         """Note that the copy has been written to a file."""
-        self.view = self.view.with_export()
+        self.view = replace(self.view, is_exported=True)
 
     def _check_read(self) -> None:
         if self.is_reading:

@@ -90,13 +90,17 @@ class View:
 
     def get_plan(self, policy: str) -> Plan | None:
         """Return the plan of *policy* with its settings, or None."""
-        result = _compute_plan_cached(self.session, self.point, policy, _serialize_settings(self.get_settings(policy)))
+        result = self._plan(policy)
         return None if isinstance(result, PlanError) else result
 
     def get_plan_error(self, policy: str) -> str:
         """Return the reason why *policy* has no plan; empty if it has one."""
-        result = _compute_plan_cached(self.session, self.point, policy, _serialize_settings(self.get_settings(policy)))
+        result = self._plan(policy)
         return str(result) if isinstance(result, PlanError) else ""
+
+    def _plan(self, policy: str) -> Plan | PlanError:
+        settings = json.dumps(self.get_settings(policy), sort_keys=True)
+        return _compute_plan(self.session, self.point, policy, settings)
 
     @property
     def policy_params(self) -> Params:
@@ -183,25 +187,8 @@ class View:
         """Return the view of the copy made by applying a plan; this view goes onto its undo stack."""
         params = {name: values for name, values in self.params.items() if not is_session_bound(POLICIES[name])}
         folds = self.folds if len(session) == len(self.session) else replace(self.folds, turns=frozenset())
-        undo = (*self.undo_stack, self)
-        return View(
-            session,
-            policy=self.policy,
-            params=params,
-            folds=folds,
-            cursor=cursor,
-            undo_stack=undo,
-            applied=applied,
-            measure=self.measure,
-        )
-
-    def with_measure(self, measure: TokenMeasure) -> View:
-        """Choose another token measure."""
-        return replace(self, measure=measure)
-
-    def with_export(self) -> View:
-        """Mark the view as exported."""
-        return replace(self, is_exported=True)
+        copy = View(session, policy=self.policy, params=params, folds=folds, cursor=cursor, measure=self.measure)
+        return replace(copy, applied=applied, undo_stack=(*self.undo_stack, self))
 
     def undo_plan(self) -> View | None:
         """Return the view before the last applied plan, or None."""
@@ -229,10 +216,6 @@ class View:
         return self.with_param(MANUAL_POLICY, "cut", None if cut == message else message).with_policy(MANUAL_POLICY)
 
 
-def _serialize_settings(values: Mapping[str, Any]) -> str:
-    return json.dumps(values, sort_keys=True)
-
-
 @lru_cache(maxsize=4)
 def _compute_runtime_state(session: Session, point: int) -> RuntimeState:
     """Build the state of a runtime for a forced plan; a chain runs only the policies that fire, if any does."""
@@ -242,23 +225,19 @@ def _compute_runtime_state(session: Session, point: int) -> RuntimeState:
 
 
 @lru_cache(maxsize=24)
-def _compute_plan_cached(session: Session, point: int, policy: str, key: str) -> Plan | PlanError:
-    return _compute_plan(session, point, policy, json.loads(key))
-
-
-def _compute_plan(session: Session, point: int, policy: str, values: Mapping[str, Any]) -> Plan | PlanError:
-    definition = POLICIES[policy]
+def _compute_plan(session: Session, point: int, policy: str, settings: str) -> Plan | PlanError:
+    """Compute the plan for settings, given as JSON, or the error that prevents it."""
+    definition, context = POLICIES[policy], session.context_at(point)
     try:
-        return definition.plan(
-            session.context_at(point), build_params(definition, dict(values)), _compute_runtime_state(session, point)
-        )
+        params = build_params(definition, json.loads(settings))
+        return definition.plan(context, params, _compute_runtime_state(session, point))
     except PlanError as error:
         return error
 
 
 def clear_plan_cache() -> None:
     """Clear the caches, which hold references to sessions."""
-    _compute_plan_cached.cache_clear()
+    _compute_plan.cache_clear()
     _compute_runtime_state.cache_clear()
 
 
@@ -307,9 +286,8 @@ def describe_applied_plan(plan: Plan, copy: Session, cursor: Location) -> tuple[
     applied = AppliedPlan(plan.policy, _format_summary(plan, marks, copy), MappingProxyType(marks))
     if cursor.message in place:
         index = place[cursor.message]
-        return applied, Location(
-            index, _map_rows(plan, copy, cursor.message, index).get(cursor.block, min(cursor.block, -1))
-        )
+        rows = _map_rows(plan, copy, cursor.message, index)
+        return applied, Location(index, rows.get(cursor.block, min(cursor.block, -1)))
     position = index_context(plan.context).position_of.get(cursor.message, -1)
     if plan.find_action(position) == "summarise" and plan.summary_insert in entries:
         return applied, Location(entries.index(plan.summary_insert))

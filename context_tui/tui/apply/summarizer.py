@@ -49,9 +49,9 @@ class SummarizerChoice:
     @property
     def base_url(self) -> str:
         """Server to be asked; empty for the default."""
-        return (
-            self.summarizer.endpoints[0].base_url if isinstance(self.summarizer, Summarizer) else self._base_url or ""
-        )
+        if isinstance(self.summarizer, Summarizer):
+            return self.summarizer.endpoints[0].base_url
+        return self._base_url or ""
 
     @property
     def requested_server(self) -> tuple[str | None, str | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import PurePath
 
 from textual import events
@@ -147,12 +148,11 @@ class HeaderBar(Widget):
 
     DEFAULT_CSS = "HeaderBar { height: 4; padding: 0 1; text-wrap: nowrap; text-overflow: clip; }"
 
+    @dataclass
     class RequestClicked(Message):
         """The request that ended at ``message`` was clicked."""
 
-        def __init__(self, message: int) -> None:
-            super().__init__()
-            self.message = message
+        message: int
 
     def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -190,11 +190,8 @@ class HeaderBar(Widget):
         """
         if session is not self.session:
             # Each of these scans the whole session.
-            self.session, self._request_history, self._starts = (
-                session,
-                build_request_history(session),
-                find_turn_starts(session),
-            )
+            self.session = session
+            self._request_history, self._starts = build_request_history(session), find_turn_starts(session)
         size, row = compute_current_size(context, token_table), find_last_request(context)
         self._point, self._progress, self._following = context.at, progress, following
         self._read_messages = 0 if progress < 1 and not len(session) else None
@@ -220,9 +217,8 @@ class HeaderBar(Widget):
         """Draw the lines, cached for the view and size."""
         if self._line_cache is None or self._line_cache[0] != self.content_size:
             lines = self._build_lines(*self.content_size)
-            content = Content("\n").join(
-                build_content(clip_runs(runs, self.content_size.width), self.ascii) for runs in lines
-            )
+            width = self.content_size.width
+            content = Content("\n").join(build_content(clip_runs(runs, width), self.ascii) for runs in lines)
             self._line_cache = self.content_size, content
         return self._line_cache[1]
 
@@ -251,9 +247,8 @@ class HeaderBar(Widget):
             return lines
         min_width = max(MIN_GAUGE_WIDTH, width // 3)
         if height > 3:
-            line, self._columns = format_history_line(
-                self._request_history, width, level.window.tokens, self._point, min_width
-            )
+            window = level.window.tokens
+            line, self._columns = format_history_line(self._request_history, width, window, self._point, min_width)
             lines.append(line)
         lines.append(format_gauge_line(level, parts, width, min_width))
         if height > 2 and parts:
@@ -264,8 +259,7 @@ class HeaderBar(Widget):
         """Go to the request that was clicked."""
         cell = event.x - self.gutter.left
         if event.y - self.gutter.top == 1 and cell in self._columns:
-            message = find_message_at_cell(
-                self._request_history, len(self._columns), self._point, cell - self._columns.start
-            )
+            width, cell = len(self._columns), cell - self._columns.start
+            message = find_message_at_cell(self._request_history, width, self._point, cell)
             if message is not None:
                 self.post_message(self.RequestClicked(message))

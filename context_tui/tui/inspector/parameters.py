@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel
@@ -129,12 +130,12 @@ class ParameterPanel(Widget):
     ParameterPanel.-narrow .outcome { width: 100%; height: 1fr; padding-left: 0; }
     """
 
+    @dataclass
     class Selected(Message):
         """Another setting is selected: its curve is needed."""
 
-        def __init__(self, policy: str, name: str) -> None:
-            super().__init__()
-            self.policy, self.name = policy, name
+        policy: str
+        name: str
 
     def __init__(
         self, change: Callable[[str, str, Any], object], *, ascii: bool = False, id: str | None = None
@@ -198,9 +199,8 @@ class ParameterPanel(Widget):
             paragraphs.append([[[("applied: ", f"bold {GOOD}"), (applied, "")]]])
             paragraphs.append([[[("u undoes it, e exports it; choose a policy to plan again", MUTED)]]])
         else:
-            paragraphs.append(
-                [[[("no plan: ", f"bold {BAD}"), (plan_error.removeprefix(f"{policy}: ") or "not computed yet", "")]]]
-            )
+            reason = plan_error.removeprefix(f"{policy}: ") or "not computed yet"
+            paragraphs.append([[[("no plan: ", f"bold {BAD}"), (reason, "")]]])
         if self._difference:
             paragraphs.append(self._difference)
         if plan:

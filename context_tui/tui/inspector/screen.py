@@ -125,7 +125,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
             self.controller.open_session(self.view.session)
             self.draw()
         else:
-            self.controller.start_reading()
+            self.controller.is_reading = True
             self.query_one(ColumnHeads).show("timeline", 0)
             self.query_one(HeaderBar).show(self.view.session, self.view.context, progress=0.0)
             self.panes.set_status(notices.format_reading(self.view.session, 0.0))
@@ -197,7 +197,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
     def _show_read(self, event: workers.SessionRead) -> None:
         read, controller, timeline = event.report, self.controller, self.query_one(Timeline)
         if isinstance(read, ReadFailure):
-            controller.fail_reading()
+            controller.is_reading = False
             self.panes.set_status(read.reason)
             self.show_notification(read.reason, warn=True)
             return
@@ -375,9 +375,7 @@ class InspectorScreen(WorkErrorHandler, Screen[None]):
     def action_type(self) -> None:
         """Type a value for the selected setting."""
         if self._require_visible_settings():
-            rows = self.query_one(ParameterPanel).rows
-            rows.focus()
-            rows.action_type()
+            self.query_one(ParameterPanel).rows.action_type()
 
     def _require_visible_settings(self) -> bool:
         """Return whether the settings are visible; notify if they are not."""

@@ -500,9 +500,7 @@ class ReplayScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
 
     def action_type(self) -> None:
         """Type a value for the selected parameter."""
-        rows = self.query_one(SettingRows)
-        rows.focus()
-        rows.action_type()
+        self.query_one(SettingRows).action_type()
 
     def action_recorded(self) -> None:
         """Keep recorded compactions, or undo them."""

@@ -53,9 +53,8 @@ def format_event_labels(facts: Facts, event: ContextEvent) -> tuple[str, ...]:
     trigger = f" ({format_line(fact.trigger)})" if fact.trigger else ""
     if fact.kind == "full":
         size = f", {fact.pre_tokens:,} tokens before" if fact.pre_tokens else ""
-        missing_records = (
-            f"; {pluralize(fact.missing_messages, 'kept record')} not in the file" if fact.missing_messages else ""
-        )
+        count = pluralize(fact.missing_messages, "kept record")
+        missing_records = f"; {count} not in the file" if fact.missing_messages else ""
         return (
             f"full compaction by the runtime{trigger}{size}{missing_records}",
             f"full compaction{trigger}{missing_records or size}",
@@ -72,10 +71,8 @@ def _format_explanation(drop: Drop) -> tuple[str, str]:
         return "unexplained", "unexplained"
     if not drop.cleared_blocks:
         return f"{drop.explained_by} (inferred)", f"{drop.explained_by} (inferred)"
-    return (
-        f"{drop.explained_by} (inferred, {pluralize(len(drop.cleared_blocks), 'result')})",
-        f"{pluralize(len(drop.cleared_blocks), 'result')} cleared (inferred)",
-    )
+    results = pluralize(len(drop.cleared_blocks), "result")
+    return f"{drop.explained_by} (inferred, {results})", f"{results} cleared (inferred)"
 
 
 def _compute_token_drop(facts: Facts, compaction: Compaction) -> int:
@@ -134,11 +131,8 @@ def format_news(old: SeenState, session: Session) -> list[str]:
         count = sum(branch.messages for branch in session.facts.branches[old.branches :])
         news.append(f"A rewind left {pluralize(count, 'message')} on a branch")
     if fresh := new.compactions - old.compactions:
-        news += [
-            _format_compaction(each)
-            for each in find_recorded_compactions(session)
-            if (each.kind, each.message) in fresh
-        ]
+        compactions = find_recorded_compactions(session)
+        news += [_format_compaction(each) for each in compactions if (each.kind, each.message) in fresh]
     return news
 
 

@@ -76,7 +76,7 @@ class RowFilter:
         return (
             row.tokens >= self.min_tokens
             and (not self.in_context or row.in_context)
-            and (not self.category or bool(row.kinds & get_kind_bit(self.category)))
+            and (not self.category or bool(row.kinds & _KIND_BITS.get(self.category, 0)))
             and (not self.path or row.reads_path)
             and (not self.tool or tool_number in row.tools)
             and (not self.verdict or row.verdict == self.verdict)
@@ -119,11 +119,6 @@ def build_part_filter(kind: str, value: str) -> RowFilter:
 def get_kind_label(name: str) -> str:
     """Return the label of a kind of row or of a verdict."""
     return KIND_LABELS.get(name) or VERDICT_LABELS.get(name) or name.replace("_", " ")
-
-
-def get_kind_bit(kind: str) -> int:
-    """Return the bit of a kind in the result of ``find_row_traits``."""
-    return _KIND_BITS.get(kind, 0)
 
 
 def find_tool_number(facts: Facts, tool: str) -> int:

@@ -102,8 +102,11 @@ class RowMarker:
         """Return the mark of a message without its results, or of its tool result in this row of facts."""
         position = self.find_position(message)
         if position < 0:
-            word = "after" if message >= self.context.at else "before"
-            return RowMark(VERDICT_GLYPHS[word], word, OUTSIDE_REASONS[self._find_outside_cause(message)])
+            if message >= self.context.at:
+                return RowMark(VERDICT_GLYPHS["after"], "after", OUTSIDE_REASONS["after"])
+            is_unsent = self.context.facts.flags[message] & MessageFlag.NOT_SENT
+            reason = OUTSIDE_REASONS["unsent" if is_unsent else self._epoch.cause]
+            return RowMark(VERDICT_GLYPHS["before"], "before", reason)
         if self.plan is None:
             return self._find_applied_mark(message, block) if self.applied_marks else NO_MARK
         verdict = self.plan.find_verdict_at(position, block if block >= 0 else None)
@@ -145,10 +148,3 @@ class RowMarker:
             return []
         facts, changes = self.context.facts, self.plan.changes
         return [row for row in facts.blocks_of(message) if facts.kind[row] != Kind.TOOL_RESULT and row in changes]
-
-    def _find_outside_cause(self, message: int) -> str:
-        """Return the key in ``OUTSIDE_REASONS`` of a message that is not in the context."""
-        if message >= self.context.at:
-            return "after"
-        unsent = self.context.facts.flags[message] & MessageFlag.NOT_SENT
-        return "unsent" if unsent else self._epoch.cause

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from textual import events, on
@@ -89,12 +89,11 @@ class SettingRows(Widget, can_focus=True):
         Binding("backspace", "default", "Default", show=False, id="setting-default", tooltip="Reset to the default"),
     ]
 
+    @dataclass
     class Moved(Message):
         """Posted when another row is chosen."""
 
-        def __init__(self, name: str) -> None:
-            super().__init__()
-            self.name = name
+        name: str
 
     def __init__(self, set_value: Callable[[str, Any], object], *, ascii: bool = False, id: str | None = None) -> None:
         """Create the rows; *set_value* is called with the name and value of a setting, and calls ``show``."""
@@ -215,9 +214,8 @@ class SettingRows(Widget, can_focus=True):
 
     def _format_row(self, number: int, columns: SettingColumns, width: int) -> list[Run]:
         control, here = self.parameters[number], number == self.row
-        runs = format_setting_row(
-            control, self.values[control.name], columns, width, here, self.typed_text if here else None
-        )
+        text = self.typed_text if here else None
+        runs = format_setting_row(control, self.values[control.name], columns, width, here, text)
         return set_background(runs) if here and self.has_focus_within else runs
 
     def on_focus(self) -> None:
@@ -298,7 +296,7 @@ class SettingRows(Widget, can_focus=True):
         self.item = names.index(name) if name in names else self._current_item
 
     def action_type(self) -> None:
-        """Start to type a value."""
+        """Start to type a value; a setting without one only gets the focus."""
         if self.current_parameter and self.current_parameter.scale:
             self._entry.can_focus = True
             self._entry.clear()
@@ -306,6 +304,7 @@ class SettingRows(Widget, can_focus=True):
             self.error = ""
             self.refresh()
         else:
+            self.focus()
             self.notify("This setting has no value to type; ←→ and space change it", markup=False, timeout=4)
 
     def action_default(self) -> None:

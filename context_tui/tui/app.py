@@ -212,9 +212,8 @@ class ContextTuiApp(App[None]):
         dark, last = self.current_theme.dark, self._output_filter
         if last is None or before != last.inner_filters or dark != last.contrast.dark:
             system = None if self.no_color else COLOR_SYSTEMS[self.console.color_system or "truecolor"]
-            last = self._output_filter = OutputFilter(
-                ContrastAdjuster(system, dark=dark), before, ascii=self.options.ascii
-            )
+            contrast = ContrastAdjuster(system, dark=dark)
+            last = self._output_filter = OutputFilter(contrast, before, ascii=self.options.ascii)
         return [last]
 
     def watch_theme(self, theme: str) -> None:
@@ -334,11 +333,10 @@ class ContextTuiApp(App[None]):
             self._replace_session(None)
             return
         target, session = self.target, inspector.controller.recorded_session
-        infos = (
-            [target.info] if isinstance(target, Session) else [target] if isinstance(target, SessionInfo) else target
-        )
+        if isinstance(target, Session | SessionInfo):
+            target = [target.info if isinstance(target, Session) else target]
         overview = None if inspector.controller.is_reading else build_overview(session)
-        choices = find_choices(infos, session.info)
+        choices = find_choices(target, session.info)
         picker = PickerScreen(next(choices), find=choices, current=session.info, overview=overview)
         self.push_screen(picker, self._handle_other_picked)
 

@@ -90,10 +90,8 @@ def add_study(result: LaneResult, index: RecordingIndex, settings: StudySettings
     """Add the price and the regret to a result."""
     replay = result.replay
     priced = price_replay(replay, recorded=index.calls, shares_prefix=settings.shares_prefix, reuse=settings.reuse)
-    return replace(
-        result,
-        study=Study(replay, priced, compute_regret(replay, index.uses), compute_regret_bound(replay, index.uses)),
-    )
+    regret, bound = compute_regret(replay, index.uses), compute_regret_bound(replay, index.uses)
+    return replace(result, study=Study(replay, priced, regret, bound))
 
 
 def run_replay(
@@ -124,9 +122,8 @@ def run_replay(
         checkpoint=checkpoint,
     )
     thresholds = {_get_token_threshold(firing.plan.trigger) for firing in replay.firings}
-    limits = tuple(sorted(limit for limit in thresholds if limit is not None)) or compute_thresholds(
-        policy, params, state
-    )
+    limits = tuple(sorted(limit for limit in thresholds if limit is not None))
+    limits = limits or compute_thresholds(policy, params, state)
     return LaneResult(replay, replay.totals, sum(replay.baseline), limits)
 
 
@@ -251,9 +248,9 @@ class Comparison:
             (n for n, lane in enumerate(previous.lanes) if _serialize_values(lane.view) == here),
             previous.selected_number,
         )
-        self.lanes = (
-            previous.lanes if same else [Lane(replace(each.view, session=view.session)) for each in previous.lanes]
-        )
+        self.lanes = previous.lanes
+        if not same:
+            self.lanes = [Lane(replace(lane.view, session=view.session)) for lane in previous.lanes]
         self.selected_lane.view = view
         if same:
             self.recording, self.replay_lock, self.call = previous.recording, previous.replay_lock, previous.call

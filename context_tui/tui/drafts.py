@@ -79,10 +79,8 @@ class Drafts:
     @property
     def unaccepted_count(self) -> int:
         """Number of drafts that a model wrote or the user edited, of plans without an accepted draft."""
-        drafts = (
-            each for plan, plan_drafts in self._by_plan.items() if plan not in self._accepted for each in plan_drafts
-        )
-        return sum(1 for each in drafts if each.summary.model or each.is_edited)
+        plans = self._by_plan.keys() - self._accepted
+        return sum(1 for plan in plans for each in self._by_plan[plan] if each.summary.model or each.is_edited)
 
     def add(
         self,

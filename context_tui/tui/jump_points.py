@@ -32,30 +32,24 @@ def find_jump_points(
         idle = ", but changes nothing yet" if first_effect is not None and at == firings[0] else ""
         reasons.setdefault(at, []).append(f"{policy} {'first ' if not number else ''}fires here{idle}")
     if first_effect is not None:
-        reasons.setdefault(first_effect, []).append(
-            "first changes something here" if first_effect in firings else f"{policy} acts here"
-        )
+        effect = "first changes something here" if first_effect in firings else f"{policy} acts here"
+        reasons.setdefault(first_effect, []).append(effect)
     for event in find_context_events(session):
         reasons.setdefault(event.message, []).append(format_event_point(event))
     if peak := find_peak(session):
-        reasons.setdefault(peak[0], []).append(
-            f"peak of {peak[1]:,} tokens recorded by the request of message {peak[0]:,}"
-        )
+        message, tokens = peak
+        reason = f"peak of {tokens:,} tokens recorded by the request of message {message:,}"
+        reasons.setdefault(message, []).append(reason)
     return [JumpPoint(at, ", ".join(why)) for at, why in sorted(reasons.items()) if at > 0]
 
 
 def find_peak(session: Session) -> tuple[int, int] | None:
     """Find the message before which the largest context was recorded, and its tokens; None if nothing was recorded."""
     facts = session.facts
-    peak = max(
-        (
-            (usage.context, -message)
-            for usage, message in zip(facts.requests, facts.request_message, strict=False)
-            if message < session.length
-        ),
-        default=(0, 0),
-    )
-    return (-peak[1], peak[0]) if peak[0] else None
+    requests = zip(facts.requests, facts.request_message, strict=False)
+    sizes = ((usage.context, -message) for usage, message in requests if message < session.length)
+    tokens, negative = max(sizes, default=(0, 0))
+    return (-negative, tokens) if tokens else None
 
 
 def find_next_changed(

@@ -132,11 +132,9 @@ class SessionLoader:
                 self._rows.grow(session, self._revised_from)
                 progress = 1.0 if step.end else min(scanner.progress, MAX_PARTIAL_PROGRESS)
                 post(SessionSnapshot(session, self._rows.copy(), progress, end))
-                self._revised_from, posted_at, pace = (
-                    None,
-                    now,
-                    SNAPSHOT_INTERVAL_S if len(session) < SLOW_SNAPSHOT_MESSAGES else SLOW_SNAPSHOT_INTERVAL_S,
-                )
+                self._revised_from, posted_at = None, now
+                if len(session) >= SLOW_SNAPSHOT_MESSAGES:
+                    pace = SLOW_SNAPSHOT_INTERVAL_S
             if end:
                 return
             yield_turn()

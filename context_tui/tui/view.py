@@ -309,13 +309,11 @@ def _map_rows(plan: Plan, copy: Session, message: int, index: int) -> dict[int, 
 def _format_summary(plan: Plan, marks: Mapping[int, str], copy: Session) -> str:
     effects = [f"{pluralize(count, 'block')} {word}" for word, count in Counter(marks.values()).items()]
     if plan.messages_dropped:
-        effects.append(
-            f"{pluralize(plan.messages_dropped, 'message')} {'summarised' if plan.needs_summary else 'dropped'}"
-        )
+        verb = "summarised" if plan.needs_summary else "dropped"
+        effects.append(f"{pluralize(plan.messages_dropped, 'message')} {verb}")
     before, now = NextRequest(compute_current_size(plan.context)), compute_current_size(copy.context_at()).tokens
-    return ", ".join(
-        [f"next request {format_estimate_sign(before)}{before.tokens_before:,} → ~{now:,} tokens", *effects]
-    )
+    sizes = f"{format_estimate_sign(before)}{before.tokens_before:,} → ~{now:,}"
+    return ", ".join([f"next request {sizes} tokens", *effects])
 
 
 MAX_POLICY_DIGIT = 9

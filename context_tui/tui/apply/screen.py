@@ -8,6 +8,7 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
+from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
@@ -171,12 +172,13 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
         self.query_one("#apply-head").focus()
         draft = find_initial_draft(self.drafts)
         self._choose_summarizer(draft.kind if draft else self.kind)
-        self.run_worker(self._prepare_summary(), group="read", description="read the messages", exit_on_error=False)
+        self._prepare_summary()
 
     def on_resize(self) -> None:
         """List as many drafts as fit."""
         self._update_draft_list()
 
+    @work(group="read", description="read the messages", exit_on_error=False)
     async def _prepare_summary(self) -> None:
         try:
             self.prepared = await run_in_thread(lambda job: _prepare_plan_summary(self.plan))
@@ -400,13 +402,7 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
         self._refresh_all()
         pane.focus()
         self._refresh_progress()
-        self._writer = self.run_worker(
-            self._write(attempt, self.prepared),
-            group="write",
-            description="write the summary",
-            exclusive=True,
-            exit_on_error=False,
-        )
+        self._writer = self._write(attempt, self.prepared)
 
     def show_work_error(self, message: str, group: str) -> None:
         """Show the error of a worker; every draft is kept."""
@@ -426,6 +422,7 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
 
     action_retry = action_again
 
+    @work(group="write", description="write the summary", exclusive=True, exit_on_error=False)
     async def _write(self, attempt: SummaryAttempt, prepared: PreparedSummary) -> None:
         ticking = self.set_interval(REFRESH_INTERVAL_S, self._refresh_progress)
         try:
@@ -528,9 +525,8 @@ class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_binding
             return
         answers = [Answer("n", "no", "no, go back"), Answer("y", "yes", "yes, accept it")]
         problem = "fails a check" if draft.is_complete else "is incomplete"
-        prompt = ChoicePrompt(
-            f"Accept a summary that {problem}?", texts.format_accept_question(draft, failed_checks), answers
-        )
+        question = texts.format_accept_question(draft, failed_checks)
+        prompt = ChoicePrompt(f"Accept a summary that {problem}?", question, answers)
         self.app.push_screen(prompt, lambda answer: self._accept(draft) if answer == "yes" else None)
 
     def _accept(self, draft: Draft) -> None:

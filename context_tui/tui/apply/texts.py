@@ -74,9 +74,8 @@ def format_secrets(prepared: PreparedSummary | None, kind: str) -> Content:
     if not counts:
         return Content("no suspected secrets")
     state, other = ("masked", "send unmasked") if prepared.masked else ("NOT masked", "mask")
-    return Content.assemble(
-        f"suspected secrets, {state}: {format_secret_counts(counts)}   ", _format_key("m", other, "mask")
-    )
+    text = f"suspected secrets, {state}: {format_secret_counts(counts)}   "
+    return Content.assemble(text, _format_key("m", other, "mask"))
 
 
 def format_progress(text: str, thinking: int, seconds: float) -> str:
@@ -162,10 +161,8 @@ def format_drafts(drafts: Sequence[Draft], shown: Draft | None, rows: int) -> Co
     for place, each in enumerate(drafts[start : start + rows]):
         is_shown = start + place == at and shown is not None
         edited = " · edited" if each.is_edited else ""
-        row = sanitize_line(
-            f"{'●' if is_shown else '○'} {each.number} {format_draft_ending(each)} · {each.author}{edited}"
-        )
-        line = Content.styled(row, "bold $accent" if is_shown else "")
+        text = f"{'●' if is_shown else '○'} {each.number} {format_draft_ending(each)} · {each.author}{edited}"
+        line = Content.styled(sanitize_line(text), "bold $accent" if is_shown else "")
         line = line.stylize(f"@click=screen.show_draft({each.number})")
         lines.append(Content.assemble(label if not place else " " * len(label), line))
     return Content("\n").join(lines)
@@ -183,9 +180,7 @@ def format_waiting(summarizer: Summarizer | SummarizerError, kind: str, reading:
     if reading:
         return "Reading the messages…"
     if not summarizer.endpoints:
-        return (
-            f"{stop_notice}. Press enter to write the summary." if stop_notice else "Press enter to write the summary."
-        )
+        return f"{stop_notice}. " * bool(stop_notice) + "Press enter to write the summary."
     host = summarizer.endpoints[0].destination
     if stop_notice:
         return sanitize(f"{stop_notice}; the messages were sent to {host}. Press enter to send them again.")
@@ -227,9 +222,8 @@ def build_head_parts(plan: Plan, prepared: PreparedSummary) -> Iterator[TextPart
         for block in blocks:
             text, style = _format_block_part(block)
             more = len(text) - MAX_BLOCK_CHARS
-            yield TextPart(
-                text[:MAX_BLOCK_CHARS] + (f"\n… {more:,} more characters, not shown" if more > 0 else ""), style
-            )
+            note = f"\n… {more:,} more characters, not shown" if more > 0 else ""
+            yield TextPart(text[:MAX_BLOCK_CHARS] + note, style)
         yield TextPart("")
     if prepared.request.system:
         yield TextPart("system prompt", "heading")

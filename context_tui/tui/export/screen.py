@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -119,9 +118,8 @@ class ExportScreen(WorkErrorHandler, ModalScreen[ExportResult | None]):
 
     def _show_formats(self) -> None:
         about = Content.styled(f"\n{describe_format(self.format)}", "$foreground 60%")
-        strip = build_choice_strip(
-            {name: name for name in self.formats}, self.format, self._formats_label.content_size.width
-        )
+        width = self._formats_label.content_size.width
+        strip = build_choice_strip({name: name for name in self.formats}, self.format, width)
         self._formats_label.update(strip + about + Content(f"\n\n{self._describe_session()}"))
         if self.result is None and self.format not in self._loss_texts and not is_copied(self.session, self.format):
             self._find_losses(self.format)
@@ -187,13 +185,13 @@ class ExportScreen(WorkErrorHandler, ModalScreen[ExportResult | None]):
             return
         self._writing = True
         self._set_status("Writing…")
-        writing = self._export(Path(os.path.expanduser(name)), force)
-        self.run_worker(writing, group="export", description="write the file", exit_on_error=False)
+        self._export(Path(name).expanduser(), force)
 
     def show_work_error(self, message: str, group: str) -> None:
         """Show the error of a worker in the status line."""
         self._set_status(f"✗ {message}", is_error=True)
 
+    @work(group="export", description="write the file", exit_on_error=False)
     async def _export(self, path: Path, force: bool) -> None:
         session, name = self.session, self.format
         try:

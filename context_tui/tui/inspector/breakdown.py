@@ -122,11 +122,9 @@ def build_breakdown_rows(context: Context, sizes: ContextSizes, by_size: bool = 
     largest = _sort_rows(build_largest_block_rows(context, total, token_table=sizes.token_table), by_size)
     rows += [BreakdownRow("largest blocks", count="message", note=column), *(largest or [BreakdownRow("no blocks")])]
     reads = _sort_rows(_build_repeated_read_rows(facts, parts, total), by_size)
-    return [
-        *rows,
-        BreakdownRow("lines read again", count="reads", note=f"{format_token_unit(sizes.token_table)} repeated"),
-        *(reads or [BreakdownRow("no line was read again")]),
-    ]
+    unit = format_token_unit(sizes.token_table)
+    rows.append(BreakdownRow("lines read again", count="reads", note=f"{unit} repeated"))
+    return [*rows, *(reads or [BreakdownRow("no line was read again")])]
 
 
 def _sort_rows(rows: Iterable[tuple[int, BreakdownRow]], by_size: bool) -> list[BreakdownRow]:
@@ -150,10 +148,8 @@ def _build_category_rows(
                 recorded = "unknown" if size is None else f"{size:,}"
             kind = "" if name in ("system", "tools", "not_in_file") else "category"
             share = tokens / total if total else 0.0
-            yield (
-                place,
-                BreakdownRow(category_style.name, kind, name, "", tokens, share, category=name, recorded=recorded),
-            )
+            values = category_style.name, kind, name, "", tokens, share
+            yield place, BreakdownRow(*values, category=name, recorded=recorded)
 
 
 def _build_cause_rows(estimate_check: EstimateCheck) -> list[BreakdownRow]:
@@ -268,9 +264,8 @@ def format_row_line(
     widths = _BreakdownColumns.fit(row, width)
     category_style = CATEGORY_STYLES.get(row.category)
     runs: list[Run] = [("▸" if is_current else " ", f"bold {PRIMARY}"), ("●" if is_chosen else " ", f"bold {PRIMARY}")]
-    runs += pad_runs(
-        [(_format_row_text(row, widths.name - 1, call), BOLD if is_current or is_chosen else "")], widths.name
-    )
+    text = _format_row_text(row, widths.name - 1, call)
+    runs += pad_runs([(text, BOLD if is_current or is_chosen else "")], widths.name)
     runs += [(row.count.rjust(widths.count), MUTED)] if widths.count else []
     runs += [(f"{row.tokens:>10,}", BOLD), (f"{format_percent(row.share):>7}", MUTED)]
     runs += [(row.recorded.rjust(widths.recorded), "")] if widths.recorded else []

@@ -34,10 +34,8 @@ ABOUT_NOTE = (
 def build_calibration_parts(token_table: TokenTable) -> Iterator[TextPart]:
     """Format the factors and errors of each model."""
     for each in token_table.calibrations:
-        yield TextPart(
-            f"{make_visible(each.model) or 'model unknown'}: {pluralize(each.requests, 'request')} with a size",
-            "heading",
-        )
+        requests = pluralize(each.requests, "request")
+        yield TextPart(f"{make_visible(each.model) or 'model unknown'}: {requests} with a size", "heading")
         if each.usable:
             yield TextPart(f"calibrated by {pluralize(each.factors.intervals, 'step')} from one request to the next")
         else:

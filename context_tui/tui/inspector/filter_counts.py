@@ -74,10 +74,8 @@ class FilterCounts:
             message, block = rows.message[row], rows.block[row]
             if block >= WHOLE_MESSAGE:
                 kinds, tools = find_row_traits(facts, message, block, path)
-                word, size = (
-                    marker.find_mark(message, block).verdict,
-                    bisect_right(SIZE_STEPS, count_shown_tokens(rows, marker, row)),
-                )
+                word = marker.find_mark(message, block).verdict
+                size = bisect_right(SIZE_STEPS, count_shown_tokens(rows, marker, row))
                 counts[RowTraits(kinds, tools, word, SIZE_STEPS[size - 1] if size else 0, bool(tools))] += 1
         self.counted_rows = sum(counts.values())
         self._next_row = span.stop

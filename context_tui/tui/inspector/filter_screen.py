@@ -78,11 +78,8 @@ def draw_filter_line(line: FilterLine, is_active: bool, count: int | None) -> li
     name = f"{line.glyph} {line.text}" if line.glyph else line.text
     number = "…" if count is None else f"{count:,}"
     style = MUTED if count == 0 else "bold" if is_active else ""
-    return [
-        ("● " if is_active else "  ", "bold"),
-        *pad_runs([(shorten(name, room), style)], room),
-        (f"{number:>{COUNT_WIDTH}}", style),
-    ]
+    name_runs = pad_runs([(shorten(name, room), style)], room)
+    return [("● " if is_active else "  ", "bold"), *name_runs, (f"{number:>{COUNT_WIDTH}}", style)]
 
 
 class FilterScreen(ModalScreen[FilterChoice | None]):

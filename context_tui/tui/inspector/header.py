@@ -93,9 +93,8 @@ def format_title_line(
     end_run: Run = ("● following", GOOD) if following else ("at the end", "")
     end: Run = end_run if progress >= 1 else (f"{format_percent(progress)} read", f"bold {WARN}")
     point: Run = end if at >= len(session) else (f"before #{at:,}", f"bold {WARN}")
-    occupied = sum(
-        count_cells([(text, "")]) + 2 for text in (session_name, problems, source, measure_label, point[0]) if text
-    )
+    texts = filter(None, (session_name, problems, source, measure_label, point[0]))
+    occupied = sum(count_cells([(text, "")]) + 2 for text in texts)
     if read_messages is None:
         context_text = format_context_counts(counts, len(session), turns, width - occupied - 1)
     else:
@@ -122,9 +121,8 @@ def _format_measure(token_table: TokenTable | None, width: int = 200) -> str:
         return ""
     accuracy = token_table.note.partition(":")[0]
     if width < 100:
-        return (
-            f"{token_table.label} {accuracy}" if token_table.measure is TokenMeasure.CALIBRATED else token_table.label
-        )
+        is_calibrated = token_table.measure is TokenMeasure.CALIBRATED
+        return f"{token_table.label} {accuracy}" if is_calibrated else token_table.label
     return f"by {token_table.name} ({accuracy})"
 
 
@@ -132,12 +130,8 @@ def _format_parts_labels(token_table: TokenTable | None) -> tuple[str, ...]:
     """Return labels of the parts that name their token measure, longest first."""
     if token_table is None:
         return "estimated parts:", "est."
-    return (
-        f"parts by {token_table.description}:",
-        f"parts {_format_measure(token_table)}:",
-        f"parts by {token_table.name}:",
-        token_table.label,
-    )
+    full = f"parts by {token_table.description}:", f"parts {_format_measure(token_table)}:"
+    return (*full, f"parts by {token_table.name}:", token_table.label)
 
 
 class HeaderBar(Widget):

@@ -86,9 +86,8 @@ _JUMP_POINTS_LABEL = "peak, first fire, compaction, clear or drop"
 
 def build_bindings(policies: Mapping[str, Policy]) -> list[Binding]:
     """Build all bindings; the digits choose the first nine of *policies*."""
-    next_policy = bind(
-        "P", "next_policy", "policy", "next-policy", "Plan with the next policy", format_policy_digits(len(policies))
-    )
+    digits = format_policy_digits(len(policies))
+    next_policy = bind("P", "next_policy", "policy", "next-policy", "Plan with the next policy", digits)
     return [*_FIRST_BINDINGS, next_policy, *_build_policy_bindings(policies), *_OTHER_BINDINGS]
 
 

@@ -50,25 +50,18 @@ def format_mark_totals(rows: TimelineRows, marker: RowMarker) -> dict[str, tuple
         name = VERDICT_PHRASES[word] if marker.plan else VERDICT_LABELS[word]
         totals[word] = tally.format_variants(name, VERDICT_LABELS[word], "" if totals else JUMP_KEYS)
     if marker.plan and len(rows) <= MAX_MARKED_ROWS:
-        marks = Counter(
-            marker.find_mark(m, b).verdict for m, b in zip(rows.message, rows.block, strict=True) if b >= WHOLE_MESSAGE
-        )
+        places = zip(rows.message, rows.block, strict=True)
+        marks = Counter(marker.find_mark(*place).verdict for place in places if place[1] >= WHOLE_MESSAGE)
         for word in ("protected", "gone"):
             if count := marks[word]:
                 short = f"{VERDICT_LABELS[word]} {count:,}"
-                totals[word] = (
-                    f"{VERDICT_LABELS[word]}: {pluralize(count, 'row')}",
-                    short,
-                    short.replace(" as recent", ""),
-                )
+                full = f"{VERDICT_LABELS[word]}: {pluralize(count, 'row')}"
+                totals[word] = full, short, short.replace(" as recent", "")
     outside = {"before": context.at - len(context), "after": len(rows.first) - context.at}
     for word, count in outside.items():
         if count > 0:
-            totals[word] = (
-                f"{VERDICT_LABELS[word]}: {pluralize(count, 'message')}",
-                VERDICT_LABELS[word],
-                OUTSIDE_LABELS[word],
-            )
+            full = f"{VERDICT_LABELS[word]}: {pluralize(count, 'message')}"
+            totals[word] = full, VERDICT_LABELS[word], OUTSIDE_LABELS[word]
     return totals
 
 
@@ -81,9 +74,8 @@ def _tally_changes(marker: RowMarker) -> dict[str, MarkTally]:
             tallies.setdefault(word, MarkTally("result")).add(1, facts.block_message[row], facts.block_message[row])
         return tallies
     for word, positions in _find_removed_positions(plan):
-        messages = [
-            plan.context.order[position] for position in positions
-        ]  # a recorded compaction may have put in behind
+        # Not in ascending order where a recorded compaction inserted its summary.
+        messages = [plan.context.order[position] for position in positions]
         tallies.setdefault(word, MarkTally("message")).add(len(messages), min(messages), max(messages))
     for word, rows in _group_changed_blocks(marker, plan).items():
         kind, message = plan.context.facts.kind, plan.context.facts.block_message

@@ -77,12 +77,8 @@ def format_branches(session: Session, width: int) -> str:
     place = "a rewound branch" if len(branches) == 1 else f"{len(branches):,} rewound branches"
     first_branch = f"{make_visible(PurePath(session.info.path).name)}#{branches[0].id}"
     hint = f"open {'it' if len(branches) == 1 else 'the first'}: context-tui {first_branch}"
-    forms = (
-        f"{amount} on {place}   {hint}",
-        f"{amount} on {place}: {first_branch}",
-        f"{amount} on {place}: #{branches[0].id}",
-    )
-    return choose_form(forms, width)
+    text = f"{amount} on {place}"
+    return choose_form((f"{text}   {hint}", f"{text}: {first_branch}", f"{text}: #{branches[0].id}"), width)
 
 
 def format_notice(
@@ -140,6 +136,4 @@ def _choose_notice(
 
 def _format_next_keys(progress: float) -> str:
     """Format the keys for a copy; a session that is not fully read cannot be exported."""
-    return (
-        "u undoes it   e exports it" if progress >= 1 else f"u undoes it   of {format_percent(progress)} of the session"
-    )
+    return f"u undoes it   {'e exports it' if progress >= 1 else f'of {format_percent(progress)} of the session'}"

@@ -134,24 +134,13 @@ def format_result_variants(outcome: PlanOutcome, *, by_hand: bool = False) -> li
     style = GOOD if request.saved_share else WARN
     sizes_run: list[Run] = [("next request ", MUTED), (f"{before} → ", ""), (after, BOLD), (summary_suffix, MUTED)]
     sizes = f"{format_estimate_sign(request)}{format_tokens(request.tokens_before)} → "
-    short_sizes: list[Run] = [
-        ("next ", MUTED),
-        (sizes, ""),
-        (f"~{format_tokens(request.tokens_after)}", BOLD),
-        (summary_suffix, MUTED),
-    ]
+    short_after = f"~{format_tokens(request.tokens_after)}"
+    short_sizes: list[Run] = [("next ", MUTED), (sizes, ""), (short_after, BOLD), (summary_suffix, MUTED)]
     share: Run = (f" ({format_saved_share(request)})", style)
-    longest = [
-        [(format_effect(outcome), BOLD)],
-        sizes_run,
-        [
-            (
-                f"({format_difference(request.tokens_after - request.tokens_before)}, {format_saved_share(request)})",
-                style,
-            )
-        ],
-    ]
-    return [longest, [longest[0], [*sizes_run, share]], [longest[0], [*short_sizes, share]]]
+    difference = format_difference(request.tokens_after - request.tokens_before)
+    effect_runs = [(format_effect(outcome), BOLD)]
+    longest = [effect_runs, sizes_run, [(f"({difference}, {format_saved_share(request)})", style)]]
+    return [longest, [effect_runs, [*sizes_run, share]], [effect_runs, [*short_sizes, share]]]
 
 
 def format_saved_share(request: NextRequest) -> str:
@@ -189,9 +178,8 @@ def format_planned_effect(plan: Plan) -> str:
         return f"if forced: {effect}"
     if len(firing) < len(steps):
         idle = [step for step in steps if not step.trigger.fires]
-        parts = [
-            ", ".join(filter(None, (format_effect(compute_outcome(step)) for step in each))) for each in (firing, idle)
-        ]
+        effects = ([format_effect(compute_outcome(step)) for step in each] for each in (firing, idle))
+        parts = [", ".join(filter(None, each)) for each in effects]
         return "; ".join(filter(None, (parts[0], parts[1] and f"if forced: {parts[1]}")))
     if len(steps) < len(POLICIES[plan.policy].steps(plan.params)):
         return f"only {', '.join(step.policy for step in steps)}: {effect}"
@@ -214,15 +202,11 @@ def format_trigger_variants(plan: Plan, first: int | None) -> list[Paragraph]:
     forms = [[*why, (f" ({trigger.source})", MUTED)]] if trigger.source and trigger.value is not None else []
     running = [step for step in plan.steps if step.trigger.fires]
     firing_steps = [", ".join(filter(None, (step.policy, _format_trigger_numbers(step.trigger)))) for step in running]
-    shorter = (
-        ("; ".join(firing_steps), ", ".join(step.policy for step in running))
-        if plan.steps
-        else (_format_trigger_numbers(trigger),)
-    )
-    return [
-        [form]
-        for form in (*forms, why, *([*opening, (numbers, "")] for numbers in shorter if numbers), runs, *shortest)
-    ]
+    shorter = [_format_trigger_numbers(trigger)]
+    if plan.steps:
+        shorter = ["; ".join(firing_steps), ", ".join(step.policy for step in running)]
+    short_forms = ([*opening, (numbers, "")] for numbers in shorter if numbers)
+    return [[form] for form in (*forms, why, *short_forms, runs, *shortest)]
 
 
 def _format_trigger_numbers(trigger: Trigger) -> str:

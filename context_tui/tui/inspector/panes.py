@@ -93,12 +93,8 @@ class InspectorPanes:
         view, rows, count = self._controller.view, self._controller.rows, len(self._controller.listed_rows)
         title = format_line(", ".join(filter(None, ["largest first" if view.by_size else "", view.filter.describe()])))
         heads = self._screen.query_one(ColumnHeads)
-        heads.show(
-            title or "timeline",
-            len(rows.first),
-            (count, rows.listable_count) if title else None,
-            format_token_column(rows.token_table),
-        )
+        counts = (count, rows.listable_count) if title else None
+        heads.show(title or "timeline", len(rows.first), counts, format_token_column(rows.token_table))
         heads.set_class(bool(title), "-filtered")
 
     def draw_panel(self) -> None:
@@ -133,9 +129,8 @@ class InspectorPanes:
         self.draw_detail()
         sizes = controller.token_table
         scores = build_score_rows(view.get_plan, view.get_plan_error, sizes, view.policy)
-        self._screen.query_one(Scoreboard).show(
-            scores, "" if view.applied else view.policy, sizes.name if sizes else ""
-        )
+        current = "" if view.applied else view.policy
+        self._screen.query_one(Scoreboard).show(scores, current, sizes.name if sizes else "")
         first = min(view.context.order, default=0)
         self._screen.query_one(Minimap).show(lambda lines: build_map_segments(rows, plan, first, view.point, lines))
         self._screen.query_one(Legend).show_totals(format_mark_totals(rows, controller.marker))
@@ -149,9 +144,8 @@ class InspectorPanes:
         """Show the visible rows on the map, and explain their marks."""
         timeline = self._screen.query_one(Timeline)
         self._screen.query_one(Minimap).show_window(*timeline.visible_share)
-        self._screen.query_one(Legend).show(
-            timeline.find_visible_styles(), format_token_column(self._controller.token_table)
-        )
+        unit = format_token_column(self._controller.token_table)
+        self._screen.query_one(Legend).show(timeline.find_visible_styles(), unit)
 
     def request_curve(self) -> None:
         """Compute the curve of the selected setting."""
@@ -210,9 +204,8 @@ class InspectorPanes:
         row = rows.find_row(*location)
         tokens = rows.tokens[row] if row < len(rows) and rows.block[row] >= WHOLE_MESSAGE else 0
         source = self._build_document_source(here, location)
-        detail.show_document(
-            source, title, Content(f"{format_token_unit(rows.token_table)} {pluralize(tokens, 'token')}")
-        )
+        subtitle = Content(f"{format_token_unit(rows.token_table)} {pluralize(tokens, 'token')}")
+        detail.show_document(source, title, subtitle)
 
     def _build_document_source(self, here: Location, location: Location) -> DocumentSource:
         controller, rows = self._controller, self._controller.rows

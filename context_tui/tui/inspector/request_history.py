@@ -80,9 +80,8 @@ def build_request_history(session: Session) -> RequestHistory:
     events = [HistoryEvent(bisect_left(messages, drop.message), drop.message, DROP_GLYPH) for drop in session.drops]
     events += (HistoryEvent(bisect_left(messages, each.message), each.message) for each in facts.epochs)
     gaps = {gap.request: gap for gap in events if 0 < gap.request < end}
-    return RequestHistory(
-        [usage.context for usage in facts.requests[:end]], messages, [gaps[row] for row in sorted(gaps)]
-    )
+    tokens = [usage.context for usage in facts.requests[:end]]
+    return RequestHistory(tokens, messages, [gaps[row] for row in sorted(gaps)])
 
 
 @dataclass(frozen=True)
@@ -190,9 +189,8 @@ def format_legend_variants(history: RequestHistory, window: int, at: int) -> Ite
     peak, point = history.peak, bisect_left(history.messages, at)
     peak_runs = [("peak ", MUTED), (f"{history.tokens[peak]:,}", ""), (f" at #{history.messages[peak]:,}", MUTED)]
     style = WARN if find_window_crossings(history, window, at) else MUTED
-    all_crossings, first_crossing = (
-        (format_window_crossings(history, window, at, each), style) for each in (True, False)
-    )
+    all_crossings = (format_window_crossings(history, window, at, True), style)
+    first_crossing = (format_window_crossings(history, window, at, False), style)
     glyphs = {gap.glyph for gap in history.events} | ({POINT_GLYPH} if point < len(history.messages) else set())
     signs = [(f"   {sign} {name}", MUTED) for sign, name in GLYPH_LABELS.items() if sign in glyphs]
     yield "Recorded per request ", [all_crossings, ("   ", ""), *peak_runs, *signs]
@@ -218,6 +216,5 @@ def format_history_line(
             break
     if not name or room < 2:
         return [(name, MUTED), *legend], range(0)
-    return [(name, MUTED), *draw_history(history, room, window, at), (" " * HISTORY_GAP, ""), *legend], range(
-        len(name), len(name) + room
-    )
+    columns = draw_history(history, room, window, at)
+    return [(name, MUTED), *columns, (" " * HISTORY_GAP, ""), *legend], range(len(name), len(name) + room)

@@ -131,16 +131,12 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         """Show a session that is being read; visible rows are drawn again only where they may have changed."""
         old = self._rows
         last = min(len(old) - UNSETTLED_ROWS, old.heads[-1] if old.heads else 0)
-        same = (old.largest, old.largest_turn, self._build_columns(old)) == (
-            rows.largest,
-            rows.largest_turn,
-            self._build_columns(rows),
-        )
+        before, after = ((each.largest, each.largest_turn, self._build_columns(each)) for each in (old, rows))
         bottom = self.scroll_offset.y + self.scrollable_content_region.height
         settled = bottom < len(self._listed) and self._listed[bottom] < last
         self._rows, self._reader, self._listed, self._turns = rows, reader, listed_rows, TurnSummaries(rows, None)
         self._update_virtual_size()
-        if not same or not settled:
+        if before != after or not settled:
             self._generation += 1
             self.refresh()
 
@@ -319,12 +315,10 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         body = self._marker.context.replacements.get(block) if is_in_context and self._marker else None
         if body is None:
             tokens = self._rows.tokens[row]
-            is_unknown = block == WHOLE_MESSAGE and not tokens and self._has_unknown_tokens(row)
-            return None if is_unknown else tokens
+            if block == WHOLE_MESSAGE and not tokens and self._reader is not None:
+                return None if has_unknown_size(self._reader.session.facts, self._rows.message[row]) else tokens
+            return tokens
         return self._rows.token_table.count_body(block, body) if self._rows.token_table else body.tokens
-
-    def _has_unknown_tokens(self, row: int) -> bool:
-        return self._reader is not None and has_unknown_size(self._reader.session.facts, self._rows.message[row])
 
     # Moving
 

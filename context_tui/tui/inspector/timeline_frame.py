@@ -85,9 +85,8 @@ class ColumnHeads(Widget):
         focused = isinstance(self.parent, Widget) and self.parent.has_focus_within
         counts = format_listed_variants(*self.listed_counts, focused) if self.listed_counts else ("",)
         columns = TimelineColumns.fit(self.size.width - len(MAP_HEADING) + 1, self._messages)
-        heads = paint_column_heads(
-            columns, self.title, styles, HEAVY_RULE_GLYPH if focused else RULE_GLYPH, counts, self.unit
-        )
+        rule_glyph = HEAVY_RULE_GLYPH if focused else RULE_GLYPH
+        heads = paint_column_heads(columns, self.title, styles, rule_glyph, counts, self.unit)
         return Strip([*heads.crop(0, columns.width - 1), Segment(MAP_HEADING, styles["label"])])
 
     def on_click(self) -> None:

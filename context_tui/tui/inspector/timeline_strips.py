@@ -119,13 +119,8 @@ def paint_head(
         ways = (f"{count} · {share} of the context ", f"{count} · {share} ") if share else (f"{count} ", " ")
         about = choose_form((*ways, ""), room)
         rule = about + RULE_GLYPH * (room - len(about))
-        parts = [
-            (f" {VERDICT_GLYPHS[turn.outside or 'kept']}", verdict_style),
-            (name, head),
-            (rule, quiet),
-            tokens,
-            (" " * (columns.bar + 1), quiet),
-        ]
+        glyph = (f" {VERDICT_GLYPHS[turn.outside or 'kept']}", verdict_style)
+        parts = [glyph, (name, head), (rule, quiet), tokens, (" " * (columns.bar + 1), quiet)]
         return _build_strip(parts, columns.width, styles["text"], overlay)
     effects, about = _format_turn_effects(turn, share, room - min(MIN_PREVIEW_WIDTH, cell_len(preview) + 2))
     parts = [
@@ -146,14 +141,8 @@ def _format_turn_effects(turn: TurnSummary, share: str, room: int) -> tuple[str,
     effects, short_effects = (", ".join(map(spell, turn.effects)) for spell in (str, attrgetter("short")))
     share = f"{share:>6}" if turn.share is not None else ""
     count_text, short_count = f"{pluralize(count, 'message'):>15}", f"{count:>6,} msg"
-    ways = (
-        (effects, count_text + share),
-        (short_effects, count_text + share),
-        (short_effects, short_count + share),
-        (short_effects, share),
-        ("", share),
-    )
-    for chosen_effects, about in ways:
+    ways = [(effects, count_text + share), (short_effects, count_text + share), (short_effects, short_count + share)]
+    for chosen_effects, about in (*ways, (short_effects, share), ("", share)):
         if len(chosen_effects) + len(about) + 2 <= room:
             return f"  {chosen_effects}" if chosen_effects else "", about
     return "", ""
@@ -180,11 +169,8 @@ def paint_column_heads(
     """
     preview_start, tokens = columns.kind_start + KIND_WIDTH, columns.tokens_start + TOKENS_WIDTH - 1 - len(unit)
     heads = [(columns.kind_start - 2, "#"), (columns.kind_start, "kind"), (preview_start, "first words")]
-    places = (
-        (heads, preview_start + len("first words") + 3),
-        (heads[:2], preview_start),
-        (heads[:1], columns.kind_start),
-    )
+    all_end = preview_start + len("first words") + 3
+    places = (heads, all_end), (heads[:2], preview_start), (heads[:1], columns.kind_start)
     ways = [(labels, at, suffix) for suffix in listed_variants for labels, at in places[: 3 if suffix else 2]]
     fits = (way for way in ways if way[1] + cell_len(title + way[2]) + 3 <= tokens)
     labels, at, suffix = next(fits, ways[-1])

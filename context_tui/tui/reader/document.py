@@ -298,9 +298,8 @@ def _build_block(subject: DocumentSource, row: int, block: RawBlock, rendering: 
     elif kind == Kind.TOOL_USE:
         yield from _build_call(block, subject.session.info.cwd, extent, rendering)
     elif kind == Kind.TOOL_RESULT:
-        yield from _build_result(
-            block, bool(flags & BlockFlag.ERROR), extent, rendering, _find_file_language(facts, row)
-        )
+        language = "" if flags & BlockFlag.ERROR else _find_file_language(facts, row)
+        yield from _build_result(block, bool(flags & BlockFlag.ERROR), extent, rendering, language)
     elif kind == Kind.IMAGE:
         yield TextPart(f"image: {describe_image(block)}", "heading")
     else:
@@ -397,7 +396,6 @@ def _build_result(
 ) -> Iterator[TextPart]:
     if error:
         yield TextPart("the tool reported an error", "warning")
-        language = ""
     content = block.get("content")
     if isinstance(content, list):
         for each in content:

@@ -82,6 +82,5 @@ def measure_line_numbers(lines: Sequence[str]) -> list[int]:
             break
         widths[index], last = number.end(), int(number[1])
     # A single line that begins with a number is not numbered.
-    return (
-        widths if sum(map(bool, widths)) > 1 or (len(lines) == 1 and "→" in lines[0][: widths[0]]) else [0] * len(lines)
-    )
+    is_numbered = sum(map(bool, widths)) > 1 or (len(lines) == 1 and "→" in lines[0][: widths[0]])
+    return widths if is_numbered else [0] * len(lines)

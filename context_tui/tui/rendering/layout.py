@@ -184,11 +184,8 @@ class PartLayout:
 def lay_out_part(part: TextPart, number: int, width: int) -> Iterator[LayoutLine]:
     """Lay out a safe part, the *number*-th, in *width* cells, without its right column."""
     room = min(cell_len(part.mark), width // 2, max(width - 2, 0))
-    lead, continuation, is_content = (
-        _fit_mark(part, room),
-        set_cell_size(part.continuation_mark, room),
-        part.mark_is_content,
-    )
+    lead, continuation = _fit_mark(part, room), set_cell_size(part.continuation_mark, room)
+    is_content = part.mark_is_content
     for start, stop, indent in find_wrapped_lines(part.text, width - room):
         spans = tuple(_clip_spans(part.spans, start, stop)) if part.spans else ()
         text = part.text[start:stop]
@@ -256,9 +253,8 @@ def format_copied_text(parts: Sequence[TextPart], selections: Iterable[tuple[Lin
             texts.append(one.text[copied_to:end])  # with the blank at which it was broken
         else:
             texts += [] if last < 0 or parts[last].continues else ["\n"]
-            has_mark = (
-                line.prefix_is_content and first == at and stop >= at + len(line.prefix)
-            )  # the mark may have been cut
+            # The mark may have been cut.
+            has_mark = line.prefix_is_content and first == at and stop >= at + len(line.prefix)
             texts += [one.mark if has_mark else line.prefix[first - at : stop - at], one.text[begin:end]]
         last, copied_to = line.part_number, max(end, copied_to if line.part_number == last else 0)
     return "".join(texts)

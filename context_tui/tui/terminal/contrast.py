@@ -73,10 +73,8 @@ class ContrastAdjuster:
             if len(self._adjusted_styles) >= _MAX_CACHED_STYLES:
                 self._adjusted_styles.clear()
             adapted = self._adapt_to_terminal(style, background)
-            styles = self._adjusted_styles[key] = (
-                adapted,
-                adapted if self.colour_system is None else self._adjust_contrast(adapted),
-            )
+            readable = adapted if self.colour_system is None else self._adjust_contrast(adapted)
+            styles = self._adjusted_styles[key] = adapted, readable
         adapted, readable = styles
         return readable if readable is adapted or text.strip(DRAWING_CHARACTERS + " ") else adapted
 
@@ -104,10 +102,8 @@ class ContrastAdjuster:
         ink, ground = style.color or _DEFAULT_COLOUR, style.bgcolor or _DEFAULT_COLOUR
         if ink.is_default and ground.is_default:
             return style
-        front_colour, back_colour = (
-            self._resolve_colour(ink, self._default_foreground),
-            self._resolve_colour(ground, self._default_background),
-        )
+        front_colour = self._resolve_colour(ink, self._default_foreground)
+        back_colour = self._resolve_colour(ground, self._default_background)
         if style.dim:
             front, back = (back_colour, front_colour) if style.reverse else (front_colour, back_colour)
             if compute_contrast(blend_rgb(front, back), back) >= MIN_DIM_CONTRAST:
@@ -120,11 +116,8 @@ class ContrastAdjuster:
     def _find_readable_colour(self, ink: RichColor, foreground: ColorTriplet, background: ColorTriplet) -> RichColor:
         """Find the readable colour nearest to *ink*: of the same hue, or one of the sixteen if *ink* is one."""
         if ink.type is not ColorType.TRUECOLOR or self.colour_system is ColorSystem.STANDARD:
-            fit = [
-                number
-                for number in range(16)
-                if compute_contrast(_XTERM_PALETTE[number], background) >= MIN_TEXT_CONTRAST
-            ]
+            contrasts = (compute_contrast(_XTERM_PALETTE[number], background) for number in range(16))
+            fit = [number for number, contrast in enumerate(contrasts) if contrast >= MIN_TEXT_CONTRAST]
             return _ANSI_COLOURS[min(fit, key=lambda number: _compute_distance(_XTERM_PALETTE[number], foreground))]
         pole = max(_BLACK, _WHITE, key=lambda end: compute_contrast(end, background))
         steps = (RichColor.from_triplet(blend_rgb(foreground, pole, step / 16)) for step in range(1, 16))

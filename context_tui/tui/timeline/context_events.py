@@ -55,10 +55,8 @@ def format_event_labels(facts: Facts, event: ContextEvent) -> tuple[str, ...]:
         size = f", {fact.pre_tokens:,} tokens before" if fact.pre_tokens else ""
         count = pluralize(fact.missing_messages, "kept record")
         missing_records = f"; {count} not in the file" if fact.missing_messages else ""
-        return (
-            f"full compaction by the runtime{trigger}{size}{missing_records}",
-            f"full compaction{trigger}{missing_records or size}",
-        )
+        full = f"full compaction by the runtime{trigger}{size}{missing_records}"
+        return full, f"full compaction{trigger}{missing_records or size}"
     results = f"{pluralize(len(fact.cleared_blocks), 'result')} cleared"
     fall = _compute_token_drop(facts, fact)
     size = f": recorded context fell by {fall:,}" if fall else ""
@@ -140,9 +138,8 @@ def _format_compaction(compaction: RecordedCompaction) -> str:
     """Format a compaction on one line: its kind, the size before, and the blocks lost."""
     event = compaction.event
     trigger = f" ({format_line(event.trigger)})" if isinstance(event, Compaction) and event.trigger else ""
-    name = {"full": f"Full compaction{trigger}", "micro": f"Microcompaction{trigger}"}.get(
-        compaction.kind, "Results cleared without a record (inferred)"
-    )
+    names = {"full": f"Full compaction{trigger}", "micro": f"Microcompaction{trigger}"}
+    name = names.get(compaction.kind, "Results cleared without a record (inferred)")
     sizes = "" if compaction.believed_tokens_before is None else f" at {compaction.believed_tokens_before:,} tokens"
     tokens = sum(map(compaction.count_block_tokens, compaction.removed_blocks))
     blocks = pluralize(len(compaction.removed_blocks), "block")

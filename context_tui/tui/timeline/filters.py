@@ -197,11 +197,7 @@ def list_rows(
         and row_filter.matches(_RowProperties(rows, marker, row_filter.path, row), tool)
     ]
     if by_size:
-        listed_rows = [
-            row
-            for row in listed_rows
-            if rows.block[row] >= WHOLE_MESSAGE and marker.find_position(rows.message[row]) >= 0
-        ]
+        listed_rows = [row for row in listed_rows if marker.find_position(rows.message[row]) >= 0]
         listed_rows.sort(key=lambda row: (-count_shown_tokens(rows, marker, row), row))
     return array("l", listed_rows)
 
@@ -233,9 +229,8 @@ def find_line(listed_rows: Sequence[int], row: int) -> int:
         return max(bisect_right(listed_rows, row) - 1, 0)
     if row in listed_rows:
         return listed_rows.index(row)
-    return min(
-        range(len(listed_rows)), key=lambda line: abs(listed_rows[line] - row), default=0
-    )  # they may be sorted by size
+    # The rows may be sorted by size.
+    return min(range(len(listed_rows)), key=lambda line: abs(listed_rows[line] - row), default=0)
 
 
 def _find_candidates(rows: TimelineRows, marker: RowMarker, row_filter: RowFilter) -> list[int] | range:

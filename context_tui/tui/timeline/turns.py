@@ -86,14 +86,8 @@ class TurnSummary:
         first, last = self.messages[0], self.messages[-1]
         message_text = f"message {first:,}" if first == last else f"messages {first:,} to {last:,}"
         place = "not in this context" if self.share is None else f"{format_percent(self.share)} of the context"
-        return ", ".join(
-            [
-                f"{self.name}: {message_text}",
-                f"{self.unit} {pluralize(self.tokens, 'token')}",
-                place,
-                *map(str, self.effects),
-            ]
-        )
+        tokens = f"{self.unit} {pluralize(self.tokens, 'token')}"
+        return ", ".join([f"{self.name}: {message_text}", tokens, place, *map(str, self.effects)])
 
 
 class TurnSummaries:
@@ -109,10 +103,8 @@ class TurnSummaries:
         if self._marker is None:
             return 0
         context, sizes = self._marker.context, self._rows.token_table
-        return max(
-            compute_current_size(context, sizes).tokens,
-            sizes.prefix_sums_in(context)[-1] if sizes else index_context(context).total,
-        )
+        estimate = sizes.prefix_sums_in(context)[-1] if sizes else index_context(context).total
+        return max(compute_current_size(context, sizes).tokens, estimate)
 
     def get_summary(self, turn: int) -> TurnSummary:
         """Return the summary of the turn at this index in ``TimelineRows.heads``."""

@@ -138,9 +138,8 @@ def build_quit_prompt(unexported: bool = True, drafts: int = 0) -> ChoicePrompt:
     else:
         answers.reverse()
     if drafts:
-        reasons.append(
-            f"{pluralize(drafts, 'summary that was written is', 'summaries that were written are')} not accepted."
-        )
+        count = pluralize(drafts, "summary that was written is", "summaries that were written are")
+        reasons.append(f"{count} not accepted.")
     return ChoicePrompt("Quit?", f"{' '.join(reasons)} Quitting discards {'it' if not drafts else 'this'}.", answers)
 
 

@@ -61,11 +61,7 @@ def build_context_parts(by_category: Mapping[str, int], size: int) -> list[Conte
     for name, category_style in CATEGORY_STYLES.items():
         first = next((each for each in tokens if each.short == category_style.short), category_style)
         tokens[first] = tokens.get(first, 0) + by_category.get(name, 0)
-    parts = [
-        ContextPart(category_style.short, count, category_style.pattern, category_style.style)
-        for category_style, count in tokens.items()
-        if count
-    ]
+    parts = [ContextPart(each.short, count, each.pattern, each.style) for each, count in tokens.items() if count]
     if difference := size - sum(part.tokens for part in parts):
         name = "unknown" if difference > 0 else "overestimated"
         parts.append(ContextPart(name, difference, MISSED_PATTERN, MUTED if difference > 0 else WARN))
@@ -103,12 +99,8 @@ def _format_parts(label: str, parts: Sequence[ContextPart], pattern_width: int =
     for part in parts:
         name, _, tokens = part.label.rpartition(" ")
         before = " " * (pattern_width - 1)
-        runs += [
-            (" " * pattern_width, ""),
-            (part.pattern * pattern_width, part.style),
-            (f"{before}{name} ", MUTED),
-            (tokens, ""),
-        ]
+        runs += [(" " * pattern_width, ""), (part.pattern * pattern_width, part.style)]
+        runs += [(f"{before}{name} ", MUTED), (tokens, "")]
     return runs
 
 

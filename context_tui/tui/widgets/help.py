@@ -49,9 +49,8 @@ class HelpScreen(TextScreen):
                 if (key := (keys[0], binding.action)) not in listed:
                     listed.add(key)
                     is_own = bool(binding.id) and node is not self.app
-                    (lines if is_own else general).extend(
-                        _format_binding_lines(self._format_keys(keys), binding, width)
-                    )
+                    group = lines if is_own else general
+                    group += _format_binding_lines(self._format_keys(keys), binding, width)
             if lines:
                 yield TextPart(_format_group_title(node), "heading")
                 yield TextPart("\n".join(lines) + "\n")

@@ -176,11 +176,9 @@ def fit_setting_columns(parameters: Sequence[Parameter], values: dict[str, Any],
     On a narrow screen the unit is dropped first, then the slider; names are cut last.
     """
     label = max((cell_len(control.label) for control in parameters), default=0)
-    value = max(
-        (len(format_parameter_value(control, values[control.name])) for control in parameters if control.scale),
-        default=4,
-    )
-    unit = max((cell_len(_get_unit(control)) for control in parameters if control.scale), default=0)
+    numbers = [control for control in parameters if control.scale]
+    value = max((len(format_parameter_value(number, values[number.name])) for number in numbers), default=4)
+    unit = max((cell_len(_get_unit(number)) for number in numbers), default=0)
     fitter = ColumnFitter(width, MARK_WIDTH + 2 + value)
     min_label = min(label, MIN_LABEL_WIDTH)
     if not fitter.give("label", min_label, label):

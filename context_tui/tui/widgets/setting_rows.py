@@ -181,9 +181,8 @@ class SettingRows(Widget, can_focus=True):
         room -= len(fixed)
         first = max(0, details.find_line(self._current_item) - room + 1)
         place = len(visible_rows) + len(fixed) - first
-        spots = [
-            replace(spot, line=spot.line + place) for spot in details.click_targets if first <= spot.line < first + room
-        ]
+        targets = (target for target in details.click_targets if first <= target.line < first + room)
+        spots = [replace(target, line=target.line + place) for target in targets]
         return visible_rows, [*fixed, *details.scrolling_lines[first : first + room]], spots
 
     def render(self) -> Content:

@@ -78,9 +78,9 @@ def open_inspector(specs: Sequence[str], given: argparse.Namespace, *, demo: boo
     what, config = _find_named_sessions(specs), read_config()
     gc.disable()  # imports create no garbage; the inspector enables collection again
     try:
-        from context_tui.tui.app import run as inspector  # Textual: 170 ms
+        from context_tui.tui.app import ContextTuiApp, run  # Textual: 170 ms
 
-        return inspector(
+        app = ContextTuiApp(
             what,
             at=at,
             policy=policy,
@@ -89,10 +89,10 @@ def open_inspector(specs: Sequence[str], given: argparse.Namespace, *, demo: boo
             ascii=given.ascii,
             theme=given.theme,
             config=config,
-            mouse=not given.no_mouse,
             demo=demo,
             follow=getattr(given, "follow", False),
         )
+        return run(app, mouse=not given.no_mouse)
     finally:
         gc.enable()
 

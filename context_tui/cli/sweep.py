@@ -380,20 +380,19 @@ def _check_gate(gate: Gate, made: Sweep) -> int:
 def _open_screen(made: Sweep, found: Sequence[SweepSource], given: argparse.Namespace, arguments: Sequence[str]) -> int:
     """Show the sweep on screen and return its exit code."""
     from context_tui.app.config import read_config
-    from context_tui.tui.app import SweepToOpen
-    from context_tui.tui.app import run as shown
+    from context_tui.tui.app import ContextTuiApp, SweepToOpen, run
 
     command = shlex.join(["context-tui", "sweep", *(each for each in arguments if each != "--screen")])
     infos = {place.name: place.info for place in found}
-    return shown(
+    app = ContextTuiApp(
         [],
         sweep=SweepToOpen(made, infos, command),
         window=given.window,
         ascii=given.ascii,
         theme=given.theme,
         config=read_config(),
-        mouse=not given.no_mouse,
     )
+    return run(app, mouse=not given.no_mouse)
 
 
 # Text

@@ -47,10 +47,8 @@ def compute_context_sizes(
     """
     session, context = view.session, view.context
     if token_table is not None:
-        return ContextSizes(
-            compute_breakdown(context, token_table.not_in_file_at(context), checkpoint, token_table),
-            token_table=token_table,
-        )
+        parts = compute_breakdown(context, token_table.not_in_file_at(context), checkpoint, token_table)
+        return ContextSizes(parts, token_table=token_table)
     parts = compute_breakdown(context, compute_prompt_not_in_file(context), checkpoint)
     checkpoint()
     fit = check_estimate(session, context)
@@ -68,15 +66,15 @@ def format_estimate_error(check: EstimateCheck) -> str:
 
 def format_estimate_check(check: EstimateCheck | None, width: int) -> str:
     """Format the error of the estimate with as many of its causes as fit in *width* cells."""
-    off = format_estimate_error(check) if check else ""
-    if check is None or not off:
+    error = format_estimate_error(check) if check else ""
+    if check is None or not error:
         return ""
     causes = check.format_causes()
     for count in range(len(causes), 0, -1):
-        words = f"Estimate {off}: " + ", ".join([*causes[:count], *(["…"] if count < len(causes) else [])])
-        if len(words) <= width:
-            return words
-    return f"Estimate {off}: {causes[0]}" if causes else ""
+        text = f"Estimate {error}: " + ", ".join([*causes[:count], *(["…"] if count < len(causes) else [])])
+        if len(text) <= width:
+            return text
+    return f"Estimate {error}: {causes[0]}" if causes else ""
 
 
 class RuntimeSizeSeries:
@@ -102,8 +100,8 @@ class RuntimeSizeSeries:
         """Format the size that the runtime assumes before a message; empty if it was never computed."""
         if self._source_index[message] < 0:
             return ""
-        much = f"{self.tokens[message]:,}" if self.tokens[message] >= 0 else "unknown"
-        return f"{runtime} {much} ({self._sources[self._source_index[message]]})"
+        amount = f"{self.tokens[message]:,}" if self.tokens[message] >= 0 else "unknown"
+        return f"{runtime} {amount} ({self._sources[self._source_index[message]]})"
 
 
 @dataclass(frozen=True)
@@ -123,19 +121,19 @@ class RuntimeSizes:
         if not 0 <= message < self.length:
             return ""
         each = filter(None, (series.format_size(runtime, message) for runtime, series in self.by_runtime.items()))
-        words = ", ".join(each)
-        return f"context size that each runtime assumes here: {words}" if words else ""
+        text = ", ".join(each)
+        return f"context size that each runtime assumes here: {text}" if text else ""
 
 
 def compute_runtime_sizes(session: Session, checkpoint: Callable[[], object] = lambda: None) -> RuntimeSizes:
     """Compute the sizes of all runtimes, in time linear in the session; *checkpoint* is called at every message."""
     length, policies = len(session), find_runtimes()
-    found = {runtime: RuntimeSizeSeries(length) for runtime in policies}
+    by_runtime = {runtime: RuntimeSizeSeries(length) for runtime in policies}
     for state in iterate_runtime_states(session, frozenset({"before_call"}), checkpoint):
         if state.at < length:
-            for runtime, series in found.items():
+            for runtime, series in by_runtime.items():
                 series.append(policies[runtime], state)
-    return RuntimeSizes(session.facts, length, found)
+    return RuntimeSizes(session.facts, length, by_runtime)
 
 
 MAX_MEASURED_ROWS = 4
@@ -175,7 +173,7 @@ class AnalysisCache:
         if view.measure is TokenMeasure.OWN:
             return None
         key = _get_measure_key(view)
-        return next((sized for known, sized in self._measured_rows if known == key), None)
+        return next((sized for stored_key, sized in self._measured_rows if stored_key == key), None)
 
     def store_measured_rows(self, view: View, measured_rows: MeasuredRows) -> None:
         """Store a measured session, in place of the oldest one."""
@@ -183,9 +181,8 @@ class AnalysisCache:
 
     def get_context_sizes(self, view: View) -> ContextSizes | None:
         """Return the sizes of a view's context."""
-        return (
-            self._context_sizes[1] if self._context_sizes and self._context_sizes[0] == _get_context_key(view) else None
-        )
+        key, sizes = self._context_sizes or (None, None)
+        return sizes if key == _get_context_key(view) else None
 
     def store_context_sizes(self, view: View, sizes: ContextSizes) -> None:
         """Store the sizes of a view's context."""
@@ -201,8 +198,8 @@ class AnalysisCache:
 
     def get_runtime_sizes(self, session: Session, message: int) -> RuntimeSizes | None:
         """Return the sizes that runtimes assume, if they cover a message of a session."""
-        known = self._runtime_sizes
-        return known if known is not None and known.covers(session, message) else None
+        sizes = self._runtime_sizes
+        return sizes if sizes is not None and sizes.covers(session, message) else None
 
     def store_runtime_sizes(self, sizes: RuntimeSizes) -> None:
         """Store the sizes that runtimes assume."""

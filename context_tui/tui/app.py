@@ -135,8 +135,8 @@ class ContextTuiApp(App[None]):
         """Yield the widgets shown until the first screen is imported."""
         if self._needs_picker:
             return
-        what = self.target if isinstance(self.target, Session | SessionInfo) else next(iter(self.target), None)
-        info = what.info if isinstance(what, Session) else what
+        target = self.target if isinstance(self.target, Session | SessionInfo) else next(iter(self.target), None)
+        info = target.info if isinstance(target, Session) else target
         yield Static(make_visible(PurePath(info.path).name if info else self.TITLE), id="opening", markup=False)
 
     def on_mount(self) -> None:
@@ -179,7 +179,6 @@ class ContextTuiApp(App[None]):
 
     @property
     def _needs_picker(self) -> bool:
-        """Whether a session must be chosen first."""
         return self.sweep is None and not isinstance(self.target, Session | SessionInfo) and len(self.target) != 1
 
     async def on_event(self, event: events.Event) -> None:
@@ -195,8 +194,8 @@ class ContextTuiApp(App[None]):
 
     def get_key_display(self, binding: Binding) -> str:
         """Return the key as shown to people, in words if it has no sign."""
-        shown = super().get_key_display(binding)
-        return shown.translate(ASCII_KEY_NAMES) if self.options.ascii else shown
+        key = super().get_key_display(binding)
+        return key.translate(ASCII_KEY_NAMES) if self.options.ascii else key
 
     def get_theme(self, theme_name: str) -> Theme | None:
         """Return the theme of that name, or its replacement on a terminal with few colours."""
@@ -213,9 +212,8 @@ class ContextTuiApp(App[None]):
         dark, last = self.current_theme.dark, self._output_filter
         if last is None or before != last.inner_filters or dark != last.contrast.dark:
             system = None if self.no_color else COLOR_SYSTEMS[self.console.color_system or "truecolor"]
-            last = self._output_filter = OutputFilter(
-                ContrastAdjuster(system, dark=dark), before, ascii=self.options.ascii
-            )
+            contrast = ContrastAdjuster(system, dark=dark)
+            last = self._output_filter = OutputFilter(contrast, before, ascii=self.options.ascii)
         return [last]
 
     def watch_theme(self, theme: str) -> None:
@@ -262,8 +260,8 @@ class ContextTuiApp(App[None]):
         if self._has_imported_inspector and not self.options.policy and self.sweep is None:
             from context_tui.tui.inspector.screen import InspectorScreen
 
-            opened = [screen for screen in self.screen_stack if isinstance(screen, InspectorScreen)]
-            self.last_state = opened[0].saved_state if opened else self.last_state
+            inspectors = [screen for screen in self.screen_stack if isinstance(screen, InspectorScreen)]
+            self.last_state = inspectors[0].saved_state if inspectors else self.last_state
         super().exit(result, return_code, message)
 
     def action_help_quit(self) -> None:
@@ -312,8 +310,8 @@ class ContextTuiApp(App[None]):
         from context_tui.library.discovery import find_choices
         from context_tui.tui.picker.screen import PickerScreen
 
-        found = find_choices(infos)
-        self.push_screen(PickerScreen(next(found), find=found), self._handle_picked)
+        choices = find_choices(infos)
+        self.push_screen(PickerScreen(next(choices), find=choices), self._handle_picked)
 
     def _handle_picked(self, answer: object) -> None:
         if isinstance(answer, SessionInfo):
@@ -334,11 +332,12 @@ class ContextTuiApp(App[None]):
         if self._find_caller_screen() is not None:
             self._replace_session(None)
             return
-        what, session = self.target, inspector.controller.recorded_session
-        given = [what.info] if isinstance(what, Session) else [what] if isinstance(what, SessionInfo) else what
-        known = None if inspector.controller.is_reading else build_overview(session)
-        found = find_choices(given, session.info)
-        picker = PickerScreen(next(found), find=found, current=session.info, overview=known)
+        target, session = self.target, inspector.controller.recorded_session
+        if isinstance(target, Session | SessionInfo):
+            target = [target.info if isinstance(target, Session) else target]
+        overview = None if inspector.controller.is_reading else build_overview(session)
+        choices = find_choices(target, session.info)
+        picker = PickerScreen(next(choices), find=choices, current=session.info, overview=overview)
         self.push_screen(picker, self._handle_other_picked)
 
     def _handle_other_picked(self, answer: object) -> None:
@@ -348,7 +347,7 @@ class ContextTuiApp(App[None]):
 
         inspector = next(screen for screen in reversed(self.screen_stack) if isinstance(screen, InspectorScreen))
         if answer is PickerExit.QUIT:
-            inspector.action_leave()
+            inspector.action_dialog("leave")
         elif isinstance(answer, SessionInfo) and build_session_key(answer) != build_session_key(
             inspector.controller.recorded_session.info
         ):
@@ -378,7 +377,6 @@ class ContextTuiApp(App[None]):
         clear_plan_cache()
 
     def _derive_options(self, inspector: InspectorScreen) -> InspectorOptions:
-        """Derive the options of another session from those of the command line and the current choices."""
         return replace(self.options, at=None, demo=False, policy=None, settings={}, last_state=inspector.saved_state)
 
     def _find_caller_screen(self) -> Screen[Any] | None:
@@ -435,14 +433,14 @@ class ContextTuiApp(App[None]):
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """Yield every action with a key on this screen, and of Textual's own commands the themes."""
-        found: dict[str, list[ActiveBinding]] = {}
+        bindings: dict[str, list[ActiveBinding]] = {}
         for active in screen.active_bindings.values():
             if active.binding.id and active.enabled and not active.binding.system:  # ours; Textual's own have no id
-                found.setdefault(active.binding.id, []).append(active)
-        for several in found.values():  # before Textual's: of equal hits the first is on top
-            binding, node = several[0].binding, several[0].node
+                bindings.setdefault(active.binding.id, []).append(active)
+        for same_bindings in bindings.values():  # before Textual's: of equal hits the first is on top
+            binding, node = same_bindings[0].binding, same_bindings[0].node
             name = binding.description[:1].upper() + binding.description[1:]
-            keys = ", ".join(self.get_key_display(replace(each.binding, key_display=None)) for each in several)
+            keys = ", ".join(self.get_key_display(replace(each.binding, key_display=None)) for each in same_bindings)
             yield SystemCommand(
                 f"{name}: {binding.tooltip}" if binding.tooltip else name,
                 f"Key: {keys}",
@@ -460,45 +458,15 @@ def _exit_process(code: int) -> None:
     os._exit(code)
 
 
-def run(
-    target: Session | SessionInfo | Sequence[SessionInfo],
-    *,
-    at: int | None = None,
-    policy: str | None = None,
-    settings: Mapping[str, Mapping[str, Any]] | None = None,
-    window: int | None = None,
-    ascii: bool = False,
-    theme: str | None = None,
-    config: Config = DEFAULT_CONFIG,
-    mouse: bool = True,
-    demo: bool = False,
-    follow: bool = False,
-    sweep: SweepToOpen | None = None,
-) -> int:
-    """Run the inspector until the user leaves it.
-
-    Returns:
-        The exit code.
+def run(app: ContextTuiApp, *, mouse: bool = True) -> int:
+    """Run an application until the user leaves it, with the state of the last run, and return the exit code.
 
     Raises:
-        Exception: whatever the program crashed with, once the terminal is itself again.
+        Exception: The program crashed; the terminal is restored before.
     """
-    place = None if demo else state_path()
+    place = None if app.options.demo else state_path()
     last = read_state(place)
-    app = ContextTuiApp(
-        target,
-        at=at,
-        policy=policy,
-        settings=settings,
-        window=window,
-        ascii=ascii,
-        theme=theme,
-        config=config,
-        last_state=last,
-        demo=demo,
-        follow=follow,
-        sweep=sweep,
-    )
+    app.options, app.last_state = replace(app.options, last_state=last), last
     sys.setswitchinterval(0.001)  # a thread that reads gives the screen its turn sooner
     with handle_termination(app.exit_on_signal):
         app.run(mouse=mouse)

@@ -71,7 +71,6 @@ def format_sweep_command(
 
 
 def _format_replay_options(options: StudySettings) -> list[str]:
-    """Format the replay options that differ from the defaults."""
     default, parts = type(options)(), list[str]()
     if options.recorded != default.recorded:
         parts += ["--recorded", options.recorded]

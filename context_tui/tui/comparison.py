@@ -90,10 +90,8 @@ def add_study(result: LaneResult, index: RecordingIndex, settings: StudySettings
     """Add the price and the regret to a result."""
     replay = result.replay
     priced = price_replay(replay, recorded=index.calls, shares_prefix=settings.shares_prefix, reuse=settings.reuse)
-    return replace(
-        result,
-        study=Study(replay, priced, compute_regret(replay, index.uses), compute_regret_bound(replay, index.uses)),
-    )
+    regret, bound = compute_regret(replay, index.uses), compute_regret_bound(replay, index.uses)
+    return replace(result, study=Study(replay, priced, regret, bound))
 
 
 def run_replay(
@@ -114,7 +112,7 @@ def run_replay(
     Raises:
         PlanError: the policy cannot be replayed.
     """
-    made = replay_recording(
+    replay = replay_recording(
         recording,
         policy,
         params,
@@ -123,9 +121,10 @@ def run_replay(
         delay=settings.delay,
         checkpoint=checkpoint,
     )
-    acted = {_get_token_threshold(firing.plan.trigger) for firing in made.firings}
-    limits = tuple(sorted(limit for limit in acted if limit is not None)) or compute_thresholds(policy, params, state)
-    return LaneResult(made, made.totals, sum(made.baseline), limits)
+    thresholds = {_get_token_threshold(firing.plan.trigger) for firing in replay.firings}
+    limits = tuple(sorted(limit for limit in thresholds if limit is not None))
+    limits = limits or compute_thresholds(policy, params, state)
+    return LaneResult(replay, replay.totals, sum(replay.baseline), limits)
 
 
 def compute_thresholds(policy: Policy, params: Params, state: RuntimeState) -> tuple[int, ...]:
@@ -249,9 +248,9 @@ class Comparison:
             (n for n, lane in enumerate(previous.lanes) if _serialize_values(lane.view) == here),
             previous.selected_number,
         )
-        self.lanes = (
-            previous.lanes if same else [Lane(replace(each.view, session=view.session)) for each in previous.lanes]
-        )
+        self.lanes = previous.lanes
+        if not same:
+            self.lanes = [Lane(replace(lane.view, session=view.session)) for lane in previous.lanes]
         self.selected_lane.view = view
         if same:
             self.recording, self.replay_lock, self.call = previous.recording, previous.replay_lock, previous.call
@@ -329,13 +328,13 @@ class Comparison:
     def choose_study_task(self) -> ReplayTask | None:
         """Choose the next price and regret to compute, once no replay is wanted; None where none is left."""
         for lane in (self.selected_lane, *self.lanes):
-            made = lane.result
-            if self.recording_index is None or made is None or made.study is not None or self._is_outdated(lane):
+            result = lane.result
+            if self.recording_index is None or result is None or result.study is not None or self._is_outdated(lane):
                 continue
             same = (each.result for each in self.lanes if each.result_key == lane.result_key)
             twin = next((each for each in same if each is not None and each.study is not None), None)
             if twin is None:
-                return ReplayTask(lane, self.build_key(lane), made.replay.params, made)
+                return ReplayTask(lane, self.build_key(lane), result.replay.params, result)
             lane.result = twin
         return None
 
@@ -344,10 +343,10 @@ class Comparison:
 
         A result for earlier settings is shown until the next one, so that charts move while a value is dragged.
         """
-        lane, now = task.lane, self.build_key(task.lane)
+        lane, key = task.lane, self.build_key(task.lane)
         if task.result is not None and task.result is not lane.result:
             return False
-        if lane not in self.lanes or _get_drag_key(now) != _get_drag_key(task.key):
+        if lane not in self.lanes or _get_drag_key(key) != _get_drag_key(task.key):
             return False
         lane.result, lane.error = (None, result) if isinstance(result, str) else (result, "")
         lane.result_key = task.key
@@ -359,9 +358,9 @@ class Comparison:
         if self.recording is None:
             return self.selected_lane.view.context
         if self._full_context is None:
-            facts, sent = self.session.facts, self.recording.is_sent
-            order = tuple(message for message, is_sent in enumerate(sent) if is_sent)
-            self._full_context = Context(facts, len(sent), order, 0, {}, content=self.session.content)
+            facts, sent_flags = self.session.facts, self.recording.is_sent
+            order = tuple(message for message, is_sent in enumerate(sent_flags) if is_sent)
+            self._full_context = Context(facts, len(sent_flags), order, 0, {}, content=self.session.content)
         return self._full_context
 
     # The cursor
@@ -369,11 +368,11 @@ class Comparison:
     @property
     def firing_calls(self) -> list[int]:
         """The calls of the selected policy's firings, each once, in order."""
-        made = self.replay
-        if made is None:
+        replay = self.replay
+        if replay is None:
             return []
-        if self._firing_calls_cache is None or self._firing_calls_cache[0] is not made:
-            self._firing_calls_cache = made, sorted({firing.call for firing in made.firings})
+        if self._firing_calls_cache is None or self._firing_calls_cache[0] is not replay:
+            self._firing_calls_cache = replay, sorted({firing.call for firing in replay.firings})
         return self._firing_calls_cache[1]
 
     def get_firings(self, call: int) -> list[Firing]:
@@ -404,11 +403,11 @@ class Comparison:
 
     def move_to_firing(self, step: int) -> bool:
         """Move the cursor to the next (+1) or the previous (-1) firing, around the ends; False where there is none."""
-        found = self.firing_calls
-        ahead = [call for call in found if (call > self.call if step > 0 else call < self.call)]
-        if around := ahead or found:
-            self.call = around[0 if step > 0 else -1]
-        return bool(found)
+        calls = self.firing_calls
+        later = [call for call in calls if (call > self.call if step > 0 else call < self.call)]
+        if candidates := later or calls:
+            self.call = candidates[0 if step > 0 else -1]
+        return bool(calls)
 
     # What is compared
 
@@ -460,14 +459,14 @@ class Comparison:
     @property
     def policy_params(self) -> dict[str, Mapping[str, Any]]:
         """Settings of all compared policies; of two of one policy those of the selected one."""
-        found: dict[str, Mapping[str, Any]] = {}
+        params: dict[str, Mapping[str, Any]] = {}
         for lane in (*self.lanes, self.selected_lane):
-            chosen = POLICIES[lane.policy]
+            policy = POLICIES[lane.policy]
             names = {lane.policy}
             with suppress(PlanError):
-                names |= set(list_nested_policies(chosen, lane.params))
-            found.update({name: lane.view.params[name] for name in names if name in lane.view.params})
-        return {**self.selected_lane.view.params, **found}
+                names |= set(list_nested_policies(policy, lane.params))
+            params.update({name: lane.view.params[name] for name in names if name in lane.view.params})
+        return {**self.selected_lane.view.params, **params}
 
 
 def _serialize_values(view: View) -> tuple[str, str]:
@@ -475,7 +474,6 @@ def _serialize_values(view: View) -> tuple[str, str]:
 
 
 def _get_drag_key(setting: ReplayKey) -> tuple[str, CompactionHandling]:
-    """Return the key of everything that stays while a value is dragged."""
     return setting.policy, setting.settings.recorded
 
 
@@ -484,6 +482,6 @@ SHORT_LIMITS = "It shows what would have been dropped, not what the agent would 
 
 def format_limits(width: int) -> str:
     """Format the limits of a replay in *width* cells."""
-    whole = " ".join(REPLAY_LIMITS_TEXT)
-    forms = (whole, f"{whole.partition('. ')[0]}.", SHORT_LIMITS)
+    text = " ".join(REPLAY_LIMITS_TEXT)
+    forms = (text, f"{text.partition('. ')[0]}.", SHORT_LIMITS)
     return shorten_at_word(choose_form(forms, width), width)

@@ -123,7 +123,8 @@ class Controller:
         """Choose the next token measure: the policies' own, calibrated, exact."""
         self._check_read()
         measures = list(TokenMeasure)
-        self.change_view(self.view.with_measure(measures[(measures.index(self.view.measure) + 1) % len(measures)]))
+        following = measures[(measures.index(self.view.measure) + 1) % len(measures)]
+        self.change_view(replace(self.view, measure=following))
 
     def finish_measuring(self, error: str = "") -> str:
         """Show the measured sizes; after an *error*, return to ``bytes/4``.
@@ -131,18 +132,10 @@ class Controller:
         Returns:
             Message for the user.
         """
-        self.change_view(self.view.with_measure(TokenMeasure.OWN) if error else self.view)
+        self.change_view(replace(self.view, measure=TokenMeasure.OWN) if error else self.view)
         return error or (f"Token measure: {self.token_table.description}" if self.token_table else "")
 
     # Reading
-
-    def start_reading(self) -> None:
-        """Note that the session is being read."""
-        self.is_reading = True
-
-    def fail_reading(self) -> None:
-        """Note that the session cannot be read."""
-        self.is_reading = False
 
     def update_session(self, snapshot: SessionSnapshot) -> None:
         """Update the session to a snapshot; its plan is computed when reading ends."""
@@ -198,9 +191,8 @@ class Controller:
         if self.loader is None:
             raise CommandRefused("Only a session that was opened from a file can be followed")
         if self.is_reading or self.progress < 1:
-            raise CommandRefused(
-                "The session is still being read" if self.is_reading else "Read on first (r), then follow"
-            )
+            remedy = "The session is still being read" if self.is_reading else "Read on first (r), then follow"
+            raise CommandRefused(remedy)
         if self.view.session.origin:
             raise CommandRefused("Undo the applied plan first (u), then follow", warn=True)
         self.is_following, self._seen_state = True, SeenState.from_session(self.view.session)
@@ -227,14 +219,14 @@ class Controller:
         self.estimated_rows.grow(view.session)
         if not self.search.covers(view.session):
             self.search.start(view.session, self.search.text)
-        done = view.applied.marks if view.applied else None
+        marks = view.applied.marks if view.applied else None
         sized = self.analysis.get_measured_rows(view)
-        self.marker = RowMarker(view.context, view.plan, done, sized.token_table if sized else None)
-        moved, self.view = view.cursor != self.view.cursor, view
+        self.marker = RowMarker(view.context, view.plan, marks, sized.token_table if sized else None)
+        has_moved, self.view = view.cursor != self.view.cursor, view
         self._update_listing()
-        wanted = self._unlisted_cursor if self._unlisted_cursor and not moved else view.cursor
-        cursor = self._find_nearest_listed(wanted)
-        self._unlisted_cursor = wanted if cursor != wanted else None
+        target = self._unlisted_cursor if self._unlisted_cursor and not has_moved else view.cursor
+        cursor = self._find_nearest_listed(target)
+        self._unlisted_cursor = target if cursor != target else None
         self.view = replace(view, cursor=cursor)
 
     def _update_listing(self) -> None:
@@ -246,7 +238,6 @@ class Controller:
             self._listing_key = key
 
     def _find_nearest_listed(self, location: Location) -> Location:
-        """Find the nearest listed location, which may be *location* itself."""
         if not self.listed_rows:
             return location
         row = self.listed_rows[find_line(self.listed_rows, self.rows.find_row(*location))]
@@ -292,34 +283,32 @@ class Controller:
 
     def move_to_changed(self, step: int) -> None:
         """Go to the next or previous row that the plan changes or, once applied, has changed."""
-        found = find_next_changed(self.rows, self.marker, self.view.cursor, step, self.limited_rows)
-        if found is None:
+        location = find_next_changed(self.rows, self.marker, self.view.cursor, step, self.limited_rows)
+        if location is None:
             raise CommandRefused("The plan changes no row" + (" that is listed" if self.is_limited else ""))
-        self.select_location(found)
+        self.select_location(location)
 
     def move_to_match(self, step: int) -> bool:
         """Go to the next or previous match, and return whether there is one; if not, go to the first one once found."""
-        found = self.search.find_next_match(self.rows, self.view.cursor, step, self.limited_rows)
-        waits = found is None and bool(self.search.text) and not self.search.is_finished
-        self.search.pending_step = step if waits else 0
-        if waits:
+        location = self.search.find_next_match(self.rows, self.view.cursor, step, self.limited_rows)
+        is_pending = location is None and bool(self.search.text) and not self.search.is_finished
+        self.search.pending_step = step if is_pending else 0
+        if is_pending:
             return False
-        if found is None:
-            if hidden := self.search.locations:
-                elsewhere = pluralize(len(hidden), "matching row")
+        if location is None:
+            if locations := self.search.locations:
+                elsewhere = pluralize(len(locations), "matching row")
                 raise CommandRefused(f"No matches in the listed rows; {elsewhere} elsewhere, esc shows all")
-            raise CommandRefused(
-                "No matches; press / to search again" if self.search.text else "Press / to search first"
-            )
-        self.select_location(found)
+            remedy = "No matches; press / to search again" if self.search.text else "Press / to search first"
+            raise CommandRefused(remedy)
+        self.select_location(location)
         return True
 
     def toggle_fold(self) -> range:
         """Fold or unfold the turn of the selected row, select its head, and return the rows of the turn."""
         self._check_folds()
-        return self._apply_folds(
-            self.view.folds.toggle(self.rows.get_turn_number(self.rows.find_turn_of_message(self.view.cursor.message)))
-        )
+        turn = self.rows.get_turn_number(self.rows.find_turn_of_message(self.view.cursor.message))
+        return self._apply_folds(self.view.folds.toggle(turn))
 
     def toggle_all_folds(self) -> range:
         """Fold all turns, or unfold them if all are folded; return the rows of the selected turn."""
@@ -336,9 +325,8 @@ class Controller:
     def _apply_folds(self, folds: TurnFolds) -> range:
         self.has_moved_cursor = True
         turn = self.rows.find_turn_of_message(self.view.cursor.message)
-        self.change_view(
-            replace(self.view, folds=folds, cursor=Location(self.rows.get_turn_messages(turn).start, TURN_HEAD))
-        )
+        head = Location(self.rows.get_turn_messages(turn).start, TURN_HEAD)
+        self.change_view(replace(self.view, folds=folds, cursor=head))
         return self.rows.get_turn_rows(turn)
 
     # Planning point
@@ -354,21 +342,21 @@ class Controller:
 
     def move_to_jump_point(self, step: int) -> None:
         """Plan at the next or previous jump point."""
-        found = find_next_jump(self.jump_points, self.view.point, step)
-        if found is None:
+        point = find_next_jump(self.jump_points, self.view.point, step)
+        if point is None:
             only = f"No other jump points: {self.jump_points[0].reason}" if self.jump_points else ""
             raise CommandRefused(only or "No jump points: this policy never fires here")
-        self.plan_before(found.at)
+        self.plan_before(point.at)
 
     def move_to_compaction(self, step: int) -> None:
         """Plan at the next or previous recorded compaction, announced by a record or inferred from recorded sizes."""
         events = find_context_events(self.view.session)
-        found = [JumpPoint(each.message, format_event_point(each)) for each in events if is_compaction(each)]
-        other = find_next_jump(found, self.view.point, step)
-        if other is None:
-            only = f"It is the only recorded compaction: {found[0].reason}" if found else ""
+        points = [JumpPoint(each.message, format_event_point(each)) for each in events if is_compaction(each)]
+        point = find_next_jump(points, self.view.point, step)
+        if point is None:
+            only = f"It is the only recorded compaction: {points[0].reason}" if points else ""
             raise CommandRefused(only or "This recording holds no compaction")
-        self.plan_before(other.at)
+        self.plan_before(point.at)
 
     # Replay
 
@@ -456,12 +444,11 @@ class Controller:
 
     def toggle_filter(self, kind: str, value: str | int) -> None:
         """Add a condition to the filter, or remove it; an empty *kind* clears the filter."""
-        self.change_view(
-            replace(self.view, filter=self.view.filter.toggle_condition(kind, value) if kind else NO_FILTER)
-        )
+        row_filter = self.view.filter.toggle_condition(kind, value) if kind else NO_FILTER
+        self.change_view(replace(self.view, filter=row_filter))
 
     def toggle_part_filter(self, kind: str, value: str) -> None:
-        """List only a part of the context: a category, or the rows of a tool or a file; list all rows if it is"""
+        """List only a part of the context: a category, a tool or a file; list all rows if it is the listed one."""
         self.change_view(replace(self.view, filter=self.view.filter.toggle_part(kind, value)))
 
     def toggle_sort(self) -> None:
@@ -518,7 +505,7 @@ class Controller:
 
     def mark_exported(self) -> None:
         """Note that the copy has been written to a file."""
-        self.view = self.view.with_export()
+        self.view = replace(self.view, is_exported=True)
 
     def _check_read(self) -> None:
         if self.is_reading:
@@ -539,5 +526,5 @@ class Controller:
             raise CommandRefused("No messages in this session")
         rows = list(facts.blocks_of(cursor.message))
         blocks = zip(rows, self.reader.read_blocks(cursor.message), strict=False)
-        wanted = [block for row, block in blocks if cursor.block in (WHOLE_MESSAGE, TURN_HEAD, row)]
-        return "\n\n".join(filter(None, map(format_block, wanted)))
+        selected_blocks = [block for row, block in blocks if cursor.block in (WHOLE_MESSAGE, TURN_HEAD, row)]
+        return "\n\n".join(filter(None, map(format_block, selected_blocks)))

@@ -79,8 +79,8 @@ class Drafts:
     @property
     def unaccepted_count(self) -> int:
         """Number of drafts that a model wrote or the user edited, of plans without an accepted draft."""
-        drafts = (each for plan, found in self._by_plan.items() if plan not in self._accepted for each in found)
-        return sum(1 for each in drafts if each.summary.model or each.is_edited)
+        plans = self._by_plan.keys() - self._accepted
+        return sum(1 for plan in plans for each in self._by_plan[plan] if each.summary.model or each.is_edited)
 
     def add(
         self,
@@ -93,31 +93,31 @@ class Drafts:
     ) -> Draft:
         """Add a draft and return it; if the plan already has an equal one, return that."""
         drafts = self._by_plan.setdefault(plan, [])
-        written = Draft(len(drafts) + 1, kind, author, summary, summary.text, ending, cause)
+        new_draft = Draft(len(drafts) + 1, kind, author, summary, summary.text, ending, cause)
         for each in drafts:
-            if (each.kind, each.author, each.text, each.ending) == (kind, author, written.text, ending):
+            if (each.kind, each.author, each.text, each.ending) == (kind, author, new_draft.text, ending):
                 return each
-        drafts.append(written)
-        return written
+        drafts.append(new_draft)
+        return new_draft
 
     def edit(self, plan: str, draft: Draft, text: str) -> Draft:
         """Store the edited text of a draft; the text of the summarizer remains a separate draft."""
         drafts = self._by_plan.setdefault(plan, [])
         if draft.is_edited:
-            written = replace(draft, text=text)
-            drafts[draft.number - 1] = written
+            edited = replace(draft, text=text)
+            drafts[draft.number - 1] = edited
         else:
-            written = replace(draft, number=len(drafts) + 1, text=text)
-            drafts.append(written)
-        return written
+            edited = replace(draft, number=len(drafts) + 1, text=text)
+            drafts.append(edited)
+        return edited
 
 
 def compute_plan_key(session: Session, plan: Plan) -> str:
     """Return a key that equal plans share: session, point, policy, settings and dropped messages."""
     info = session.info
     place = f"{info.path}#{info.id} {session.origin}"
-    what = f"{plan.dropped_ranges} {len(plan.changes)} {plan.tokens_before}"
-    return f"{place} {plan.policy} {plan.params.model_dump_json()} {plan.context.at} {what}"
+    effect = f"{plan.dropped_ranges} {len(plan.changes)} {plan.tokens_before}"
+    return f"{place} {plan.policy} {plan.params.model_dump_json()} {plan.context.at} {effect}"
 
 
 def find_initial_draft(drafts: list[Draft]) -> Draft | None:

@@ -27,35 +27,29 @@ def find_jump_points(
         firings: points at which the trigger begins to fire.
         first_effect: first point at which the plan changes something, if that is not the first firing.
     """
-    found: dict[int, list[str]] = {}
+    reasons: dict[int, list[str]] = {}
     for number, at in enumerate(firings):
         idle = ", but changes nothing yet" if first_effect is not None and at == firings[0] else ""
-        found.setdefault(at, []).append(f"{policy} {'first ' if not number else ''}fires here{idle}")
+        reasons.setdefault(at, []).append(f"{policy} {'first ' if not number else ''}fires here{idle}")
     if first_effect is not None:
-        found.setdefault(first_effect, []).append(
-            "first changes something here" if first_effect in firings else f"{policy} acts here"
-        )
+        effect = "first changes something here" if first_effect in firings else f"{policy} acts here"
+        reasons.setdefault(first_effect, []).append(effect)
     for event in find_context_events(session):
-        found.setdefault(event.message, []).append(format_event_point(event))
+        reasons.setdefault(event.message, []).append(format_event_point(event))
     if peak := find_peak(session):
-        found.setdefault(peak[0], []).append(
-            f"peak of {peak[1]:,} tokens recorded by the request of message {peak[0]:,}"
-        )
-    return [JumpPoint(at, ", ".join(why)) for at, why in sorted(found.items()) if at > 0]
+        message, tokens = peak
+        reason = f"peak of {tokens:,} tokens recorded by the request of message {message:,}"
+        reasons.setdefault(message, []).append(reason)
+    return [JumpPoint(at, ", ".join(why)) for at, why in sorted(reasons.items()) if at > 0]
 
 
 def find_peak(session: Session) -> tuple[int, int] | None:
     """Find the message before which the largest context was recorded, and its tokens; None if nothing was recorded."""
     facts = session.facts
-    found = max(
-        (
-            (usage.context, -message)
-            for usage, message in zip(facts.requests, facts.request_message, strict=False)
-            if message < session.length
-        ),
-        default=(0, 0),
-    )
-    return (-found[1], found[0]) if found[0] else None
+    requests = zip(facts.requests, facts.request_message, strict=False)
+    sizes = ((usage.context, -message) for usage, message in requests if message < session.length)
+    tokens, negative = max(sizes, default=(0, 0))
+    return (-negative, tokens) if tokens else None
 
 
 def find_next_changed(
@@ -81,6 +75,6 @@ def find_next_changed(
 
 def find_next_jump(points: Sequence[JumpPoint], at: int, step: int) -> JumpPoint | None:
     """Find the next (+1) or previous (-1) point from *at*, wrapping around; None if there is no other."""
-    ahead = [point for point in points if (point.at > at if step > 0 else point.at < at)]
-    around = ahead or [point for point in points if point.at != at]
-    return (around[0] if step > 0 else around[-1]) if around else None
+    later = [point for point in points if (point.at > at if step > 0 else point.at < at)]
+    candidates = later or [point for point in points if point.at != at]
+    return (candidates[0] if step > 0 else candidates[-1]) if candidates else None

@@ -119,7 +119,7 @@ class SessionLoader:
         is_stopped: Callable[[], bool],
         yield_turn: Callable[[], object],
     ) -> None:
-        posted, appended, pace = -SNAPSHOT_INTERVAL_S, 0, SNAPSHOT_INTERVAL_S
+        posted_at, appended, pace = -SNAPSHOT_INTERVAL_S, 0, SNAPSHOT_INTERVAL_S
         while True:
             step = scanner.advance(READ_STEP_S)
             appended += step.appended
@@ -127,16 +127,14 @@ class SessionLoader:
                 old = self._revised_from
                 self._revised_from = step.revised_from if old is None else min(old, step.revised_from)
             end, now = step.end or is_stopped(), time.monotonic()
-            if end or (appended and now - posted >= pace):
+            if end or (appended and now - posted_at >= pace):
                 session = scanner.session()
                 self._rows.grow(session, self._revised_from)
                 progress = 1.0 if step.end else min(scanner.progress, MAX_PARTIAL_PROGRESS)
                 post(SessionSnapshot(session, self._rows.copy(), progress, end))
-                self._revised_from, posted, pace = (
-                    None,
-                    now,
-                    SNAPSHOT_INTERVAL_S if len(session) < SLOW_SNAPSHOT_MESSAGES else SLOW_SNAPSHOT_INTERVAL_S,
-                )
+                self._revised_from, posted_at = None, now
+                if len(session) >= SLOW_SNAPSHOT_MESSAGES:
+                    pace = SLOW_SNAPSHOT_INTERVAL_S
             if end:
                 return
             yield_turn()

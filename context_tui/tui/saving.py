@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 MAX_NUMBERED_NAMES = 1_000
@@ -15,15 +15,9 @@ def save_new_file(text: str, name: str, suffix: str) -> Path:
     Raises:
         OSError: The file cannot be written.
     """
-    names: Iterable[str] = (
-        f"{name}.{suffix}",
-        *(f"{name}-{number}.{suffix}" for number in range(2, MAX_NUMBERED_NAMES)),
-    )
-    for each in names:
-        try:
-            with Path(each).open("x", encoding="utf-8") as file:
-                file.write(text)
-        except FileExistsError:
-            continue
-        return Path(each)
+    for number in range(1, MAX_NUMBERED_NAMES):
+        path = Path(f"{name}.{suffix}" if number == 1 else f"{name}-{number}.{suffix}")
+        with suppress(FileExistsError), path.open("x", encoding="utf-8") as file:
+            file.write(text)
+            return path
     raise FileExistsError(f"{name}.{suffix} and {MAX_NUMBERED_NAMES} more are taken")

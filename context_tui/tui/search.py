@@ -28,11 +28,11 @@ def find_text(text: str, needle: str, start: int = 0) -> int:
     for at in range(start, len(text), LOWERCASE_CHUNK):
         part = text[at : at + LOWERCASE_CHUNK + len(needle) - 1]
         lower = part.lower()
-        found = lower.find(needle)
-        if found >= 0:
+        index = lower.find(needle)
+        if index >= 0:
             if len(lower) != len(part):  # a capital may become two letters
-                found = sum(end <= found for end in accumulate(len(char.lower()) for char in part))
-            return at + found
+                index = sum(end <= index for end in accumulate(len(char.lower()) for char in part))
+            return at + index
     return -1
 
 
@@ -110,14 +110,14 @@ class Search:
         at = bisect_right(places, row) if step > 0 else bisect_left(places, row) - 1
         return locations[at % len(places)]
 
-    def format_count(self, cursor: Location | None = None, shown: Sequence[Location] | None = None) -> str:
+    def format_count(self, cursor: Location | None = None, listed_matches: Sequence[Location] | None = None) -> str:
         """Format the number of matches, the position of the cursor among them, and the number not listed."""
-        listed = self.locations if shown is None else shown
-        count = pluralize(len(listed), "row")
-        if cursor is not None and cursor in listed:
-            count = f"{listed.index(cursor) + 1:,} of {count}"
-        if hidden := len(self.locations) - len(listed):
-            count = f"{count}, {hidden:,} not shown"
+        matches = self.locations if listed_matches is None else listed_matches
+        count = pluralize(len(matches), "row")
+        if cursor is not None and cursor in matches:
+            count = f"{matches.index(cursor) + 1:,} of {count}"
+        if hidden_count := len(self.locations) - len(matches):
+            count = f"{count}, {hidden_count:,} not shown"
         return count if self.is_finished else f"{count}, {format_percent(self.progress)} searched"
 
 
@@ -136,20 +136,20 @@ def find_matches(session: Session, text: str) -> Iterator[Location | None]:
     """Yield each location that contains *text*, and None after every message; see ``find_text`` about case."""
     facts = session.facts
     for message in range(session.length):
-        whole = False
+        has_match = False
         try:
             blocks = session.content.blocks(message)
         except Exception:  # a message that cannot be read has no matches
             blocks = []
         for row, block in zip(facts.blocks_of(message), blocks, strict=False):
             of_result = facts.kind[row] == Kind.TOOL_RESULT
-            if whole and not of_result:
+            if has_match and not of_result:
                 continue
             if find_text(get_searchable_text(block), text) >= 0:
                 if of_result:
                     yield Location(message, row)
                 else:
-                    whole = True
+                    has_match = True
                     yield Location(message)
         yield None
 
@@ -163,14 +163,14 @@ def search_session(
 ) -> None:
     """Post the matches at intervals; *checkpoint* is called after every message and may raise to stop."""
     locations: list[Location] = []
-    done, reported = 0, time.monotonic()
+    searched, reported_at = 0, time.monotonic()
     for location in find_matches(session, text):
         if location is not None:
             locations.append(location)
             continue
-        done += 1
+        searched += 1
         checkpoint()
-        if time.monotonic() - reported >= REPORT_INTERVAL_S:
-            post(SearchReport(number, locations, done / session.length, False))
-            locations, reported = [], time.monotonic()
+        if time.monotonic() - reported_at >= REPORT_INTERVAL_S:
+            post(SearchReport(number, locations, searched / session.length, False))
+            locations, reported_at = [], time.monotonic()
     post(SearchReport(number, locations, 1.0, True))

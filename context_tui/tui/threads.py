@@ -80,15 +80,15 @@ async def run_in_thread(work: Callable[[ThreadJob], Result], pause: Callable[[],
     """
     loop = asyncio.get_running_loop()
     job = ThreadJob(loop, pause)
-    done: asyncio.Future[Result] = loop.create_future()
+    future: asyncio.Future[Result] = loop.create_future()
 
     def finish(result: Result | None, error: BaseException | None) -> None:
-        if done.cancelled():
+        if future.cancelled():
             return
         if error is not None:
-            done.set_exception(error)
+            future.set_exception(error)
         else:
-            done.set_result(result)  # type: ignore[arg-type]
+            future.set_result(result)  # type: ignore[arg-type]
 
     def run() -> None:
         result, error = None, None
@@ -103,7 +103,7 @@ async def run_in_thread(work: Callable[[ThreadJob], Result], pause: Callable[[],
     _threads.add(thread)
     thread.start()
     try:
-        return await done
+        return await future
     finally:
         job.cancel()
 
@@ -115,11 +115,18 @@ def join_threads(seconds: float) -> None:
         thread.join(max(deadline - time.monotonic(), 0.0))
 
 
-def format_worker_error(event: Worker.StateChanged) -> str:
-    """Format the unexpected error that ended a worker; empty for any other change of its state."""
-    if event.state is not WorkerState.ERROR:
-        return ""
-    return f"Could not {event.worker.description}: {type(event.worker.error).__name__}; please report it"
+class WorkErrorHandler:
+    """Mixin of a screen that shows the unexpected errors of its workers; everything else goes on."""
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Show the error that ended a worker."""
+        if event.state is WorkerState.ERROR:
+            error = type(event.worker.error).__name__
+            self.show_work_error(f"Could not {event.worker.description}: {error}; please report it", event.worker.group)
+
+    def show_work_error(self, message: str, group: str) -> None:
+        """Show the *message* about the error that ended the work of a group."""
+        raise NotImplementedError
 
 
 def start_work(

@@ -90,13 +90,17 @@ class View:
 
     def get_plan(self, policy: str) -> Plan | None:
         """Return the plan of *policy* with its settings, or None."""
-        found = _compute_plan_cached(self.session, self.point, policy, _serialize_settings(self.get_settings(policy)))
-        return None if isinstance(found, PlanError) else found
+        result = self._plan(policy)
+        return None if isinstance(result, PlanError) else result
 
     def get_plan_error(self, policy: str) -> str:
         """Return the reason why *policy* has no plan; empty if it has one."""
-        found = _compute_plan_cached(self.session, self.point, policy, _serialize_settings(self.get_settings(policy)))
-        return str(found) if isinstance(found, PlanError) else ""
+        result = self._plan(policy)
+        return str(result) if isinstance(result, PlanError) else ""
+
+    def _plan(self, policy: str) -> Plan | PlanError:
+        settings = json.dumps(self.get_settings(policy), sort_keys=True)
+        return _compute_plan(self.session, self.point, policy, settings)
 
     @property
     def policy_params(self) -> Params:
@@ -125,9 +129,9 @@ class View:
     def get_settings(self, policy: str) -> dict[str, Any]:
         """Return the values of a policy that differ from its defaults, with those of nested policies of a chain."""
         values = dict(self.params.get(policy, {}))
-        chosen = POLICIES[policy]
-        if nested := find_nested_field(chosen):
-            names = list_nested_policies(chosen, build_params(chosen, values))
+        definition = POLICIES[policy]
+        if nested := find_nested_field(definition):
+            names = list_nested_policies(definition, build_params(definition, values))
             options = {name: dict(self.params[name]) for name in names if self.params.get(name)}
             if options:
                 values[nested] = options
@@ -183,25 +187,8 @@ class View:
         """Return the view of the copy made by applying a plan; this view goes onto its undo stack."""
         params = {name: values for name, values in self.params.items() if not is_session_bound(POLICIES[name])}
         folds = self.folds if len(session) == len(self.session) else replace(self.folds, turns=frozenset())
-        undo = (*self.undo_stack, self)
-        return View(
-            session,
-            policy=self.policy,
-            params=params,
-            folds=folds,
-            cursor=cursor,
-            undo_stack=undo,
-            applied=applied,
-            measure=self.measure,
-        )
-
-    def with_measure(self, measure: TokenMeasure) -> View:
-        """Choose another token measure."""
-        return replace(self, measure=measure)
-
-    def with_export(self) -> View:
-        """Mark the view as exported."""
-        return replace(self, is_exported=True)
+        copy = View(session, policy=self.policy, params=params, folds=folds, cursor=cursor, measure=self.measure)
+        return replace(copy, applied=applied, undo_stack=(*self.undo_stack, self))
 
     def undo_plan(self) -> View | None:
         """Return the view before the last applied plan, or None."""
@@ -225,12 +212,8 @@ class View:
 
     def toggle_cut(self, message: int) -> View:
         """Choose the manual policy and set the cut before *message*, or remove it."""
-        now = self.params.get(MANUAL_POLICY, {}).get("cut")
-        return self.with_param(MANUAL_POLICY, "cut", None if now == message else message).with_policy(MANUAL_POLICY)
-
-
-def _serialize_settings(values: Mapping[str, Any]) -> str:
-    return json.dumps(values, sort_keys=True)
+        cut = self.params.get(MANUAL_POLICY, {}).get("cut")
+        return self.with_param(MANUAL_POLICY, "cut", None if cut == message else message).with_policy(MANUAL_POLICY)
 
 
 @lru_cache(maxsize=4)
@@ -242,24 +225,19 @@ def _compute_runtime_state(session: Session, point: int) -> RuntimeState:
 
 
 @lru_cache(maxsize=24)
-def _compute_plan_cached(session: Session, point: int, policy: str, key: str) -> Plan | PlanError:
-    """Compute the plan for some settings, or the error that prevents it."""
-    return _compute_plan(session, point, policy, json.loads(key))
-
-
-def _compute_plan(session: Session, point: int, policy: str, values: Mapping[str, Any]) -> Plan | PlanError:
-    chosen = POLICIES[policy]
+def _compute_plan(session: Session, point: int, policy: str, settings: str) -> Plan | PlanError:
+    """Compute the plan for settings, given as JSON, or the error that prevents it."""
+    definition, context = POLICIES[policy], session.context_at(point)
     try:
-        return chosen.plan(
-            session.context_at(point), build_params(chosen, dict(values)), _compute_runtime_state(session, point)
-        )
+        params = build_params(definition, json.loads(settings))
+        return definition.plan(context, params, _compute_runtime_state(session, point))
     except PlanError as error:
         return error
 
 
 def clear_plan_cache() -> None:
     """Clear the caches, which hold references to sessions."""
-    _compute_plan_cached.cache_clear()
+    _compute_plan.cache_clear()
     _compute_runtime_state.cache_clear()
 
 
@@ -268,14 +246,14 @@ PolicySettings = Mapping[str, Mapping[str, Any]]
 
 def restore_settings(state: InspectorState) -> tuple[str, PolicySettings]:
     """Return the saved policy and the settings by policy, without unknown policies and invalid settings."""
-    found: dict[str, Mapping[str, Any]] = {}
+    settings: dict[str, Mapping[str, Any]] = {}
     for name, texts in state.settings.items():
         if name in POLICIES:
             try:
-                found |= find_changed_values(POLICIES[name], build_params(POLICIES[name], parse_assignments(texts)))
+                settings |= find_changed_values(POLICIES[name], build_params(POLICIES[name], parse_assignments(texts)))
             except PlanError:
                 continue
-    return (state.policy if state.policy in POLICIES else DEFAULT_POLICY), found
+    return (state.policy if state.policy in POLICIES else DEFAULT_POLICY), settings
 
 
 def build_inspector_state(view: View, *, breakdown: bool) -> InspectorState:
@@ -296,46 +274,46 @@ def format_settings(settings: PolicySettings) -> str:
 
 def describe_applied_plan(plan: Plan, copy: Session, cursor: Location) -> tuple[AppliedPlan, Location]:
     """Describe *plan*, which made *copy*, and find the location in the copy that corresponds to *cursor*."""
-    left = list(iterate_result_entries(plan))
-    order = [each if isinstance(each, int) else -1 for each in left]
+    entries = list(iterate_result_entries(plan))
+    order = [each if isinstance(each, int) else -1 for each in entries]
     place = {message: index for index, message in enumerate(order) if message >= 0}
-    touched = {plan.context.facts.block_message[row] for row in plan.changes}
+    changed_messages = {plan.context.facts.block_message[row] for row in plan.changes}
     marks: dict[int, str] = {}
-    for message in touched & place.keys():
+    for message in changed_messages & place.keys():
         for old, new in _map_rows(plan, copy, message, place[message]).items():
             if old in plan.changes:
                 marks[new] = ACTION_PAST_TENSE[plan.changes[old].action]
     applied = AppliedPlan(plan.policy, _format_summary(plan, marks, copy), MappingProxyType(marks))
     if cursor.message in place:
         index = place[cursor.message]
-        return applied, Location(
-            index, _map_rows(plan, copy, cursor.message, index).get(cursor.block, min(cursor.block, -1))
-        )
+        rows = _map_rows(plan, copy, cursor.message, index)
+        return applied, Location(index, rows.get(cursor.block, min(cursor.block, -1)))
     position = index_context(plan.context).position_of.get(cursor.message, -1)
-    if plan.find_action(position) == "summarise" and plan.summary_insert in left:
-        return applied, Location(left.index(plan.summary_insert))
+    if plan.find_action(position) == "summarise" and plan.summary_insert in entries:
+        return applied, Location(entries.index(plan.summary_insert))
     following = next((at for at, message in enumerate(order) if message > cursor.message), len(order))
     return applied, Location(max(following - 1, 0))
 
 
 def _map_rows(plan: Plan, copy: Session, message: int, index: int) -> dict[int, int]:
     """Map the rows of a message's blocks that remain to their rows in the copy."""
-    left, new = [], copy.facts.blocks_of(index)
+    remaining, new = [], copy.facts.blocks_of(index)
     for row in plan.context.facts.blocks_of(message):
         change = plan.changes.get(row)
         body = change.body if change else plan.context.replacements.get(row)
         if body is None or not body.removed:
-            left.append(row)
-    return dict(zip(left, new, strict=True))
+            remaining.append(row)
+    return dict(zip(remaining, new, strict=True))
 
 
 def _format_summary(plan: Plan, marks: Mapping[int, str], copy: Session) -> str:
-    """Summarize an applied plan: ``next request ~58,592 → ~35,094 tokens, 23 blocks cleared``."""
-    did = [f"{pluralize(count, 'block')} {word}" for word, count in Counter(marks.values()).items()]
+    effects = [f"{pluralize(count, 'block')} {word}" for word, count in Counter(marks.values()).items()]
     if plan.messages_dropped:
-        did.append(f"{pluralize(plan.messages_dropped, 'message')} {'summarised' if plan.needs_summary else 'dropped'}")
+        verb = "summarised" if plan.needs_summary else "dropped"
+        effects.append(f"{pluralize(plan.messages_dropped, 'message')} {verb}")
     before, now = NextRequest(compute_current_size(plan.context)), compute_current_size(copy.context_at()).tokens
-    return ", ".join([f"next request {format_estimate_sign(before)}{before.tokens_before:,} → ~{now:,} tokens", *did])
+    sizes = f"{format_estimate_sign(before)}{before.tokens_before:,} → ~{now:,}"
+    return ", ".join([f"next request {sizes} tokens", *effects])
 
 
 MAX_POLICY_DIGIT = 9

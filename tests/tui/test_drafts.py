@@ -341,7 +341,7 @@ async def test_what_is_edited_while_the_messages_are_read_is_not_lost() -> None:
     async with app.run_test() as pilot:
         app.first.prepared, app.first.phase = None, Phase.DONE
         await pilot.press("e", "X")
-        await app.first._prepare_summary()
+        await app.first._prepare_summary().wait()
         await pilot.press("Y", "escape")
         assert app.first.shown_draft is not None and app.first.shown_draft.text == "XYwhole"
 

@@ -320,7 +320,7 @@ async def test_folds_come_back_when_a_filter_is_taken_off() -> None:
     async with running.run_test(size=WIDE) as pilot:
         await settled(pilot)
         screen = inspector(running)
-        screen.action_fold_all()
+        screen.action_run("toggle_all_folds")
         await filtered(pilot, screen, tool="Bash")
         assert shown(screen) == ("Bash", (36, 66)), "rows of folded turns too"
         await pilot.click(ColumnHeads, offset=(40, 0))

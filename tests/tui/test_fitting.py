@@ -75,7 +75,7 @@ def test_the_most_important_column_stays(width: int, least: int, offers: list[tu
 
 
 def test_a_second_offer_widens_a_column_and_spare_cells_stay_free() -> None:
-    fitter = ColumnFitter(20, taken=2)
+    fitter = ColumnFitter(20, reserved=2)
     assert fitter.give("name", 8) and fitter.give("name", 8, 30, spare=4)
     assert (fitter["name"], fitter.room) == (14, 4)
     assert not fitter.give("bar", 5) and not fitter.give("bar", 4, from_width=21) and fitter.give("bar", 4)

@@ -104,12 +104,12 @@ async def test_whatever_lands_in_a_folded_turn_opens_it() -> None:
         await pilot.press("slash")
         screen.query_one(Input).value = "# 2-1"
         await until(pilot, lambda: screen.controller.search.is_finished)
-        screen.action_fold_all()
+        screen.action_run("toggle_all_folds")
         assert timeline(screen).listed_count == 6
         screen.action_match(1)
         assert screen.location.message == 20 and timeline(screen).listed_count == 6 + 11
-        screen.action_fold_all()
-        screen.action_turn(-1)
+        screen.action_run("toggle_all_folds")
+        screen.action_run("move_to_turn", -1)
         assert screen.location == Location(8, TURN_HEAD) and timeline(screen).listed_count == 6, "heads are in sight"
         await pilot.press("escape", "t")
         await pilot.press(*"33", "enter")
@@ -118,8 +118,8 @@ async def test_whatever_lands_in_a_folded_turn_opens_it() -> None:
         await pilot.press("enter")
         await pilot.pause()
         assert screen.location.block >= 0, "from a call to its result"
-        screen.action_fold_all()
-        screen.action_jump(1)
+        screen.action_run("toggle_all_folds")
+        screen.action_run("move_to_jump_point", 1)
         here = screen.location
         assert here.message == min(screen.view.point, 47) and here.block != TURN_HEAD
         assert timeline(screen).find_line(here) == timeline(screen).cursor
@@ -143,9 +143,9 @@ async def test_folds_are_part_of_the_view() -> None:
         await screen.run_action("apply")
         await until(pilot, lambda: screen.view.session.origin)
         assert timeline(screen).listed_count == 6
-        screen.action_fold_all()
+        screen.action_run("toggle_all_folds")
         assert timeline(screen).listed_count > 6
-        screen.action_undo()
+        screen.action_run("undo")
         assert timeline(screen).listed_count == 6
 
 

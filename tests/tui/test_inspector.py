@@ -98,7 +98,7 @@ async def test_as_of_goes_to_the_selected_message_and_back() -> None:
         await settled(pilot)
         screen = inspector(running)
         screen.query_one(Timeline).select_location(Location(24))
-        screen.action_as_of()
+        screen.action_run("toggle_point")
         assert screen.view.point == 24
         await settled(pilot)
         assert "Planned before #24" in notice(screen) and "before #24" in drawn(running)
@@ -186,7 +186,7 @@ async def test_jumps_plan_as_of_points_of_interest() -> None:
         await settled(pilot)
         screen = inspector(running)
         assert [point.at for point in screen.controller.jump_points], "the trigger fires somewhere"
-        screen.action_jump(1)
+        screen.action_run("move_to_jump_point", 1)
         await settled(pilot)
         assert screen.view.at == screen.controller.jump_points[0].at and screen.controller.jump_points[
             0
@@ -198,11 +198,11 @@ async def test_turns_are_gone_through() -> None:
     async with running.run_test(size=WIDE) as pilot:
         await settled(pilot)
         screen = inspector(running)
-        screen.action_turn(-1)
+        screen.action_run("move_to_turn", -1)
         assert screen.location == Location(40, TURN_HEAD)
-        screen.action_turn(-1)
+        screen.action_run("move_to_turn", -1)
         assert screen.location == Location(32, TURN_HEAD)
-        screen.action_turn(1)
+        screen.action_run("move_to_turn", 1)
         assert screen.location == Location(40, TURN_HEAD)
 
 
@@ -247,9 +247,9 @@ async def test_an_applied_plan_is_undone_and_redone() -> None:
         after = screen.view.session
         assert after.origin == "defect-microcompact" and "u undoes it" in notice(screen)
         assert screen.view.plan is None and screen.view.applied, "it is not planned anew at once"
-        screen.action_undo()
+        screen.action_run("undo")
         assert screen.view.session is before
-        screen.action_redo()
+        screen.action_run("redo")
         assert screen.view.session is after
 
 
@@ -260,10 +260,10 @@ async def test_what_was_told_goes_with_the_view_that_it_was_about() -> None:
         screen = inspector(running)
         await screen.run_action("apply")
         await until(pilot, lambda: screen.view.session.origin)
-        screen.action_undo()
+        screen.action_run("undo")
         await pilot.pause()
         assert ["Back to 48 messages" in each.message for each in running._notifications] == [True]
-        screen.action_redo()
+        screen.action_run("redo")
         await pilot.pause()
         assert not len(running._notifications)
 
@@ -273,10 +273,10 @@ async def test_one_point_to_jump_to_is_told() -> None:
     async with running.run_test(size=WIDE) as pilot:
         await settled(pilot)
         screen = inspector(running)
-        screen.action_jump(1)
+        screen.action_run("move_to_jump_point", 1)
         await settled(pilot)
         assert "peak of 27,810 tokens recorded by the request of message 47" in notice(screen)
-        screen.action_jump(1)
+        screen.action_run("move_to_jump_point", 1)
         await pilot.pause()
         assert "No other jump points: peak of 27,810 tokens" in next(iter(running._notifications)).message
 
@@ -330,13 +330,13 @@ async def test_marks_by_hand() -> None:
         await settled(pilot)
         screen = inspector(running)
         timeline = screen.query_one(Timeline)
-        screen.action_mark()
+        screen.action_run("toggle_mark")
         assert screen.view.policy != "manual", "the last message is no result"
         timeline.select_location(Location(2, next(iter(screen.view.session.facts.blocks_of(2)))))
-        screen.action_mark()
+        screen.action_run("toggle_mark")
         assert screen.view.get_settings("manual") == {"clear": ((2, 0),)}
         timeline.select_location(Location(24))
-        screen.action_cut()
+        screen.action_run("toggle_cut")
         assert screen.view.plan is not None and screen.view.plan.boundary == 24
 
 
@@ -413,7 +413,7 @@ async def test_filters_are_chosen_and_taken_away() -> None:
         await settled(pilot)
         timeline = screen.query_one(Timeline)
         assert timeline.listed_count == 6 and "cleared" in screen.query_one(ColumnHeads).title
-        screen.action_sort()
+        screen.action_run("toggle_sort")
         assert timeline.listed_count == 6
         await pilot.press("escape")
         assert timeline.listed_count == len(screen.controller.rows)
@@ -581,7 +581,10 @@ async def test_an_empty_session_has_words() -> None:
     async with running.run_test(size=WIDE) as pilot:
         await settled(pilot)
         assert "No messages" in notice(inspector(running))
-        for action in ("as_of", "turn(1)", "jump(1)", "sort", "breakdown", "copy", "apply", "match(1)", "undo"):
+        for command in ("toggle_point", "move_to_turn, 1", "move_to_jump_point, 1", "toggle_sort", "undo"):
+            name, *arguments = command.split(", ")
+            inspector(running).action_run(name, *map(int, arguments))
+        for action in ("breakdown", "copy", "apply", "match(1)"):
             await inspector(running).run_action(action)
         await settled(pilot)
         await pilot.press("t")

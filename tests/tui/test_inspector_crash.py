@@ -9,9 +9,7 @@ from tests.tui.fakes import drawn, until
 from tests.tui.inspecting import app, inspector, opened, session
 
 
-def test_a_crash_is_an_error_and_prints_no_locals(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_crash_is_an_error_and_prints_no_locals(capsys: pytest.CaptureFixture[str]) -> None:
     class Crashes(application.ContextTuiApp):
         CSS_PATH = application.__file__.replace("app.py", "app.tcss")
 
@@ -22,9 +20,8 @@ def test_a_crash_is_an_error_and_prints_no_locals(
         def run(self, **options: object) -> None:
             super().run(headless=True)
 
-    monkeypatch.setattr(application, "ContextTuiApp", Crashes)
     with pytest.raises(KeyError):
-        application.run(session())
+        application.run(Crashes(session()))
     assert "SECRET" not in "".join(capsys.readouterr())
 
 

@@ -79,14 +79,16 @@ def test_small_detail(snap_compare: Snap) -> None:
 def test_as_of_a_compaction(snap_compare: Snap) -> None:
     """Rows before the compaction and after the point are dim with < and >; a rule says where it was compacted."""
     app = ContextTuiApp(session(compacted=True))
-    assert snap_compare(app, terminal_size=(120, 40), run_before=after("as_of", location=Location(36)))
+    assert snap_compare(
+        app, terminal_size=(120, 40), run_before=after("run('toggle_point')", location=Location(36))
+    )
 
 
 @pytest.mark.parametrize("size", [(160, 50), (80, 24)], ids=str)
 def test_table_of_contents(snap_compare: Snap, size: tuple[int, int]) -> None:
     """All turns but the second folded: a line and a bar for each, what is cleared on it, the rule of a compaction."""
     app = ContextTuiApp(session(compacted=True), settings={"defect-microcompact": {"keep_recent_turns": 1}})
-    steps = after("fold_all", "fold", location=Location(26))
+    steps = after("run('toggle_all_folds')", "run('toggle_fold')", location=Location(26))
     assert snap_compare(app, terminal_size=size, run_before=steps)
 
 
@@ -99,7 +101,9 @@ def test_a_drop(snap_compare: Snap) -> None:
 def test_a_clear(snap_compare: Snap) -> None:
     """80 x 24, as of just before /clear: its rule, and the recorded line begins anew behind the point."""
     app = ContextTuiApp(eventful())
-    assert snap_compare(app, terminal_size=(80, 24), run_before=after("as_of", location=Location(CLEAR)))
+    assert snap_compare(
+        app, terminal_size=(80, 24), run_before=after("run('toggle_point')", location=Location(CLEAR))
+    )
 
 
 def test_summarised(snap_compare: Snap) -> None:
@@ -132,7 +136,9 @@ def test_breakdown(snap_compare: Snap) -> None:
 def test_by_recorded_sizes(snap_compare: Snap, tmp_path: Path) -> None:
     """By the calibrated ruler: named in the header with its error, over the columns, and beside the next requests."""
     app = ContextTuiApp(measured_session(tmp_path))
-    assert snap_compare(app, terminal_size=(140, 44), run_before=after("ruler", "breakdown", location=Location(40)))
+    assert snap_compare(
+        app, terminal_size=(140, 44), run_before=after("run('cycle_measure')", "breakdown", location=Location(40))
+    )
 
 
 def test_calibration(snap_compare: Snap, tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_undo_and_redo_go_through_whole_views() -> None:
     assert plan is not None
     made = apply(view.session, plan)
     after = view.with_copy(made, *describe_applied_plan(plan, made, view.cursor))
-    assert after.is_unexported and not after.with_export().is_unexported
+    assert after.is_unexported and not replace(after, is_exported=True).is_unexported
     before = after.undo_plan()
     assert before is not None and before.session is view.session
     again = before.redo_plan()

@@ -8,14 +8,13 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import on
+from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static, TextArea
-from textual.worker import Worker
 
 from context_tui.compaction.apply import apply
 from context_tui.compaction.plan import Plan
@@ -37,7 +36,7 @@ from context_tui.tui.apply import texts
 from context_tui.tui.apply.summarizer import SummarizerChoice, SummaryAttempt
 from context_tui.tui.drafts import Draft, Drafts, compute_plan_key, find_initial_draft
 from context_tui.tui.rendering.layout import TextPart
-from context_tui.tui.threads import format_worker_error, run_in_thread
+from context_tui.tui.threads import WorkErrorHandler, run_in_thread
 from context_tui.tui.widgets.bindings import build_binding
 from context_tui.tui.widgets.dialogs import Answer, ChoicePrompt, InputPrompt
 from context_tui.tui.widgets.footer import KeyFooter
@@ -104,7 +103,7 @@ class Phase(Enum):
 RESTING_PHASES = (Phase.READY, Phase.DONE, Phase.FAILED)
 
 
-class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
+class ApplyScreen(WorkErrorHandler, ModalScreen[Session | None], inherit_bindings=False):
     """Applies a plan; returns the new session, or None if nothing was accepted.
 
     Args:
@@ -171,14 +170,15 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
         self.query_one("#apply-head").border_title = "to be summarised"
         self.query_one("#apply-editor").border_title = "summary, editing"
         self.query_one("#apply-head").focus()
-        waiting = find_initial_draft(self.drafts)
-        self._choose_summarizer(waiting.kind if waiting else self.kind)
-        self.run_worker(self._prepare_summary(), group="read", description="read the messages", exit_on_error=False)
+        draft = find_initial_draft(self.drafts)
+        self._choose_summarizer(draft.kind if draft else self.kind)
+        self._prepare_summary()
 
     def on_resize(self) -> None:
         """List as many drafts as fit."""
         self._update_draft_list()
 
+    @work(group="read", description="read the messages", exit_on_error=False)
     async def _prepare_summary(self) -> None:
         try:
             self.prepared = await run_in_thread(lambda job: _prepare_plan_summary(self.plan))
@@ -193,9 +193,9 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
 
     def _show_initial_draft(self) -> None:
         """Show the draft of the chosen summarizer, a fresh extract, or the request to send."""
-        own = next((each for each in self.drafts if each.kind == self.kind), None)
-        if own is not None:
-            self._show_draft(own)
+        draft = next((each for each in self.drafts if each.kind == self.kind), None)
+        if draft is not None:
+            self._show_draft(draft)
         else:
             self._show_no_draft()
 
@@ -209,7 +209,6 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
             self._refresh_all()
 
     def _show_draft(self, draft: Draft, phase: Phase = Phase.DONE) -> None:
-        """Show a draft that can be accepted."""
         self.shown_draft, self.phase = draft, phase
         self.query_one("#apply-summary", ReadingPane).show_text(draft.text)
         self._refresh_all()
@@ -233,8 +232,8 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer only actions that are possible now."""
         phase, usable = self.phase, not isinstance(self.summarizer, SummarizerError)
-        resting, shown = phase in RESTING_PHASES, self.shown_draft
-        finished = phase is Phase.DONE and shown is not None and shown.is_complete
+        resting, draft = phase in RESTING_PHASES, self.shown_draft
+        finished = phase is Phase.DONE and draft is not None and draft.is_complete
         match action:
             case "begin":
                 return phase is Phase.READY and usable
@@ -243,13 +242,13 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
             case "why":
                 return resting and not finished and not usable
             case "accept":
-                return resting and shown is not None and self.prepared is not None
+                return resting and draft is not None and self.prepared is not None
             case "edit":
-                return resting and shown is not None
+                return resting and draft is not None
             case "retry":
                 return finished and usable and self.prepared is not None
             case "next_draft" | "show_draft":
-                return resting and len(self.drafts) > (shown is not None)
+                return resting and len(self.drafts) > (draft is not None)
             case "mask":
                 return resting and bool(self.prepared and self.prepared.count_secrets(self.kind))
             case "next_summarizer" | "choose":
@@ -270,20 +269,19 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
         if self.prepared:
             pane = self.query_one("#apply-head", ReadingPane)
             pane.show(texts.build_head_parts(self.plan, self.prepared))
-            hidden = self.prepared.masked and self.prepared.count_secrets(self.kind)
-            pane.border_subtitle = "secrets masked" if hidden else None
+            has_masked = self.prepared.masked and self.prepared.count_secrets(self.kind)
+            pane.border_subtitle = "secrets masked" if has_masked else None
 
     def _refresh_all(self) -> None:
-        """Update every line."""
-        wrong = isinstance(self.summarizer, SummarizerError)
+        is_unusable = isinstance(self.summarizer, SummarizerError)
         self.query_one("#apply-choices", Static).update(texts.format_summarizer_choices(self.kind))
-        asked = self.query_one("#apply-where", Static)
-        asked.update(texts.format_destination(self.summarizer, self.prepared))
-        asked.set_class(wrong, "wrong")
-        hidden = self.query_one("#apply-secrets", Static)
-        hidden.update(texts.format_secrets(self.prepared, self.kind))
-        shown = self.prepared and not self.prepared.masked and self.prepared.count_secrets(self.kind)
-        hidden.set_class(bool(shown), "wrong")
+        destination = self.query_one("#apply-where", Static)
+        destination.update(texts.format_destination(self.summarizer, self.prepared))
+        destination.set_class(is_unusable, "wrong")
+        secrets = self.query_one("#apply-secrets", Static)
+        secrets.update(texts.format_secrets(self.prepared, self.kind))
+        is_unmasked = self.prepared and not self.prepared.masked and self.prepared.count_secrets(self.kind)
+        secrets.set_class(bool(is_unmasked), "wrong")
         editing = self.phase is Phase.EDITING
         self.query_one("#apply-editor").display = editing
         self.query_one("#apply-summary").display = not editing
@@ -292,7 +290,6 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
         self.refresh_bindings()
 
     def _update_summary_pane(self) -> None:
-        """Update the title, content and subtitle of the summary pane."""
         pane, checks = self.query_one("#apply-summary", ReadingPane), self.query_one("#apply-checks", Static)
         checks.display = False
         pane.border_subtitle = None
@@ -300,10 +297,10 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
             return
         if self.shown_draft is None:
             if self.phase is Phase.FAILED:
-                said = texts.format_failure(self.summarizer)
+                text = texts.format_failure(self.summarizer)
             else:
-                said = texts.format_waiting(self.summarizer, self.kind, self.phase is Phase.READING, self._stop_notice)
-            pane.show([TextPart(said, "muted")])
+                text = texts.format_waiting(self.summarizer, self.kind, self.phase is Phase.READING, self._stop_notice)
+            pane.show([TextPart(text, "muted")])
             pane.border_title = "summary"
             return
         pane.border_title = Content(sanitize_line(texts.format_draft_title(self.shown_draft)))
@@ -313,11 +310,11 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
             checks.display = True
 
     def _update_draft_list(self) -> None:
-        listed, drafts = self.query_one("#apply-drafts", Static), self.drafts
-        listed.display = bool(drafts)
-        shown = None if self.phase is Phase.WRITING else self.shown_draft
+        label, drafts = self.query_one("#apply-drafts", Static), self.drafts
+        label.display = bool(drafts)
+        draft = None if self.phase is Phase.WRITING else self.shown_draft
         rows = max(rows for height, rows in LISTED_DRAFTS_BY_HEIGHT.items() if self.size.height >= height)
-        listed.update(texts.format_drafts(drafts, shown, rows))
+        label.update(texts.format_drafts(drafts, draft, rows))
 
     def _set_status(self, text: str, style: str = "") -> None:
         status = self.query_one("#apply-status", Static)
@@ -386,7 +383,6 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
             self._reset_summarizer()
 
     def _reset_summarizer(self) -> None:
-        """Use another model or server."""
         self._draft_store.requested_server = self._choice.requested_server
         self._stop_notice = ""
         self._set_status("")
@@ -406,23 +402,15 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
         self._refresh_all()
         pane.focus()
         self._refresh_progress()
-        self._writer = self.run_worker(
-            self._write(attempt, self.prepared),
-            group="write",
-            description="write the summary",
-            exclusive=True,
-            exit_on_error=False,
-        )
+        self._writer = self._write(attempt, self.prepared)
 
-    @on(Worker.StateChanged)
-    def _handle_worker_state(self, event: Worker.StateChanged) -> None:
-        """Report a defect in a worker; every draft is kept."""
-        words = format_worker_error(event)
-        if words and self._attempt is not None:
-            error = SummarizerError(words)
+    def show_work_error(self, message: str, group: str) -> None:
+        """Show the error of a worker; every draft is kept."""
+        if self._attempt is not None:
+            error = SummarizerError(message)
             self._handle_failure(error, self._attempt.fail(error))
-        elif words:
-            self._set_status(f"✗ {words}", "error")
+        else:
+            self._set_status(f"✗ {message}", "error")
 
     def action_why(self) -> None:
         """Show why nothing can be sent."""
@@ -434,6 +422,7 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
 
     action_retry = action_again
 
+    @work(group="write", description="write the summary", exclusive=True, exit_on_error=False)
     async def _write(self, attempt: SummaryAttempt, prepared: PreparedSummary) -> None:
         ticking = self.set_interval(REFRESH_INTERVAL_S, self._refresh_progress)
         try:
@@ -530,23 +519,24 @@ class ApplyScreen(ModalScreen[Session | None], inherit_bindings=False):
         draft = self.shown_draft
         if draft is None or self.prepared is None:
             return
-        wrong = find_blocking_checks(_run_checks(self.prepared, draft))
-        if not wrong or not draft.text.strip():
+        failed_checks = find_blocking_checks(_run_checks(self.prepared, draft))
+        if not failed_checks or not draft.text.strip():
             self._accept(draft)
             return
         answers = [Answer("n", "no", "no, go back"), Answer("y", "yes", "yes, accept it")]
-        what = "fails a check" if draft.is_complete else "is incomplete"
-        asked = ChoicePrompt(f"Accept a summary that {what}?", texts.format_accept_question(draft, wrong), answers)
-        self.app.push_screen(asked, lambda answer: self._accept(draft) if answer == "yes" else None)
+        problem = "fails a check" if draft.is_complete else "is incomplete"
+        question = texts.format_accept_question(draft, failed_checks)
+        prompt = ChoicePrompt(f"Accept a summary that {problem}?", question, answers)
+        self.app.push_screen(prompt, lambda answer: self._accept(draft) if answer == "yes" else None)
 
     def _accept(self, draft: Draft) -> None:
         try:
-            made = apply(self.session, self.plan, draft.text)
+            copy = apply(self.session, self.plan, draft.text)
         except Error as error:
             self._set_status(f"✗ {error}", "error")
         else:
             self._draft_store.accept(self._plan_key)
-            self.dismiss(made)
+            self.dismiss(copy)
 
 
 def _run_checks(prepared: PreparedSummary, draft: Draft) -> list[SummaryCheck]:
@@ -556,7 +546,7 @@ def _run_checks(prepared: PreparedSummary, draft: Draft) -> list[SummaryCheck]:
 
 def _prepare_plan_summary(plan: Plan) -> PreparedSummary:
     """Prepare the summary of a plan, counting its secrets now rather than on a key press."""
-    made = prepare_summary(plan)
+    prepared = prepare_summary(plan)
     for kind in SUMMARIZER_KINDS:
-        made.count_secrets(kind)
-    return made
+        prepared.count_secrets(kind)
+    return prepared

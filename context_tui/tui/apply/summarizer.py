@@ -49,9 +49,9 @@ class SummarizerChoice:
     @property
     def base_url(self) -> str:
         """Server to be asked; empty for the default."""
-        return (
-            self.summarizer.endpoints[0].base_url if isinstance(self.summarizer, Summarizer) else self._base_url or ""
-        )
+        if isinstance(self.summarizer, Summarizer):
+            return self.summarizer.endpoints[0].base_url
+        return self._base_url or ""
 
     @property
     def requested_server(self) -> tuple[str | None, str | None]:
@@ -131,9 +131,9 @@ class SummaryAttempt:
 
     def _store_draft(self, ending: DraftEnding, error: SummarizerError | None = None) -> Draft | None:
         endpoints = self.summarizer.endpoints
-        asked = endpoints[min(self._failed_calls, len(endpoints) - 1)].model if endpoints else ""
-        summary = self._reply.build_partial_summary(asked, time.monotonic() - self._call_started)
+        model = endpoints[min(self._failed_calls, len(endpoints) - 1)].model if endpoints else ""
+        summary = self._reply.build_partial_summary(model, time.monotonic() - self._call_started)
         if not summary.text:
             return None
-        why = texts.format_failure_cause(error, summary) if error else ""
-        return self._drafts.add(self._plan, self.summarizer.kind, summary.model or EXTRACT, summary, ending, why)
+        cause = texts.format_failure_cause(error, summary) if error else ""
+        return self._drafts.add(self._plan, self.summarizer.kind, summary.model or EXTRACT, summary, ending, cause)

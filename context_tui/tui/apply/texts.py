@@ -39,9 +39,9 @@ def format_title(plan: Plan) -> str:
     if not head:
         return plan.policy  # carried out at once
     tokens = sum(sums.tokens[sums.position_of[message]] for message in head)
-    which = f"messages {min(head):,} to {max(head):,}" if len(head) > 1 else f"message {head[0]:,}"
-    kept = len(plan.context) - plan.messages_dropped
-    return f"{plan.policy}: summarise {which}, est. {pluralize(tokens, 'token')}; keep {pluralize(kept, 'message')}"
+    messages = f"messages {min(head):,} to {max(head):,}" if len(head) > 1 else f"message {head[0]:,}"
+    kept = pluralize(len(plan.context) - plan.messages_dropped, "message")
+    return f"{plan.policy}: summarise {messages}, est. {pluralize(tokens, 'token')}; keep {kept}"
 
 
 def format_summarizer_choices(kind: str) -> Content:
@@ -52,7 +52,6 @@ def format_summarizer_choices(kind: str) -> Content:
 
 
 def _format_key(key: str, name: str, action: str) -> Content:
-    """Format a clickable key and its action in the footer's style."""
     return Content.assemble((key, "bold $accent"), "\u00a0", Content(name).stylize(f"@click=screen.{action}"))
 
 
@@ -62,22 +61,21 @@ def format_destination(summarizer: Summarizer | SummarizerError, prepared: Prepa
         return sanitize_line(f"✗ {summarizer}")
     if not summarizer.endpoints:
         return "extract: quotations picked by rules on this machine; nothing is sent"
-    much = f"sends est. {prepared.tokens:,} tokens to " if prepared else ""
-    then = "".join(f", fallback {other.model}" for other in summarizer.endpoints[1:])
-    return sanitize_line(f"{much}{summarizer.endpoints[0].model} at {summarizer.endpoints[0].destination}{then}")
+    amount = f"sends est. {prepared.tokens:,} tokens to " if prepared else ""
+    fallbacks = "".join(f", fallback {other.model}" for other in summarizer.endpoints[1:])
+    return sanitize_line(f"{amount}{summarizer.endpoints[0].model} at {summarizer.endpoints[0].destination}{fallbacks}")
 
 
 def format_secrets(prepared: PreparedSummary | None, kind: str) -> Content:
     """Format the suspected secrets, whether they are masked, and the key that changes it."""
     if prepared is None:
         return Content("reading the messages…")
-    found = prepared.count_secrets(kind)
-    if not found:
+    counts = prepared.count_secrets(kind)
+    if not counts:
         return Content("no suspected secrets")
     state, other = ("masked", "send unmasked") if prepared.masked else ("NOT masked", "mask")
-    return Content.assemble(
-        f"suspected secrets, {state}: {format_secret_counts(found)}   ", _format_key("m", other, "mask")
-    )
+    text = f"suspected secrets, {state}: {format_secret_counts(counts)}   "
+    return Content.assemble(text, _format_key("m", other, "mask"))
 
 
 def format_progress(text: str, thinking: int, seconds: float) -> str:
@@ -94,8 +92,8 @@ def format_checks(checks: Sequence[SummaryCheck]) -> Content:
     failed = sorted((check for check in checks if not check.ok), key=lambda check: check.severity)
     lines = []
     for check in failed:
-        sign, look = ("✗", "$error") if check.severity == "error" else ("!", "$warning")
-        lines.append(Content.assemble((f"{sign} ", look), sanitize_line(f"{check.label}: {check.detail}")))
+        sign, style = ("✗", "$error") if check.severity == "error" else ("!", "$warning")
+        lines.append(Content.assemble((f"{sign} ", style), sanitize_line(f"{check.label}: {check.detail}")))
     passed = ", ".join(check.label for check in checks if check.ok and check.label)
     if passed:
         lines.append(Content.assemble(("✓ ", "$success"), passed))
@@ -104,10 +102,10 @@ def format_checks(checks: Sequence[SummaryCheck]) -> Content:
 
 def format_draft_title(draft: Draft) -> str:
     """Format the author and size of a draft."""
-    took = "" if draft.kind == EXTRACT else f" · {draft.summary.seconds:.0f} s"
-    changed = " · edited" if draft.is_edited else ""
-    whole = "" if draft.is_complete else ", incomplete"
-    return f"draft {draft.number}{whole} · {draft.author} · {_format_text_tokens(draft.text)}{took}{changed}"
+    duration = "" if draft.kind == EXTRACT else f" · {draft.summary.seconds:.0f} s"
+    edited = " · edited" if draft.is_edited else ""
+    incomplete = "" if draft.is_complete else ", incomplete"
+    return f"draft {draft.number}{incomplete} · {draft.author} · {_format_text_tokens(draft.text)}{duration}{edited}"
 
 
 def format_next_request(plan: Plan, summary: str) -> str:
@@ -161,12 +159,10 @@ def format_drafts(drafts: Sequence[Draft], shown: Draft | None, rows: int) -> Co
     label = f"{pluralize(len(drafts), 'draft')}  "
     lines = []
     for place, each in enumerate(drafts[start : start + rows]):
-        chosen = start + place == at and shown is not None
+        is_shown = start + place == at and shown is not None
         edited = " · edited" if each.is_edited else ""
-        row = sanitize_line(
-            f"{'●' if chosen else '○'} {each.number} {format_draft_ending(each)} · {each.author}{edited}"
-        )
-        line = Content.styled(row, "bold $accent" if chosen else "")
+        text = f"{'●' if is_shown else '○'} {each.number} {format_draft_ending(each)} · {each.author}{edited}"
+        line = Content.styled(sanitize_line(text), "bold $accent" if is_shown else "")
         line = line.stylize(f"@click=screen.show_draft({each.number})")
         lines.append(Content.assemble(label if not place else " " * len(label), line))
     return Content("\n").join(lines)
@@ -184,9 +180,7 @@ def format_waiting(summarizer: Summarizer | SummarizerError, kind: str, reading:
     if reading:
         return "Reading the messages…"
     if not summarizer.endpoints:
-        return (
-            f"{stop_notice}. Press enter to write the summary." if stop_notice else "Press enter to write the summary."
-        )
+        return f"{stop_notice}. " * bool(stop_notice) + "Press enter to write the summary."
     host = summarizer.endpoints[0].destination
     if stop_notice:
         return sanitize(f"{stop_notice}; the messages were sent to {host}. Press enter to send them again.")
@@ -207,11 +201,11 @@ def format_partial_draft_notice(draft: Draft | None) -> str:
 
 def format_accept_question(draft: Draft, failed_checks: Sequence[SummaryCheck]) -> str:
     """Format the question before an incomplete summary, or one that fails checks, is accepted."""
-    how = format_draft_ending(draft)
-    failed = "; ".join(f"{check.label}: {check.detail}" for check in failed_checks if check.detail != how)
-    what = f"Draft {draft.number} by {draft.author}"
-    said = f"{what} was {how}." if not draft.is_complete else f"{what}: {failed}."
-    return sanitize_line(said if draft.is_complete or not failed else f"{said} Also, {failed}.")
+    ending = format_draft_ending(draft)
+    failed = "; ".join(f"{check.label}: {check.detail}" for check in failed_checks if check.detail != ending)
+    draft_name = f"Draft {draft.number} by {draft.author}"
+    problem = f"{draft_name} was {ending}." if not draft.is_complete else f"{draft_name}: {failed}."
+    return sanitize_line(problem if draft.is_complete or not failed else f"{problem} Also, {failed}.")
 
 
 def build_head_parts(plan: Plan, prepared: PreparedSummary) -> Iterator[TextPart]:
@@ -226,11 +220,10 @@ def build_head_parts(plan: Plan, prepared: PreparedSummary) -> Iterator[TextPart
         content = message.get("content")
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
         for block in blocks:
-            text, look = _format_block_part(block)
+            text, style = _format_block_part(block)
             more = len(text) - MAX_BLOCK_CHARS
-            yield TextPart(
-                text[:MAX_BLOCK_CHARS] + (f"\n… {more:,} more characters, not shown" if more > 0 else ""), look
-            )
+            note = f"\n… {more:,} more characters, not shown" if more > 0 else ""
+            yield TextPart(text[:MAX_BLOCK_CHARS] + note, style)
         yield TextPart("")
     if prepared.request.system:
         yield TextPart("system prompt", "heading")

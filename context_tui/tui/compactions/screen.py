@@ -14,7 +14,6 @@ from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Static
-from textual.worker import Worker
 
 from context_tui.compaction.recorded_compactions import RecordedCompaction, find_recorded_compactions
 from context_tui.lab.regret.cases import ReusedBlock, find_reused_blocks
@@ -27,7 +26,7 @@ from context_tui.tui.controller import Controller
 from context_tui.tui.rendering.formatting import MessageReader, format_block
 from context_tui.tui.rendering.layout import TextPart, pair_columns
 from context_tui.tui.terminal.cells import shorten_at_word
-from context_tui.tui.threads import ThreadJob, format_worker_error, start_work
+from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work
 from context_tui.tui.timeline.rows import Location
 from context_tui.tui.widgets.bindings import build_binding
 from context_tui.tui.widgets.footer import KeyFooter
@@ -93,7 +92,7 @@ class RowsView(LinesPane, can_focus=True):
 _build_binding = partial(build_binding, prefix="cuts-")
 
 
-class CompactionsScreen(Screen[Command | None]):
+class CompactionsScreen(WorkErrorHandler, Screen[Command | None]):
     """Compactions of a recording, one at a time."""
 
     CSS_PATH = "compactions.tcss"
@@ -217,10 +216,9 @@ class CompactionsScreen(Screen[Command | None]):
             each.set_reused_blocks(back)
         self.draw()
 
-    @on(Worker.StateChanged)
-    def _handle_worker_state(self, event: Worker.StateChanged) -> None:
-        if words := format_worker_error(event):
-            self.show_notification(words, warn=True)
+    def show_work_error(self, message: str, group: str) -> None:
+        """Notify about the error of a worker."""
+        self.show_notification(message, warn=True)
 
     def draw(self) -> None:
         """Draw the compaction."""

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any, ClassVar
 
 from rich.highlighter import Highlighter
 from rich.text import Text
-from textual import on, work
+from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Label, Static
-from textual.worker import Worker
 
 from context_tui.errors import Error
 from context_tui.export.files import (
@@ -32,7 +30,7 @@ from context_tui.session.session import Session
 from context_tui.text.private_files import find_leftovers, remove_leftover
 from context_tui.text.sanitize import make_visible, sanitize_line
 from context_tui.tui.rendering.formatting import pluralize
-from context_tui.tui.threads import format_worker_error, run_in_thread
+from context_tui.tui.threads import WorkErrorHandler, run_in_thread
 from context_tui.tui.widgets.dialogs import Answer, ChoicePrompt
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.styled_text import build_choice_strip
@@ -43,7 +41,7 @@ DEFAULT_FORMAT = "anthropic"
 """Default format of sessions whose own format cannot be written."""
 
 
-class ExportScreen(ModalScreen[ExportResult | None]):
+class ExportScreen(WorkErrorHandler, ModalScreen[ExportResult | None]):
     """Writes a session to a file; returns the result, or None."""
 
     CSS_PATH = "export.tcss"
@@ -74,8 +72,8 @@ class ExportScreen(ModalScreen[ExportResult | None]):
         super().__init__()
         self.session = session
         self.formats = list_export_formats()
-        own = session.info.format
-        self.format = own if own in self.formats else DEFAULT_FORMAT
+        own_format = session.info.format
+        self.format = own_format if own_format in self.formats else DEFAULT_FORMAT
         self.result: ExportResult | None = None
         self._suggested_path = str(path or suggest_path(session, self.format))
         self._writing = False
@@ -89,8 +87,8 @@ class ExportScreen(ModalScreen[ExportResult | None]):
     def compose(self) -> ComposeResult:
         """Yield the formats, the path, and a status line."""
         with VerticalScroll(id="export", can_focus=False):
-            done = f"the copy with {self.session.origin}" if self.session.origin else "the session, nothing"
-            yield Label(sanitize_line(f"Export {done} applied"), id="export-title", markup=False)
+            subject = f"the copy with {self.session.origin}" if self.session.origin else "the session, nothing"
+            yield Label(sanitize_line(f"Export {subject} applied"), id="export-title", markup=False)
             yield self._formats_label
             yield Label("File:", id="export-file", markup=False)
             path = Input(self._suggested_path, id="export-path", select_on_focus=False, compact=True)
@@ -120,32 +118,29 @@ class ExportScreen(ModalScreen[ExportResult | None]):
 
     def _show_formats(self) -> None:
         about = Content.styled(f"\n{describe_format(self.format)}", "$foreground 60%")
-        strip = build_choice_strip(
-            {name: name for name in self.formats}, self.format, self._formats_label.content_size.width
-        )
+        width = self._formats_label.content_size.width
+        strip = build_choice_strip({name: name for name in self.formats}, self.format, width)
         self._formats_label.update(strip + about + Content(f"\n\n{self._describe_session()}"))
         if self.result is None and self.format not in self._loss_texts and not is_copied(self.session, self.format):
             self._find_losses(self.format)
 
     def _describe_session(self) -> str:
-        """Describe what will be written."""
         if is_copied(self.session, self.format):
             return "The session's own format: every record stays as it was recorded."
         count = pluralize(len(self.session.context_at()), "message")
-        kept = f"{count}, the current context" if self.session.origin else f"{count}, the context at the end"
-        return f"{kept}. {self._loss_texts.get(self.format, f'Checking what {self.format} cannot hold…')}"
+        content = f"{count}, the current context" if self.session.origin else f"{count}, the context at the end"
+        return f"{content}. {self._loss_texts.get(self.format, f'Checking what {self.format} cannot hold…')}"
 
     @work(group="losses", description="find what the format cannot hold", exclusive=True, exit_on_error=False)
     async def _find_losses(self, name: str) -> None:
-        """Find what a format cannot hold, before it is written."""
         try:
-            found = (await run_in_thread(lambda job: try_export(self.session, name))).losses
+            losses = (await run_in_thread(lambda job: try_export(self.session, name))).losses
         except (Error, OSError, ValueError) as error:
             self._loss_texts[name] = f"This session cannot be written: {error}"
         else:
-            more = f"; {len(found) - MAX_NAMED_LOSSES:,} more" if len(found) > MAX_NAMED_LOSSES else ""
-            listed = "; ".join(sanitize_line(each) for each in found[:MAX_NAMED_LOSSES])
-            self._loss_texts[name] = f"Notes: {listed}{more}." if found else f"{name} holds all of it."
+            more = f"; {len(losses) - MAX_NAMED_LOSSES:,} more" if len(losses) > MAX_NAMED_LOSSES else ""
+            loss_list = "; ".join(sanitize_line(each) for each in losses[:MAX_NAMED_LOSSES])
+            self._loss_texts[name] = f"Notes: {loss_list}{more}." if losses else f"{name} holds all of it."
         if self.result is None:
             self._show_formats()
 
@@ -190,14 +185,13 @@ class ExportScreen(ModalScreen[ExportResult | None]):
             return
         self._writing = True
         self._set_status("Writing…")
-        writing = self._export(Path(os.path.expanduser(name)), force)
-        self.run_worker(writing, group="export", description="write the file", exit_on_error=False)
+        self._export(Path(name).expanduser(), force)
 
-    @on(Worker.StateChanged)
-    def _handle_worker_state(self, event: Worker.StateChanged) -> None:
-        if words := format_worker_error(event):
-            self._set_status(f"✗ {words}", is_error=True)
+    def show_work_error(self, message: str, group: str) -> None:
+        """Show the error of a worker in the status line."""
+        self._set_status(f"✗ {message}", is_error=True)
 
+    @work(group="export", description="write the file", exit_on_error=False)
     async def _export(self, path: Path, force: bool) -> None:
         session, name = self.session, self.format
         try:
@@ -243,18 +237,17 @@ class ExportScreen(ModalScreen[ExportResult | None]):
 
     @work(group="leftovers", description="look for leftover folders", exclusive=True, exit_on_error=False)
     async def _find_leftovers(self, folder: Path) -> None:
-        """Show leftover folders of killed runs."""
         self._leftovers = await run_in_thread(lambda job: find_leftovers(folder))
-        what = pluralize(len(self._leftovers), "folder")
-        words = f"! {what} left by killed runs, each with a copy of a session; press ctrl+r to remove"
-        self._leftovers_label.update("\n  ".join([words, *(make_visible(each.name) for each in self._leftovers)]))
+        count = pluralize(len(self._leftovers), "folder")
+        label = f"! {count} left by killed runs, each with a copy of a session; press ctrl+r to remove"
+        self._leftovers_label.update("\n  ".join([label, *(make_visible(each.name) for each in self._leftovers)]))
         self._leftovers_label.display = bool(self._leftovers)
         self.refresh_bindings()
 
     def action_remove_leftovers(self) -> None:
         """Remove leftover folders that have not changed since."""
-        gone = sum(map(remove_leftover, self._leftovers))
-        self.notify(f"Removed {gone:,} of {pluralize(len(self._leftovers), 'folder')}", markup=False)
+        removed_count = sum(map(remove_leftover, self._leftovers))
+        self.notify(f"Removed {removed_count:,} of {pluralize(len(self._leftovers), 'folder')}", markup=False)
         self._find_leftovers(self._leftovers[0].parent)
 
     def action_copy(self) -> None:

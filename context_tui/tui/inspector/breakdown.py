@@ -101,11 +101,8 @@ def build_breakdown_rows(context: Context, sizes: ContextSizes, by_size: bool = 
         rows.append(BreakdownRow("no messages in this context"))
     rows += _sort_rows(_build_category_rows(parts, total, real), by_size)
     if parts.by_category.get("not_in_file"):
-        rows.append(
-            BreakdownRow(
-                NOT_IN_FILE_NOTE + (NOT_IN_FILE_BY_MODEL if sizes.token_table else NOT_IN_FILE_BY_FIRST_REQUEST)
-            )
-        )
+        source = NOT_IN_FILE_BY_MODEL if sizes.token_table else NOT_IN_FILE_BY_FIRST_REQUEST
+        rows.append(BreakdownRow(NOT_IN_FILE_NOTE + source))
     if sizes.token_table:
         rows.append(BreakdownRow(f"sizes by {sizes.token_table.description}; R changes the token measure"))
     if real:
@@ -125,53 +122,49 @@ def build_breakdown_rows(context: Context, sizes: ContextSizes, by_size: bool = 
     largest = _sort_rows(build_largest_block_rows(context, total, token_table=sizes.token_table), by_size)
     rows += [BreakdownRow("largest blocks", count="message", note=column), *(largest or [BreakdownRow("no blocks")])]
     reads = _sort_rows(_build_repeated_read_rows(facts, parts, total), by_size)
-    return [
-        *rows,
-        BreakdownRow("lines read again", count="reads", note=f"{format_token_unit(sizes.token_table)} repeated"),
-        *(reads or [BreakdownRow("no line was read again")]),
-    ]
+    unit = format_token_unit(sizes.token_table)
+    rows.append(BreakdownRow("lines read again", count="reads", note=f"{unit} repeated"))
+    return [*rows, *(reads or [BreakdownRow("no line was read again")])]
 
 
 def _sort_rows(rows: Iterable[tuple[int, BreakdownRow]], by_size: bool) -> list[BreakdownRow]:
     """Sort rows by size, or by the position that comes with each."""
-    found = sorted(rows, key=lambda each: each[0])
+    pairs = sorted(rows, key=lambda each: each[0])
     if by_size:
-        found.sort(key=lambda each: -(each[1].tokens or 0))
-    largest = max((row.tokens or 0 for _, row in found), default=0) or 1
-    return [replace(row, bar=(row.tokens or 0) / largest) for _, row in found]
+        pairs.sort(key=lambda each: -(each[1].tokens or 0))
+    largest = max((row.tokens or 0 for _, row in pairs), default=0) or 1
+    return [replace(row, bar=(row.tokens or 0) / largest) for _, row in pairs]
 
 
 def _build_category_rows(
     parts: Breakdown, total: int, recorded_sizes: Mapping[str, int | None] | None
 ) -> Iterable[tuple[int, BreakdownRow]]:
-    for place, (name, look) in enumerate(CATEGORY_STYLES.items()):
+    for place, (name, category_style) in enumerate(CATEGORY_STYLES.items()):
         tokens = parts.by_category.get(name, 0)
         if tokens or (recorded_sizes and recorded_sizes.get(name)):
-            recorded = (
-                ""
-                if recorded_sizes is None
-                else "unknown"
-                if recorded_sizes.get(name) is None
-                else f"{recorded_sizes[name]:,}"
-            )
+            recorded = ""
+            if recorded_sizes is not None:
+                size = recorded_sizes.get(name)
+                recorded = "unknown" if size is None else f"{size:,}"
             kind = "" if name in ("system", "tools", "not_in_file") else "category"
             share = tokens / total if total else 0.0
-            yield place, BreakdownRow(look.name, kind, name, "", tokens, share, category=name, recorded=recorded)
+            values = category_style.name, kind, name, "", tokens, share
+            yield place, BreakdownRow(*values, category=name, recorded=recorded)
 
 
 def _build_cause_rows(estimate_check: EstimateCheck) -> list[BreakdownRow]:
     """Explain a large difference between the estimate and the recorded size."""
-    off = format_estimate_error(estimate_check)
-    if not off:
+    error = format_estimate_error(estimate_check)
+    if not error:
         return []
     causes = [*estimate_check.causes, Cause("unexplained", estimate_check.unexplained)]
-    most = max(abs(cause.tokens) for cause in causes) or 1
-    found = [BreakdownRow("why the estimate is off", note="tokens"), BreakdownRow(f"the estimate is {off}; by cause:")]
+    largest = max(abs(cause.tokens) for cause in causes) or 1
+    rows = [BreakdownRow("why the estimate is off", note="tokens"), BreakdownRow(f"the estimate is {error}; by cause:")]
     for cause in causes:
         tokens, text = abs(cause.tokens), f"{cause.text}: {'less' if cause.tokens > 0 else 'more'}"
         if tokens:
-            found.append(BreakdownRow(text, tokens=tokens, share=tokens / estimate_check.recorded, bar=tokens / most))
-    return found
+            rows.append(BreakdownRow(text, tokens=tokens, share=tokens / estimate_check.recorded, bar=tokens / largest))
+    return rows
 
 
 def _build_tool_rows(facts: Facts, parts: Breakdown, total: int) -> Iterable[tuple[int, BreakdownRow]]:
@@ -213,14 +206,11 @@ def build_largest_block_rows(
             category = categorize_block(facts, message, row)
             share = tokens / total if total else 0.0
             (text, path), at = _describe_block(facts, row, category), f"#{message:,}"
-            found = BreakdownRow(
-                text, "message", path, at, tokens, share, category=category, message=message, block=row
-            )
-            yield -place, found
+            values = text, "message", path, at, tokens, share
+            yield -place, BreakdownRow(*values, category=category, message=message, block=row)
 
 
 def _describe_block(facts: Facts, row: int, category: str) -> tuple[str, str]:
-    """Describe a block by its tool or category and the path that it read."""
     if facts.kind[row] == Kind.TOOL_RESULT:
         use = facts.tool_use_of(row)
         path = facts.path[use] if use >= 0 else -1
@@ -259,33 +249,30 @@ def _format_row_text(row: BreakdownRow, width: int, call: str) -> str:
 
 
 def format_row_line(
-    row: BreakdownRow, width: int, is_current: bool, call: str = "", *, chosen: bool = False
+    row: BreakdownRow, width: int, is_current: bool, call: str = "", *, is_chosen: bool = False
 ) -> list[Run]:
     """Format a row in *width* cells: subject, count, tokens, share and a bar, which is dropped first.
 
     Args:
         call: the call of a result in one line, if known.
-        chosen: whether the timeline is filtered by this row.
+        is_chosen: whether the timeline is filtered by this row.
     """
     if row.tokens is None:
-        return (
-            _format_heading(row, width)
-            if row.note
-            else pad_runs([("  ", ""), (format_safe_line(row.text, width - 2), MUTED)], width)
-        )
+        if row.note:
+            return _format_heading(row, width)
+        return pad_runs([("  ", ""), (format_safe_line(row.text, width - 2), MUTED)], width)
     widths = _BreakdownColumns.fit(row, width)
-    look = CATEGORY_STYLES.get(row.category)
-    runs: list[Run] = [("▸" if is_current else " ", f"bold {PRIMARY}"), ("●" if chosen else " ", f"bold {PRIMARY}")]
-    runs += pad_runs(
-        [(_format_row_text(row, widths.name - 1, call), BOLD if is_current or chosen else "")], widths.name
-    )
+    category_style = CATEGORY_STYLES.get(row.category)
+    runs: list[Run] = [("▸" if is_current else " ", f"bold {PRIMARY}"), ("●" if is_chosen else " ", f"bold {PRIMARY}")]
+    text = _format_row_text(row, widths.name - 1, call)
+    runs += pad_runs([(text, BOLD if is_current or is_chosen else "")], widths.name)
     runs += [(row.count.rjust(widths.count), MUTED)] if widths.count else []
     runs += [(f"{row.tokens:>10,}", BOLD), (f"{format_percent(row.share):>7}", MUTED)]
     runs += [(row.recorded.rjust(widths.recorded), "")] if widths.recorded else []
     if widths.bar:
-        glyph = look.pattern if look else "━"
-        filled, rest = format_bar(row.bar, widths.bar, glyph, "·" if look else "─")
-        runs += [("  ", ""), (filled, look.style if look else PRIMARY), (rest, MUTED)]
+        glyph = category_style.pattern if category_style else "━"
+        filled, unfilled = format_bar(row.bar, widths.bar, glyph, "·" if category_style else "─")
+        runs += [("  ", ""), (filled, category_style.style if category_style else PRIMARY), (unfilled, MUTED)]
     return pad_runs(runs, width)
 
 
@@ -310,7 +297,6 @@ class _BreakdownColumns:
 
 
 def _format_heading(row: BreakdownRow, width: int) -> list[Run]:
-    """Format a heading with a rule that names the columns."""
     widths = _BreakdownColumns.fit(row, width)
     recorded = row.recorded if len(row.recorded) < widths.recorded else row.recorded.rpartition(" ")[0]
     tokens = 2 + widths.name + widths.count + 10
@@ -326,8 +312,8 @@ def _format_heading(row: BreakdownRow, width: int) -> list[Run]:
         gap = end - len(text) - count_cells(runs)
         if gap > 0:
             runs += [(f" {'─' * (gap - 2)} " if gap > 2 else " " * gap, MUTED), (text, MUTED)]
-    rest = width - count_cells(runs)
-    return pad_runs([*runs, (f" {'─' * (rest - 1)}" if rest > 1 else "", MUTED)], width)
+    room = width - count_cells(runs)
+    return pad_runs([*runs, (f" {'─' * (room - 1)}" if room > 1 else "", MUTED)], width)
 
 
 class BreakdownView(ScrollView, can_focus=True):
@@ -354,19 +340,19 @@ class BreakdownView(ScrollView, can_focus=True):
     ]
     cursor = reactive(0, repaint=False)
 
+    @dataclass
     class FilterRequested(Message):
-        """Request to filter by a row: ``kind`` is category, tool or path, as in ``filters.Filter``."""
+        """Request to filter by a row: ``kind`` is ``category``, ``tool`` or ``path``."""
 
-        def __init__(self, kind: str, value: str) -> None:
-            super().__init__()
-            self.kind, self.value = kind, value
+        kind: str
+        value: str
 
+    @dataclass
     class MessageRequested(Message):
         """Request to go to one of the largest blocks, by message and block row."""
 
-        def __init__(self, message: int, block: int) -> None:
-            super().__init__()
-            self.message, self.block = message, block
+        message: int
+        block: int
 
     def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -382,31 +368,27 @@ class BreakdownView(ScrollView, can_focus=True):
         self,
         context: Context,
         sizes: ContextSizes,
-        listed: filters.RowFilter = NO_FILTER,
+        row_filter: filters.RowFilter = NO_FILTER,
         reader: MessageReader | None = None,
     ) -> None:
-        """Show the parts of a context; *listed* is the one that the timeline is filtered by.
+        """Show the parts of a context; *row_filter* is the one that the timeline is filtered by.
 
         Args:
             reader: reader of the context's session, for the calls of the largest results.
         """
         self._reader = reader
-        if (
-            self._context_and_sizes is None
-            or self._context_and_sizes[0] is not context
-            or self._context_and_sizes[1] is not sizes
-        ):
+        shown_context, shown_sizes = self._context_and_sizes or (None, None)
+        if context is not shown_context or sizes is not shown_sizes:
             self._context_and_sizes = context, sizes
             self._update_rows()
-        if listed != self.listed:
-            self.listed = listed
+        if row_filter != self.listed:
+            self.listed = row_filter
             self.refresh()
 
     def _update_rows(self) -> None:
-        """Build the rows in the chosen order."""
         if self._context_and_sizes is None:
             return
-        chosen = self.rows[self.cursor].subject if self.rows else None
+        subject = self.rows[self.cursor].subject if self.rows else None
         self.rows = list(self._wrap_rows(build_breakdown_rows(*self._context_and_sizes, self.by_size)))
         order = "largest first (s)" if self.by_size else "in the order of the file (s)"
         total = sum(self._context_and_sizes[1].breakdown.by_category.values())
@@ -414,26 +396,23 @@ class BreakdownView(ScrollView, can_focus=True):
         ways = (f"{title}, {order}", f"{title}, s sorts", title)
         self.border_title = Content(choose_form(ways, self._width - 4))
         self.virtual_size = Size(0, len(self.rows))
-        same = (number for number, row in enumerate(self.rows) if row.kind and row.subject == chosen)
+        same = (number for number, row in enumerate(self.rows) if row.kind and row.subject == subject)
         self.cursor = next(same, self._find_choosable_row(min(self.cursor, len(self.rows) - 1), 1))
         self.refresh()
 
     def _wrap_rows(self, rows: list[BreakdownRow]) -> Iterator[BreakdownRow]:
-        """Wrap rows of prose to one row for each line."""
         for row in rows:
             if row.tokens is None and not row.note:
-                yield from (
-                    BreakdownRow(text) for text in wrap_text(format_safe_line(row.text), max(self._width - 3, 20))
-                )
+                yield from map(BreakdownRow, wrap_text(format_safe_line(row.text), max(self._width - 3, 20)))
             else:
                 yield row
 
     def _find_choosable_row(self, number: int, step: int) -> int:
         """Find the nearest row that can be chosen, in the direction of the step first."""
-        ahead = range(number, len(self.rows)) if step > 0 else range(number, -1, -1)
-        back = range(number, -1, -1) if step > 0 else range(number, len(self.rows))
-        found = (each for each in (*ahead, *back) if 0 <= each < len(self.rows) and self.rows[each].kind)
-        return next(found, 0)
+        forward = range(number, len(self.rows)) if step > 0 else range(number, -1, -1)
+        backward = range(number, -1, -1) if step > 0 else range(number, len(self.rows))
+        numbers = (each for each in (*forward, *backward) if 0 <= each < len(self.rows) and self.rows[each].kind)
+        return next(numbers, 0)
 
     def on_resize(self) -> None:
         """Lay the rows out for the new width."""
@@ -449,10 +428,10 @@ class BreakdownView(ScrollView, can_focus=True):
             return Strip.blank(width, style.rich_style)
         here = number == self.cursor and bool(self.rows[number].kind)
         row = self.rows[number]
-        chosen = row.kind not in ("", "message") and self.listed == build_part_filter(row.kind, row.value)
-        runs = format_row_line(row, width, here, self._format_call(row), chosen=chosen)
-        drawn = build_content(set_background(runs) if here else runs, self.ascii)
-        strips = Visual.to_strips(self, drawn, width, 1, style, apply_selection=False)
+        is_chosen = row.kind not in ("", "message") and self.listed == build_part_filter(row.kind, row.value)
+        runs = format_row_line(row, width, here, self._format_call(row), is_chosen=is_chosen)
+        content = build_content(set_background(runs) if here else runs, self.ascii)
+        strips = Visual.to_strips(self, content, width, 1, style, apply_selection=False)
         return strips[0].adjust_cell_length(width, style.rich_style)
 
     def _format_call(self, row: BreakdownRow) -> str:

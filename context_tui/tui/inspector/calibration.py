@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import on
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.message import Message
-from textual.screen import ModalScreen
-from textual.widgets import Label
-from textual.worker import Worker
 
 from context_tui.session.session import Session
 from context_tui.session.token_factors import PRIOR, Factors
 from context_tui.text.sanitize import make_visible
-from context_tui.tokens.calibration import Calibration, ErrorStats
 from context_tui.tokens.measures import TYPICAL_IMAGE_TOKENS, TokenMeasure, TokenTable, build_calibrated_table
 from context_tui.tui.controller import CommandRefused, Controller
 from context_tui.tui.rendering.formatting import pluralize
 from context_tui.tui.rendering.layout import TextPart
-from context_tui.tui.threads import ThreadJob, format_worker_error, start_work
-from context_tui.tui.widgets.footer import KeyFooter
+from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work
 from context_tui.tui.widgets.reading_pane import ReadingPane
+from context_tui.tui.widgets.text_screen import TextScreen
 
 NAME_WIDTH = 30
 """Cells of the names of numbers."""
@@ -39,19 +34,20 @@ ABOUT_NOTE = (
 def build_calibration_parts(token_table: TokenTable) -> Iterator[TextPart]:
     """Format the factors and errors of each model."""
     for each in token_table.calibrations:
-        yield TextPart(
-            f"{make_visible(each.model) or 'model unknown'}: {pluralize(each.requests, 'request')} with a size",
-            "heading",
-        )
+        requests = pluralize(each.requests, "request")
+        yield TextPart(f"{make_visible(each.model) or 'model unknown'}: {requests} with a size", "heading")
         if each.usable:
             yield TextPart(f"calibrated by {pluralize(each.factors.intervals, 'step')} from one request to the next")
         else:
             yield TextPart(f"not calibrated: {each.reason}; {each.fallback} are used")
-        yield from _build_error_parts(each)
+        for name, errors in (("error", each.error), ("error of bytes / 4", each.error_bytes4)):
+            if errors is not None:
+                shares = f"{_format_error(errors.median)} median, {_format_error(errors.p95)} at the 95th percentile"
+                yield _build_row_part(name, shares)
         yield from _build_factor_parts(each.factors)
-        hidden = token_table.not_in_file.get(each.model)
-        what = UNKNOWN_NOTE if hidden is None else f"{hidden:,} tokens: the median of recorded − calibrated"
-        yield _build_row_part("not in the file", what)
+        tokens = token_table.not_in_file.get(each.model)
+        text = UNKNOWN_NOTE if tokens is None else f"{tokens:,} tokens: the median of recorded − calibrated"
+        yield _build_row_part("not in the file", text)
         yield TextPart("")
     if not token_table.calibrations:
         yield TextPart("not calibrated: no request recorded a size; typical factors are used")
@@ -64,17 +60,7 @@ def _build_row_part(name: str, value: str) -> TextPart:
     return TextPart(f"  {name.ljust(NAME_WIDTH)}{value}")
 
 
-def _build_error_parts(calibration: Calibration) -> Iterator[TextPart]:
-    for name, errors in (("error", calibration.error), ("error of bytes / 4", calibration.error_bytes4)):
-        if errors is not None:
-            yield _build_row_part(name, _format_error_stats(errors))
-
-
-def _format_error_stats(errors: ErrorStats) -> str:
-    return f"{_format_error_share(errors.median)} median, {_format_error_share(errors.p95)} at the 95th percentile"
-
-
-def _format_error_share(share: float) -> str:
+def _format_error(share: float) -> str:
     return f"{share:.1%}".replace("%", " %")
 
 
@@ -88,22 +74,18 @@ def _build_factor_parts(factors: Factors) -> Iterator[TextPart]:
     ):
         yield _build_row_part(name, f"× {value:.2f}")
     yield _build_row_part("per-request overhead", f"{factors.request_overhead:,.0f} tokens")
-    image = (
-        f"none seen; {TYPICAL_IMAGE_TOKENS:,} tokens assumed"
-        if factors.image is None
-        else f"{factors.image:,.0f} tokens"
-    )
-    yield _build_row_part("an image", image)
+    if factors.image is None:
+        yield _build_row_part("an image", f"none seen; {TYPICAL_IMAGE_TOKENS:,} tokens assumed")
+    else:
+        yield _build_row_part("an image", f"{factors.image:,.0f} tokens")
     if factors.unrecorded >= 1:
-        yield _build_row_part(
-            "inserted without a record", f"{factors.unrecorded:,.0f} tokens for each request, on average"
-        )
+        average = f"{factors.unrecorded:,.0f} tokens for each request, on average"
+        yield _build_row_part("inserted without a record", average)
 
 
-class CalibrationScreen(ModalScreen[None]):
+class CalibrationScreen(WorkErrorHandler, TextScreen):
     """Calibrations of a session, computed in a thread unless they are known."""
 
-    CSS_PATH = "calibration.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "dismiss", "close", key_display="esc", id="calibration-close", tooltip="Back"),
     ]
@@ -118,17 +100,18 @@ class CalibrationScreen(ModalScreen[None]):
         super().__init__()
         self.session, self.token_table = session, token_table
 
-    def compose(self) -> ComposeResult:
-        """Yield a heading and the text."""
+    def format_title(self) -> str:
+        """Format the name of the session."""
         name = make_visible(self.session.info.path.rpartition("/")[2] or "this session")
-        yield Label(f"Calibration: tokens by recorded sizes in {name}", id="calibration-title", markup=False)
-        yield ReadingPane([TextPart("measuring…", "muted")], id="calibration-text")
-        yield KeyFooter()
+        return f"Calibration: tokens by recorded sizes in {name}"
+
+    def build_parts(self) -> Iterable[TextPart]:
+        """Build the calibrations, as far as they are known."""
+        return build_calibration_parts(self.token_table) if self.token_table else [TextPart("measuring…", "muted")]
 
     def on_mount(self) -> None:
-        """Show the calibrations, or compute them first."""
+        """Compute the calibrations unless they are known."""
         if self.token_table is not None:
-            self.query_one(ReadingPane).show(build_calibration_parts(self.token_table))
             return
 
         def work(job: ThreadJob) -> None:
@@ -136,10 +119,9 @@ class CalibrationScreen(ModalScreen[None]):
 
         start_work(self, "calibration", "calibrate the session", work)
 
-    @on(Worker.StateChanged)
-    def _handle_worker_state(self, event: Worker.StateChanged) -> None:
-        if words := format_worker_error(event):
-            self.query_one(ReadingPane).show([TextPart(words)])
+    def show_work_error(self, message: str, group: str) -> None:
+        """Show the error in place of the calibrations."""
+        self.query_one(ReadingPane).show([TextPart(message)])
 
     @on(CalibrationsComputed)
     def _show(self, event: CalibrationsComputed) -> None:

@@ -47,20 +47,20 @@ def draw_curve(
     here = find_nearest(numbers, float(current)) if current is not None else -1
     top, bottom, label = int(height >= MIN_TITLED_HEIGHT), height - 2, len(f"{high:,}") + 1
     step = max(1, min(6, (width - label) // len(tokens)))
-    shown = list(range(len(tokens)))
+    indices = list(range(len(tokens)))
     if len(tokens) > width - label:
-        shown = [index * (len(tokens) - 1) // (width - label - 1) for index in range(width - label)]
-        here = min(range(len(shown)), key=lambda column: abs(shown[column] - here)) if here >= 0 else -1
+        indices = [index * (len(tokens) - 1) // (width - label - 1) for index in range(width - label)]
+        here = min(range(len(indices)), key=lambda column: abs(indices[column] - here)) if here >= 0 else -1
     canvas = Canvas(width, height)
     if top:
         titles = (f"next request by {name}: ~{low:,} to ~{high:,} tokens", f"next request by {name}, tokens")
         canvas.write(0, 0, choose_form((*titles, f"next request by {name}", f"by {name}", ""), width), BOLD)
     canvas.write(0, bottom, "0".rjust(label - 1), MUTED)
     canvas.write(0, top, f"{high:,}", MUTED)
-    for column, tall in enumerate(compute_bar_heights([tokens[index] for index in shown], bottom - top + 1)):
+    for column, tall in enumerate(compute_bar_heights([tokens[index] for index in indices], bottom - top + 1)):
         style = f"bold {PRIMARY}" if column == here else MUTED
         canvas.draw_column(label + column * step, bottom, tall, style, step)
-    _draw_axis(canvas, values, current, label, step * len(shown), here * step + step // 2, unit)
+    _draw_axis(canvas, values, current, label, step * len(indices), here * step + step // 2, unit)
     return canvas.get_lines()
 
 

@@ -68,18 +68,16 @@ class FilterCounts:
         return sum(count for each, count in self._counts_by_traits.items() if row_filter.matches(each, tool))
 
     def _count_rows(self, span: range) -> None:
-        rows, marker, path, alike = self._rows, self._marker, self._path, self._counts_by_traits
+        rows, marker, path, counts = self._rows, self._marker, self._path, self._counts_by_traits
         facts = marker.context.facts
         for row in span:
             message, block = rows.message[row], rows.block[row]
             if block >= WHOLE_MESSAGE:
                 kinds, tools = find_row_traits(facts, message, block, path)
-                word, size = (
-                    marker.find_mark(message, block).verdict,
-                    bisect_right(SIZE_STEPS, count_shown_tokens(rows, marker, row)),
-                )
-                alike[RowTraits(kinds, tools, word, SIZE_STEPS[size - 1] if size else 0, bool(tools))] += 1
-        self.counted_rows = sum(alike.values())
+                word = marker.find_mark(message, block).verdict
+                size = bisect_right(SIZE_STEPS, count_shown_tokens(rows, marker, row))
+                counts[RowTraits(kinds, tools, word, SIZE_STEPS[size - 1] if size else 0, bool(tools))] += 1
+        self.counted_rows = sum(counts.values())
         self._next_row = span.stop
 
 
@@ -88,15 +86,15 @@ def find_possible_verdicts(marker: RowMarker, messages: int) -> list[str]:
     verdicts may have none.
     """
     plan, context = marker.plan, marker.context
-    found = {"kept"} | set(marker.applied_marks.values())
+    verdicts = {"kept"} | set(marker.applied_marks.values())
     if plan is not None:
-        found |= {"protected"} | {ACTION_PAST_TENSE[action] for action in _find_block_actions(marker, plan)}
-        found |= {"summarised"} if plan.dropped_ranges and plan.summarised_ranges else set()
-        found |= {"dropped"} if plan.dropped_ranges != plan.summarised_ranges else set()
-        found |= {"gone"} if context.replacements else set()
-    found |= {"before"} if len(context.order) < context.at else set()
-    found |= {"after"} if context.at < messages else set()
-    return [word for word in (*VERDICT_LABELS, "kept") if word in found]
+        verdicts |= {"protected"} | {ACTION_PAST_TENSE[action] for action in _find_block_actions(marker, plan)}
+        verdicts |= {"summarised"} if plan.dropped_ranges and plan.summarised_ranges else set()
+        verdicts |= {"dropped"} if plan.dropped_ranges != plan.summarised_ranges else set()
+        verdicts |= {"gone"} if context.replacements else set()
+    verdicts |= {"before"} if len(context.order) < context.at else set()
+    verdicts |= {"after"} if context.at < messages else set()
+    return [word for word in (*VERDICT_LABELS, "kept") if word in verdicts]
 
 
 def _find_block_actions(marker: RowMarker, plan: Plan) -> set[str]:
@@ -104,5 +102,5 @@ def _find_block_actions(marker: RowMarker, plan: Plan) -> set[str]:
     if not plan.dropped_ranges:
         return {change.action for change in plan.changes.values()}
     owner = marker.context.facts.block_message
-    stay = (block for block in plan.changes if not plan.find_action(marker.find_position(owner[block])))
-    return {plan.changes[block].action for block in stay}
+    blocks = (block for block in plan.changes if not plan.find_action(marker.find_position(owner[block])))
+    return {plan.changes[block].action for block in blocks}

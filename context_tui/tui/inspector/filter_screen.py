@@ -55,10 +55,8 @@ def build_filter_lines(
     yield FilterLine("kind")
     yield from (FilterLine(get_kind_label(kind), ("category", kind)) for kind in ROW_KINDS)
     yield FilterLine(f"verdict by {policy}{', applied' if applied else ''}")
-    yield from (
-        FilterLine(get_kind_label(verdict), ("verdict", verdict), VERDICT_GLYPHS.get(verdict, " "))
-        for verdict in verdicts
-    )
+    for verdict in verdicts:
+        yield FilterLine(get_kind_label(verdict), ("verdict", verdict), VERDICT_GLYPHS.get(verdict, " "))
     if current_filter.in_context or not {"before", "after"}.isdisjoint(verdicts):
         yield FilterLine("place")
         yield FilterLine("in this context", ("in_context", True))
@@ -67,9 +65,9 @@ def build_filter_lines(
     if current_filter.path:
         yield FilterLine("file")
         yield FilterLine(shorten_path(current_filter.path, LINE_WIDTH - COUNT_WIDTH - 4), ("path", current_filter.path))
-    used = [tool for tool, _ in Counter(facts.tool).most_common() if tool >= 0]
-    yield from [FilterLine("tool: calls and results")] if used else []
-    yield from (FilterLine(format_line(facts.tools[tool], 60), ("tool", facts.tools[tool])) for tool in used)
+    tools = [tool for tool, _ in Counter(facts.tool).most_common() if tool >= 0]
+    yield from [FilterLine("tool: calls and results")] if tools else []
+    yield from (FilterLine(format_line(facts.tools[tool], 60), ("tool", facts.tools[tool])) for tool in tools)
 
 
 def draw_filter_line(line: FilterLine, is_active: bool, count: int | None) -> list[Run]:
@@ -80,11 +78,8 @@ def draw_filter_line(line: FilterLine, is_active: bool, count: int | None) -> li
     name = f"{line.glyph} {line.text}" if line.glyph else line.text
     number = "…" if count is None else f"{count:,}"
     style = MUTED if count == 0 else "bold" if is_active else ""
-    return [
-        ("● " if is_active else "  ", "bold"),
-        *pad_runs([(shorten(name, room), style)], room),
-        (f"{number:>{COUNT_WIDTH}}", style),
-    ]
+    name_runs = pad_runs([(shorten(name, room), style)], room)
+    return [("● " if is_active else "  ", "bold"), *name_runs, (f"{number:>{COUNT_WIDTH}}", style)]
 
 
 class FilterScreen(ModalScreen[FilterChoice | None]):
@@ -107,7 +102,8 @@ class FilterScreen(ModalScreen[FilterChoice | None]):
         """Yield the list with a title, and below it the number of hidden lines."""
         with Vertical(id="filters"):
             yield Label(self._build_title(), id="filters-title", markup=False)
-            yield OptionList(*self._build_options(), id="filters-list", markup=False)
+            options = (Option(self._build_prompt(line), disabled=line.choice is None) for line in self._lines)
+            yield OptionList(*options, id="filters-list", markup=False)
             yield Label("", id="filters-more", markup=False)
             yield Label("enter adds or takes away   esc closes", id="filters-keys", markup=False)
 
@@ -136,22 +132,14 @@ class FilterScreen(ModalScreen[FilterChoice | None]):
     def _build_title(self) -> Content:
         if not self._is_counted:
             return Content("Show only")
-        total, shown = self._counts.counted_rows, self._counts.count_matching(self._current_filter)
-        told = (
-            f"{shown:,} of {pluralize(total, 'row')} shown"
-            if self._current_filter
-            else f"all {pluralize(total, 'row')} shown"
-        )
-        return build_content([("Show only", "bold"), (f"   {told}", MUTED)], self._ascii)
-
-    def _build_options(self) -> Iterator[Option]:
-        for each in self._lines:
-            yield Option(self._build_prompt(each), disabled=each.choice is None)
+        total, count = self._counts.counted_rows, self._counts.count_matching(self._current_filter)
+        share = f"{count:,} of" if self._current_filter else "all"
+        text = f"{share} {pluralize(total, 'row')} shown"
+        return build_content([("Show only", "bold"), (f"   {text}", MUTED)], self._ascii)
 
     def _build_prompt(self, each: FilterLine) -> Content:
-        return build_content(
-            draw_filter_line(each, self._is_active(each.choice), self._count_rows(each.choice)), self._ascii
-        )
+        runs = draw_filter_line(each, self._is_active(each.choice), self._count_rows(each.choice))
+        return build_content(runs, self._ascii)
 
     def _is_active(self, choice: FilterChoice | None) -> bool:
         if choice is None:
@@ -165,19 +153,18 @@ class FilterScreen(ModalScreen[FilterChoice | None]):
             return None
         if not choice[0]:
             return self._counts.count_matching(NO_FILTER)
-        return self._counts.count_matching(
-            self._current_filter if self._is_active(choice) else self._current_filter.toggle_condition(*choice)
-        )
+        if self._is_active(choice):
+            return self._counts.count_matching(self._current_filter)
+        return self._counts.count_matching(self._current_filter.toggle_condition(*choice))
 
     def _show_hidden_count(self) -> None:
-        """Show how many choices are above and below the visible ones."""
         listing = self.query_one(OptionList)
         top, height = round(listing.scroll_offset.y), listing.scrollable_content_region.height
         above = sum(each.choice is not None for each in self._lines[:top])
         below = sum(each.choice is not None for each in self._lines[top + height :])
-        told = [f"↑ {above} more"] if above else []
-        told += [f"↓ {below} more"] if below else []
-        self.query_one("#filters-more", Label).update(build_content([("   ".join(told), "")], self._ascii))
+        parts = [f"↑ {above} more"] if above else []
+        parts += [f"↓ {below} more"] if below else []
+        self.query_one("#filters-more", Label).update(build_content([("   ".join(parts), "")], self._ascii))
 
     def action_list(self, action: str) -> None:
         """Move in the list."""
@@ -189,8 +176,6 @@ class FilterScreen(ModalScreen[FilterChoice | None]):
         choice = self._lines[event.option_index].choice
         if choice and choice[0] and not self._is_active(choice) and self._count_rows(choice) == 0:
             besides = " besides what is chosen" if self._current_filter else ""
-            self.query_one("#filters-more", Label).update(
-                build_content([(f"no row is that{besides}", "")], self._ascii)
-            )
+            self.query_one("#filters-more", Label).update(Content(f"no row is that{besides}"))
         else:
             self.dismiss(choice)

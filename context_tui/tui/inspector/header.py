@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import PurePath
 
 from textual import events
@@ -63,8 +64,8 @@ def format_window_source(window: Window, width: int) -> str:
 
 def format_window_alternatives(window: Window) -> str:
     """Format the other sizes that the window of this model may have."""
-    others = " or ".join(f"{tokens:,}" for tokens in window.alternatives)
-    return f"the window may be {others}: w sets it" if others and not format_window_source(window, 100) else ""
+    sizes = " or ".join(f"{tokens:,}" for tokens in window.alternatives)
+    return f"the window may be {sizes}: w sets it" if sizes and not format_window_source(window, 100) else ""
 
 
 def format_title_line(
@@ -86,28 +87,29 @@ def format_title_line(
     """
     info, facts = session.info, session.facts
     name = make_visible(PurePath(info.path).name) or info.title or "session"
-    named = format_safe_line(f"{name}#{info.id}" if info.id else name, max(12, width // 3))
+    session_name = format_safe_line(f"{name}#{info.id}" if info.id else name, max(12, width // 3))
     problems = pluralize(len(facts.problems), "problem") if facts.problems else ""
-    guessed = format_window_source(window, width)
-    done: Run = ("● following", GOOD) if following else ("at the end", "")
-    end: Run = done if progress >= 1 else (f"{format_percent(progress)} read", f"bold {WARN}")
+    source = format_window_source(window, width)
+    end_run: Run = ("● following", GOOD) if following else ("at the end", "")
+    end: Run = end_run if progress >= 1 else (f"{format_percent(progress)} read", f"bold {WARN}")
     point: Run = end if at >= len(session) else (f"before #{at:,}", f"bold {WARN}")
-    around = sum(count_cells([(text, "")]) + 2 for text in (named, problems, guessed, measure_label, point[0]) if text)
+    texts = filter(None, (session_name, problems, source, measure_label, point[0]))
+    occupied = sum(count_cells([(text, "")]) + 2 for text in texts)
     if read_messages is None:
-        within = format_context_counts(counts, len(session), turns, width - around - 1)
+        context_text = format_context_counts(counts, len(session), turns, width - occupied - 1)
     else:
-        within = f"{pluralize(read_messages, 'message')} so far" if read_messages else ""
+        context_text = f"{pluralize(read_messages, 'message')} so far" if read_messages else ""
     ranks: list[tuple[int, Run]] = [
-        (10, (named, BOLD)),
+        (10, (session_name, BOLD)),
         (4, (f"compacted by {format_safe_line(session.origin, 24)}" if session.origin else "", GOOD)),
         (3, (format_safe_line(info.format, 24), MUTED)),
         (5, (format_safe_line(facts.model or "", 32), PRIMARY)),
-        (7, (" " + within, "")),
+        (7, (" " + context_text, "")),
         (8, (problems, WARN)),
         (6, (measure_label, PRIMARY)),
         (2, (pluralize(requests, "request") if requests else "", MUTED)),
         (4, (pluralize(len(facts.branches), "rewound branch", "rewound branches") if facts.branches else "", MUTED)),
-        (8, (guessed, WARN)),
+        (8, (source, WARN)),
         (1, (format_window_alternatives(window), MUTED)),
     ]
     return justify_runs([part for part in ranks if part[1][0].strip()], [point], width)
@@ -117,22 +119,19 @@ def _format_measure(token_table: TokenTable | None, width: int = 200) -> str:
     """Format a token measure with its accuracy, shorter where it is narrow; empty for the policies' own."""
     if token_table is None:
         return ""
-    brief = token_table.note.partition(":")[0]
+    accuracy = token_table.note.partition(":")[0]
     if width < 100:
-        return f"{token_table.label} {brief}" if token_table.measure is TokenMeasure.CALIBRATED else token_table.label
-    return f"by {token_table.name} ({brief})"
+        is_calibrated = token_table.measure is TokenMeasure.CALIBRATED
+        return f"{token_table.label} {accuracy}" if is_calibrated else token_table.label
+    return f"by {token_table.name} ({accuracy})"
 
 
 def _format_parts_labels(token_table: TokenTable | None) -> tuple[str, ...]:
     """Return labels of the parts that name their token measure, longest first."""
     if token_table is None:
         return "estimated parts:", "est."
-    return (
-        f"parts by {token_table.description}:",
-        f"parts {_format_measure(token_table)}:",
-        f"parts by {token_table.name}:",
-        token_table.label,
-    )
+    full = f"parts by {token_table.description}:", f"parts {_format_measure(token_table)}:"
+    return (*full, f"parts by {token_table.name}:", token_table.label)
 
 
 class HeaderBar(Widget):
@@ -143,12 +142,11 @@ class HeaderBar(Widget):
 
     DEFAULT_CSS = "HeaderBar { height: 4; padding: 0 1; text-wrap: nowrap; text-overflow: clip; }"
 
+    @dataclass
     class RequestClicked(Message):
         """The request that ended at ``message`` was clicked."""
 
-        def __init__(self, message: int) -> None:
-            super().__init__()
-            self.message = message
+        message: int
 
     def __init__(self, *, ascii: bool = False, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -186,11 +184,8 @@ class HeaderBar(Widget):
         """
         if session is not self.session:
             # Each of these scans the whole session.
-            self.session, self._request_history, self._starts = (
-                session,
-                build_request_history(session),
-                find_turn_starts(session),
-            )
+            self.session = session
+            self._request_history, self._starts = build_request_history(session), find_turn_starts(session)
         size, row = compute_current_size(context, token_table), find_last_request(context)
         self._point, self._progress, self._following = context.at, progress, following
         self._read_messages = 0 if progress < 1 and not len(session) else None
@@ -216,10 +211,9 @@ class HeaderBar(Widget):
         """Draw the lines, cached for the view and size."""
         if self._line_cache is None or self._line_cache[0] != self.content_size:
             lines = self._build_lines(*self.content_size)
-            drawn = Content("\n").join(
-                build_content(clip_runs(runs, self.content_size.width), self.ascii) for runs in lines
-            )
-            self._line_cache = self.content_size, drawn
+            width = self.content_size.width
+            content = Content("\n").join(build_content(clip_runs(runs, width), self.ascii) for runs in lines)
+            self._line_cache = self.content_size, content
         return self._line_cache[1]
 
     def _build_lines(self, width: int, height: int) -> list[list[Run]]:
@@ -245,13 +239,12 @@ class HeaderBar(Widget):
         self._columns = range(0)
         if self._read_messages is not None:
             return lines
-        least = max(MIN_GAUGE_WIDTH, width // 3)
+        min_width = max(MIN_GAUGE_WIDTH, width // 3)
         if height > 3:
-            drawn, self._columns = format_history_line(
-                self._request_history, width, level.window.tokens, self._point, least
-            )
-            lines.append(drawn)
-        lines.append(format_gauge_line(level, parts, width, least))
+            window = level.window.tokens
+            line, self._columns = format_history_line(self._request_history, width, window, self._point, min_width)
+            lines.append(line)
+        lines.append(format_gauge_line(level, parts, width, min_width))
         if height > 2 and parts:
             lines.append(format_parts_line(parts, level.free, width, _format_parts_labels(self._token_table)))
         return lines
@@ -260,8 +253,7 @@ class HeaderBar(Widget):
         """Go to the request that was clicked."""
         cell = event.x - self.gutter.left
         if event.y - self.gutter.top == 1 and cell in self._columns:
-            message = find_message_at_cell(
-                self._request_history, len(self._columns), self._point, cell - self._columns.start
-            )
+            width, cell = len(self._columns), cell - self._columns.start
+            message = find_message_at_cell(self._request_history, width, self._point, cell)
             if message is not None:
                 self.post_message(self.RequestClicked(message))

@@ -38,63 +38,56 @@ class MarkTally:
 
     def format_variants(self, name: str, short_name: str, keys: str = "") -> tuple[str, ...]:
         """Format the count after a name, longest variant first."""
-        where = f"#{self.first:,} to #{self.last:,}" if self.first != self.last else f"#{self.first:,}"
-        long, short = f"{name}: {pluralize(self.count, self.noun)}, {where}", f"{short_name} {self.count:,}"
-        return (*([f"{long} ({keys})"] if keys else []), long, f"{short}, {where}", short)
+        places = f"#{self.first:,} to #{self.last:,}" if self.first != self.last else f"#{self.first:,}"
+        long, short = f"{name}: {pluralize(self.count, self.noun)}, {places}", f"{short_name} {self.count:,}"
+        return (*([f"{long} ({keys})"] if keys else []), long, f"{short}, {places}", short)
 
 
 def format_mark_totals(rows: TimelineRows, marker: RowMarker) -> dict[str, tuple[str, ...]]:
     """Format the total of each mark that occurs, by verdict, longest variant first."""
-    context, found = marker.context, dict[str, tuple[str, ...]]()
+    context, totals = marker.context, dict[str, tuple[str, ...]]()
     for word, tally in _tally_changes(marker).items():
         name = VERDICT_PHRASES[word] if marker.plan else VERDICT_LABELS[word]
-        found[word] = tally.format_variants(name, VERDICT_LABELS[word], "" if found else JUMP_KEYS)
+        totals[word] = tally.format_variants(name, VERDICT_LABELS[word], "" if totals else JUMP_KEYS)
     if marker.plan and len(rows) <= MAX_MARKED_ROWS:
-        marks = Counter(
-            marker.find_mark(m, b).verdict for m, b in zip(rows.message, rows.block, strict=True) if b >= WHOLE_MESSAGE
-        )
+        places = zip(rows.message, rows.block, strict=True)
+        marks = Counter(marker.find_mark(*place).verdict for place in places if place[1] >= WHOLE_MESSAGE)
         for word in ("protected", "gone"):
             if count := marks[word]:
-                brief = f"{VERDICT_LABELS[word]} {count:,}"
-                found[word] = (
-                    f"{VERDICT_LABELS[word]}: {pluralize(count, 'row')}",
-                    brief,
-                    brief.replace(" as recent", ""),
-                )
+                short = f"{VERDICT_LABELS[word]} {count:,}"
+                full = f"{VERDICT_LABELS[word]}: {pluralize(count, 'row')}"
+                totals[word] = full, short, short.replace(" as recent", "")
     outside = {"before": context.at - len(context), "after": len(rows.first) - context.at}
     for word, count in outside.items():
         if count > 0:
-            found[word] = (
-                f"{VERDICT_LABELS[word]}: {pluralize(count, 'message')}",
-                VERDICT_LABELS[word],
-                OUTSIDE_LABELS[word],
-            )
-    return found
+            full = f"{VERDICT_LABELS[word]}: {pluralize(count, 'message')}"
+            totals[word] = full, VERDICT_LABELS[word], OUTSIDE_LABELS[word]
+    return totals
 
 
 def _tally_changes(marker: RowMarker) -> dict[str, MarkTally]:
     """Count the changes of the plan, or those that were made, by mark: removed messages and changed blocks."""
-    plan, found = marker.plan, dict[str, MarkTally]()
+    plan, tallies = marker.plan, dict[str, MarkTally]()
     if plan is None:
         facts = marker.context.facts
         for row, word in marker.applied_marks.items():
-            found.setdefault(word, MarkTally("result")).add(1, facts.block_message[row], facts.block_message[row])
-        return found
+            tallies.setdefault(word, MarkTally("result")).add(1, facts.block_message[row], facts.block_message[row])
+        return tallies
     for word, positions in _find_removed_positions(plan):
-        gone = [plan.context.order[position] for position in positions]  # a recorded compaction may have put in behind
-        found.setdefault(word, MarkTally("message")).add(len(gone), min(gone), max(gone))
+        # Not in ascending order where a recorded compaction inserted its summary.
+        messages = [plan.context.order[position] for position in positions]
+        tallies.setdefault(word, MarkTally("message")).add(len(messages), min(messages), max(messages))
     for word, rows in _group_changed_blocks(marker, plan).items():
         kind, message = plan.context.facts.kind, plan.context.facts.block_message
-        what = "result" if all(kind[row] == Kind.TOOL_RESULT for row in rows) else "block"
-        tally = found.setdefault(word, MarkTally(what))
-        tally.noun = what if tally.noun == what else "part"
+        noun = "result" if all(kind[row] == Kind.TOOL_RESULT for row in rows) else "block"
+        tally = tallies.setdefault(word, MarkTally(noun))
+        tally.noun = noun if tally.noun == noun else "part"
         places = [message[row] for row in rows]
         tally.add(len(rows), min(places), max(places))
-    return found
+    return tallies
 
 
 def _find_removed_positions(plan: Plan) -> Iterator[tuple[str, range]]:
-    """Return the positions of removed messages, and their verdict."""
     for each in plan.dropped_ranges:
         summarised = list(find_overlaps(plan.summarised_ranges or (), each))
         yield from ((ACTION_PAST_TENSE["summarise"], part) for part in summarised)
@@ -102,17 +95,16 @@ def _find_removed_positions(plan: Plan) -> Iterator[tuple[str, range]]:
 
 
 def _group_changed_blocks(marker: RowMarker, plan: Plan) -> dict[str, list[int]]:
-    """Group the changed blocks of messages that stay."""
     changes, message = plan.changes, plan.context.facts.block_message
-    stay: Iterable[int] = changes
+    blocks: Iterable[int] = changes
     if plan.dropped_ranges:
-        stay = (row for row in changes if not plan.find_action(marker.find_position(message[row])))
+        blocks = (row for row in changes if not plan.find_action(marker.find_position(message[row])))
     outcome = compute_outcome(plan)
     # A change may be made when it is asked for: not to ask is fast.
     if len(outcome.changed_results) == 1 and not outcome.other_blocks:
-        rows = list(stay)
+        rows = list(blocks)
         return {VERDICT_BY_VERB[verb]: rows for verb in outcome.changed_results if rows}
-    found: dict[str, list[int]] = {}
-    for row in stay:
-        found.setdefault(ACTION_PAST_TENSE[changes[row].action], []).append(row)
-    return found
+    groups: dict[str, list[int]] = {}
+    for row in blocks:
+        groups.setdefault(ACTION_PAST_TENSE[changes[row].action], []).append(row)
+    return groups

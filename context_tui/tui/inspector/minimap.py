@@ -44,38 +44,38 @@ def build_map_segments(rows: TimelineRows, plan: Plan | None, first: int, point:
         return []
     sums = rows.sums
     bounds = [total * line // lines for line in range(lines + 1)]
-    changed: dict[int, dict[str, int]] = {}
+    sizes_by_line: dict[int, dict[str, int]] = {}
     if plan is not None:
         facts = plan.context.facts
         for block in islice(plan.changes, None, None, len(plan.changes) // MAX_SAMPLED_CHANGES + 1):
             message = facts.block_message[block]
             if message < len(rows.first):
                 line = rows.first[message] * lines // total
-                fates = changed.setdefault(line, {})
-                word = ACTION_PAST_TENSE[plan.changes[block].action]
-                fates[word] = fates.get(word, 0) + facts.size[block]
+                sizes = sizes_by_line.setdefault(line, {})
+                action_verdict = ACTION_PAST_TENSE[plan.changes[block].action]
+                sizes[action_verdict] = sizes.get(action_verdict, 0) + facts.size[block]
     position_of = index_context(plan.context).position_of if plan is not None and plan.dropped_ranges else {}
-    found = []
+    segments = []
     for line, (start, end) in enumerate(pairwise(bounds)):
         message = rows.message[min((start + end) // 2, total - 1)]
-        fates = changed.get(line, {})
-        fate = max(fates, key=lambda word: fates[word]) if fates else "kept"
+        sizes = sizes_by_line.get(line, {})
+        verdict = max(sizes, key=lambda action_verdict: sizes[action_verdict]) if sizes else "kept"
         if message < first or message >= point:
-            fate = "before" if message < first else "after"
+            verdict = "before" if message < first else "after"
         elif plan is not None and message in position_of and (action := plan.find_action(position_of[message])):
-            fate = ACTION_PAST_TENSE[action]
-        found.append(MapSegment(sums[end] - sums[start], fate))
-    return found
+            verdict = ACTION_PAST_TENSE[action]
+        segments.append(MapSegment(sums[end] - sums[start], verdict))
+    return segments
 
 
 def draw_map(segments: Sequence[MapSegment]) -> list[list[Run]]:
     """Draw each segment in two cells: the mark of its changes and a bar of its tokens."""
-    most = max((stretch.tokens for stretch in segments), default=0)
+    largest = max((segment.tokens for segment in segments), default=0)
     canvas = Canvas(MAP_WIDTH, len(segments))
-    for y, stretch in enumerate(segments):
-        look = "outside" if stretch.verdict in ("before", "after") else stretch.verdict
-        canvas.write(0, y, (" " if look == "outside" else VERDICT_GLYPHS[look]).ljust(MAP_WIDTH), look)
-        canvas.draw_bar(MAP_WIDTH - 1, y, count_eighths(stretch.tokens, most), look)
+    for y, segment in enumerate(segments):
+        style = "outside" if segment.verdict in ("before", "after") else segment.verdict
+        canvas.write(0, y, (" " if style == "outside" else VERDICT_GLYPHS[style]).ljust(MAP_WIDTH), style)
+        canvas.draw_bar(MAP_WIDTH - 1, y, count_eighths(segment.tokens, largest), style)
     return canvas.get_lines()
 
 
@@ -102,9 +102,9 @@ class Minimap(Widget):
     def show(self, build_segments: Callable[[int], list[MapSegment]]) -> None:
         """Draw the segments that *make* returns for a number of lines."""
         self._build_segments = build_segments
-        found = build_segments(self.size.height)
-        if found != self._segments:
-            self._segments, self._lines = found, draw_map(found)
+        segments = build_segments(self.size.height)
+        if segments != self._segments:
+            self._segments, self._lines = segments, draw_map(segments)
             self.refresh()
 
     def show_window(self, start: float, end: float) -> None:
@@ -133,8 +133,8 @@ class Minimap(Widget):
         if not self._styles:
             self._styles = {part: self.get_component_rich_style(f"minimap--{part}") for part in _STYLE_NAMES}
         view = self._styles["view"]
-        over = Style(bgcolor=view.bgcolor, reverse=view.reverse) if y in self._window else Style.null()
-        return Strip([Segment(text, self._styles[part] + over) for text, part in self._lines[y]], MAP_WIDTH)
+        overlay = Style(bgcolor=view.bgcolor, reverse=view.reverse) if y in self._window else Style.null()
+        return Strip([Segment(text, self._styles[part] + overlay) for text, part in self._lines[y]], MAP_WIDTH)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Go to the clicked place, and follow the mouse while the button is held."""

@@ -28,20 +28,20 @@ def format_key_hint(digits: str, *, demo: bool, settings: str = "", width: int =
 
     *kept* are the settings that are as they were left; telling them may take two lines.
     """
-    words = [f"{digits} choose a policy, ←→ its value, > what it changes, a applies it, ? all keys"]
+    forms = [f"{digits} choose a policy, ←→ its value, > what it changes, a applies it, ? all keys"]
     if settings:
-        words = [
+        forms = [
             f"Settings as you left them: {settings}   backspace resets the selected one, ? lists all keys",
             "Settings as you left them   backspace resets, ? all keys",
         ]
         width = 2 * width - MAX_WRAP_LOSS
     elif demo:
-        words = [
+        forms = [
             f"Sample session: {digits} choose a policy, ←→ its value, > what it changes, l replay, ? all keys",
             f"Sample session: {digits} policy, ←→ value, > changes, l replay, ? keys",
         ]
     shortest = f"{digits} policy, ←→ value, > changes, a apply, ? all keys"
-    return choose_form((*words, shortest), width)
+    return choose_form((*forms, shortest), width)
 
 
 def fit_notice(text: str, width: int) -> str:
@@ -49,9 +49,9 @@ def fit_notice(text: str, width: int) -> str:
     if len(text) <= width:
         return text
     notice, gap, keys = text.partition("   ")
-    what = notice.partition(": ")[0]
-    left = width - len(gap + keys)
-    return f"{what if len(what) <= left else what[: max(left - 1, 0)] + '…'}{gap}{keys}"
+    subject = notice.partition(": ")[0]
+    room = width - len(gap + keys)
+    return f"{subject if len(subject) <= room else subject[: max(room - 1, 0)] + '…'}{gap}{keys}"
 
 
 def format_reading(session: Session, progress: float) -> str:
@@ -69,16 +69,16 @@ def format_problems(session: Session) -> str:
 
 def format_branches(session: Session, width: int) -> str:
     """Format what lies on rewound branches and how to open one, in *width* cells; empty without branches."""
-    left = session.facts.branches
-    if not left:
+    branches = session.facts.branches
+    if not branches:
         return ""
-    messages, requests = sum(each.messages for each in left), sum(each.requests for each in left)
-    what = f"{pluralize(messages, 'message')}, {pluralize(requests, 'request')}"
-    where = "a rewound branch" if len(left) == 1 else f"{len(left):,} rewound branches"
-    named = f"{make_visible(PurePath(session.info.path).name)}#{left[0].id}"
-    opens = f"open {'it' if len(left) == 1 else 'the first'}: context-tui {named}"
-    forms = (f"{what} on {where}   {opens}", f"{what} on {where}: {named}", f"{what} on {where}: #{left[0].id}")
-    return choose_form(forms, width)
+    messages, requests = sum(each.messages for each in branches), sum(each.requests for each in branches)
+    amount = f"{pluralize(messages, 'message')}, {pluralize(requests, 'request')}"
+    place = "a rewound branch" if len(branches) == 1 else f"{len(branches):,} rewound branches"
+    first_branch = f"{make_visible(PurePath(session.info.path).name)}#{branches[0].id}"
+    hint = f"open {'it' if len(branches) == 1 else 'the first'}: context-tui {first_branch}"
+    text = f"{amount} on {place}"
+    return choose_form((f"{text}   {hint}", f"{text}: {first_branch}", f"{text}: #{branches[0].id}"), width)
 
 
 def format_notice(
@@ -123,8 +123,8 @@ def _choose_notice(
         return f"{format_problems(session)}   p lists {'it' if len(session.facts.problems) == 1 else 'them'}"
     if note := session.info.note:
         return make_visible(note if note.startswith(session.info.format) else f"{note[:1].upper()}{note[1:]}")
-    if off := format_estimate_check(check, width):
-        return off
+    if notice := format_estimate_check(check, width):
+        return notice
     if left := format_branches(session, width):
         return left
     if view.plan and not view.plan.has_changes and (hint := POLICIES[view.policy].hint(context)):
@@ -136,6 +136,4 @@ def _choose_notice(
 
 def _format_next_keys(progress: float) -> str:
     """Format the keys for a copy; a session that is not fully read cannot be exported."""
-    return (
-        "u undoes it   e exports it" if progress >= 1 else f"u undoes it   of {format_percent(progress)} of the session"
-    )
+    return f"u undoes it   {'e exports it' if progress >= 1 else f'of {format_percent(progress)} of the session'}"

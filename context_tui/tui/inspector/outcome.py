@@ -48,10 +48,9 @@ class PlanOutcome:
 
     def compute_request_sizes(self, tokens_after: Sequence[int]) -> list[int]:
         """Return the next request for each size of the remaining context; an empty context stays 0."""
-        gone, request = self.tokens_before - self.tokens_after, self.request
-        factor = (
-            (request.removed_tokens - request.inserted_tokens) / gone if gone else 1.0
-        )  # a policy's own estimator differs by that
+        removed_tokens, request = self.tokens_before - self.tokens_after, self.request
+        # A policy's own estimator differs from bytes/4 by this factor.
+        factor = (request.removed_tokens - request.inserted_tokens) / removed_tokens if removed_tokens else 1.0
         return [
             max(round(request.tokens_before - (self.tokens_before - each) * factor), 0) if each else 0
             for each in tokens_after
@@ -69,16 +68,16 @@ def compute_outcome(plan: Plan, token_table: TokenTable | None = None) -> PlanOu
     """
     if token_table is None:
         return _compute_outcome(plan)
-    known = _measured_outcome_cache.get(plan)
-    if known is None or known[0] is not token_table:
-        made = replace(_compute_outcome(plan), request=compute_next_request(plan, token_table=token_table))
-        known = _measured_outcome_cache[plan] = token_table, made
-    return known[1]
+    entry = _measured_outcome_cache.get(plan)
+    if entry is None or entry[0] is not token_table:
+        outcome = replace(_compute_outcome(plan), request=compute_next_request(plan, token_table=token_table))
+        entry = _measured_outcome_cache[plan] = token_table, outcome
+    return entry[1]
 
 
 def _compute_outcome(plan: Plan) -> PlanOutcome:
-    found = _outcome_cache.get(plan)
-    if found is None:
+    outcome = _outcome_cache.get(plan)
+    if outcome is None:
         rows = list(plan.changes)
         kind, changes = plan.context.facts.kind, plan.changes
         results = [row for row in rows if kind[row] == Kind.TOOL_RESULT]
@@ -86,7 +85,7 @@ def _compute_outcome(plan: Plan) -> PlanOutcome:
             actions = Counter({changes.change.action: len(results)} if results else {})
         else:
             actions = Counter(changes[row].action for row in results)
-        found = _outcome_cache[plan] = PlanOutcome(
+        outcome = _outcome_cache[plan] = PlanOutcome(
             {_VERBS[action]: number for action, number in actions.items()},
             len(index_context(plan.context).results.block),
             plan.messages_dropped,
@@ -100,7 +99,7 @@ def _compute_outcome(plan: Plan) -> PlanOutcome:
             plan.tokens_before,
             plan.tokens_after,
         )
-    return found
+    return outcome
 
 
 def format_effect(outcome: PlanOutcome) -> str:
@@ -124,35 +123,24 @@ def format_result_variants(outcome: PlanOutcome, *, by_hand: bool = False) -> li
     request = outcome.request
     before, after = f"{format_estimate_sign(request)}{request.tokens_before:,}", f"~{request.tokens_after:,}"
     if not format_effect(outcome):
-        nothing, stays = outcome.reason or "no reason given", f"next request {before}, as it is"
+        nothing, unchanged = outcome.reason or "no reason given", f"next request {before}, as it is"
         if by_hand:
-            return [[[(nothing, BOLD)], [(stays, MUTED)]]]
-        what, colon, why = nothing.partition(": ")
-        if not (what.startswith("nothing") and colon):
-            what, why = "changes nothing", nothing
-        return [[[(f"{what}: ", WARN), (why, "")]]]
-    waiting = " + summary" if request.summary_pending else ""
+            return [[[(nothing, BOLD)], [(unchanged, MUTED)]]]
+        effect, colon, why = nothing.partition(": ")
+        if not (effect.startswith("nothing") and colon):
+            effect, why = "changes nothing", nothing
+        return [[[(f"{effect}: ", WARN), (why, "")]]]
+    summary_suffix = " + summary" if request.summary_pending else ""
     style = GOOD if request.saved_share else WARN
-    told: list[Run] = [("next request ", MUTED), (f"{before} → ", ""), (after, BOLD), (waiting, MUTED)]
+    sizes_run: list[Run] = [("next request ", MUTED), (f"{before} → ", ""), (after, BOLD), (summary_suffix, MUTED)]
     sizes = f"{format_estimate_sign(request)}{format_tokens(request.tokens_before)} → "
-    least: list[Run] = [
-        ("next ", MUTED),
-        (sizes, ""),
-        (f"~{format_tokens(request.tokens_after)}", BOLD),
-        (waiting, MUTED),
-    ]
+    short_after = f"~{format_tokens(request.tokens_after)}"
+    short_sizes: list[Run] = [("next ", MUTED), (sizes, ""), (short_after, BOLD), (summary_suffix, MUTED)]
     share: Run = (f" ({format_saved_share(request)})", style)
-    whole = [
-        [(format_effect(outcome), BOLD)],
-        told,
-        [
-            (
-                f"({format_difference(request.tokens_after - request.tokens_before)}, {format_saved_share(request)})",
-                style,
-            )
-        ],
-    ]
-    return [whole, [whole[0], [*told, share]], [whole[0], [*least, share]]]
+    difference = format_difference(request.tokens_after - request.tokens_before)
+    effect_runs = [(format_effect(outcome), BOLD)]
+    longest = [effect_runs, sizes_run, [(f"({difference}, {format_saved_share(request)})", style)]]
+    return [longest, [effect_runs, [*sizes_run, share]], [effect_runs, [*short_sizes, share]]]
 
 
 def format_saved_share(request: NextRequest) -> str:
@@ -182,22 +170,20 @@ def format_planned_effect(plan: Plan) -> str:
     chain are named if some do not fire.
     """
     steps = plan.steps or (plan,)
-    whole = format_effect(compute_outcome(plan))
-    if not whole or plan.trigger.by_hand:
-        return whole
+    effect = format_effect(compute_outcome(plan))
+    if not effect or plan.trigger.by_hand:
+        return effect
     firing = [step for step in steps if step.trigger.fires]
     if not plan.trigger.fires or not firing:
-        return f"if forced: {whole}"
+        return f"if forced: {effect}"
     if len(firing) < len(steps):
-        waiting = [step for step in steps if not step.trigger.fires]
-        parts = [
-            ", ".join(filter(None, (format_effect(compute_outcome(step)) for step in each)))
-            for each in (firing, waiting)
-        ]
+        idle = [step for step in steps if not step.trigger.fires]
+        effects = ([format_effect(compute_outcome(step)) for step in each] for each in (firing, idle))
+        parts = [", ".join(filter(None, each)) for each in effects]
         return "; ".join(filter(None, (parts[0], parts[1] and f"if forced: {parts[1]}")))
     if len(steps) < len(POLICIES[plan.policy].steps(plan.params)):
-        return f"only {', '.join(step.policy for step in steps)}: {whole}"
-    return whole
+        return f"only {', '.join(step.policy for step in steps)}: {effect}"
+    return effect
 
 
 def format_trigger_variants(plan: Plan, first: int | None) -> list[Paragraph]:
@@ -205,27 +191,25 @@ def format_trigger_variants(plan: Plan, first: int | None) -> list[Paragraph]:
     trigger = plan.trigger
     verdict, style = ("would run now", f"bold {GOOD}") if trigger.fires else ("would not run now", f"bold {WARN}")
     runs: list[Run] = [(verdict, style)]
-    least: list[list[Run]] = []
+    shortest: list[list[Run]] = []
     if not trigger.fires and first is not None:
-        where = f"first at #{first:,}, press\u00a0}}" if first >= 0 else "never in this session"
-        runs = [(f"{verdict}; ", style), (where, style if first >= 0 else MUTED)]
-        least = [[(f"runs {where}" if first >= 0 else "never runs in this session", style)]]
+        point = f"first at #{first:,}, press\u00a0}}" if first >= 0 else "never in this session"
+        runs = [(f"{verdict}; ", style), (point, style if first >= 0 else MUTED)]
+        shortest = [[(f"runs {point}" if first >= 0 else "never runs in this session", style)]]
     # The colon is part of the run before it, as lines are broken between words of a run.
-    begun: list[Run] = [*runs[:-1], (f"{runs[-1][0]}: ", runs[-1][1])]
-    why: list[Run] = [*begun, (trigger.reason, "")]
+    opening: list[Run] = [*runs[:-1], (f"{runs[-1][0]}: ", runs[-1][1])]
+    why: list[Run] = [*opening, (trigger.reason, "")]
     forms = [[*why, (f" ({trigger.source})", MUTED)]] if trigger.source and trigger.value is not None else []
     running = [step for step in plan.steps if step.trigger.fires]
-    told = [", ".join(filter(None, (step.policy, _format_trigger_numbers(step.trigger)))) for step in running]
-    shorter = (
-        ("; ".join(told), ", ".join(step.policy for step in running))
-        if plan.steps
-        else (_format_trigger_numbers(trigger),)
-    )
-    return [[form] for form in (*forms, why, *([*begun, (words, "")] for words in shorter if words), runs, *least)]
+    firing_steps = [", ".join(filter(None, (step.policy, _format_trigger_numbers(step.trigger)))) for step in running]
+    shorter = [_format_trigger_numbers(trigger)]
+    if plan.steps:
+        shorter = ["; ".join(firing_steps), ", ".join(step.policy for step in running)]
+    short_forms = ([*opening, (numbers, "")] for numbers in shorter if numbers)
+    return [[form] for form in (*forms, why, *short_forms, runs, *shortest)]
 
 
 def _format_trigger_numbers(trigger: Trigger) -> str:
-    """Format the value and the limit of a trigger."""
     if trigger.value is None or trigger.threshold is None:
         return ""
     value, limit = _format_quantity(trigger.value, trigger.unit), _format_quantity(trigger.threshold, trigger.unit)
@@ -252,12 +236,9 @@ def format_difference_variants(
     for word, before, after in (("result", *results), ("message", old.dropped_messages, new.dropped_messages)):
         if after != before:
             count = pluralize(abs(after - before), f"more {word}" if after > before else f"fewer {word}")
-            gone = (
-                "summarised"
-                if (new if new.dropped_messages > old.dropped_messages else old).needs_summary
-                else "dropped"
-            )
-            effects.append(count if word == "result" else f"{count} {gone}")
+            larger = new if new.dropped_messages > old.dropped_messages else old
+            verb = "summarised" if larger.needs_summary else "dropped"
+            effects.append(count if word == "result" else f"{count} {verb}")
     tokens = new.request.tokens_after - old.request.tokens_after
     if tokens:
         effects.append(f"{format_difference(tokens)} {'token' if abs(tokens) == 1 else 'tokens'}")
@@ -265,26 +246,20 @@ def format_difference_variants(
         effects.append("would run now" if new.fires else "would no longer run")
     style = BAD if tokens > 0 else GOOD if tokens < 0 else MUTED
     effect = (", ".join(effects) or "no difference", style)
-    each = [
-        [_format_change(name, old, new) for name, old, new in changes],
-        [_format_change("", old, new) for _, old, new in changes],
-    ]
-    return [[[("Δ ", MUTED), (f"{', '.join(words)}: ", ""), effect]] for words in each]
+    short = [_format_change(old, new) for _, old, new in changes]
+    full = [f"{name} {text}" for (name, _, _), text in zip(changes, short, strict=True)]
+    return [[[("Δ ", MUTED), (f"{', '.join(texts)}: ", ""), effect]] for texts in (full, short)]
 
 
-def _format_change(name: str, old: Any, new: Any) -> str:
+def _format_change(old: Any, new: Any) -> str:
     """Format the old and new value; for lists the removed and added items, or the new order."""
-    return f"{name} {_format_change_values(old, new)}".strip()
-
-
-def _format_change_values(old: Any, new: Any) -> str:
     if isinstance(old, tuple) and isinstance(new, tuple):
         if sorted(old) == sorted(new):
             return f"now {', '.join(map(_format_item, new))}"
-        gone = [_format_item(each) for each in old if each not in new]
-        come = [_format_item(each) for each in new if each not in old]
-        if len(gone) + len(come) <= 3:
-            return " ".join([*(f"−{each}" for each in gone), *(f"+{each}" for each in come)])
+        removed = [_format_item(each) for each in old if each not in new]
+        added = [_format_item(each) for each in new if each not in old]
+        if len(removed) + len(added) <= 3:
+            return " ".join([*(f"−{each}" for each in removed), *(f"+{each}" for each in added)])
     return f"{format_value(old)} → {format_value(new)}"
 
 

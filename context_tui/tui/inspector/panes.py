@@ -11,7 +11,7 @@ from textual.timer import Timer
 
 from context_tui.policies.registry import LISTED_POLICIES
 from context_tui.tui.controller import Controller
-from context_tui.tui.inspector import notices
+from context_tui.tui.inspector import notices, workers
 from context_tui.tui.inspector.breakdown import BreakdownView
 from context_tui.tui.inspector.header import HeaderBar
 from context_tui.tui.inspector.mark_totals import format_mark_totals
@@ -20,15 +20,7 @@ from context_tui.tui.inspector.parameters import ParameterPanel
 from context_tui.tui.inspector.scoreboard import Scoreboard, build_score_rows, format_policy_title
 from context_tui.tui.inspector.timeline import Timeline
 from context_tui.tui.inspector.timeline_frame import ColumnHeads, Legend, StatusLine
-from context_tui.tui.inspector.workers import (
-    BlocksRead,
-    ComputedMessage,
-    ContextSizesComputed,
-    CurveComputed,
-    FiringsComputed,
-    InspectorWorkers,
-    RuntimeSizesComputed,
-)
+from context_tui.tui.inspector.workers import ComputedMessage, InspectorWorkers
 from context_tui.tui.reader.detail import Detail
 from context_tui.tui.reader.document import DocumentSource, describe_request
 from context_tui.tui.rendering.formatting import (
@@ -101,12 +93,8 @@ class InspectorPanes:
         view, rows, count = self._controller.view, self._controller.rows, len(self._controller.listed_rows)
         title = format_line(", ".join(filter(None, ["largest first" if view.by_size else "", view.filter.describe()])))
         heads = self._screen.query_one(ColumnHeads)
-        heads.show(
-            title or "timeline",
-            len(rows.first),
-            (count, rows.listable_count) if title else None,
-            format_token_column(rows.token_table),
-        )
+        counts = (count, rows.listable_count) if title else None
+        heads.show(title or "timeline", len(rows.first), counts, format_token_column(rows.token_table))
         heads.set_class(bool(title), "-filtered")
 
     def draw_panel(self) -> None:
@@ -141,9 +129,8 @@ class InspectorPanes:
         self.draw_detail()
         sizes = controller.token_table
         scores = build_score_rows(view.get_plan, view.get_plan_error, sizes, view.policy)
-        self._screen.query_one(Scoreboard).show(
-            scores, "" if view.applied else view.policy, sizes.name if sizes else ""
-        )
+        current = "" if view.applied else view.policy
+        self._screen.query_one(Scoreboard).show(scores, current, sizes.name if sizes else "")
         first = min(view.context.order, default=0)
         self._screen.query_one(Minimap).show(lambda lines: build_map_segments(rows, plan, first, view.point, lines))
         self._screen.query_one(Legend).show_totals(format_mark_totals(rows, controller.marker))
@@ -157,9 +144,8 @@ class InspectorPanes:
         """Show the visible rows on the map, and explain their marks."""
         timeline = self._screen.query_one(Timeline)
         self._screen.query_one(Minimap).show_window(*timeline.visible_share)
-        self._screen.query_one(Legend).show(
-            timeline.find_visible_styles(), format_token_column(self._controller.token_table)
-        )
+        unit = format_token_column(self._controller.token_table)
+        self._screen.query_one(Legend).show(timeline.find_visible_styles(), unit)
 
     def request_curve(self) -> None:
         """Compute the curve of the selected setting."""
@@ -194,9 +180,9 @@ class InspectorPanes:
         text = notices.format_notice(view, controller.jump_points, check, width, progress, 1 if is_low else 2)
         hint = ""
         if controller.is_fresh and not text and not is_low:
-            changed = "" if self._options.policy or self._options.settings else format_settings(view.params)
+            settings = "" if self._options.policy or self._options.settings else format_settings(view.params)
             digits = format_policy_digits(len(LISTED_POLICIES))
-            hint = notices.format_key_hint(digits, demo=self._options.demo, settings=changed, width=width)
+            hint = notices.format_key_hint(digits, demo=self._options.demo, settings=settings, width=width)
         self.set_status(text or hint, hint=bool(hint))
 
     def draw_detail(self) -> None:
@@ -218,9 +204,8 @@ class InspectorPanes:
         row = rows.find_row(*location)
         tokens = rows.tokens[row] if row < len(rows) and rows.block[row] >= WHOLE_MESSAGE else 0
         source = self._build_document_source(here, location)
-        detail.show_document(
-            source, title, Content(f"{format_token_unit(rows.token_table)} {pluralize(tokens, 'token')}")
-        )
+        subtitle = Content(f"{format_token_unit(rows.token_table)} {pluralize(tokens, 'token')}")
+        detail.show_document(source, title, subtitle)
 
     def _build_document_source(self, here: Location, location: Location) -> DocumentSource:
         controller, rows = self._controller, self._controller.rows
@@ -256,18 +241,18 @@ class InspectorPanes:
         """Draw the result of background work, unless the view has changed since it began."""
         view = self._controller.view
         match event:
-            case FiringsComputed():
+            case workers.FiringsComputed():
                 self.draw_panel()
-            case ContextSizesComputed(view=other):
+            case workers.ContextSizesComputed(view=other):
                 if other.session is view.session and (other.point, other.measure) == (view.point, view.measure):
                     self.draw_sizes()
-            case CurveComputed(view=other):
+            case workers.CurveComputed(view=other):
                 if other.policy == view.policy and other.context is view.context:
                     self._screen.query_one(ParameterPanel).show_curve(event.name, event.values, event.tokens_after)
-            case RuntimeSizesComputed(session=session):
+            case workers.RuntimeSizesComputed(session=session):
                 if session is view.session:
                     self.draw_detail()
-            case BlocksRead(reader=reader, location=location):
+            case workers.BlocksRead(reader=reader, location=location):
                 if reader is self._controller.reader and location.message == self.location.message:
                     self.draw_detail()
 

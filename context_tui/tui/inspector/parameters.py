@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel
@@ -59,8 +60,8 @@ def fit_paragraphs(paragraphs: Sequence[Sequence[Paragraph]], width: int, room: 
         below: lines to leave free if the shortest variants do; ``MIN_CURVE_HEIGHT`` of them stay free in any case.
     """
     flown = [[wrap_parts(parts, width) for parts in forms] for forms in paragraphs]
-    least = sum(min(map(len, forms)) for forms in flown)
-    free = max(room - below, min(least, room - min(below, MIN_CURVE_HEIGHT)), 1)
+    min_lines = sum(min(map(len, forms)) for forms in flown)
+    free = max(room - below, min(min_lines, room - min(below, MIN_CURVE_HEIGHT)), 1)
     levels = [0] * len(flown)
     while sum(len(forms[level]) for forms, level in zip(flown, levels, strict=True)) > free:
         shorter = [_find_shorter_variant(forms, level) for forms, level in zip(flown, levels, strict=True)]
@@ -129,12 +130,12 @@ class ParameterPanel(Widget):
     ParameterPanel.-narrow .outcome { width: 100%; height: 1fr; padding-left: 0; }
     """
 
+    @dataclass
     class Selected(Message):
         """Another setting is selected: its curve is needed."""
 
-        def __init__(self, policy: str, name: str) -> None:
-            super().__init__()
-            self.policy, self.name = policy, name
+        policy: str
+        name: str
 
     def __init__(
         self, change: Callable[[str, str, Any], object], *, ascii: bool = False, id: str | None = None
@@ -184,9 +185,9 @@ class ParameterPanel(Widget):
             first: message at which the policy first fires in this session; -1 for never, None until computed.
             token_table: token measure of the next request; the policy's own without one.
         """
-        chosen = POLICIES[policy]
-        controls = list_parameters_in_context(chosen, params, context, state)
-        values = {control.name: get_value(chosen, params, control.name) for control in controls}
+        definition = POLICIES[policy]
+        controls = list_parameters_in_context(definition, params, context, state)
+        values = {control.name: get_value(definition, params, control.name) for control in controls}
         outcome = compute_outcome(plan, token_table) if plan else None
         self._update_difference(policy, context, values, outcome)
         self.policy, self._shown_at, self._values, self._outcome = policy, context, values, outcome
@@ -198,9 +199,8 @@ class ParameterPanel(Widget):
             paragraphs.append([[[("applied: ", f"bold {GOOD}"), (applied, "")]]])
             paragraphs.append([[[("u undoes it, e exports it; choose a policy to plan again", MUTED)]]])
         else:
-            paragraphs.append(
-                [[[("no plan: ", f"bold {BAD}"), (plan_error.removeprefix(f"{policy}: ") or "not computed yet", "")]]]
-            )
+            reason = plan_error.removeprefix(f"{policy}: ") or "not computed yet"
+            paragraphs.append([[[("no plan: ", f"bold {BAD}"), (reason, "")]]])
         if self._difference:
             paragraphs.append(self._difference)
         if plan:
@@ -224,7 +224,6 @@ class ParameterPanel(Widget):
 
     @property
     def _needed_curve_height(self) -> int:
-        """Lines that the curve of the selected setting needs."""
         control = self.rows.current_parameter
         return CURVE_HEIGHT if control and control.kind not in _KINDS_WITHOUT_CURVE and self._outcome else 0
 
@@ -236,8 +235,8 @@ class ParameterPanel(Widget):
         if control.scale is None:
             return [False, True]
         values = control.scale.sample_values(MAX_CURVE_POINTS)
-        now = control.get_effective_value(self._values[name])
-        return sorted({*values[: MAX_CURVE_POINTS - 1], now}) if now is not None else values
+        current = control.get_effective_value(self._values[name])
+        return sorted({*values[: MAX_CURVE_POINTS - 1], current}) if current is not None else values
 
     def _find_parameter(self, name: str) -> Parameter | None:
         return next((control for control in self.rows.parameters if control.name == name), None)

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import ModalScreen
-from textual.widgets import Label
 
 from context_tui.session.facts import Problem
 from context_tui.session.session import Session
 from context_tui.text.sanitize import make_visible
 from context_tui.tui.controller import CommandRefused, Controller
 from context_tui.tui.rendering.layout import TextPart
-from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.reading_pane import ReadingPane
+from context_tui.tui.widgets.text_screen import TextScreen
 
 RAW_LENGTH = 4_000
 """Maximum number of characters shown of a record; a broken line can be a whole file."""
@@ -24,10 +21,9 @@ RAW_LENGTH = 4_000
 MISSING = "(the text of this record cannot be shown)"
 
 
-class ProblemsScreen(ModalScreen[None]):
+class ProblemsScreen(TextScreen):
     """List of the problems of a session."""
 
-    CSS_PATH = "problems.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "dismiss", "close", key_display="esc", id="problems-close", tooltip="Back"),
         Binding("n", "jump(1)", "next", id="problems-next", tooltip="Next problem"),
@@ -38,20 +34,15 @@ class ProblemsScreen(ModalScreen[None]):
         super().__init__()
         self.session = session
 
-    def compose(self) -> ComposeResult:
-        """Yield a heading with the count, and the problems."""
-        count = len(self.session.facts.problems)
-        yield Label(self._heading(count), id="problems-title", markup=False)
-        yield ReadingPane(self._parts(), id="problems-list")
-        yield KeyFooter()
-
-    def _heading(self, count: int) -> str:
-        records = len(self.session.facts.record_kind)
+    def format_title(self) -> str:
+        """Format the number of problems."""
+        count, records = len(self.session.facts.problems), len(self.session.facts.record_kind)
         name = make_visible(self.session.info.path.rpartition("/")[2] or "this session")
         of = f" of {records:,} records" if records else ""
         return f"Problems: {count:,}{of} in {name}"
 
-    def _parts(self) -> Iterator[TextPart]:
+    def build_parts(self) -> Iterator[TextPart]:
+        """Yield each problem with the text of its record."""
         for problem in self.session.facts.problems:
             yield TextPart(f"{problem.where}: {problem.what}", "heading")
             yield TextPart(self._raw(problem) + "\n", "text" if problem.raw >= 0 else "muted")

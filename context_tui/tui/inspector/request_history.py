@@ -61,15 +61,15 @@ class WindowCrossing(NamedTuple):
 @lru_cache(maxsize=4)
 def find_window_crossings(history: RequestHistory, window: int, at: int) -> dict[int, WindowCrossing]:
     """Find for each tick that requests before message *at* reached since when, or else where first."""
-    point, found = bisect_left(history.messages, at), {}
+    point, crossings = bisect_left(history.messages, at), {}
     for tick in WINDOW_TICKS:
         limit, since = window * tick / 100, point
         while since and history.tokens[since - 1] >= limit:
             since -= 1
         row = since if since < point else next((r for r in range(point) if history.tokens[r] >= limit), -1)
         if row >= 0:
-            found[tick] = WindowCrossing(history.messages[row], since < point)
-    return found
+            crossings[tick] = WindowCrossing(history.messages[row], since < point)
+    return crossings
 
 
 def build_request_history(session: Session) -> RequestHistory:
@@ -77,12 +77,11 @@ def build_request_history(session: Session) -> RequestHistory:
     facts = session.facts
     end = bisect_left(facts.request_message, session.length)
     messages = facts.request_message[:end]
-    found = [HistoryEvent(bisect_left(messages, drop.message), drop.message, DROP_GLYPH) for drop in session.drops]
-    found += (HistoryEvent(bisect_left(messages, each.message), each.message) for each in facts.epochs)
-    gaps = {gap.request: gap for gap in found if 0 < gap.request < end}
-    return RequestHistory(
-        [usage.context for usage in facts.requests[:end]], messages, [gaps[row] for row in sorted(gaps)]
-    )
+    events = [HistoryEvent(bisect_left(messages, drop.message), drop.message, DROP_GLYPH) for drop in session.drops]
+    events += (HistoryEvent(bisect_left(messages, each.message), each.message) for each in facts.epochs)
+    gaps = {gap.request: gap for gap in events if 0 < gap.request < end}
+    tokens = [usage.context for usage in facts.requests[:end]]
+    return RequestHistory(tokens, messages, [gaps[row] for row in sorted(gaps)])
 
 
 @dataclass(frozen=True)
@@ -107,45 +106,45 @@ def build_history_columns(history: RequestHistory, width: int) -> list[HistoryCo
         gaps = []
     edges = [0, *(gap.request for gap in gaps), count]
     room = width - len(gaps)
-    found: list[HistoryColumn | HistoryEvent] = []
+    columns: list[HistoryColumn | HistoryEvent] = []
     peak, before = history.peak, 0
     for number, (first, end) in enumerate(pairwise(edges)):
         if number:
-            found.append(gaps[number - 1])
+            columns.append(gaps[number - 1])
         # Each stretch gets its share of the room, by where it starts and ends.
         share = end - first if count <= room else max(1, end * room // count - first * room // count)
-        share = min(share, end - first, width - len(found))
+        share = min(share, end - first, width - len(columns))
         for index in range(share):
             low, high = first + (end - first) * index // share, first + (end - first) * (index + 1) // share
             values = history.tokens[low:high]
             top, bottom = max(values), min(values)
             before = top if low <= peak < high or top - before >= before - bottom else bottom
-            found.append(HistoryColumn(low, high, before))
-    return found
+            columns.append(HistoryColumn(low, high, before))
+    return columns
 
 
 def draw_history(history: RequestHistory, width: int, window: int, at: int) -> list[Run]:
     """Draw the line in at most *width* cells, as of message *at*; requests after the point are muted, after a mark."""
-    point, found = _build_columns_at(history, width, at)
-    most = (history.tokens[history.peak] if history.tokens else 0) or 1
-    canvas = Canvas(len(found))
-    for x, column in enumerate(found):
+    point, columns = _build_columns_at(history, width, at)
+    largest = (history.tokens[history.peak] if history.tokens else 0) or 1
+    canvas = Canvas(len(columns))
+    for x, column in enumerate(columns):
         if column is None:
             canvas.write(x, 0, POINT_GLYPH, f"bold {WARN}")
         elif isinstance(column, HistoryEvent):
             after = column.glyph == NEW_CONTEXT_GLYPH or _is_after(column, point, at)
             canvas.write(x, 0, column.glyph, MUTED if after else f"bold {BAD}")
         else:
-            over = column.tokens * 100 >= window * WINDOW_TICKS[0]
-            style = MUTED if column.first >= point else WARN if over else PRIMARY
-            canvas.draw_column(x, 0, max(count_eighths(column.tokens, most), 1), style)
+            is_over = column.tokens * 100 >= window * WINDOW_TICKS[0]
+            style = MUTED if column.first >= point else WARN if is_over else PRIMARY
+            canvas.draw_column(x, 0, max(count_eighths(column.tokens, largest), 1), style)
     return canvas.get_line()
 
 
 def find_message_at_cell(history: RequestHistory, width: int, at: int, cell: int) -> int | None:
     """Return the message of the largest request, or of the event, under a cell."""
-    _, found = _build_columns_at(history, width, at)
-    column = found[cell] if 0 <= cell < len(found) else None
+    _, columns = _build_columns_at(history, width, at)
+    column = columns[cell] if 0 <= cell < len(columns) else None
     if column is None or isinstance(column, HistoryEvent):
         return column.message if column else None
     return history.messages[max(range(column.first, column.end), key=history.tokens.__getitem__)]
@@ -158,9 +157,9 @@ def _build_columns_at(
     point = bisect_left(history.messages, at)
     if point >= len(history.messages):
         return point, [*build_history_columns(history, width)]
-    found = build_history_columns(history, width - 1)
-    place = next((place for place, each in enumerate(found) if _is_after(each, point, at)), len(found))
-    return point, [*found[:place], None, *found[place:]]
+    columns = build_history_columns(history, width - 1)
+    place = next((place for place, each in enumerate(columns) if _is_after(each, point, at)), len(columns))
+    return point, [*columns[:place], None, *columns[place:]]
 
 
 def _is_after(column: HistoryColumn | HistoryEvent, point: int, at: int) -> bool:
@@ -168,38 +167,39 @@ def _is_after(column: HistoryColumn | HistoryEvent, point: int, at: int) -> bool
     return column.message >= at if isinstance(column, HistoryEvent) else column.end > point
 
 
-def format_window_crossings(history: RequestHistory, window: int, at: int, full: bool) -> str:
+def format_window_crossings(history: RequestHistory, window: int, at: int, is_full: bool) -> str:
     """Format since when requests are over a share of the window, or where first: for all shares, or for the lowest."""
-    found = find_window_crossings(history, window, at)
-    if not found:
+    crossings = find_window_crossings(history, window, at)
+    if not crossings:
         more = at <= max(history.messages, default=-1)  # what comes after the point may be larger
         return f"{'not yet' if more else 'never'} over {WINDOW_TICKS[0]} %"
     parts: list[str] = []
-    for tick, (where, since) in found.items():
-        over = f"over {tick} %{' of the window' if full and not parts else ''}"
-        parts.append(f"{over} since #{where:,}" if since else f"first {over} at #{where:,}")
-    return ", ".join(parts if full else parts[:1])
+    for tick, (message, since) in crossings.items():
+        text = f"over {tick} %{' of the window' if is_full and not parts else ''}"
+        parts.append(f"{text} since #{message:,}" if since else f"first {text} at #{message:,}")
+    return ", ".join(parts if is_full else parts[:1])
 
 
 def format_legend_variants(history: RequestHistory, window: int, at: int) -> Iterator[tuple[str, list[Run]]]:
     """Return the texts before and after the line, longest variant first."""
     if not history.tokens:
-        for words in ("no usage recorded: sizes are estimates", "no usage recorded"):
-            yield "", [(words, MUTED)]
+        for text in ("no usage recorded: sizes are estimates", "no usage recorded"):
+            yield "", [(text, MUTED)]
         return
     peak, point = history.peak, bisect_left(history.messages, at)
-    most = [("peak ", MUTED), (f"{history.tokens[peak]:,}", ""), (f" at #{history.messages[peak]:,}", MUTED)]
+    peak_runs = [("peak ", MUTED), (f"{history.tokens[peak]:,}", ""), (f" at #{history.messages[peak]:,}", MUTED)]
     style = WARN if find_window_crossings(history, window, at) else MUTED
-    full, least = ((format_window_crossings(history, window, at, each), style) for each in (True, False))
-    seen = {gap.glyph for gap in history.events} | ({POINT_GLYPH} if point < len(history.messages) else set())
-    signs = [(f"   {sign} {name}", MUTED) for sign, name in GLYPH_LABELS.items() if sign in seen]
-    yield "Recorded per request ", [full, ("   ", ""), *most, *signs]
-    yield "Recorded per request ", [least, ("   ", ""), *most, *signs]
-    yield "Recorded per request ", [least, ("   ", ""), *most]
-    yield "Recorded ", [least, ("   ", ""), *most]
-    yield "Recorded ", [least]
-    yield "Recorded ", most
-    yield "Recorded ", most[:2]
+    all_crossings = (format_window_crossings(history, window, at, True), style)
+    first_crossing = (format_window_crossings(history, window, at, False), style)
+    glyphs = {gap.glyph for gap in history.events} | ({POINT_GLYPH} if point < len(history.messages) else set())
+    signs = [(f"   {sign} {name}", MUTED) for sign, name in GLYPH_LABELS.items() if sign in glyphs]
+    yield "Recorded per request ", [all_crossings, ("   ", ""), *peak_runs, *signs]
+    yield "Recorded per request ", [first_crossing, ("   ", ""), *peak_runs, *signs]
+    yield "Recorded per request ", [first_crossing, ("   ", ""), *peak_runs]
+    yield "Recorded ", [first_crossing, ("   ", ""), *peak_runs]
+    yield "Recorded ", [first_crossing]
+    yield "Recorded ", peak_runs
+    yield "Recorded ", peak_runs[:2]
 
 
 def format_history_line(
@@ -208,14 +208,13 @@ def format_history_line(
     """Format the line with its texts in *width* cells, and return its cells; it gets at least *least* cells if
     possible.
     """
-    name, words, room = "", list[Run](), 0
+    name, legend, room = "", list[Run](), 0
     min_width = min(min_width, len(history.tokens) + len(history.events) + 1)
-    for name, words in format_legend_variants(history, window, at):
-        room = width - len(name) - count_cells(words) - (HISTORY_GAP if name else 0)
+    for name, legend in format_legend_variants(history, window, at):
+        room = width - len(name) - count_cells(legend) - (HISTORY_GAP if name else 0)
         if room >= (min_width if name else 0):
             break
     if not name or room < 2:
-        return [(name, MUTED), *words], range(0)
-    return [(name, MUTED), *draw_history(history, room, window, at), (" " * HISTORY_GAP, ""), *words], range(
-        len(name), len(name) + room
-    )
+        return [(name, MUTED), *legend], range(0)
+    columns = draw_history(history, room, window, at)
+    return [(name, MUTED), *columns, (" " * HISTORY_GAP, ""), *legend], range(len(name), len(name) + room)

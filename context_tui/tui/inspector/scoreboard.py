@@ -125,12 +125,8 @@ class ScoreColumns:
     bar: int
 
 
-RUNS_HEADING, EFFECT_HEADING, REQUEST_HEADING, REMAINING_HEADING = (
-    "would it run",
-    "what it would do",
-    "next request",
-    "what is left",
-)
+RUNS_HEADING, EFFECT_HEADING = "would it run", "what it would do"
+REQUEST_HEADING, REMAINING_HEADING = "next request", "what is left"
 SIZE_ARROW = " → "
 _NOUNS_PATTERN = re.compile(r" (?:results?|messages?)\b")
 """Words that are left out where it is narrow: each effect has one of them."""
@@ -146,48 +142,38 @@ def fit_score_columns(rows: Sequence[ScoreRow], width: int) -> ScoreColumns:
     """
     name = min(max(len("policy"), *(len(row.policy) for row in rows)), MAX_NAME_WIDTH) if rows else 0
     fitter = ColumnFitter(width, 3 + name + SHARE_WIDTH)
-    waits = any(row.request and row.request.summary_pending for row in rows)
+    has_pending = any(row.request and row.request.summary_pending for row in rows)
     fitter.give("runs", 5)
     fitter.give("after", max([6, *(len(_format_size_after(row)) for row in rows)]) + len(SIZE_ARROW))
-    fitter.give("waits", len(SHORT_SUMMARY_SUFFIX) if waits else 0)
+    fitter.give("waits", len(SHORT_SUMMARY_SUFFIX) if has_pending else 0)
     fitter.give("before", max([6, *(len(_format_size_before(row.request)) for row in rows)]) + 2)
     fitter.give("runs", max([len(RUNS_HEADING), *(len(row.run_label) for row in rows)]) + 2)
     longest = max([len(EFFECT_HEADING), *(len(row.effect) for row in rows)]) + 2
-    least = min(longest, MIN_EFFECT_WIDTH)
-    has_effect = fitter.give("would", least)
-    fitter.give("waits", len(SUMMARY_SUFFIX) if waits else 0)
+    min_effect = min(longest, MIN_EFFECT_WIDTH)
+    has_effect = fitter.give("would", min_effect)
+    fitter.give("waits", len(SUMMARY_SUFFIX) if has_pending else 0)
     if has_effect:
-        fitter.give("would", least, longest)
+        fitter.give("would", min_effect, longest)
         fitter.give("bar", len(REMAINING_HEADING) + 2, MAX_BAR_WIDTH)
     return ScoreColumns(name, **{each: fitter[each] for each in ("runs", "would", "before", "after", "waits", "bar")})
 
 
 def format_score_heading(columns: ScoreColumns, width: int, measure_label: str = "") -> list[Run]:
     """Format the heading; *measure* is the token measure of the next request, if not the policies' own."""
-    words = "   " + "policy".ljust(columns.name)
+    text = "   " + "policy".ljust(columns.name)
     if columns.runs:
-        words += f"  {RUNS_HEADING if columns.runs >= len(RUNS_HEADING) + 2 else 'run'}".ljust(columns.runs)
+        text += f"  {RUNS_HEADING if columns.runs >= len(RUNS_HEADING) + 2 else 'run'}".ljust(columns.runs)
     if columns.would:
-        words += f"  {EFFECT_HEADING}".ljust(columns.would)
+        text += f"  {EFFECT_HEADING}".ljust(columns.would)
     room = columns.before + columns.after + columns.waits + SHARE_WIDTH
-    named = (
-        (f"{REQUEST_HEADING}, {measure_label}", f"next, {measure_label}", f"next {measure_label}")
-        if measure_label
-        else (REQUEST_HEADING,)
-    )
-    head = choose_form((*named, "next"), room - 2)
-    words += f"  {head}"
-    return pad_runs(
-        [
-            (
-                words + f"  {REMAINING_HEADING}".rjust(room - len(head) + len(REMAINING_HEADING))
-                if columns.bar
-                else words,
-                MUTED,
-            )
-        ],
-        width,
-    )
+    headings = [REQUEST_HEADING, "next"]
+    if measure_label:
+        headings = [f"{REQUEST_HEADING}, {measure_label}", f"next, {measure_label}", f"next {measure_label}", "next"]
+    head = choose_form(headings, room - 2)
+    text += f"  {head}"
+    if columns.bar:
+        text += f"  {REMAINING_HEADING}".rjust(room - len(head) + len(REMAINING_HEADING))
+    return pad_runs([(text, MUTED)], width)
 
 
 def format_score_line(number: int, row: ScoreRow, is_current: bool, columns: ScoreColumns, width: int) -> list[Run]:
@@ -196,23 +182,17 @@ def format_score_line(number: int, row: ScoreRow, is_current: bool, columns: Sco
     runs: list[Run] = [("▸" if is_current else " ", f"bold {PRIMARY}"), (f"{digit:<2}", BOLD if is_current else MUTED)]
     runs.append((shorten(row.policy, columns.name).ljust(columns.name), BOLD if is_current else ""))
     if row.plan_error:
-        return pad_runs(
-            [
-                *runs,
-                ("  ", ""),
-                (shorten_at_word(row.plan_error.removeprefix(f"{row.policy}: "), width - count_cells(runs) - 2), BAD),
-            ],
-            width,
-        )
+        error = shorten_at_word(row.plan_error.removeprefix(f"{row.policy}: "), width - count_cells(runs) - 2)
+        return pad_runs([*runs, ("  ", ""), (error, BAD)], width)
     quiet = "" if row.changes else MUTED
     if columns.runs:
-        words = row.run_label if columns.runs > 5 else {True: "yes", False: "no", None: "–"}[row.runs]
-        runs.append((f"  {words}".ljust(columns.runs), f"bold {GOOD}" if row.runs else MUTED))
+        text = row.run_label if columns.runs > 5 else {True: "yes", False: "no", None: "–"}[row.runs]
+        runs.append((f"  {text}".ljust(columns.runs), f"bold {GOOD}" if row.runs else MUTED))
     if columns.would:
         fits = len(row.effect) + 2 <= columns.would
-        words = row.effect if fits or not row.changes else _NOUNS_PATTERN.sub("", row.effect)
-        words = shorten_at_word(words, columns.would - 2)
-        runs += pad_runs([("  ", ""), (words, quiet)], columns.would)
+        text = row.effect if fits or not row.changes else _NOUNS_PATTERN.sub("", row.effect)
+        text = shorten_at_word(text, columns.would - 2)
+        runs += pad_runs([("  ", ""), (text, quiet)], columns.would)
     if columns.before:
         runs.append((_format_size_before(row.request).rjust(columns.before), quiet))
     if columns.after:
@@ -226,8 +206,8 @@ def format_score_line(number: int, row: ScoreRow, is_current: bool, columns: Sco
         return pad_runs([*runs, ("–".rjust(SHARE_WIDTH), MUTED)], width)
     runs.append((format_saved_share(request).rjust(SHARE_WIDTH), GOOD if request.saved_share else WARN))
     if columns.bar and request.tokens_before:
-        left, gone = format_bar(1 - request.saved_share, columns.bar - 2, "━", "─")
-        runs += [("  ", ""), (left, PRIMARY if is_current else BOLD), (gone, MUTED)]
+        remaining, removed = format_bar(1 - request.saved_share, columns.bar - 2, "━", "─")
+        runs += [("  ", ""), (remaining, PRIMARY if is_current else BOLD), (removed, MUTED)]
     return pad_runs(runs, width)
 
 
@@ -235,12 +215,12 @@ def format_policy_title(name: str, width: int) -> str:
     """Format a policy in *width* cells: number, name, origin and effect."""
     policy, number = POLICIES[name], LISTED_POLICIES.list_names_with(name).index(name) + 1
     digit = f"{number} " if number <= MAX_POLICY_DIGIT else ""
-    whose, _, what = policy.about.partition(": ")
-    forms = [f"{digit}{name}   {policy.about}", f"{digit}{name}   {whose}"]
+    origin, _, effect = policy.about.partition(": ")
+    forms = [f"{digit}{name}   {policy.about}", f"{digit}{name}   {origin}"]
     if policy.runtime:
         rule = name.removeprefix(f"{policy.runtime}-")
-        whole = f'{digit}{name}   {rule} as in the runtime "{policy.runtime}": {what}'
-        forms = [whole, f"{digit}{policy.runtime}'s {rule}: {what}"]
+        longest = f'{digit}{name}   {rule} as in the runtime "{policy.runtime}": {effect}'
+        forms = [longest, f"{digit}{policy.runtime}'s {rule}: {effect}"]
     return shorten_at_word(choose_form(forms, width), width)
 
 
@@ -274,7 +254,6 @@ class Scoreboard(Widget, can_focus=True):
 
     @property
     def _visible_row_count(self) -> int:
-        """Number of lines that fit below the heading."""
         return max(self.content_size.height - 1, 1)
 
     @property
@@ -304,11 +283,10 @@ class Scoreboard(Widget, can_focus=True):
 
     def on_key(self, event: events.Key) -> None:
         """Choose one of the first nine policies by its digit."""
-        if (event.character or "").isdecimal() and 1 <= int(event.character or "0") <= min(
-            len(self.rows), MAX_POLICY_DIGIT
-        ):
+        digit = int(event.character) if event.character and event.character.isdecimal() else 0
+        if 1 <= digit <= min(len(self.rows), MAX_POLICY_DIGIT):
             event.stop()
-            self._choose_number(int(event.character or "0") - 1)
+            self._choose_number(digit - 1)
 
     def on_click(self, event: events.Click) -> None:
         """Choose the clicked policy."""

@@ -15,7 +15,6 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
-from textual.worker import Worker
 
 from context_tui.app.state import InspectorState
 from context_tui.policies.registry import LISTED_POLICIES
@@ -23,7 +22,7 @@ from context_tui.session.session import Session, SessionInfo
 from context_tui.text.sanitize import make_visible
 from context_tui.tui.controller import CommandRefused, Controller
 from context_tui.tui.drafts import Drafts
-from context_tui.tui.inspector import dialogs, notices
+from context_tui.tui.inspector import dialogs, notices, workers
 from context_tui.tui.inspector.breakdown import BreakdownView
 from context_tui.tui.inspector.header import HeaderBar
 from context_tui.tui.inspector.keys import HELP_NOTES, build_bindings, build_full_screen, format_unknown_keys
@@ -34,26 +33,12 @@ from context_tui.tui.inspector.scoreboard import Scoreboard
 from context_tui.tui.inspector.search_bar import SearchBar
 from context_tui.tui.inspector.timeline import Timeline
 from context_tui.tui.inspector.timeline_frame import ColumnHeads, Legend, StatusLine
-from context_tui.tui.inspector.workers import (
-    BlocksRead,
-    ComputedMessage,
-    ContextSizesComputed,
-    CurveComputed,
-    FiringsComputed,
-    InspectorWorkers,
-    MeasureComputed,
-    RuntimeSizesComputed,
-    SearchReported,
-    SessionRead,
-)
+from context_tui.tui.inspector.workers import ComputedMessage, InspectorWorkers
 from context_tui.tui.loading import ReadFailure
 from context_tui.tui.reader.detail import Detail
-from context_tui.tui.threads import format_worker_error
+from context_tui.tui.threads import WorkErrorHandler
 from context_tui.tui.timeline.rows import TURN_HEAD, Location
-from context_tui.tui.view import (
-    View,
-    build_inspector_state,
-)
+from context_tui.tui.view import View, build_inspector_state
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.help import HelpScreen
 
@@ -67,7 +52,7 @@ NEWS_TIMEOUT_S = 12
 """Seconds for which news of a followed session are shown."""
 
 
-class InspectorScreen(Screen[None]):
+class InspectorScreen(WorkErrorHandler, Screen[None]):
     """Inspector of a session: keys change the view, and the panes draw it."""
 
     AUTO_FOCUS = "Timeline"
@@ -133,14 +118,14 @@ class InspectorScreen(Screen[None]):
     def on_mount(self) -> None:
         """Show the session, or start to read it."""
         self.set_class(self.options.last_state.breakdown, "-parts")
-        if wrong := format_unknown_keys(self.options.keys):
-            self.show_notification(wrong, warn=True)
+        if warning := format_unknown_keys(self.options.keys):
+            self.show_notification(warning, warn=True)
         loading = self.controller.loader
         if loading is None:
             self.controller.open_session(self.view.session)
             self.draw()
         else:
-            self.controller.start_reading()
+            self.controller.is_reading = True
             self.query_one(ColumnHeads).show("timeline", 0)
             self.query_one(HeaderBar).show(self.view.session, self.view.context, progress=0.0)
             self.panes.set_status(notices.format_reading(self.view.session, 0.0))
@@ -166,8 +151,8 @@ class InspectorScreen(Screen[None]):
 
     def _restore_focus(self) -> None:
         """Restore the focus; give it to the timeline where the pane is not visible."""
-        wanted, self._focus_before = self._focus_before or self.focused, None
-        self.set_focus(wanted if wanted in self.focus_chain else self.query_one(Timeline))
+        widget, self._focus_before = self._focus_before or self.focused, None
+        self.set_focus(widget if widget in self.focus_chain else self.query_one(Timeline))
 
     @property
     def location(self) -> Location:
@@ -181,32 +166,48 @@ class InspectorScreen(Screen[None]):
         revision, result = controller.revision, None
         try:
             result = command(*arguments)
-        except CommandRefused as why:
-            self.show_notification(str(why), warn=why.warn)
+        except CommandRefused as refusal:
+            self.show_notification(str(refusal), warn=refusal.warn)
         if controller.revision != revision:
             self.draw()
         elif self.view.cursor != timeline.location:
             timeline.select_location(self.view.cursor)
         return result
 
+    def run_and_show(self, command: Callable[..., object], *arguments: Any) -> None:
+        """Run a command, and show the message or the rows of a turn that it returns."""
+        result = self.run_command(command, *arguments)
+        if isinstance(result, str) and result:
+            self.show_notification(result)
+        elif isinstance(result, range) and result:
+            self.query_one(Timeline).scroll_to_rows(result)
+
+    def action_run(self, name: str, *arguments: Any) -> None:
+        """Run the command of the controller with this name."""
+        self.run_and_show(getattr(self.controller, name), *arguments)
+
+    @work
+    async def action_dialog(self, name: str) -> None:
+        """Open the dialog of the module ``dialogs`` with this name."""
+        await getattr(dialogs, name)(self)
+
     # Reading
 
-    @on(SessionRead)
-    def _show_read(self, event: SessionRead) -> None:
-        """Show the part of the session that is read, or why it cannot be read."""
+    @on(workers.SessionRead)
+    def _show_read(self, event: workers.SessionRead) -> None:
         read, controller, timeline = event.report, self.controller, self.query_one(Timeline)
         if isinstance(read, ReadFailure):
-            controller.fail_reading()
+            controller.is_reading = False
             self.panes.set_status(read.reason)
             self.show_notification(read.reason, warn=True)
             return
         controller.move_cursor(self.location)
-        fired = bool(self.view.plan and self.view.plan.trigger.fires)
+        has_fired = bool(self.view.plan and self.view.plan.trigger.fires)
         controller.update_session(read)
         if read.is_end:
             self.draw()
             if controller.is_following:
-                self._show_news(fired)
+                self._show_news(has_fired)
             elif self._follow_first:
                 self._follow_first = False
                 self.action_follow()
@@ -218,18 +219,16 @@ class InspectorScreen(Screen[None]):
         if self.query_one(Detail).location is None:
             self.panes.draw_detail()
 
-    @on(Worker.StateChanged)
-    def _handle_worker_state(self, event: Worker.StateChanged) -> None:
-        """Report a defect in a worker; everything else goes on."""
-        if words := format_worker_error(event):
-            self.show_notification(words, warn=True)
+    def show_work_error(self, message: str, group: str) -> None:
+        """Notify about the error of a worker."""
+        self.show_notification(message, warn=True)
 
     def _show_news(self, has_fired: bool) -> None:
         """Show what happened in the followed session, and whether the policy's trigger has begun to fire."""
-        view, happened = self.view, self.controller.collect_news()
+        view, news = self.view, self.controller.collect_news()
         if view.plan and view.plan.trigger.fires and not has_fired and not view.applied:
-            happened.append(f"{view.policy} fires now: {view.plan.trigger.reason}")
-        for text in happened:  # these stay while more is read
+            news.append(f"{view.policy} fires now: {view.plan.trigger.reason}")
+        for text in news:  # these stay while more is read
             self.notify(make_visible(text), markup=False, timeout=NEWS_TIMEOUT_S)
 
     def action_follow(self) -> None:
@@ -275,16 +274,16 @@ class InspectorScreen(Screen[None]):
 
     # Computed results
 
-    @on(FiringsComputed)
-    @on(ContextSizesComputed)
-    @on(CurveComputed)
-    @on(RuntimeSizesComputed)
-    @on(BlocksRead)
+    @on(workers.FiringsComputed)
+    @on(workers.ContextSizesComputed)
+    @on(workers.CurveComputed)
+    @on(workers.RuntimeSizesComputed)
+    @on(workers.BlocksRead)
     def _show_computed(self, event: ComputedMessage) -> None:
         self.panes.show_computed(event)
 
-    @on(MeasureComputed)
-    def _show_measure(self, event: MeasureComputed) -> None:
+    @on(workers.MeasureComputed)
+    def _show_measure(self, event: workers.MeasureComputed) -> None:
         if event.view.session is self.view.session and event.view.measure is self.view.measure:
             outcome = self.run_command(self.controller.finish_measuring, event.error)
             if outcome:
@@ -305,7 +304,7 @@ class InspectorScreen(Screen[None]):
     def _handle_entered(self, event: Timeline.Entered | Detail.Entered) -> None:
         """Go from a call to its subagent, or to its result and back; fold or open a turn; read other rows."""
         if event.location.block == TURN_HEAD:
-            self.action_fold()
+            self.action_run("toggle_fold")
             return
         if event.location.block < 0 and dialogs.request_subagents(self, event.location.message):
             return
@@ -339,51 +338,11 @@ class InspectorScreen(Screen[None]):
 
     def go_to(self, location: Location) -> None:
         """Select a location; show a notice if rows had to be listed for it."""
-        if outcome := self.run_command(self.controller.select_location, location):
-            self.show_notification(outcome)
-
-    def action_turn(self, step: int) -> None:
-        """Go to the head of the next or previous turn."""
-        self.run_command(self.controller.move_to_turn, step)
-
-    def action_fold(self) -> None:
-        """Fold the turn of the selected row to its head, or open it."""
-        self._show_turn(self.run_command(self.controller.toggle_fold))
-
-    def action_fold_all(self) -> None:
-        """Fold all turns to their heads, or open them all."""
-        self._show_turn(self.run_command(self.controller.toggle_all_folds))
-
-    def _show_turn(self, rows: range | None) -> None:
-        if rows:
-            self.query_one(Timeline).scroll_to_rows(rows)
-
-    @work
-    async def action_go_to(self) -> None:
-        """Ask for a message to go to."""
-        await dialogs.go_to_message(self)
+        self.run_and_show(self.controller.select_location, location)
 
     def action_pane(self, step: int) -> None:
         """Go to the next or previous pane."""
         (self.focus_next if step > 0 else self.focus_previous)()
-
-    # Point
-
-    def action_as_of(self) -> None:
-        """Plan before the selected message, or at the end again."""
-        self.run_command(self.controller.toggle_point)
-
-    def action_jump(self, step: int) -> None:
-        """Plan as of the next or previous point of interest."""
-        self.run_command(self.controller.move_to_jump_point, step)
-
-    def action_compaction(self, step: int) -> None:
-        """Plan as of the next or previous recorded compaction."""
-        self.run_command(self.controller.move_to_compaction, step)
-
-    def action_changed(self, step: int) -> None:
-        """Go to the next or previous row that the plan changes or changed."""
-        self.run_command(self.controller.move_to_changed, step)
 
     # Policies and their settings
 
@@ -416,48 +375,20 @@ class InspectorScreen(Screen[None]):
     def action_type(self) -> None:
         """Type a value for the selected setting."""
         if self._require_visible_settings():
-            rows = self.query_one(ParameterPanel).rows
-            rows.focus()
-            rows.action_type()
+            self.query_one(ParameterPanel).rows.action_type()
 
     def _require_visible_settings(self) -> bool:
         """Return whether the settings are visible; notify if they are not."""
-        shown = self.query_one("#tuning").display
-        if not shown:
+        is_visible = self.query_one("#tuning").display
+        if not is_visible:
             self.show_notification("The settings are hidden; press esc first")
-        return shown
-
-    @work
-    async def action_save_settings(self) -> None:
-        """Save the settings of the policy under a name for ``-P``."""
-        await dialogs.save_policy_settings(self)
-
-    def action_ruler(self) -> None:
-        """Change the token measure."""
-        self.run_command(self.controller.cycle_measure)
-
-    @work
-    async def action_window(self) -> None:
-        """Ask for the size of the context window."""
-        await dialogs.set_window(self)
-
-    def action_mark(self) -> None:
-        """Mark the selected result to be cleared by hand, or remove the mark."""
-        self.run_command(self.controller.toggle_mark)
-
-    def action_cut(self) -> None:
-        """Mark a cut before the selected message, or remove it."""
-        self.run_command(self.controller.toggle_cut)
+        return is_visible
 
     # Listed rows and breakdown
 
     def action_filter(self) -> None:
         """Choose which rows are listed."""
         dialogs.choose_filter(self)
-
-    def action_sort(self) -> None:
-        """Sort largest first, or in the order of the file."""
-        self.run_command(self.controller.toggle_sort)
 
     @on(ColumnHeads.Cleared)
     def action_unfilter(self) -> None:
@@ -491,7 +422,6 @@ class InspectorScreen(Screen[None]):
         self._close_covering_breakdown()
 
     def _close_covering_breakdown(self) -> None:
-        """Close the breakdown where it covers the timeline."""
         if self.has_class("-narrow"):
             self._show_side("detail")
             self.close_detail()
@@ -502,8 +432,8 @@ class InspectorScreen(Screen[None]):
         """Open the search."""
         self.query_one(SearchBar).open()
 
-    @on(SearchReported)
-    def _handle_search_report(self, event: SearchReported) -> None:
+    @on(workers.SearchReported)
+    def _handle_search_report(self, event: workers.SearchReported) -> None:
         self.query_one(SearchBar).show_report(event)
 
     def action_match(self, step: int) -> None:
@@ -517,15 +447,6 @@ class InspectorScreen(Screen[None]):
     async def action_apply(self) -> None:
         """Open the plan to apply it."""
         await dialogs.apply_plan(self)
-
-    def action_undo(self) -> None:
-        """Undo the last applied plan."""
-        if outcome := self.run_command(self.controller.undo):
-            self.show_notification(outcome)
-
-    def action_redo(self) -> None:
-        """Redo the plan that was undone."""
-        self.run_command(self.controller.redo)
 
     @work
     async def action_export(self) -> None:
@@ -563,8 +484,8 @@ class InspectorScreen(Screen[None]):
 
     def _handle_full_screen_closed(self, command: Callable[[], str] | None) -> None:
         """Run the command that a full-screen view returned."""
-        if command is not None and (outcome := self.run_command(command)):
-            self.show_notification(outcome)
+        if command is not None:
+            self.run_and_show(command)
 
     def action_back(self) -> None:
         """Stop reading, or close one thing: each press closes another."""
@@ -590,8 +511,3 @@ class InspectorScreen(Screen[None]):
     async def action_sessions(self) -> None:
         """Choose another session."""
         await self.run_action("app.sessions")
-
-    @work
-    async def action_leave(self) -> None:
-        """Leave; ask first if a result or a draft would be lost."""
-        await dialogs.leave(self)

@@ -54,7 +54,6 @@ class SearchBar(Horizontal):
             self._start()
 
     def _start(self) -> None:
-        """Start the controller's search in place of the one before."""
         search = self._controller.search
         self._started_number = search.number
         self.screen.query_one(Timeline).show_matches(frozenset())

@@ -112,14 +112,14 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         rows: TimelineRows,
         reader: MessageReader,
         marker: RowMarker | None,
-        listed: Sequence[int],
+        listed_rows: Sequence[int],
         cursor: Location | None = None,
         empty_text: str = "",
     ) -> None:
-        """Show rows with their marks; *listed* are the rows to list, in order; *empty_text* is shown without any."""
+        """Show *listed_rows* of the rows, in this order, with their marks; *empty_text* is shown if there are none."""
         self._empty_text = empty_text
-        same = rows is self._rows and listed is self._listed
-        self._rows, self._reader, self._marker, self._listed = rows, reader, marker, listed
+        same = rows is self._rows and listed_rows is self._listed
+        self._rows, self._reader, self._marker, self._listed = rows, reader, marker, listed_rows
         self._turns = TurnSummaries(rows, marker)
         self._generation += 1
         self._update_virtual_size()
@@ -127,20 +127,16 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             self.select_location(cursor)
         self.refresh()
 
-    def update_rows(self, rows: TimelineRows, reader: MessageReader, listed: Sequence[int]) -> None:
+    def update_rows(self, rows: TimelineRows, reader: MessageReader, listed_rows: Sequence[int]) -> None:
         """Show a session that is being read; visible rows are drawn again only where they may have changed."""
         old = self._rows
         last = min(len(old) - UNSETTLED_ROWS, old.heads[-1] if old.heads else 0)
-        same = (old.largest, old.largest_turn, self._build_columns(old)) == (
-            rows.largest,
-            rows.largest_turn,
-            self._build_columns(rows),
-        )
+        before, after = ((each.largest, each.largest_turn, self._build_columns(each)) for each in (old, rows))
         bottom = self.scroll_offset.y + self.scrollable_content_region.height
         settled = bottom < len(self._listed) and self._listed[bottom] < last
-        self._rows, self._reader, self._listed, self._turns = rows, reader, listed, TurnSummaries(rows, None)
+        self._rows, self._reader, self._listed, self._turns = rows, reader, listed_rows, TurnSummaries(rows, None)
         self._update_virtual_size()
-        if not same or not settled:
+        if before != after or not settled:
             self._generation += 1
             self.refresh()
 
@@ -198,22 +194,22 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def select_share(self, share: float) -> None:
         """Select the row at a share of the whole, as in ``visible_share``."""
-        whole = self.listed_count if isinstance(self._listed, array) else len(self._rows)
-        at = int(share * whole)
+        total = self.listed_count if isinstance(self._listed, array) else len(self._rows)
+        at = int(share * total)
         self.cursor = at if isinstance(self._listed, array) else find_line(self._listed, at)
 
     def find_visible_styles(self) -> set[str]:
         """Return the styles of visible marks and signs: verdicts, ``open`` and ``folded`` turns, ``bar``."""
-        found = {"bar"} if self._build_columns(self._rows).bar and self.listed_count else set()
+        names = {"bar"} if self._build_columns(self._rows).bar and self.listed_count else set()
         for line in self._get_visible_lines():
             row = self._listed[line]
             block = self._rows.block[row]
             if block >= WHOLE_MESSAGE and self._marker:
-                found.add(self._marker.find_mark(self._rows.message[row], block).verdict)
+                names.add(self._marker.find_mark(self._rows.message[row], block).verdict)
             elif block == TURN_HEAD:
                 turn = self._turns.get_summary(self._rows.find_turn_of_row(row))
-                found |= {"folded", turn.verdict} if self._is_folded(row) else {"open"}
-        return found
+                names |= {"folded", turn.verdict} if self._is_folded(row) else {"open"}
+        return names
 
     def _is_folded(self, row: int) -> bool:
         """Return whether only the head of a turn is listed and the turn has more rows."""
@@ -277,38 +273,37 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             self._styles = {part: self.get_component_rich_style(f"timeline--{part}") for part in _STYLE_NAMES}
         rows, facts = self._rows, reader.session.facts
         message, block = rows.message[row], rows.block[row]
-        over = Style()
+        overlay = Style()
         if is_current:
             style = self._styles["cursor" if self.has_focus else "shadow"]
-            over = Style(bgcolor=style.bgcolor, reverse=style.reverse, underline=style.underline)
+            overlay = Style(bgcolor=style.bgcolor, reverse=style.reverse, underline=style.underline)
             if style.reverse:  # one bar, not a patchwork of what the colours reverse to
-                over += Style(color="default", bgcolor="default")
+                overlay += Style(color="default", bgcolor="default")
         elif self._matches and self._is_match(row):
             style = self._styles["match"]
-            over = Style(bgcolor=style.bgcolor, underline=style.underline)
+            overlay = Style(bgcolor=style.bgcolor, underline=style.underline)
         columns = self._build_columns(rows)
         if block == TURN_HEAD:
-            turn, words = self._turns.get_summary(rows.find_turn_of_row(row)), None
+            turn, preview = self._turns.get_summary(rows.find_turn_of_row(row)), None
             if self._is_folded(row):
-                words = reader.format_preview(message)
-            return paint_head(turn, words, columns, rows.largest_turn, self._styles, over)
+                preview = reader.format_preview(message)
+            return paint_head(turn, preview, columns, rows.largest_turn, self._styles, overlay)
         if event := rows.get_event(row):
-            return paint_rule(format_event_labels(facts, event), width, self._styles["rule"] + over)
-        starts = block == WHOLE_MESSAGE and bool(facts.flags[message] & MessageFlag.TURN_START)
+            return paint_rule(format_event_labels(facts, event), width, self._styles["rule"] + overlay)
+        starts_turn = block == WHOLE_MESSAGE and bool(facts.flags[message] & MessageFlag.TURN_START)
         first = rows.first[message] == row
         mark = self._marker.find_mark(message, block) if self._marker else NO_MARK
-        shown = RowCells(
+        cells = RowCells(
             index=str(message) if first else "",
-            starts=starts,
+            starts=starts_turn,
             kind=format_row_kind(facts, message, block),
             preview=reader.format_preview(message, block),
             tokens=self._get_row_tokens(row, block, mark),
             mark=mark,
         )
-        return paint_row(shown, columns, rows.largest, self._styles, over)
+        return paint_row(cells, columns, rows.largest, self._styles, overlay)
 
     def _is_match(self, row: int) -> bool:
-        """Return whether a row is a match, or hides one."""
         rows = self._rows
         if rows.block[row] == TURN_HEAD:
             return rows.find_turn_of_row(row) in self._matching_turns and self._is_folded(row)
@@ -316,16 +311,14 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _get_row_tokens(self, row: int, block: int, mark: RowMark) -> int | None:
         """Return the tokens of a row in the context; outside of it, as recorded; None if unknown."""
-        inside = self._marker and block >= 0 and mark.verdict not in ("before", "after")
-        body = self._marker.context.replacements.get(block) if inside and self._marker else None
+        is_in_context = self._marker and block >= 0 and mark.verdict not in ("before", "after")
+        body = self._marker.context.replacements.get(block) if is_in_context and self._marker else None
         if body is None:
             tokens = self._rows.tokens[row]
-            hidden = block == WHOLE_MESSAGE and not tokens and self._has_unknown_tokens(row)
-            return None if hidden else tokens
+            if block == WHOLE_MESSAGE and not tokens and self._reader is not None:
+                return None if has_unknown_size(self._reader.session.facts, self._rows.message[row]) else tokens
+            return tokens
         return self._rows.token_table.count_body(block, body) if self._rows.token_table else body.tokens
-
-    def _has_unknown_tokens(self, row: int) -> bool:
-        return self._reader is not None and has_unknown_size(self._reader.session.facts, self._rows.message[row])
 
     # Moving
 

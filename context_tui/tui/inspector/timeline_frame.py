@@ -83,11 +83,10 @@ class ColumnHeads(Widget):
         """Return the line."""
         styles = {name.partition("--")[2]: self.get_component_rich_style(name) for name in self.COMPONENT_CLASSES}
         focused = isinstance(self.parent, Widget) and self.parent.has_focus_within
-        told = format_listed_variants(*self.listed_counts, focused) if self.listed_counts else ("",)
+        counts = format_listed_variants(*self.listed_counts, focused) if self.listed_counts else ("",)
         columns = TimelineColumns.fit(self.size.width - len(MAP_HEADING) + 1, self._messages)
-        heads = paint_column_heads(
-            columns, self.title, styles, HEAVY_RULE_GLYPH if focused else RULE_GLYPH, told, self.unit
-        )
+        rule_glyph = HEAVY_RULE_GLYPH if focused else RULE_GLYPH
+        heads = paint_column_heads(columns, self.title, styles, rule_glyph, counts, self.unit)
         return Strip([*heads.crop(0, columns.width - 1), Segment(MAP_HEADING, styles["label"])])
 
     def on_click(self) -> None:
@@ -100,10 +99,10 @@ def format_listed_variants(count: int, total: int, focused: bool) -> tuple[str, 
     """Format the number of listed rows and the key that lists all, longest variant first; *focused* is whether esc does
     that.
     """
-    shown = f": {count:,} of {total:,}"
+    counts = f": {count:,} of {total:,}"
     if focused:
-        return f"{shown} rows, esc shows all", f"{shown} rows, esc: all", f"{shown}, esc: all"
-    return f"{shown} rows, f changes it", f"{shown} rows", shown
+        return f"{counts} rows, esc shows all", f"{counts} rows, esc: all", f"{counts}, esc: all"
+    return f"{counts} rows, f changes it", f"{counts} rows", counts
 
 
 class Legend(Widget):
@@ -133,24 +132,24 @@ class Legend(Widget):
             self._update_labels()
 
     def _update_labels(self) -> None:
-        looks = {*self._style_names, *self._totals, *(("map",) if self._style_names else ())}
-        shown = tuple(look for look in (*VERDICT_LABELS, *SIGN_LABELS) if look in looks)
-        if shown != self.shown:
-            self.shown = shown
+        names = {*self._style_names, *self._totals, *(("map",) if self._style_names else ())}
+        labels = tuple(name for name in (*VERDICT_LABELS, *SIGN_LABELS) if name in names)
+        if labels != self.shown:
+            self.shown = labels
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
         """Return the line, as far as there is room for whole names."""
         about, width = self._get_label_style("about"), self.size.width
         segments: list[Segment] = []
-        for look, words in fit_legend(self.shown, self._totals, width, self._unit):
-            glyph = VERDICT_GLYPHS[look] if look in VERDICT_GLYPHS else SIGN_LABELS[look][0]
-            style = self._get_label_style({"open": "head", "folded": "head", "map": "bar"}.get(look, look))
-            segments += [Segment(f" {glyph}", style), Segment(f" {words} ", about)]
+        for name, label in fit_legend(self.shown, self._totals, width, self._unit):
+            glyph = VERDICT_GLYPHS[name] if name in VERDICT_GLYPHS else SIGN_LABELS[name][0]
+            style = self._get_label_style({"open": "head", "folded": "head", "map": "bar"}.get(name, name))
+            segments += [Segment(f" {glyph}", style), Segment(f" {label} ", about)]
         return Strip(segments).adjust_cell_length(width, about)
 
-    def _get_label_style(self, look: str) -> Style:
-        return self.get_component_rich_style(f"timeline--{look}")
+    def _get_label_style(self, name: str) -> Style:
+        return self.get_component_rich_style(f"timeline--{name}")
 
 
 def fit_legend(
@@ -160,22 +159,22 @@ def fit_legend(
     it. Open turns and bars are explained only if there is room left.
     """
     forms = {
-        look: totals.get(look) or ((VERDICT_LABELS[look],) if look in VERDICT_LABELS else SIGN_LABELS[look][1:])
-        for look in style_names
+        name: totals.get(name) or ((VERDICT_LABELS[name],) if name in VERDICT_LABELS else SIGN_LABELS[name][1:])
+        for name in style_names
     }
     if "bar" in forms:
         forms["bar"] = (unit,)
-    spare = [look for look in style_names if look in ("open", "bar")]
-    order = [look for look in style_names if look not in spare] + spare
-    found: list[tuple[str, str]] = []
-    for place, look in enumerate(order, 1):
-        kept = sum(len(forms[each][-1]) + SIGN_WIDTH for each in order[place:] if each not in spare)
-        room = width - (0 if look in spare else kept) - SIGN_WIDTH
-        words = next((form for form in forms[look] if len(form) <= room), forms[look][-1])
-        if len(words) + SIGN_WIDTH <= width:
-            found.append((look, words))
-            width -= len(words) + SIGN_WIDTH
-    return found
+    spare = [name for name in style_names if name in ("open", "bar")]
+    order = [name for name in style_names if name not in spare] + spare
+    labels: list[tuple[str, str]] = []
+    for place, name in enumerate(order, 1):
+        reserved = sum(len(forms[each][-1]) + SIGN_WIDTH for each in order[place:] if each not in spare)
+        room = width - (0 if name in spare else reserved) - SIGN_WIDTH
+        label = next((form for form in forms[name] if len(form) <= room), forms[name][-1])
+        if len(label) + SIGN_WIDTH <= width:
+            labels.append((name, label))
+            width -= len(label) + SIGN_WIDTH
+    return labels
 
 
 class StatusLine(Static):

@@ -83,17 +83,17 @@ def paint_row(
     kind = dim if outside else styles.get(row.kind, styles["text"])
     text = dim if outside else styles["turn"] if row.starts else styles["text"]
     quiet = dim if outside else styles["quiet"]
-    fate = styles.get(row.mark.verdict, quiet)
-    struck = row.mark.verdict in ("cleared", "summarised", "dropped")
+    verdict_style = styles.get(row.mark.verdict, quiet)
+    is_removed = row.mark.verdict in ("cleared", "summarised", "dropped")
     tokens = row.tokens or 0
-    shown = "?" if row.tokens is None else f"{tokens:,}"
+    count = "?" if row.tokens is None else f"{tokens:,}"
     parts = [
-        (" " + row.mark.glyph, fate),
+        (" " + row.mark.glyph, verdict_style),
         (" " + row.index.rjust(columns.index) + " ", quiet),
         (fit_to_width(row.kind, KIND_WIDTH), kind),
-        (clip_to_width(row.preview, columns.preview_width), fate if struck else text),
-        (f"{shown:>8} ", quiet if tokens < largest // 50 else text),
-        (columns.format_bar(tokens, largest), fate if struck else dim if outside else styles["bar"]),
+        (clip_to_width(row.preview, columns.preview_width), verdict_style if is_removed else text),
+        (f"{count:>8} ", quiet if tokens < largest // 50 else text),
+        (columns.format_bar(tokens, largest), verdict_style if is_removed else dim if outside else styles["bar"]),
     ]
     return _build_strip(parts, columns.width, styles["text"], overlay)
 
@@ -109,7 +109,7 @@ def paint_head(
     """Paint the head of a turn: a rule above its messages, or when folded its first *words* and a bar."""
     dim = styles["outside"] if turn.outside else None
     head, text, quiet = (dim or styles[name] for name in ("head", "text", "about"))
-    fate = styles.get(turn.verdict, quiet)
+    verdict_style = styles.get(turn.verdict, quiet)
     name = f" {OPEN_GLYPH if preview is None else FOLDED_GLYPH} {turn.name}"
     room = columns.tokens_start - 2 - len(name)
     share = "" if turn.share is None else format_percent(turn.share)
@@ -119,20 +119,15 @@ def paint_head(
         ways = (f"{count} · {share} of the context ", f"{count} · {share} ") if share else (f"{count} ", " ")
         about = choose_form((*ways, ""), room)
         rule = about + RULE_GLYPH * (room - len(about))
-        parts = [
-            (f" {VERDICT_GLYPHS[turn.outside or 'kept']}", fate),
-            (name, head),
-            (rule, quiet),
-            tokens,
-            (" " * (columns.bar + 1), quiet),
-        ]
+        glyph = (f" {VERDICT_GLYPHS[turn.outside or 'kept']}", verdict_style)
+        parts = [glyph, (name, head), (rule, quiet), tokens, (" " * (columns.bar + 1), quiet)]
         return _build_strip(parts, columns.width, styles["text"], overlay)
-    fates, about = _format_turn_effects(turn, share, room - min(MIN_PREVIEW_WIDTH, cell_len(preview) + 2))
+    effects, about = _format_turn_effects(turn, share, room - min(MIN_PREVIEW_WIDTH, cell_len(preview) + 2))
     parts = [
-        (" " + VERDICT_GLYPHS[turn.verdict], fate),
+        (" " + VERDICT_GLYPHS[turn.verdict], verdict_style),
         (name, head),
-        ("  " + clip_to_width(preview, max(room - 2 - len(fates) - len(about), 0)), text),
-        (fates, fate),
+        ("  " + clip_to_width(preview, max(room - 2 - len(effects) - len(about), 0)), text),
+        (effects, verdict_style),
         (about, quiet),
         tokens,
         (columns.format_bar(turn.tokens, largest), dim or styles["bar"]),
@@ -143,13 +138,13 @@ def paint_head(
 def _format_turn_effects(turn: TurnSummary, share: str, room: int) -> tuple[str, str]:
     """Format the effects of the plan on a folded turn, its messages and share, in the longest variant that fits."""
     count = len(turn.messages)
-    full, short = (", ".join(map(spell, turn.effects)) for spell in (str, attrgetter("short")))
+    effects, short_effects = (", ".join(map(spell, turn.effects)) for spell in (str, attrgetter("short")))
     share = f"{share:>6}" if turn.share is not None else ""
-    many, few = f"{pluralize(count, 'message'):>15}", f"{count:>6,} msg"
-    ways = ((full, many + share), (short, many + share), (short, few + share), (short, share), ("", share))
-    for fates, about in ways:
-        if len(fates) + len(about) + 2 <= room:
-            return f"  {fates}" if fates else "", about
+    count_text, short_count = f"{pluralize(count, 'message'):>15}", f"{count:>6,} msg"
+    ways = [(effects, count_text + share), (short_effects, count_text + share), (short_effects, short_count + share)]
+    for chosen_effects, about in (*ways, (short_effects, share), ("", share)):
+        if len(chosen_effects) + len(about) + 2 <= room:
+            return f"  {chosen_effects}" if chosen_effects else "", about
     return "", ""
 
 
@@ -172,21 +167,22 @@ def paint_column_heads(
             there is no room for both, the title is cut.
         unit: heading of the token column.
     """
-    words, tokens = columns.kind_start + KIND_WIDTH, columns.tokens_start + TOKENS_WIDTH - 1 - len(unit)
-    heads = [(columns.kind_start - 2, "#"), (columns.kind_start, "kind"), (words, "first words")]
-    places = ((heads, words + len("first words") + 3), (heads[:2], words), (heads[:1], columns.kind_start))
-    ways = [(labels, at, behind) for behind in listed_variants for labels, at in places[: 3 if behind else 2]]
+    preview_start, tokens = columns.kind_start + KIND_WIDTH, columns.tokens_start + TOKENS_WIDTH - 1 - len(unit)
+    heads = [(columns.kind_start - 2, "#"), (columns.kind_start, "kind"), (preview_start, "first words")]
+    all_end = preview_start + len("first words") + 3
+    places = (heads, all_end), (heads[:2], preview_start), (heads[:1], columns.kind_start)
+    ways = [(labels, at, suffix) for suffix in listed_variants for labels, at in places[: 3 if suffix else 2]]
     fits = (way for way in ways if way[1] + cell_len(title + way[2]) + 3 <= tokens)
-    labels, at, behind = next(fits, ways[-1])
-    title = clip_to_width(title, max(tokens - at - 3 - cell_len(behind), 0)).rstrip() + behind
+    labels, at, suffix = next(fits, ways[-1])
+    title = clip_to_width(title, max(tokens - at - 3 - cell_len(suffix), 0)).rstrip() + suffix
     labels = [*labels, (tokens, unit)]
     parts: list[tuple[str, Style]] = []
-    done = 0
+    end = 0
     for place, label in sorted([*labels, (at, title)]):
-        edge = (rule_glyph * (place - done - 2)).center(place - done) if done else rule_glyph * (place - 1) + " "
+        edge = (rule_glyph * (place - end - 2)).center(place - end) if end else rule_glyph * (place - 1) + " "
         parts += [(edge, styles["edge"]), (label, styles["title" if label == title else "label"])]
-        done = place + cell_len(label)
-    parts.append((" " + rule_glyph * (columns.width - done - 1), styles["edge"]))
+        end = place + cell_len(label)
+    parts.append((" " + rule_glyph * (columns.width - end - 1), styles["edge"]))
     return _build_strip(parts, columns.width, styles["edge"], Style())
 
 

@@ -20,7 +20,7 @@ from context_tui.policies.registry import POLICIES
 from context_tui.policies.trigger_points import find_firing_runs
 from context_tui.session.session import Session
 from context_tui.tokens.exact import measure_exactly
-from context_tui.tokens.measures import TokenMeasure, TokenTable, build_calibrated_table
+from context_tui.tokens.measures import TokenMeasure, build_calibrated_table
 from context_tui.tui.analysis import (
     AnalysisCache,
     MeasuredRows,
@@ -109,10 +109,6 @@ ComputedMessage = FiringsComputed | ContextSizesComputed | CurveComputed | Runti
 """Result of background work that only needs to be drawn."""
 
 
-def _measure_calibrated(session: Session, checkpoint: Callable[[], object]) -> TokenTable:
-    return build_calibrated_table(session.facts, checkpoint)
-
-
 class InspectorWorkers:
     """Threads of the inspector; each starts work unless its result is known."""
 
@@ -168,7 +164,7 @@ class InspectorWorkers:
         post = self._screen.post_message
 
         def work(job: ThreadJob) -> None:
-            search_session(session, text, number, lambda found: post(SearchReported(found)), job.checkpoint)
+            search_session(session, text, number, lambda report: post(SearchReported(report)), job.checkpoint)
 
         self._start("search", "search the session", work)
 
@@ -180,8 +176,8 @@ class InspectorWorkers:
         Args:
             rows: rows of the view's session.
         """
-        wanted = view.session, view.point, view.measure
-        if self._analysis.get_context_sizes(view) is not None or self._context_sizes_key == wanted:
+        key = view.session, view.point, view.measure
+        if self._analysis.get_context_sizes(view) is not None or self._context_sizes_key == key:
             return
         sized, copy = self._analysis.get_measured_rows(view), None
         if view.measure is not TokenMeasure.OWN and sized is None:
@@ -191,12 +187,14 @@ class InspectorWorkers:
             nonlocal sized
             if copy is not None:
                 try:
-                    measured = measure_exactly if view.measure is TokenMeasure.EXACT else _measure_calibrated
-                    found = measured(view.session, job.checkpoint)
+                    if view.measure is TokenMeasure.EXACT:
+                        token_table = measure_exactly(view.session, job.checkpoint)
+                    else:
+                        token_table = build_calibrated_table(view.session.facts, job.checkpoint)
                 except MeasureError as error:
                     self._screen.post_message(MeasureComputed(view, str(error)))
                     return
-                sized = MeasuredRows(found, copy.with_table(found, job.checkpoint))
+                sized = MeasuredRows(token_table, copy.with_table(token_table, job.checkpoint))
                 self._analysis.store_measured_rows(view, sized)
                 self._screen.post_message(MeasureComputed(view))
             sizes = compute_context_sizes(view, job.checkpoint, sized.token_table if sized else None)
@@ -204,7 +202,7 @@ class InspectorWorkers:
                 self._analysis.store_context_sizes(view, sizes)
                 self._screen.post_message(ContextSizesComputed(view))
 
-        self._context_sizes_key = wanted
+        self._context_sizes_key = key
         self._start("sizes", "compute the breakdown", work)
 
     def find_firings(self, view: View) -> None:
@@ -247,9 +245,9 @@ class InspectorWorkers:
             after: list[int] = []
             step = 1
             while len(after) < len(values):
-                begun = time.monotonic()
+                started = time.monotonic()
                 after += view.compute_curve(name, values[len(after) : len(after) + step])
-                if time.monotonic() - begun < WORK_SLICE_S / 2:  # as many at once as keep within a turn
+                if time.monotonic() - started < WORK_SLICE_S / 2:  # as many at once as keep within a turn
                     step *= 2
                 job.checkpoint()
             self._screen.post_message(CurveComputed(view, name, values, after))

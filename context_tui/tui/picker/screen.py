@@ -16,7 +16,6 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Label
-from textual.worker import Worker
 
 from context_tui.errors import Error, SeveralSessions
 from context_tui.library.cache import SessionCache, find_cache_path
@@ -35,7 +34,7 @@ from context_tui.session.session import SessionInfo
 from context_tui.text.sanitize import make_visible, sanitize_line
 from context_tui.tui.picker.listing import SessionItem, SessionListing, SessionOrder
 from context_tui.tui.picker.session_list import PickerList
-from context_tui.tui.threads import ThreadJob, format_worker_error, start_work
+from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work
 from context_tui.tui.widgets.footer import KeyFooter
 
 LOCAL_GROUPS = (THIS_PROJECT, OTHER_PROJECTS)
@@ -63,7 +62,7 @@ class PickerExit(Enum):
     QUIT = "quit"
 
 
-class PickerScreen(Screen[SessionInfo | PickerExit]):
+class PickerScreen(WorkErrorHandler, Screen[SessionInfo | PickerExit]):
     """Lists sessions; returns the chosen one with its format, or a ``PickerExit``.
 
     Args:
@@ -274,14 +273,12 @@ class PickerScreen(Screen[SessionInfo | PickerExit]):
 
         start_work(self, "looks", "read the visible sessions", work)
 
-    @on(Worker.StateChanged)
-    def _handle_worker_state(self, event: Worker.StateChanged) -> None:
-        """Report a defect in a worker; the sessions found so far can be opened."""
-        if words := format_worker_error(event):
-            self._worker_error = words
-            self._show_problem()
-            if self.is_finding and event.worker.group == "titles":
-                self.post_message(self.SessionsFound([], are_all=True))
+    def show_work_error(self, message: str, group: str) -> None:
+        """Show the error of a worker; the sessions found so far can be opened."""
+        self._worker_error = message
+        self._show_problem()
+        if self.is_finding and group == "titles":
+            self.post_message(self.SessionsFound([], are_all=True))
 
     @on(PickerList.Moved)
     def _show_problem(self) -> None:

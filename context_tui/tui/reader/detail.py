@@ -107,14 +107,14 @@ class Detail(ReadingPane):
         if old and _is_same_document(old, subject):
             return
         self._title, self._subtitle = title, subtitle
-        stays = old is not None and _is_same_message(old, subject)
-        self._subject = replace(subject, extent=old.extent if stays and old else TextExtent(needle=self.needle))
-        self._is_raw_here = self._is_raw_here and stays
-        if not stays:
+        is_same = old is not None and _is_same_message(old, subject)
+        self._subject = replace(subject, extent=old.extent if is_same and old else TextExtent(needle=self.needle))
+        self._is_raw_here = self._is_raw_here and is_same
+        if not is_same:
             self._highlights.reset_wanted()
         top = self.scroll_offset.y
         self._lay_out()
-        if stays:
+        if is_same:
             self.scroll_to(y=top, animate=False, force=True)
         else:
             self._scroll_to_needle()
@@ -175,8 +175,8 @@ class Detail(ReadingPane):
             pass
         self._wrap_visible()
         for number, text in enumerate(texts):
-            words = max(_WORDS_PATTERN.findall(text), key=len, default="")
-            at = [place for place, line in enumerate(self._lines) if words in line.text] if len(words) >= 4 else []
+            phrase = max(_WORDS_PATTERN.findall(text), key=len, default="")
+            at = [place for place, line in enumerate(self._lines) if phrase in line.text] if len(phrase) >= 4 else []
             if at:
                 found = min(at, key=lambda place: abs(place - near - number))
                 self.scroll_to(y=found - number, animate=False, force=True)
@@ -200,11 +200,11 @@ class Detail(ReadingPane):
 
     def _wrap_visible(self, *, everything: bool = False) -> None:
         super()._wrap_visible(everything=everything)
-        wanted = self._highlights.pop_wanted()
-        if wanted:
+        code_texts = self._highlights.pop_wanted()
+        if code_texts:
 
             def work(job: ThreadJob) -> None:
-                self.post_message(self.CodeHighlighted(compute_highlights(wanted, job.checkpoint)))
+                self.post_message(self.CodeHighlighted(compute_highlights(code_texts, job.checkpoint)))
 
             start_work(self, "highlights", "highlight code", work)
 
@@ -218,7 +218,6 @@ class Detail(ReadingPane):
     # Search
 
     def _scroll_to_needle(self) -> bool:
-        """Scroll to the first match in the shown text, and return whether there is one."""
         line = -1
         if self._subject and self.needle and self._contains_needle(self._subject):
             line = self._find_needle_line()
@@ -234,7 +233,6 @@ class Detail(ReadingPane):
         return line >= 0
 
     def _contains_needle(self, subject: DocumentSource) -> bool:
-        """Return whether a search finds the text in the subject."""
         here = subject.location.block
         blocks = zip(subject.rows, subject.blocks, strict=False)
         forms = (self.needle, json.dumps(self.needle, ensure_ascii=False)[1:-1])  # also as escaped in a call
@@ -242,11 +240,10 @@ class Detail(ReadingPane):
         return any(find_text(text, form) >= 0 for text in texts for form in forms)
 
     def _find_needle_line(self) -> int:
-        """Find the first line in which a match begins, or -1."""
-        found = find_first_match(self._wrap_remaining_parts(), self.needle)
-        if found is None:
+        match = find_first_match(self._wrap_remaining_parts(), self.needle)
+        if match is None:
             return -1
-        number, place = found
+        number, place = match
         lines = self._lines[self._starts[number] : [*self._starts, len(self._lines)][number + 1]]
         return self._starts[number] + max(sum(line.start <= place for line in lines) - 1, 0)
 
@@ -260,18 +257,17 @@ class Detail(ReadingPane):
     def find_overlays(self, index: int) -> Iterator[tuple[int, int, Style]]:
         """Yield the matches of the search and the selection."""
         if self.needle and index < len(self._lines):
-            found = self.get_component_rich_style("reading-pane--found")
-            over = Style(bgcolor=found.bgcolor, reverse=found.reverse)
-            yield from ((first, stop, over) for first, stop in self._find_needle_spans(index))
+            style = self.get_component_rich_style("reading-pane--found")
+            overlay = Style(bgcolor=style.bgcolor, reverse=style.reverse)
+            yield from ((first, stop, overlay) for first, stop in self._find_needle_spans(index))
         yield from super().find_overlays(index)
 
     def _find_needle_spans(self, index: int) -> list[tuple[int, int]]:
-        """Find the matches in a line, including the parts of wrapped ones."""
         line: LayoutLine = self._lines[index]
         text, long, lead = self._parts[line.part_number].text, len(self.needle), len(line.prefix)
         edge = max(line.start - long + 1, 0)
-        found = (edge + place for place in find_all_text(text[edge : line.stop + long - 1], self.needle))
-        spans = ((max(place, line.start) - line.start, min(place + long, line.stop) - line.start) for place in found)
+        places = (edge + place for place in find_all_text(text[edge : line.stop + long - 1], self.needle))
+        spans = ((max(place, line.start) - line.start, min(place + long, line.stop) - line.start) for place in places)
         return [(lead + first, lead + stop) for first, stop in spans if first < stop]
 
     def show_loading(self, title: Content, text: str) -> None:
@@ -308,7 +304,6 @@ class Detail(ReadingPane):
 
 
 def _is_same_message(old: DocumentSource, new: DocumentSource) -> bool:
-    """Return whether both are of the same message, of a session that may have grown."""
     return old.location == new.location and old.session.facts is new.session.facts
 
 

@@ -107,8 +107,8 @@ def describe_request(session: Session, location: Location) -> str:
     row = bisect_left(facts.request_message, location.message)
     if location.block < 0 and row < len(facts.request_message) and facts.request_message[row] == location.message:
         usage = facts.requests[row]
-        written = usage.cache_write_5m + usage.cache_write_1h
-        cached = f"{usage.cache_read:,} from the cache, {written:,} written to it"
+        cache_writes = usage.cache_write_5m + usage.cache_write_1h
+        cached = f"{usage.cache_read:,} from the cache, {cache_writes:,} written to it"
         parts.append(f"recorded: {usage.context:,} tokens in ({cached})")
         if usage.output_trusted:
             parts.append(f"{usage.output:,} out")
@@ -140,11 +140,11 @@ class TextExtent(NamedTuple):
 
     def find_range(self, text: str) -> range:
         """Return the shown part of a text: its beginning, unless the needle occurs only after that."""
-        found = find_text(text, self.needle) if self.needle and len(text) > self.limit else -1
-        if found < 0 or found + len(self.needle) <= min(self.limit, MAX_SHOWN_CHARS):
+        at = find_text(text, self.needle) if self.needle and len(text) > self.limit else -1
+        if at < 0 or at + len(self.needle) <= min(self.limit, MAX_SHOWN_CHARS):
             return range(min(len(text), self.limit))
-        before = found - min(self.limit, MAX_SHOWN_CHARS) // 10
-        start = text.find("\n", before, found) + 1 or before
+        before = at - min(self.limit, MAX_SHOWN_CHARS) // 10
+        start = text.find("\n", before, at) + 1 or before
         return range(start, min(len(text), start + self.limit))
 
 
@@ -238,13 +238,12 @@ def find_first_match(parts: Iterable[TextPart], needle: str) -> tuple[int, int] 
     return None
 
 
-def _build_verdict(subject: DocumentSource, changed: bool) -> Iterator[TextPart]:
-    """Build the line with the verdict."""
+def _build_verdict(subject: DocumentSource, is_changed: bool) -> Iterator[TextPart]:
     mark = subject.mark
     if mark.verdict == "kept" and not mark.reason:
         return
     about = VERDICT_PHRASES.get(mark.verdict, "")
-    if changed and subject.location.block < 0:
+    if is_changed and subject.location.block < 0:
         about = f"part of it would be {mark.verdict}"
     if mark.verdict in ("kept", "protected"):
         yield TextPart(f"kept: {mark.reason}", "kept")
@@ -254,19 +253,18 @@ def _build_verdict(subject: DocumentSource, changed: bool) -> Iterator[TextPart]
         yield TextPart(f"{mark.glyph} {mark.reason}", mark.verdict)
     else:
         yield TextPart(f"{mark.glyph} {about}: {mark.reason}" if mark.reason != about else about, mark.verdict)
-    if not changed:
+    if not is_changed:
         yield TextPart("")
 
 
 def _build_replacement(subject: DocumentSource, row: int, change: Change) -> Iterator[TextPart]:
-    """Build the replacement of a changed block."""
     body = change.body.text
     if body is None and change.render and row in subject.rows and subject.blocks:
         body = change.render(get_text(subject.blocks[subject.rows.index(row)]))
     tokens = subject.token_table.count_body(row, change.body) if subject.token_table else change.body.tokens
-    what = "nothing" if change.body.removed else f"{format_token_unit(subject.token_table)} {tokens:,} tokens"
+    size = "nothing" if change.body.removed else f"{format_token_unit(subject.token_table)} {tokens:,} tokens"
     of = "" if subject.location.block >= 0 else f" of its {BLOCK_LABELS[Kind(subject.session.facts.kind[row])]}"
-    yield TextPart(f"after{of}, {what}", "heading")
+    yield TextPart(f"after{of}, {size}", "heading")
     if not change.body.removed:
         yield from _build_text(body or "", "after", subject.extent)
 
@@ -300,42 +298,40 @@ def _build_block(subject: DocumentSource, row: int, block: RawBlock, rendering: 
     elif kind == Kind.TOOL_USE:
         yield from _build_call(block, subject.session.info.cwd, extent, rendering)
     elif kind == Kind.TOOL_RESULT:
-        yield from _build_result(
-            block, bool(flags & BlockFlag.ERROR), extent, rendering, _find_file_language(facts, row)
-        )
+        language = "" if flags & BlockFlag.ERROR else _find_file_language(facts, row)
+        yield from _build_result(block, bool(flags & BlockFlag.ERROR), extent, rendering, language)
     elif kind == Kind.IMAGE:
         yield TextPart(f"image: {describe_image(block)}", "heading")
     else:
         yield TextPart(f"{format_unknown_block(block)}; not estimated", "heading")
-        rest = {name: value for name, value in block.items() if name not in ("type", "note", "encrypted_content")}
-        if rest:
-            yield from _build_text(_format_json(rest), "quiet", extent)
+        fields = {name: value for name, value in block.items() if name not in ("type", "note", "encrypted_content")}
+        if fields:
+            yield from _build_text(_format_json(fields), "quiet", extent)
     yield TextPart("")
 
 
 def _find_file_language(facts: Facts, row: int) -> str:
-    """Return the language of the file that a result contains."""
     use = facts.tool_use_of(row)
     path = facts.path[use] if use >= 0 else -1
     return find_path_language(facts.paths[path]) if path >= 0 else ""
 
 
 def _build_thinking(block: RawBlock, extent: TextExtent, rendering: RenderOptions) -> Iterator[TextPart]:
-    thought = str(block.get("thinking") or "")
-    if thought:
+    text = str(block.get("thinking") or "")
+    if text:
         yield TextPart("thinking", "heading")
-        yield from _build_prose(thought, "quiet", extent, rendering)
+        yield from _build_prose(text, "quiet", extent, rendering)
         return
-    hidden = block.get("signature") or block.get("data") or ""
-    size = f": {len(str(hidden)):,} encrypted characters" if hidden else ""
+    encrypted = block.get("signature") or block.get("data") or ""
+    size = f": {len(str(encrypted)):,} encrypted characters" if encrypted else ""
     yield TextPart(f"thinking, hidden by the provider{size}", "heading")
 
 
 def _build_call(block: RawBlock, cwd: str, extent: TextExtent, rendering: RenderOptions) -> Iterator[TextPart]:
     name, arguments = str(block.get("name") or "?"), block.get("input")
     yield TextPart(f"call {format_call(name, arguments, cwd)}", "heading")
-    patch, edits, written = find_patch(arguments), find_edits(arguments), find_written_text(name, arguments)
-    if patch is not None or edits or written is not None:
+    patch, edits, written_text = find_patch(arguments), find_edits(arguments), find_written_text(name, arguments)
+    if patch is not None or edits or written_text is not None:
         language = ""
         for key in ("file_path", "path", "notebook_path", "replace_all"):
             if isinstance(arguments, Mapping) and arguments.get(key):
@@ -347,14 +343,11 @@ def _build_call(block: RawBlock, cwd: str, extent: TextExtent, rendering: Render
                 yield part._replace(mark=mark, continuation_mark="┊" if mark else "", mark_is_content=True)
         for old, new in edits if patch is None else ():
             yield from _build_diff(compute_diff(old, new), language, rendering)
-        if written is not None and patch is None and not edits:
-            for part in _build_code(written, language, extent, rendering):
-                added = part.style == "text"
-                yield (
-                    part._replace(style="added", mark="+ ", continuation_mark="+┊", mark_style="mark-added")
-                    if added
-                    else part
-                )
+        if written_text is not None and patch is None and not edits:
+            for part in _build_code(written_text, language, extent, rendering):
+                if part.style == "text":
+                    part = part._replace(style="added", mark="+ ", continuation_mark="+┊", mark_style="mark-added")
+                yield part
         return
     if isinstance(arguments, Mapping):
         for key, value in arguments.items():
@@ -373,21 +366,22 @@ def _build_argument(key: str, value: Any, extent: TextExtent, rendering: RenderO
     elif len(text) > CHUNK_CHARS or rendering.highlight is None:
         yield from _build_text(f"{key}: {text}", "text", extent)
     else:
-        shown, at = sanitize(text), len(sanitize(key)) + 2
+        safe_text, at = sanitize(text), len(sanitize(key)) + 2
         spans = (
-            StyleSpan(start + at, stop + at, style) for start, stop, style in rendering.highlight([shown], language)[0]
+            StyleSpan(start + at, stop + at, style)
+            for start, stop, style in rendering.highlight([safe_text], language)[0]
         )
-        yield TextPart(f"{key}: {shown}", "text", (StyleSpan(0, at - 1, "key"), *spans))
+        yield TextPart(f"{key}: {safe_text}", "text", (StyleSpan(0, at - 1, "key"), *spans))
 
 
 def _build_diff(lines: Iterable[DiffLine], language: str, rendering: RenderOptions) -> Iterator[TextPart]:
-    rest = iter(lines)
-    first = list(islice(rest, MAX_HIGHLIGHTED_DIFF_LINES)) if rendering.highlight and language else []
+    remaining = iter(lines)
+    first = list(islice(remaining, MAX_HIGHLIGHTED_DIFF_LINES)) if rendering.highlight and language else []
     texts = [sanitize(each.text) for each in first]
     if rendering.highlight and first:
         for each, text, spans in zip(first, texts, rendering.highlight(texts, language), strict=True):
             yield _build_diff_line(each.mark, text, spans)
-    yield from (_build_diff_line(*each) for each in rest)
+    yield from (_build_diff_line(*each) for each in remaining)
 
 
 def _build_diff_line(mark: str, text: str, spans: StyleSpans = ()) -> TextPart:
@@ -402,7 +396,6 @@ def _build_result(
 ) -> Iterator[TextPart]:
     if error:
         yield TextPart("the tool reported an error", "warning")
-        language = ""
     content = block.get("content")
     if isinstance(content, list):
         for each in content:
@@ -477,29 +470,31 @@ def _build_code(
     if end and rendering.highlight:
         lines = sanitize(text[:end]).removesuffix("\n").split("\n")
         numbers = measure_line_numbers(lines) if numbered else [0] * len(lines)
-        written = numbered and not _PADDED_LINE_NUMBER.match(text)
+        number_is_content = numbered and not _PADDED_LINE_NUMBER.match(text)
         code = [each[number:] for each, number in zip(lines, numbers, strict=True) if number or not numbers[0]]
-        looks = iter(rendering.highlight(code, language))
+        line_spans = iter(rendering.highlight(code, language))
         for each, number in zip(lines, numbers, strict=True):
-            spans = next(looks) if number or not numbers[0] else ()
-            yield TextPart(each[number:], "text", spans, each[:number], " " * number, "muted", mark_is_content=written)
+            spans = next(line_spans) if number or not numbers[0] else ()
+            yield TextPart(
+                each[number:], "text", spans, each[:number], " " * number, "muted", mark_is_content=number_is_content
+            )
     yield from _build_text(text, "text", extent, end)
 
 
 def _find_head_end(text: str, limit: int, extent: TextExtent) -> int:
     """Find the end of the last line within the first *limit* characters; 0 if the start is not shown."""
-    shown = extent.find_range(text)
-    if shown.start or shown.stop <= limit:
-        return 0 if shown.start or shown.stop < len(text) else len(text)
+    shown_range = extent.find_range(text)
+    if shown_range.start or shown_range.stop <= limit:
+        return 0 if shown_range.start or shown_range.stop < len(text) else len(text)
     return text.rfind("\n", 0, limit) + 1
 
 
 def _build_text(text: str, style: str, extent: TextExtent, at: int = 0) -> Iterator[TextPart]:
     """Build the shown part of a text line by line, in chunks, with notes about the parts before and after it."""
-    shown = extent.find_range(text)
-    if shown.start:
-        yield TextPart(f"… {shown.start:,} characters before this; g goes to the start", "warning")
-    at, end = max(at, shown.start), shown.stop
+    shown_range = extent.find_range(text)
+    if shown_range.start:
+        yield TextPart(f"… {shown_range.start:,} characters before this; g goes to the start", "warning")
+    at, end = max(at, shown_range.start), shown_range.stop
     while at < end:
         stop = text.find("\n", at, end)
         stop = end if stop < 0 else stop

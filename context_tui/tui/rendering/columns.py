@@ -15,8 +15,8 @@ class ColumnFitter:
     number of cells that no column has.
     """
 
-    def __init__(self, width: int, taken: int = 0) -> None:
-        self.width, self.room = width, width - taken
+    def __init__(self, width: int, reserved: int = 0) -> None:
+        self.width, self.room = width, width - reserved
         self._cells: dict[str, int] = {}
 
     def __getitem__(self, column: str) -> int:

@@ -44,9 +44,9 @@ def format_line(text: str, limit: int = PREVIEW_CHARS) -> str:
     return " ".join(sanitize_line(text[: limit * 4]).replace("⏎", " ").split())[:limit]
 
 
-def pluralize(number: int, one: str, many: str = "") -> str:
+def pluralize(number: int, one: str, plural: str = "") -> str:
     """Format a count: ``1 message``, ``2 messages``."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+    return f"{number:,} {one if number == 1 else plural or one + 's'}"
 
 
 def format_call(name: str, arguments: Any, cwd: str = "") -> str:
@@ -77,9 +77,9 @@ def _find_preview_argument(arguments: Any, cwd: str) -> str:
 
 def _shorten_command(command: str, cwd: str) -> str:
     """Replace a leading ``cd`` by the name of the folder; drop it if that is the folder of the session."""
-    if not (found := _CD_PREFIX.match(command)):
+    if not (match := _CD_PREFIX.match(command)):
         return command
-    rest, folder = command[found.end() :], found[1].rstrip("/")
+    rest, folder = command[match.end() :], match[1].rstrip("/")
     return rest if folder == cwd.rstrip("/") else f"{folder.rpartition('/')[2] or folder}> {rest}"
 
 
@@ -100,7 +100,8 @@ def format_result(content: Any) -> str:
     if isinstance(content, list):
         parts = [part if isinstance(part, Mapping) else {"type": "text", "text": str(part)} for part in content]
         return "\n".join(
-            str(part.get("text") or "") if part.get("type") == "text" else _format_part_type(part) for part in parts
+            str(part.get("text") or "") if part.get("type") == "text" else f"({part.get('type') or 'part'})"
+            for part in parts
         )
     return "" if content is None else str(content)
 
@@ -119,13 +120,10 @@ def format_block(block: Mapping[str, Any]) -> str:
 
 def format_unknown_block(block: Mapping[str, Any]) -> str:
     """Format a block of unknown type: its type, and why its text is missing, if recorded."""
-    kind, hidden, note = (
-        format_line(str(block.get("type") or "unknown")),
-        block.get("encrypted_content"),
-        block.get("note"),
-    )
-    if isinstance(hidden, str) and hidden:
-        return f"{kind}, encrypted: {len(hidden):,} characters"
+    kind = format_line(str(block.get("type") or "unknown"))
+    encrypted, note = block.get("encrypted_content"), block.get("note")
+    if isinstance(encrypted, str) and encrypted:
+        return f"{kind}, encrypted: {len(encrypted):,} characters"
     return f"{kind}: {format_line(note)}" if isinstance(note, str) and note else kind
 
 
@@ -133,10 +131,6 @@ def has_unknown_size(facts: Facts, message: int) -> bool:
     """Return whether a message has only blocks of unknown type, which are not estimated."""
     kinds = {facts.kind[block] for block in facts.blocks_of(message)}
     return kinds == {Kind.OTHER}
-
-
-def _format_part_type(part: Mapping[str, Any]) -> str:
-    return f"({part.get('type') or 'part'})"
 
 
 def count_message_bytes(facts: Facts, message: int) -> int:
@@ -156,17 +150,17 @@ class MessageReader:
 
     def read_blocks(self, message: int) -> list[dict[str, Any]]:
         """Return the blocks of a message with their full text; empty if they can no longer be read."""
-        found = self._large_message[1] if message == self._large_message[0] else self._blocks.get(message)
-        if found is None:
+        blocks = self._large_message[1] if message == self._large_message[0] else self._blocks.get(message)
+        if blocks is None:
             try:
-                found = self.session.content.blocks(message)
+                blocks = self.session.content.blocks(message)
             except Exception:  # the file was removed or changed; the row shows that
-                found = []
+                blocks = []
             if count_message_bytes(self.session.facts, message) > LARGE_MESSAGE_BYTES:
-                self._large_message = (message, found)
+                self._large_message = (message, blocks)
             else:
-                self._blocks[message] = found
-        return found
+                self._blocks[message] = blocks
+        return blocks
 
     def read_block(self, row: int) -> dict[str, Any]:
         """Return the block of this row; empty if it cannot be read."""
@@ -197,60 +191,54 @@ class MessageReader:
     def format_preview(self, message: int, block: int = -1) -> str:
         """Format a preview of a message (its text or calls), or of one of its tool results, on one line."""
         key = (message, block)
-        found = self._previews.get(key)
-        if found is None:
-            found = self._format_result_preview(block) if block >= 0 else self._format_message_preview(message)
-            self._previews[key] = found
-        return found
+        preview = self._previews.get(key)
+        if preview is None:
+            preview = self._format_result_preview(block) if block >= 0 else self._format_message_preview(message)
+            self._previews[key] = preview
+        return preview
 
     def _format_result_preview(self, row: int) -> str:
-        """Format the call of a result, or the beginning of the result if there is none."""
         facts = self.session.facts
         use = facts.tool_use_of(row)
         if use >= 0:
-            call = facts.block_message[use]
-            return (
-                facts.tool_name(row) and format_line(facts.tool_name(row))
-                if self.is_huge(call)
-                else self.format_call_preview(use)
-            )
+            if self.is_huge(facts.block_message[use]):
+                return format_line(facts.tool_name(row))
+            return self._format_call_preview(self.read_block(use))
         if self.is_huge(facts.block_message[row]):
             return "a call that is not in the file"
         return format_line(format_result(self.read_block(row).get("content")))
 
-    def format_call_preview(self, row: int) -> str:
-        """Format a tool call on one line."""
-        block = self.read_block(row)
+    def _format_call_preview(self, block: Mapping[str, Any]) -> str:
         return format_call(str(block.get("name") or "?"), block.get("input"), self.session.info.cwd)
 
     def _format_message_preview(self, message: int) -> str:
         facts = self.session.facts
         if self.is_huge(message):
             return f"({count_message_bytes(facts, message) / 1e6:.1f} MB)"
-        texts, calls, others, injected = [], [], [], []
+        texts, calls, other_parts, injected = [], [], [], []
         rows = list(facts.blocks_of(message))
         for row, block in zip(rows, self.read_blocks(message), strict=False):
             kind = facts.kind[row]
             if kind == Kind.TEXT and not facts.block_flags[row] & BlockFlag.INJECTED:
                 texts.append(format_line(str(block.get("text") or "")))
             elif kind == Kind.TOOL_USE:
-                calls.append(format_call(str(block.get("name") or "?"), block.get("input"), self.session.info.cwd))
+                calls.append(self._format_call_preview(block))
             elif kind == Kind.TEXT:
                 injected.append(format_line(str(block.get("text") or "")))
             elif kind == Kind.THINKING:
-                thought = format_line(str(block.get("thinking") or ""))
-                others.append(f"(thinking) {thought}" if thought else "(hidden thinking)")
+                thinking = format_line(str(block.get("thinking") or ""))
+                other_parts.append(f"(thinking) {thinking}" if thinking else "(hidden thinking)")
             elif kind == Kind.IMAGE:
-                others.append("(image)")
+                other_parts.append("(image)")
             elif kind == Kind.OTHER:
-                others.append(f"({format_unknown_block(block)})")
+                other_parts.append(f"({format_unknown_block(block)})")
         text = " ".join(filter(None, texts))
         call = " · ".join(calls)
         if text or call:
             return format_line(f"{text}  → {call}" if text and call else text or f"→ {call}")
         if injected:
-            others = [f"(injected) {' '.join(injected)}", *others] if others else injected
-        return format_line(" ".join(others)) if others else "(empty)" if not rows else "(cannot be read)"
+            other_parts = [f"(injected) {' '.join(injected)}", *other_parts] if other_parts else injected
+        return format_line(" ".join(other_parts)) if other_parts else "(empty)" if not rows else "(cannot be read)"
 
 
 def format_row_kind(facts: Facts, message: int, block: int = -1) -> str:
@@ -274,11 +262,9 @@ def format_token_unit(token_table: TokenTable | None) -> str:
 
 def format_token_column(token_table: TokenTable | None) -> str:
     """Return the heading of a column of tokens."""
-    return (
-        token_table.name
-        if token_table and token_table.measure is TokenMeasure.EXACT
-        else f"{format_token_unit(token_table)} tokens"
-    )
+    if token_table and token_table.measure is TokenMeasure.EXACT:
+        return token_table.name
+    return f"{format_token_unit(token_table)} tokens"
 
 
 def format_estimate_sign(request: NextRequest) -> str:

@@ -41,16 +41,16 @@ class HighlightCache:
         code = CodeText("\n".join(lines), language)
         if len(code.text) > MAX_HIGHLIGHTED_CHARS:
             return nothing
-        known = self._spans_by_code.get(code)
-        if known is None:
+        spans = self._spans_by_code.get(code)
+        if spans is None:
             self._wanted[code] = None
-        return known or nothing
+        return spans or nothing
 
     def pop_wanted(self) -> list[CodeText]:
         """Return the wanted code, and clear it."""
-        wanted = list(self._wanted)
+        requested = list(self._wanted)
         self._wanted.clear()
-        return wanted
+        return requested
 
     def store(self, highlighted: Sequence[HighlightedCode]) -> None:
         """Store highlighted code."""
@@ -63,8 +63,8 @@ class HighlightCache:
             self._spans_by_code.clear()
 
 
-def compute_highlights(wanted: Sequence[CodeText], checkpoint: Callable[[], object]) -> list[HighlightedCode]:
+def compute_highlights(code_texts: Sequence[CodeText], checkpoint: Callable[[], object]) -> list[HighlightedCode]:
     """Highlight code, in a thread, as the first import takes a while."""
     from context_tui.tui.rendering.highlighting import highlight
 
-    return [(code, highlight(code.text, code.language, checkpoint)) for code in wanted]
+    return [(code, highlight(code.text, code.language, checkpoint)) for code in code_texts]

@@ -33,24 +33,24 @@ _TOKEN_STYLES = {
 def highlight(text: str, language: str, checkpoint: Callable[[], object]) -> list[StyleSpans]:
     """Return the style spans of each line, none if the language has no lexer; *checkpoint* is called often."""
     lines = text.split("\n")
-    found: list[list[StyleSpan]] = [[] for _ in lines]
+    spans_by_line: list[list[StyleSpan]] = [[] for _ in lines]
     try:
         lexer = get_lexer_by_name(language)
     except ClassNotFound:
         return []
-    row, begun = 0, 0  # the line, and where it begins
+    row, line_start = 0, 0  # the line, and where it begins
     for place, kind, value in lexer.get_tokens_unprocessed(text):
         checkpoint()
         style = _find_token_style(kind)
-        while row < len(lines) - 1 and place > begun + len(lines[row]):
-            begun, row = begun + len(lines[row]) + 1, row + 1
+        while row < len(lines) - 1 and place > line_start + len(lines[row]):
+            line_start, row = line_start + len(lines[row]) + 1, row + 1
         if style:
-            at, line = place - begun, row
+            at, line = place - line_start, row
             for piece in value.split("\n"):
                 if piece.strip():
-                    _append_span(found[line], StyleSpan(at, at + len(piece), style))
+                    _append_span(spans_by_line[line], StyleSpan(at, at + len(piece), style))
                 at, line = 0, line + 1
-    return [tuple(spans) for spans in found]
+    return [tuple(spans) for spans in spans_by_line]
 
 
 def _append_span(spans: list[StyleSpan], span: StyleSpan) -> None:

@@ -75,11 +75,12 @@ def detect_language(text: str) -> str:
 
 def measure_line_numbers(lines: Sequence[str]) -> list[int]:
     """Count the characters of each line that are its number, if lines are numbered consecutively; else 0."""
-    found, last = [0] * len(lines), -1
+    widths, last = [0] * len(lines), -1
     for index, line in enumerate(lines):
         number = _LINE_NUMBER.match(line)
         if number is None or (last >= 0 and int(number[1]) != last + 1):
             break
-        found[index], last = number.end(), int(number[1])
+        widths[index], last = number.end(), int(number[1])
     # A single line that begins with a number is not numbered.
-    return found if sum(map(bool, found)) > 1 or (len(lines) == 1 and "→" in lines[0][: found[0]]) else [0] * len(lines)
+    is_numbered = sum(map(bool, widths)) > 1 or (len(lines) == 1 and "→" in lines[0][: widths[0]])
+    return widths if is_numbered else [0] * len(lines)

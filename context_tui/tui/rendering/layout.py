@@ -53,18 +53,17 @@ def _wrap_line(text: str, start: int, stop: int, width: int) -> Iterator[Wrapped
             # A blank far back would leave the line nearly empty: long words are cut instead.
             if blank > begin + (end - begin) // 3:
                 end = blank
-        shown = len(line[begin:end].rstrip(" ")) if end < len(line) else end - begin
-        yield WrappedLine(start + begin, start + begin + shown, indent)
+        length = len(line[begin:end].rstrip(" ")) if end < len(line) else end - begin
+        yield WrappedLine(start + begin, start + begin + length, indent)
         begin = end + 1 if end < len(line) and line[end] == " " else end
         indent = hang
 
 
 def _find_fitting_end(line: str, start: int, width: int) -> int:
-    """Find the end of the piece from *start* on that fits in *width* cells."""
-    used = 0
+    cells = 0
     for index in range(start, len(line)):
-        used += get_character_cell_size(line[index])
-        if used > width:
+        cells += get_character_cell_size(line[index])
+        if cells > width:
             return max(index, start + 1)
     return len(line)
 
@@ -172,8 +171,8 @@ class PartLayout:
     def restyle(self, part: TextPart, number: int, lines: Sequence[LayoutLine]) -> list[LayoutLine]:
         """Lay out again a part whose styles have changed, in place of the first of *lines*."""
         each = compute_column_width(self.width) if part.right_part else self.width
-        laid = lay_out_part(part, number, each) if part.style != EMPTY_PART.style else iter(())
-        return [line._replace(right_line=old.right_line) for line, old in zip(laid, lines, strict=False)]
+        new_lines = lay_out_part(part, number, each) if part.style != EMPTY_PART.style else iter(())
+        return [line._replace(right_line=old.right_line) for line, old in zip(new_lines, lines, strict=False)]
 
     def flush_right(self) -> list[LayoutLine]:
         """Return the remaining lines of the right column, with nothing to their left."""
@@ -185,14 +184,15 @@ class PartLayout:
 def lay_out_part(part: TextPart, number: int, width: int) -> Iterator[LayoutLine]:
     """Lay out a safe part, the *number*-th, in *width* cells, without its right column."""
     room = min(cell_len(part.mark), width // 2, max(width - 2, 0))
-    lead, under, written = _fit_mark(part, room), set_cell_size(part.continuation_mark, room), part.mark_is_content
+    lead, continuation = _fit_mark(part, room), set_cell_size(part.continuation_mark, room)
+    is_content = part.mark_is_content
     for start, stop, indent in find_wrapped_lines(part.text, width - room):
         spans = tuple(_clip_spans(part.spans, start, stop)) if part.spans else ()
         text = part.text[start:stop]
         yield LayoutLine(
-            number, start, stop, lead + " " * indent, text, part.style, spans, part.mark_style, None, written
+            number, start, stop, lead + " " * indent, text, part.style, spans, part.mark_style, None, is_content
         )
-        lead, written = under, False
+        lead, is_content = continuation, False
 
 
 def _fit_mark(part: TextPart, room: int) -> str:
@@ -201,7 +201,6 @@ def _fit_mark(part: TextPart, room: int) -> str:
 
 
 def _clip_spans(spans: Sequence[StyleSpan], start: int, stop: int) -> Iterator[StyleSpan]:
-    """Clip spans to the characters from *start* to *stop*, relative to *start*."""
     for first, last, style in spans:
         if first < stop and last > start:
             yield StyleSpan(max(first - start, 0), min(last, stop) - start, style)
@@ -228,11 +227,9 @@ class LineColumn(NamedTuple):
 
 def get_column(line: LayoutLine, width: int, *, is_right: bool) -> LineColumn:
     """Return the right or left column of a line, or its only one."""
-    return (
-        LineColumn(line.right_line, _find_right_start(line, width), True)
-        if is_right and line.right_line
-        else LineColumn(line, 0, False)
-    )
+    if is_right and line.right_line:
+        return LineColumn(line.right_line, _find_right_start(line, width), True)
+    return LineColumn(line, 0, False)
 
 
 def is_in_right_column(line: LayoutLine, place: int, width: int) -> bool:
@@ -246,19 +243,18 @@ def _find_right_start(line: LayoutLine, width: int) -> int:
 
 def format_copied_text(parts: Sequence[TextPart], selections: Iterable[tuple[LineColumn, int, int]]) -> str:
     """Return the original text of selected characters, without the line breaks of wrapping."""
-    found: list[str] = []
-    last, reached = -1, 0
+    texts: list[str] = []
+    last, copied_to = -1, 0
     for (line, at, right), first, stop in selections:
         one = parts[line.part_number]
         one = one.right_part if right and one.right_part else one
         begin, end = (max(place - at - len(line.prefix), 0) + line.start for place in (first, stop))
         if line.part_number == last:
-            found.append(one.text[reached:end])  # with the blank at which it was broken
+            texts.append(one.text[copied_to:end])  # with the blank at which it was broken
         else:
-            found += [] if last < 0 or parts[last].continues else ["\n"]
-            whole = (
-                line.prefix_is_content and first == at and stop >= at + len(line.prefix)
-            )  # the mark may have been cut
-            found += [one.mark if whole else line.prefix[first - at : stop - at], one.text[begin:end]]
-        last, reached = line.part_number, max(end, reached if line.part_number == last else 0)
-    return "".join(found)
+            texts += [] if last < 0 or parts[last].continues else ["\n"]
+            # The mark may have been cut.
+            has_mark = line.prefix_is_content and first == at and stop >= at + len(line.prefix)
+            texts += [one.mark if has_mark else line.prefix[first - at : stop - at], one.text[begin:end]]
+        last, copied_to = line.part_number, max(end, copied_to if line.part_number == last else 0)
+    return "".join(texts)

@@ -62,10 +62,10 @@ def split_sections(text: str) -> Iterator[str]:
             piece, size = [f"{fence}\n"] if fence else [], 0
         piece.append(line + "\n")
         size, blank = size + len(line) + 1, not line.strip()
-        if len(line) <= MAX_LINE_CHARS and (found := _FENCE.fullmatch(line)):
+        if len(line) <= MAX_LINE_CHARS and (match := _FENCE.fullmatch(line)):
             if not fence:
-                fence = found[1] + find_fence_language(found[2]) if "`" not in found[2] else ""
-            elif found[1].startswith(re.match(r"`+|~+", fence)[0]) and not found[2].strip():  # type: ignore[index]
+                fence = match[1] + find_fence_language(match[2]) if "`" not in match[2] else ""
+            elif match[1].startswith(re.match(r"`+|~+", fence)[0]) and not match[2].strip():  # type: ignore[index]
                 fence = ""
     yield "".join(piece)
 
@@ -80,8 +80,8 @@ class _Container:
 
     def next_mark(self) -> str:
         """Return the mark before the next line."""
-        found, self.has_begun = self.continuation_mark if self.has_begun else self.first_mark, True
-        return found
+        mark, self.has_begun = self.continuation_mark if self.has_begun else self.first_mark, True
+        return mark
 
 
 class _SectionRenderer:
@@ -124,7 +124,6 @@ class _SectionRenderer:
         self._next_line = max(stop, self._next_line)
 
     def _render_gap(self, line: int) -> Iterator[TextPart]:
-        """Render the empty lines before this line as one."""
         if any(not each.strip(" >") for each in self._lines[self._next_line : line]):
             mark = "".join(each.continuation_mark for each in self._containers if each.has_begun).rstrip()
             yield TextPart("", self._style, (), mark, mark, "bullet")
@@ -132,9 +131,11 @@ class _SectionRenderer:
 
     def _render_line(self, text: str, spans: StyleSpans, style: str, extra_mark: str = "") -> Iterator[TextPart]:
         mark = "".join(each.next_mark() for each in self._containers) + extra_mark
-        under = "".join(each.continuation_mark for each in self._containers) + extra_mark
-        listed = bool(mark.strip(" │"))
-        yield TextPart(text, style, spans, mark, under, "bullet" if listed else "muted", mark_is_content=listed)
+        continuation = "".join(each.continuation_mark for each in self._containers) + extra_mark
+        is_listed = bool(mark.strip(" │"))
+        yield TextPart(
+            text, style, spans, mark, continuation, "bullet" if is_listed else "muted", mark_is_content=is_listed
+        )
 
     def _render_leaf(self, token: Token) -> Iterator[TextPart]:
         if token.type == "hr":
@@ -185,7 +186,6 @@ def _is_language(info: str) -> bool:
 
 
 def _count_cells(line: str) -> int:
-    """Count the cells of a table row."""
     return len(escapedSplit(line.strip().removeprefix("|").removesuffix("|")))
 
 
@@ -197,14 +197,13 @@ def _fit_columns(widths: list[int], room: int) -> list[int]:
     while sum(widths) > room:
         widest = max(widths)
         second = max((width for width in widths if width < widest), default=0)
-        many = widths.count(widest)
-        less = max(second, widest - -(-(sum(widths) - room) // many), 1)
+        widest_count = widths.count(widest)
+        less = max(second, widest - -(-(sum(widths) - room) // widest_count), 1)
         widths = [less if width == widest else width for width in widths]
     return [max(width, 1) for width in widths]
 
 
 def _wrap_row(row: Sequence[_StyledLine], widths: Sequence[int]) -> Iterator[_StyledLine]:
-    """Yield the lines of a table row, with each cell wrapped in its column."""
     columns = [
         [(text[piece.start : piece.stop], piece.start) for piece in find_wrapped_lines(text, width)]
         for (text, _), width in zip(row, widths, strict=True)
@@ -222,17 +221,16 @@ def _wrap_row(row: Sequence[_StyledLine], widths: Sequence[int]) -> Iterator[_St
 
 
 def _parse_inline(token: Token) -> Iterator[_StyledLine]:
-    """Yield the lines of a paragraph, heading or cell."""
     text, spans = "", list[StyleSpan]()
-    opened: list[tuple[str, int, str]] = []
+    open_spans: list[tuple[str, int, str]] = []
     for child in token.children or ():
         if child.type in ("softbreak", "hardbreak"):
-            yield text, (*spans, *(StyleSpan(start, len(text), style) for style, start, _ in opened))
-            text, spans, opened = "", [], [(style, 0, target) for style, _, target in opened]
+            yield text, (*spans, *(StyleSpan(start, len(text), style) for style, start, _ in open_spans))
+            text, spans, open_spans = "", [], [(style, 0, target) for style, _, target in open_spans]
         elif child.type in _INLINE_STYLES:
-            opened.append((_INLINE_STYLES[child.type], len(text), _format_target(child, "href")))
-        elif child.type.endswith("_close") and opened:
-            style, start, target = opened.pop()
+            open_spans.append((_INLINE_STYLES[child.type], len(text), _format_target(child, "href")))
+        elif child.type.endswith("_close") and open_spans:
+            style, start, target = open_spans.pop()
             spans.append(StyleSpan(start, len(text), style))
             if style == "link" and target not in (text[start:], "mailto:" + text[start:]):
                 spans.append(StyleSpan(len(text), len(text) + len(target) + 3, "muted"))
@@ -248,7 +246,6 @@ def _parse_inline(token: Token) -> Iterator[_StyledLine]:
 
 
 def _format_target(token: Token, key: str) -> str:
-    """Format the target of a link or image, with its title."""
     return " ".join(str(token.attrs[each]) for each in (key, "title") if token.attrs.get(each))
 
 
@@ -271,19 +268,19 @@ def _parse_emphasis(state: StateInline, silent: bool) -> bool:
 
 def _parse_destination(text: str, start: int, stop: int) -> Any:
     """Parse the target of a link, as written."""
-    found = helpers.parseLinkDestination(text, start, stop)
-    if found.ok:
-        written = text[start : found.pos]
-        found.str = written[1:-1] if written.startswith("<") else written
-    return found
+    result = helpers.parseLinkDestination(text, start, stop)
+    if result.ok:
+        target = text[start : result.pos]
+        result.str = target[1:-1] if target.startswith("<") else target
+    return result
 
 
 def _parse_title(text: str, start: int, stop: int, before: Any = None) -> Any:
     """Parse the title of a link, as written."""
-    found = helpers.parseLinkTitle(text, start, stop, before)
-    if found.ok:
-        found.str = text[start : found.pos]
-    return found
+    result = helpers.parseLinkTitle(text, start, stop, before)
+    if result.ok:
+        result.str = text[start : result.pos]
+    return result
 
 
 class _Parser(MarkdownIt):

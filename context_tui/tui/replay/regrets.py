@@ -15,7 +15,6 @@ from textual.content import Content
 from textual.message import Message
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.worker import Worker
 
 from context_tui.lab.study import Study
 from context_tui.text.sanitize import make_visible
@@ -27,7 +26,7 @@ from context_tui.tui.rendering.formatting import format_row_kind
 from context_tui.tui.replay import regret_cases
 from context_tui.tui.replay.regret_cases import CaseSelection, CaseSide
 from context_tui.tui.terminal.cells import shorten_at_word
-from context_tui.tui.threads import ThreadJob, format_worker_error, start_work
+from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work
 from context_tui.tui.timeline.marks import NO_MARK
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.styled_text import BOLD, MUTED, PRIMARY, LinesPane, Run, justify_runs
@@ -62,7 +61,7 @@ class CaseList(LinesPane, can_focus=True):
         self.refresh()
 
 
-class RegretsScreen(Screen[InspectorCommand | None]):
+class RegretsScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
     """Screen of one case at a time. Keys pressed before the regrets are known are handled when they are."""
 
     CSS_PATH = "regrets.tcss"
@@ -239,10 +238,9 @@ class RegretsScreen(Screen[InspectorCommand | None]):
     def _draw_read_message(self) -> None:
         self.draw()
 
-    @on(Worker.StateChanged)
-    def _notify_worker_error(self, event: Worker.StateChanged) -> None:
-        if words := format_worker_error(event):
-            self.notify(make_visible(words), severity="warning", markup=False)
+    def show_work_error(self, message: str, group: str) -> None:
+        """Notify about the error of a worker."""
+        self.notify(make_visible(message), severity="warning", markup=False)
 
     # Keys
 

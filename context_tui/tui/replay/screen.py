@@ -18,7 +18,6 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Static
-from textual.worker import Worker
 
 from context_tui.errors import PlanError
 from context_tui.lab.replay.recording import Recording
@@ -50,7 +49,7 @@ from context_tui.tui.replay.regrets import RegretsScreen
 from context_tui.tui.replay.setting_controls import ThresholdDrag, ThresholdHandle
 from context_tui.tui.saving import save_new_file
 from context_tui.tui.terminal.cells import shorten_at_word
-from context_tui.tui.threads import ThreadJob, format_worker_error, start_work
+from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work
 from context_tui.tui.view import format_policy_tooltip
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.help import HelpScreen
@@ -99,7 +98,7 @@ class ReplayProgress(Message):
     share: float
 
 
-class ReplayScreen(Screen[InspectorCommand | None]):
+class ReplayScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
     """Shows a comparison; keys change it, what is missing is computed in a thread, and it is drawn."""
 
     CSS_PATH = "replay.tcss"
@@ -342,16 +341,14 @@ class ReplayScreen(Screen[InspectorCommand | None]):
         self._progress = event.share
         self.query_one(ChartsView).refresh()
 
-    @on(Worker.StateChanged)
-    def _notify_worker_error(self, event: Worker.StateChanged) -> None:
-        """Report a defect in a thread; the rest goes on."""
-        if words := format_worker_error(event):
-            self.notify_briefly(words, warn=True)
-            wanted, self._running_task = self._running_task, None
-            if wanted is not None and wanted.result is None:
-                self.comparison.update(wanted, words)
-                self.draw_results()
-                self._start_next_task()
+    def show_work_error(self, message: str, group: str) -> None:
+        """Notify about the error of a worker, and start the next task."""
+        self.notify_briefly(message, warn=True)
+        task, self._running_task = self._running_task, None
+        if task is not None and task.result is None:
+            self.comparison.update(task, message)
+            self.draw_results()
+            self._start_next_task()
 
     def notify_briefly(self, text: str, *, warn: bool = False) -> None:
         """Notify in passing."""
@@ -503,9 +500,7 @@ class ReplayScreen(Screen[InspectorCommand | None]):
 
     def action_type(self) -> None:
         """Type a value for the selected parameter."""
-        rows = self.query_one(SettingRows)
-        rows.focus()
-        rows.action_type()
+        self.query_one(SettingRows).action_type()
 
     def action_recorded(self) -> None:
         """Keep recorded compactions, or undo them."""

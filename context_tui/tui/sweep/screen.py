@@ -16,7 +16,6 @@ from textual.containers import Container, Horizontal
 from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Input, Static
-from textual.worker import Worker
 
 from context_tui.errors import PlanError
 from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT
@@ -32,7 +31,7 @@ from context_tui.tui.sweep.board import SweepBoard, SweepRowCache, build_partial
 from context_tui.tui.sweep.panes import ListView, PlotView
 from context_tui.tui.sweep.report import TextScreen, build_project_parts, build_report_parts
 from context_tui.tui.sweep.sessions import SessionsScreen
-from context_tui.tui.threads import ThreadJob, format_worker_error, start_work
+from context_tui.tui.threads import ThreadJob, WorkErrorHandler, start_work
 from context_tui.tui.widgets.bindings import build_binding
 from context_tui.tui.widgets.footer import KeyFooter
 from context_tui.tui.widgets.help import HelpScreen
@@ -59,7 +58,7 @@ class RowsMeasured(Message):
     error: str = ""
 
 
-class SweepScreen(Screen[InspectorCommand | None]):
+class SweepScreen(WorkErrorHandler, Screen[InspectorCommand | None]):
     """Shows a board; keys change it, what is missing is measured in a thread, and it is drawn."""
 
     CSS_PATH = "sweep.tcss"
@@ -254,12 +253,10 @@ class SweepScreen(Screen[InspectorCommand | None]):
             self.is_measuring, self.board.error = False, event.error
         self.draw()
 
-    @on(Worker.StateChanged)
-    def _show_worker_error(self, event: Worker.StateChanged) -> None:
-        """Report a defect in a thread; what is known stays."""
-        if words := format_worker_error(event):
-            self.is_measuring, self.board.error = False, words
-            self.draw()
+    def show_work_error(self, message: str, group: str) -> None:
+        """Show the error of a worker beside the rows measured so far."""
+        self.is_measuring, self.board.error = False, message
+        self.draw()
 
     def notify_briefly(self, text: str, *, warn: bool = False) -> None:
         """Notify in passing."""

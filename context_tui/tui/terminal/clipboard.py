@@ -25,11 +25,11 @@ def find_clipboard_command(environment: Mapping[str, str], platform: str = sys.p
     """Find the program, with its arguments, that copies its standard input; None if there is none."""
     if any(environment.get(name) for name in ("SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT")):
         return None
-    known = [["pbcopy"]] if platform == "darwin" else []
-    known += _WAYLAND_COMMANDS if environment.get("WAYLAND_DISPLAY") else []
-    known += _X11_COMMANDS if environment.get("DISPLAY") else []
-    known += [["clip.exe"]] if environment.get("WSL_DISTRO_NAME") or platform == "win32" else []
-    for name, *arguments in known:
+    commands = [["pbcopy"]] if platform == "darwin" else []
+    commands += _WAYLAND_COMMANDS if environment.get("WAYLAND_DISPLAY") else []
+    commands += _X11_COMMANDS if environment.get("DISPLAY") else []
+    commands += [["clip.exe"]] if environment.get("WSL_DISTRO_NAME") or platform == "win32" else []
+    for name, *arguments in commands:
         if path := shutil.which(name, path=environment.get("PATH")):
             return [path, *arguments]
     return None

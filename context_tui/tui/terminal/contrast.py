@@ -68,29 +68,26 @@ class ContrastAdjuster:
     def __call__(self, style: Style, text: str, background: Color) -> Style:
         """Return the style for *text*; *background* applies if the style has none."""
         key: object = style if style.bgcolor is not None else (style, background)
-        found = self._adjusted_styles.get(key)
-        if found is None:
+        styles = self._adjusted_styles.get(key)
+        if styles is None:
             if len(self._adjusted_styles) >= _MAX_CACHED_STYLES:
                 self._adjusted_styles.clear()
-            shown = self._adapt_to_terminal(style, background)
-            found = self._adjusted_styles[key] = (
-                shown,
-                shown if self.colour_system is None else self._adjust_contrast(shown),
-            )
-        shown, readable = found
-        return readable if readable is shown or text.strip(DRAWING_CHARACTERS + " ") else shown
+            adapted = self._adapt_to_terminal(style, background)
+            readable = adapted if self.colour_system is None else self._adjust_contrast(adapted)
+            styles = self._adjusted_styles[key] = adapted, readable
+        adapted, readable = styles
+        return readable if readable is adapted or text.strip(DRAWING_CHARACTERS + " ") else adapted
 
     def _adapt_to_terminal(self, style: Style, ground: Color) -> Style:
-        """Return the style in the colours of the terminal."""
         if self.colour_system is None:
             return self._remove_colours(style)
         if style.bgcolor is None:
             style += Style(bgcolor=ground.rich_color)
         if self.colour_system is ColorSystem.STANDARD:
-            ink, under = style.color or _DEFAULT_COLOUR, style.bgcolor or _DEFAULT_COLOUR
-            if ink.is_default:
+            foreground, back = style.color or _DEFAULT_COLOUR, style.bgcolor or _DEFAULT_COLOUR
+            if foreground.is_default:
                 style += Style(color=_ANSI_COLOURS[self._default_foreground])
-            if under.is_default:
+            if back.is_default:
                 style += Style(bgcolor=_ANSI_COLOURS[self._default_background])
         return style
 
@@ -105,39 +102,33 @@ class ContrastAdjuster:
         ink, ground = style.color or _DEFAULT_COLOUR, style.bgcolor or _DEFAULT_COLOUR
         if ink.is_default and ground.is_default:
             return style
-        over, under = (
-            self._resolve_colour(ink, self._default_foreground),
-            self._resolve_colour(ground, self._default_background),
-        )
+        front_colour = self._resolve_colour(ink, self._default_foreground)
+        back_colour = self._resolve_colour(ground, self._default_background)
         if style.dim:
-            front, back = (under, over) if style.reverse else (over, under)
+            front, back = (back_colour, front_colour) if style.reverse else (front_colour, back_colour)
             if compute_contrast(blend_rgb(front, back), back) >= MIN_DIM_CONTRAST:
                 return style
             style += Style(dim=False)
-        return (
-            style
-            if compute_contrast(over, under) >= MIN_TEXT_CONTRAST
-            else style + Style(color=self._find_readable_colour(ink, over, under))
-        )
+        if compute_contrast(front_colour, back_colour) >= MIN_TEXT_CONTRAST:
+            return style
+        return style + Style(color=self._find_readable_colour(ink, front_colour, back_colour))
 
-    def _find_readable_colour(self, ink: RichColor, over: ColorTriplet, under: ColorTriplet) -> RichColor:
+    def _find_readable_colour(self, ink: RichColor, foreground: ColorTriplet, background: ColorTriplet) -> RichColor:
         """Find the readable colour nearest to *ink*: of the same hue, or one of the sixteen if *ink* is one."""
         if ink.type is not ColorType.TRUECOLOR or self.colour_system is ColorSystem.STANDARD:
-            fit = [
-                number for number in range(16) if compute_contrast(_XTERM_PALETTE[number], under) >= MIN_TEXT_CONTRAST
-            ]
-            return _ANSI_COLOURS[min(fit, key=lambda number: _compute_distance(_XTERM_PALETTE[number], over))]
-        pole = max(_BLACK, _WHITE, key=lambda end: compute_contrast(end, under))
-        steps = (RichColor.from_triplet(blend_rgb(over, pole, step / 16)) for step in range(1, 16))
+            contrasts = (compute_contrast(_XTERM_PALETTE[number], background) for number in range(16))
+            fit = [number for number, contrast in enumerate(contrasts) if contrast >= MIN_TEXT_CONTRAST]
+            return _ANSI_COLOURS[min(fit, key=lambda number: _compute_distance(_XTERM_PALETTE[number], foreground))]
+        pole = max(_BLACK, _WHITE, key=lambda end: compute_contrast(end, background))
+        steps = (RichColor.from_triplet(blend_rgb(foreground, pole, step / 16)) for step in range(1, 16))
         fits = (
             colour
             for colour in steps
-            if compute_contrast(self._resolve_colour(colour, self._default_foreground), under) >= MIN_TEXT_CONTRAST
+            if compute_contrast(self._resolve_colour(colour, self._default_foreground), background) >= MIN_TEXT_CONTRAST
         )
         return next(fits, RichColor.from_triplet(pole))
 
     def _resolve_colour(self, colour: RichColor, default: int) -> ColorTriplet:
-        """Return a colour as the terminal shows it."""
         if self.colour_system is not None:
             colour = colour.downgrade(self.colour_system)
         if colour.is_default:

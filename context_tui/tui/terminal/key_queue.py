@@ -79,7 +79,6 @@ class KeyQueue:
         return self._timer is not None
 
     def _widget_at(self, mouse: MouseEvent) -> Widget | None:
-        """Find the widget that receives a mouse event."""
         try:
             return self._app.mouse_captured or self._app.get_widget_at(*mouse.screen_offset)[0]
         except NoWidget:

@@ -53,5 +53,5 @@ class OutputFilter(LineFilter):
             text = text.translate(_CONTROL_REPLACEMENTS)
         if self._ascii and not text.isascii():
             text = text.translate(ASCII_GLYPHS)
-        drawn = self.contrast(style or _NO_STYLE, text, background)
-        return segment if text is segment.text and drawn is style else Segment(text, drawn)
+        adjusted = self.contrast(style or _NO_STYLE, text, background)
+        return segment if text is segment.text and adjusted is style else Segment(text, adjusted)

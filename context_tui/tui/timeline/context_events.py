@@ -28,39 +28,39 @@ class ContextEvent(NamedTuple):
 def find_context_events(session: Session) -> list[ContextEvent]:
     """Find the compactions, clears and drops of a session's context, in order."""
     facts = session.facts
-    found = [ContextEvent(each.message, each) for each in facts.compactions if each.message <= session.length]
+    events = [ContextEvent(each.message, each) for each in facts.compactions if each.message <= session.length]
     clears = (epoch for epoch in facts.epochs if epoch.cause == "clear" and epoch.message <= session.length)
-    found += (ContextEvent(each.message, each) for each in clears)
+    events += (ContextEvent(each.message, each) for each in clears)
     drops = {drop.message: drop for drop in session.drops if drop.explained_by != Explanation.MICROCOMPACTION}
-    found += (ContextEvent(each.message, each) for each in drops.values())
-    return sorted(found, key=lambda event: event.message)
+    events += (ContextEvent(each.message, each) for each in drops.values())
+    return sorted(events, key=lambda event: event.message)
 
 
 def is_compaction(event: ContextEvent) -> bool:
     """Return whether an event is a compaction: announced by a record, or results cleared without one."""
-    what = event.fact
-    return isinstance(what, Compaction) or (isinstance(what, Drop) and bool(what.cleared_blocks))
+    fact = event.fact
+    return isinstance(fact, Compaction) or (isinstance(fact, Drop) and bool(fact.cleared_blocks))
 
 
 def format_event_labels(facts: Facts, event: ContextEvent) -> tuple[str, ...]:
     """Format the labels of an event, the longest first."""
-    what = event.fact
-    if isinstance(what, Epoch):
+    fact = event.fact
+    if isinstance(fact, Epoch):
         return ("context cleared (/clear)",)
-    if isinstance(what, Drop):
-        why, short = _format_explanation(what)
-        return (f"recorded context fell by {what.tokens:,}: {why}", f"recorded −{what.tokens:,}: {short}")
-    how = f" ({format_line(what.trigger)})" if what.trigger else ""
-    if what.kind == "full":
-        size = f", {what.pre_tokens:,} tokens before" if what.pre_tokens else ""
-        missing = (
-            f"; {pluralize(what.missing_messages, 'kept record')} not in the file" if what.missing_messages else ""
-        )
-        return (f"full compaction by the runtime{how}{size}{missing}", f"full compaction{how}{missing or size}")
-    words = f"{pluralize(len(what.cleared_blocks), 'result')} cleared"
-    fall = _compute_token_drop(facts, what)
+    if isinstance(fact, Drop):
+        why, short_reason = _format_explanation(fact)
+        return (f"recorded context fell by {fact.tokens:,}: {why}", f"recorded −{fact.tokens:,}: {short_reason}")
+    trigger = f" ({format_line(fact.trigger)})" if fact.trigger else ""
+    if fact.kind == "full":
+        size = f", {fact.pre_tokens:,} tokens before" if fact.pre_tokens else ""
+        count = pluralize(fact.missing_messages, "kept record")
+        missing_records = f"; {count} not in the file" if fact.missing_messages else ""
+        full = f"full compaction by the runtime{trigger}{size}{missing_records}"
+        return full, f"full compaction{trigger}{missing_records or size}"
+    results = f"{pluralize(len(fact.cleared_blocks), 'result')} cleared"
+    fall = _compute_token_drop(facts, fact)
     size = f": recorded context fell by {fall:,}" if fall else ""
-    return (f"{words} by the runtime{how}{size}", f"{words}{how}{f': recorded −{fall:,}' if fall else ''}")
+    return (f"{results} by the runtime{trigger}{size}", f"{results}{trigger}{f': recorded −{fall:,}' if fall else ''}")
 
 
 def _format_explanation(drop: Drop) -> tuple[str, str]:
@@ -69,30 +69,28 @@ def _format_explanation(drop: Drop) -> tuple[str, str]:
         return "unexplained", "unexplained"
     if not drop.cleared_blocks:
         return f"{drop.explained_by} (inferred)", f"{drop.explained_by} (inferred)"
-    return (
-        f"{drop.explained_by} (inferred, {pluralize(len(drop.cleared_blocks), 'result')})",
-        f"{pluralize(len(drop.cleared_blocks), 'result')} cleared (inferred)",
-    )
+    results = pluralize(len(drop.cleared_blocks), "result")
+    return f"{drop.explained_by} (inferred, {results})", f"{results} cleared (inferred)"
 
 
 def _compute_token_drop(facts: Facts, compaction: Compaction) -> int:
     """Compute the fall of the recorded context at the first request after a microcompaction, or 0."""
     row = bisect_left(facts.request_message, compaction.message)
     message = facts.request_message[row] if row < len(facts.requests) else -1
-    found = bisect_left(facts.drops, message, key=lambda drop: drop.message)
-    drop = facts.drops[found] if found < len(facts.drops) else None
+    index = bisect_left(facts.drops, message, key=lambda drop: drop.message)
+    drop = facts.drops[index] if index < len(facts.drops) else None
     micro = drop is not None and drop.message == message and drop.explained_by == Explanation.MICROCOMPACTION
     return drop.tokens if drop is not None and micro else 0
 
 
 def format_event_point(event: ContextEvent) -> str:
     """Format the reason of the jump point before an event."""
-    what = event.fact
-    if isinstance(what, Epoch):
+    fact = event.fact
+    if isinstance(fact, Epoch):
         return "before the context was cleared (/clear)"
-    if isinstance(what, Drop):
-        return f"before the recorded context fell by {what.tokens:,}: {_format_explanation(what)[1]}"
-    return f"before the recorded {'full compaction' if what.kind == 'full' else 'microcompaction'}"
+    if isinstance(fact, Drop):
+        return f"before the recorded context fell by {fact.tokens:,}: {_format_explanation(fact)[1]}"
+    return f"before the recorded {'full compaction' if fact.kind == 'full' else 'microcompaction'}"
 
 
 def format_event_details(facts: Facts, event: ContextEvent) -> Iterator[str]:
@@ -101,8 +99,8 @@ def format_event_details(facts: Facts, event: ContextEvent) -> Iterator[str]:
     if isinstance(event.fact, Drop) and event.fact.cleared_blocks:
         owners = [facts.block_message[row] for row in event.fact.cleared_blocks]
         first, last = min(owners), max(owners)
-        where = f"message {first:,}" if first == last else f"messages {first:,} to {last:,}"
-        yield f"cleared results (inferred): in {where}, marked with a dot"
+        place = f"message {first:,}" if first == last else f"messages {first:,} to {last:,}"
+        yield f"cleared results (inferred): in {place}, marked with a dot"
 
 
 class SeenState(NamedTuple):
@@ -121,31 +119,27 @@ class SeenState(NamedTuple):
         return cls(frozenset([*announced, *silent]), len(facts.branches), len(session))
 
 
-def format_news(seen: SeenState, session: Session) -> list[str]:
-    """Format the news since *seen*: compactions with the blocks they dropped, rewinds, a rewritten file."""
-    now = SeenState.from_session(session)
-    if now.messages < seen.messages and now.branches <= seen.branches:
+def format_news(old: SeenState, session: Session) -> list[str]:
+    """Format the news since *old*: compactions with the blocks they dropped, rewinds, a rewritten file."""
+    new = SeenState.from_session(session)
+    if new.messages < old.messages and new.branches <= old.branches:
         return ["The file was rewritten, and read again from its start"]
-    found = []
-    if now.branches > seen.branches:
-        left = sum(branch.messages for branch in session.facts.branches[seen.branches :])
-        found.append(f"A rewind left {pluralize(left, 'message')} on a branch")
-    if fresh := now.compactions - seen.compactions:
-        found += [
-            _format_compaction(each)
-            for each in find_recorded_compactions(session)
-            if (each.kind, each.message) in fresh
-        ]
-    return found
+    news = []
+    if new.branches > old.branches:
+        count = sum(branch.messages for branch in session.facts.branches[old.branches :])
+        news.append(f"A rewind left {pluralize(count, 'message')} on a branch")
+    if fresh := new.compactions - old.compactions:
+        compactions = find_recorded_compactions(session)
+        news += [_format_compaction(each) for each in compactions if (each.kind, each.message) in fresh]
+    return news
 
 
 def _format_compaction(compaction: RecordedCompaction) -> str:
     """Format a compaction on one line: its kind, the size before, and the blocks lost."""
-    what = compaction.event
-    how = f" ({format_line(what.trigger)})" if isinstance(what, Compaction) and what.trigger else ""
-    name = {"full": f"Full compaction{how}", "micro": f"Microcompaction{how}"}.get(
-        compaction.kind, "Results cleared without a record (inferred)"
-    )
+    event = compaction.event
+    trigger = f" ({format_line(event.trigger)})" if isinstance(event, Compaction) and event.trigger else ""
+    names = {"full": f"Full compaction{trigger}", "micro": f"Microcompaction{trigger}"}
+    name = names.get(compaction.kind, "Results cleared without a record (inferred)")
     sizes = "" if compaction.believed_tokens_before is None else f" at {compaction.believed_tokens_before:,} tokens"
     tokens = sum(map(compaction.count_block_tokens, compaction.removed_blocks))
     blocks = pluralize(len(compaction.removed_blocks), "block")

@@ -76,7 +76,7 @@ class RowFilter:
         return (
             row.tokens >= self.min_tokens
             and (not self.in_context or row.in_context)
-            and (not self.category or bool(row.kinds & get_kind_bit(self.category)))
+            and (not self.category or bool(row.kinds & _KIND_BITS.get(self.category, 0)))
             and (not self.path or row.reads_path)
             and (not self.tool or tool_number in row.tools)
             and (not self.verdict or row.verdict == self.verdict)
@@ -94,13 +94,13 @@ class RowFilter:
 
     def describe(self) -> str:
         """Describe the filter in a title."""
-        found = [get_kind_label(self.category)] if self.category else []
-        found += [self.tool] if self.tool else []
-        found += [self.path] if self.path else []
-        found += [get_kind_label(self.verdict)] if self.verdict else []
-        found += [f"{self.min_tokens:,} tokens or more"] if self.min_tokens else []
-        found += ["in context"] if self.in_context else []
-        return ", ".join(found)
+        conditions = [get_kind_label(self.category)] if self.category else []
+        conditions += [self.tool] if self.tool else []
+        conditions += [self.path] if self.path else []
+        conditions += [get_kind_label(self.verdict)] if self.verdict else []
+        conditions += [f"{self.min_tokens:,} tokens or more"] if self.min_tokens else []
+        conditions += ["in context"] if self.in_context else []
+        return ", ".join(conditions)
 
     def format_no_match(self, policy: str) -> str:
         """Format the message for an empty listing; *policy* is named with a verdict, which depends on it."""
@@ -119,11 +119,6 @@ def build_part_filter(kind: str, value: str) -> RowFilter:
 def get_kind_label(name: str) -> str:
     """Return the label of a kind of row or of a verdict."""
     return KIND_LABELS.get(name) or VERDICT_LABELS.get(name) or name.replace("_", " ")
-
-
-def get_kind_bit(kind: str) -> int:
-    """Return the bit of a kind in the result of ``find_row_traits``."""
-    return _KIND_BITS.get(kind, 0)
 
 
 def find_tool_number(facts: Facts, tool: str) -> int:
@@ -195,23 +190,21 @@ def list_rows(
     if not row_filter and not by_size:
         return fold_rows(rows, folds) if folds else range(len(rows))
     tool = find_tool_number(marker.context.facts, row_filter.tool) if row_filter.tool else -1
-    found = [
+    listed_rows = [
         row
         for row in _find_candidates(rows, marker, row_filter)
         if rows.block[row] >= WHOLE_MESSAGE
         and row_filter.matches(_RowProperties(rows, marker, row_filter.path, row), tool)
     ]
     if by_size:
-        found = [
-            row for row in found if rows.block[row] >= WHOLE_MESSAGE and marker.find_position(rows.message[row]) >= 0
-        ]
-        found.sort(key=lambda row: (-count_shown_tokens(rows, marker, row), row))
-    return array("l", found)
+        listed_rows = [row for row in listed_rows if marker.find_position(rows.message[row]) >= 0]
+        listed_rows.sort(key=lambda row: (-count_shown_tokens(rows, marker, row), row))
+    return array("l", listed_rows)
 
 
-def is_listed(listed: Sequence[int], row: int) -> bool:
+def is_listed(listed_rows: Sequence[int], row: int) -> bool:
     """Return whether no filter and no order hides a row, though its turn may be folded."""
-    return not isinstance(listed, array) or row in listed
+    return not isinstance(listed_rows, array) or row in listed_rows
 
 
 def fold_rows(rows: TimelineRows, folds: TurnFolds) -> Spans:
@@ -221,8 +214,8 @@ def fold_rows(rows: TimelineRows, folds: TurnFolds) -> Spans:
     for turn in range(len(rows.heads)):
         span = rows.get_turn_rows(turn)
         if rows.get_turn_number(turn) in folds:
-            within = begins[bisect_left(begins, span.start) : bisect_left(begins, span.stop)]
-            spans += [range(row, row + 1) for row in (span.start, *within)]
+            event_rows = begins[bisect_left(begins, span.start) : bisect_left(begins, span.stop)]
+            spans += [range(row, row + 1) for row in (span.start, *event_rows)]
         elif spans and spans[-1].stop == span.start:
             spans[-1] = range(spans[-1].start, span.stop)
         else:
@@ -230,13 +223,14 @@ def fold_rows(rows: TimelineRows, folds: TurnFolds) -> Spans:
     return Spans(*spans)
 
 
-def find_line(listed: Sequence[int], row: int) -> int:
+def find_line(listed_rows: Sequence[int], row: int) -> int:
     """Find the line of a row or of the nearest listed one; for a row in a folded turn, of the last one above it."""
-    if not isinstance(listed, array):
-        return max(bisect_right(listed, row) - 1, 0)
-    if row in listed:
-        return listed.index(row)
-    return min(range(len(listed)), key=lambda line: abs(listed[line] - row), default=0)  # they may be sorted by size
+    if not isinstance(listed_rows, array):
+        return max(bisect_right(listed_rows, row) - 1, 0)
+    if row in listed_rows:
+        return listed_rows.index(row)
+    # The rows may be sorted by size.
+    return min(range(len(listed_rows)), key=lambda line: abs(listed_rows[line] - row), default=0)
 
 
 def _find_candidates(rows: TimelineRows, marker: RowMarker, row_filter: RowFilter) -> list[int] | range:
@@ -244,8 +238,8 @@ def _find_candidates(rows: TimelineRows, marker: RowMarker, row_filter: RowFilte
     plan = marker.plan
     if plan and row_filter.verdict in ACTION_PAST_TENSE.values() and not plan.dropped_ranges:
         facts = plan.context.facts
-        changed = [b for b, change in plan.changes.items() if ACTION_PAST_TENSE[change.action] == row_filter.verdict]
-        places = ((facts.block_message[b], b if facts.kind[b] == Kind.TOOL_RESULT else WHOLE_MESSAGE) for b in changed)
+        blocks = [b for b, change in plan.changes.items() if ACTION_PAST_TENSE[change.action] == row_filter.verdict]
+        places = ((facts.block_message[b], b if facts.kind[b] == Kind.TOOL_RESULT else WHOLE_MESSAGE) for b in blocks)
         return sorted({rows.find_row(message, block) for message, block in places})
     return range(len(rows))
 

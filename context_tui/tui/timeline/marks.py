@@ -102,25 +102,28 @@ class RowMarker:
         """Return the mark of a message without its results, or of its tool result in this row of facts."""
         position = self.find_position(message)
         if position < 0:
-            word = "after" if message >= self.context.at else "before"
-            return RowMark(VERDICT_GLYPHS[word], word, OUTSIDE_REASONS[self._find_outside_cause(message)])
+            if message >= self.context.at:
+                return RowMark(VERDICT_GLYPHS["after"], "after", OUTSIDE_REASONS["after"])
+            is_unsent = self.context.facts.flags[message] & MessageFlag.NOT_SENT
+            reason = OUTSIDE_REASONS["unsent" if is_unsent else self._epoch.cause]
+            return RowMark(VERDICT_GLYPHS["before"], "before", reason)
         if self.plan is None:
             return self._find_applied_mark(message, block) if self.applied_marks else NO_MARK
         verdict = self.plan.find_verdict_at(position, block if block >= 0 else None)
         word = verdict.outcome
         if word == "kept" and block < 0:
-            for changed in self.find_changed_blocks(message):
-                part = self.plan.find_verdict_at(position, changed)
-                what = BLOCK_LABELS[Kind(self.context.facts.kind[changed])]
-                words = self._format_replacement(changed) or part.explanation
-                return RowMark(VERDICT_GLYPHS.get(part.outcome, "?"), part.outcome, f"its {what}, {words}")
+            for changed_block in self.find_changed_blocks(message):
+                part = self.plan.find_verdict_at(position, changed_block)
+                label = BLOCK_LABELS[Kind(self.context.facts.kind[changed_block])]
+                replacement = self._format_replacement(changed_block) or part.explanation
+                return RowMark(VERDICT_GLYPHS.get(part.outcome, "?"), part.outcome, f"its {label}, {replacement}")
         if word == "kept":
             if block in self.context.replacements:
                 word = "gone"
             elif verdict.code in PROTECTED_CODES:
                 word = "protected"
-        words = self._format_replacement(block) if verdict.code is VerdictCode.SELECTED else ""
-        return RowMark(VERDICT_GLYPHS.get(word, "?"), word, words or verdict.explanation)
+        replacement = self._format_replacement(block) if verdict.code is VerdictCode.SELECTED else ""
+        return RowMark(VERDICT_GLYPHS.get(word, "?"), word, replacement or verdict.explanation)
 
     def _format_replacement(self, row: int) -> str:
         """Format the change of a block's size by the token measure; empty if the plan does not change it."""
@@ -135,8 +138,8 @@ class RowMarker:
         rows = [block] if block >= 0 else [r for r in facts.blocks_of(message) if facts.kind[r] != Kind.TOOL_RESULT]
         for row in rows:
             if word := self.applied_marks.get(row):
-                what = "" if block >= 0 else f"its {BLOCK_LABELS[Kind(facts.kind[row])]}, "
-                return RowMark(VERDICT_GLYPHS.get(word, "?"), word, f"{what}{word} when the plan was applied")
+                label = "" if block >= 0 else f"its {BLOCK_LABELS[Kind(facts.kind[row])]}, "
+                return RowMark(VERDICT_GLYPHS.get(word, "?"), word, f"{label}{word} when the plan was applied")
         return NO_MARK
 
     def find_changed_blocks(self, message: int) -> list[int]:
@@ -145,10 +148,3 @@ class RowMarker:
             return []
         facts, changes = self.context.facts, self.plan.changes
         return [row for row in facts.blocks_of(message) if facts.kind[row] != Kind.TOOL_RESULT and row in changes]
-
-    def _find_outside_cause(self, message: int) -> str:
-        """Return the key in ``OUTSIDE_REASONS`` of a message that is not in the context."""
-        if message >= self.context.at:
-            return "after"
-        unsent = self.context.facts.flags[message] & MessageFlag.NOT_SENT
-        return "unsent" if unsent else self._epoch.cause

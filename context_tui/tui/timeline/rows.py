@@ -76,16 +76,16 @@ class TimelineRows:
         other = self.copy()
         other.token_table = token_table
         tokens, blocks, messages = other.tokens, token_table.blocks, token_table.messages
-        rest = 0  # tokens of the message without its results
+        remaining = 0  # tokens of the message without its results
         for row, (message, block) in enumerate(zip(self.message, self.block, strict=True)):
             checkpoint()
             if self.first[message] == row:
-                rest = messages[message]
+                remaining = messages[message]
             if block >= 0:
                 tokens[row] = blocks[block]
-                rest -= blocks[block]
+                remaining -= blocks[block]
             elif block == WHOLE_MESSAGE:
-                tokens[row] = rest
+                tokens[row] = remaining
         other.largest = max(tokens, default=1) or 1
         other.sums = array("q", accumulate(tokens, initial=0))
         other._update_largest_turn()
@@ -95,11 +95,11 @@ class TimelineRows:
         """Update the rows to a session that has grown and, from message *revised_from* on, changed."""
         facts, start, events = session.facts, len(self.first), find_context_events(session)
         pairs = (pair for pair in zip_longest(self.events, events) if pair[0] != pair[1])
-        changed = min((event.message for event in next(pairs, ()) if event), default=session.length)
+        changed_from = min((event.message for event in next(pairs, ()) if event), default=session.length)
         self.events = events
-        if start == session.length and revised_from is None and changed >= start:
+        if start == session.length and revised_from is None and changed_from >= start:
             return
-        self._truncate(min(start, changed, start if revised_from is None else revised_from))
+        self._truncate(min(start, changed_from, start if revised_from is None else revised_from))
         at: dict[int, list[int]] = {}
         for number, event in enumerate(events):
             if event.message >= len(self.first):
@@ -124,14 +124,17 @@ class TimelineRows:
                 add_block(TURN_HEAD)
                 add_tokens(0)
             self.first.append(len(self.message))
-            row, rest, has_rest, results = facts.first_block[message], 0, False, []
+            row, remaining, has_remaining, results = facts.first_block[message], 0, False, []
             while row >= 0:
-                what = kind[row]
-                if what == result:
+                block_kind = kind[row]
+                if block_kind == result:
                     results.append(row)
                 else:
-                    has_rest = True
-                    rest += IMAGE_TOKENS if what == image else 0 if what == other else size[row] // BYTES_PER_TOKEN
+                    has_remaining = True
+                    if block_kind == image:
+                        remaining += IMAGE_TOKENS
+                    elif block_kind != other:
+                        remaining += size[row] // BYTES_PER_TOKEN
                 row = following[row]
             for row in results:  # providers require results before the other blocks of a message
                 tokens = size[row] // BYTES_PER_TOKEN
@@ -139,11 +142,11 @@ class TimelineRows:
                 add_block(row)
                 add_tokens(tokens)
                 largest = max(largest, tokens)
-            if has_rest or not results:
+            if has_remaining or not results:
                 add_message(message)
                 add_block(WHOLE_MESSAGE)
-                add_tokens(rest)
-                largest = max(largest, rest)
+                add_tokens(remaining)
+                largest = max(largest, remaining)
         self.largest = largest
         self.sums.extend(islice(accumulate(self.tokens[len(self.sums) - 1 :], initial=self.sums[-1]), 1, None))
         self._update_largest_turn()
@@ -153,15 +156,14 @@ class TimelineRows:
         self.largest_turn = max(map(sub, sums[1:], sums), default=1) or 1
 
     def _truncate(self, message: int) -> None:
-        """Remove the rows from *message* on."""
         if message < len(self.first):
             row = self._find_group_start(message)
-            removed = max(self.tokens[row:], default=0)
+            largest_removed = max(self.tokens[row:], default=0)
             for column in (self.message, self.block, self.tokens):
                 del column[row:]
             del self.sums[row + 1 :], self.heads[bisect_left(self.heads, row) :]
             del self.first[message:], self.turn[message:]
-            if removed == self.largest:
+            if largest_removed == self.largest:
                 self.largest = max(self.tokens, default=1) or 1
 
     def find_events(self, message: int) -> list[ContextEvent]:

@@ -43,12 +43,9 @@ class TurnEffect(NamedTuple):
     noun: str
 
     def __str__(self) -> str:
-        what = (
-            f"{self.affected:,} of {pluralize(self.total, self.noun)}"
-            if self.total
-            else pluralize(self.affected, self.noun)
-        )
-        return f"{self.verb} {what}"
+        if not self.total:
+            return f"{self.verb} {pluralize(self.affected, self.noun)}"
+        return f"{self.verb} {self.affected:,} of {pluralize(self.total, self.noun)}"
 
     @property
     def short(self) -> str:
@@ -87,11 +84,10 @@ class TurnSummary:
     def format_summary(self) -> str:
         """Format the summary as a sentence."""
         first, last = self.messages[0], self.messages[-1]
-        which = f"message {first:,}" if first == last else f"messages {first:,} to {last:,}"
-        where = "not in this context" if self.share is None else f"{format_percent(self.share)} of the context"
-        return ", ".join(
-            [f"{self.name}: {which}", f"{self.unit} {pluralize(self.tokens, 'token')}", where, *map(str, self.effects)]
-        )
+        message_text = f"message {first:,}" if first == last else f"messages {first:,} to {last:,}"
+        place = "not in this context" if self.share is None else f"{format_percent(self.share)} of the context"
+        tokens = f"{self.unit} {pluralize(self.tokens, 'token')}"
+        return ", ".join([f"{self.name}: {message_text}", tokens, place, *map(str, self.effects)])
 
 
 class TurnSummaries:
@@ -107,17 +103,15 @@ class TurnSummaries:
         if self._marker is None:
             return 0
         context, sizes = self._marker.context, self._rows.token_table
-        return max(
-            compute_current_size(context, sizes).tokens,
-            sizes.prefix_sums_in(context)[-1] if sizes else index_context(context).total,
-        )
+        estimate = sizes.prefix_sums_in(context)[-1] if sizes else index_context(context).total
+        return max(compute_current_size(context, sizes).tokens, estimate)
 
     def get_summary(self, turn: int) -> TurnSummary:
         """Return the summary of the turn at this index in ``TimelineRows.heads``."""
-        found = self._summaries.get(turn)
-        if found is None:
-            found = self._summaries[turn] = self._build_summary(turn)
-        return found
+        summary = self._summaries.get(turn)
+        if summary is None:
+            summary = self._summaries[turn] = self._build_summary(turn)
+        return summary
 
     def _build_summary(self, turn: int) -> TurnSummary:
         rows, messages, span = self._rows, self._rows.get_turn_messages(turn), self._rows.get_turn_rows(turn)
@@ -131,33 +125,31 @@ class TurnSummaries:
             return TurnSummary(number, messages, tokens, outside=outside, unit=format_token_unit(rows.token_table))
         sizes = rows.token_table
         sums = sizes.prefix_sums_in(context) if sizes else index_context(context).prefix
-        inside = sum(sums[each.stop] - sums[each.start] for each in positions)
+        context_tokens = sum(sums[each.stop] - sums[each.start] for each in positions)
         tokens -= _count_cleared_tokens(context, messages, sizes)
-        share = inside / self._request_tokens if self._request_tokens else 0.0
+        share = context_tokens / self._request_tokens if self._request_tokens else 0.0
         plan = self._marker.plan
-        effects = (
-            self._find_effects(plan, messages, positions)
-            if plan and plan.has_changes
-            else self._find_applied_effects(span)
-        )
+        effects = self._find_applied_effects(span)
+        if plan and plan.has_changes:
+            effects = self._find_effects(plan, messages, positions)
         return TurnSummary(number, messages, tokens, share, effects=tuple(effects), unit=format_token_unit(sizes))
 
     def _find_applied_effects(self, span: range) -> Iterator[TurnEffect]:
         """Count the results of a turn that an applied plan changed."""
-        done = self._marker.applied_marks if self._marker else {}
-        if done:
+        marks = self._marker.applied_marks if self._marker else {}
+        if marks:
             rows = [block for block in self._rows.block[span.start : span.stop] if block >= 0]
-            for word, count in Counter(done[row] for row in rows if row in done).most_common():
+            for word, count in Counter(marks[row] for row in rows if row in marks).most_common():
                 yield TurnEffect(word, word, count, len(rows), "result")
 
     def _find_effects(self, plan: Plan, messages: range, positions: list[range]) -> Iterator[TurnEffect]:
         """Find the effects on the messages of a turn, then on the results and other blocks of those that stay."""
-        of, asked = sum(map(len, positions)), plan.summarised_ranges or ()
+        total, summarised_ranges = sum(map(len, positions)), plan.summarised_ranges or ()
         dropped = [part for each in positions for part in find_overlaps(plan.dropped_ranges, each)]
-        summarised = sum(len(part) for each in dropped for part in find_overlaps(asked, each))
+        summarised = sum(len(part) for each in dropped for part in find_overlaps(summarised_ranges, each))
         for action, count in (("summarise", summarised), ("drop", sum(map(len, dropped)) - summarised)):
             if count:
-                yield TurnEffect(ACTION_PAST_TENSE[action], ACTION_VERBS[action], count, of, "message")
+                yield TurnEffect(ACTION_PAST_TENSE[action], ACTION_VERBS[action], count, total, "message")
         if not plan.changes:
             return
         results, rows = index_context(plan.context).results, list[int]()
@@ -170,25 +162,25 @@ class TurnSummaries:
     @cached_property
     def _other_changes(self) -> dict[int, list[int]]:
         """Changed blocks other than results, of messages that stay, by the first message of their turn."""
-        marker, rows, found = self._marker, self._rows, dict[int, list[int]]()
+        marker, rows, blocks = self._marker, self._rows, dict[int, list[int]]()
         if marker is not None and marker.plan is not None:
             facts, plan, result = marker.context.facts, marker.plan, int(Kind.TOOL_RESULT)
             for block in plan.changes:
                 message = facts.block_message[block]
                 if facts.kind[block] != result and not plan.find_action(marker.find_position(message)):
                     turn = rows.get_turn_messages(rows.find_turn_of_message(message))
-                    found.setdefault(turn.start, []).append(block)
-        return found
+                    blocks.setdefault(turn.start, []).append(block)
+        return blocks
 
 
-def _count_effects(plan: Plan, changed: list[int], total: int, noun: str) -> list[TurnEffect]:
+def _count_effects(plan: Plan, blocks: list[int], total: int, noun: str) -> list[TurnEffect]:
     """Count the actions on some changed blocks, most frequent first."""
     if isinstance(plan.changes, UniformChanges):
-        actions = Counter({plan.changes.change.action: len(changed)} if changed else {})
-    elif len(changed) > MAX_EXAMINED_CHANGES:
-        return [TurnEffect(ACTION_PAST_TENSE[plan.changes[changed[0]].action], "changes", len(changed), total, noun)]
+        actions = Counter({plan.changes.change.action: len(blocks)} if blocks else {})
+    elif len(blocks) > MAX_EXAMINED_CHANGES:
+        return [TurnEffect(ACTION_PAST_TENSE[plan.changes[blocks[0]].action], "changes", len(blocks), total, noun)]
     else:
-        actions = Counter(plan.changes[row].action for row in changed)
+        actions = Counter(plan.changes[row].action for row in blocks)
     return [
         TurnEffect(ACTION_PAST_TENSE[action], ACTION_VERBS[action], count, total, noun)
         for action, count in actions.most_common()
@@ -220,14 +212,13 @@ def compute_message_spans(context: Context) -> Spans:
 
 
 def _find_positions(context: Context, messages: range) -> list[range]:
-    """Find the positions of consecutive messages in a context."""
-    found, before = [], 0
+    positions, before = [], 0
     for each in compute_message_spans(context).ranges:
         start, stop = max(each.start, messages.start), min(each.stop, messages.stop)
         if start < stop:
-            found.append(range(before + start - each.start, before + stop - each.start))
+            positions.append(range(before + start - each.start, before + stop - each.start))
         before += len(each)
-    return found
+    return positions
 
 
 def _compute_cleared_tokens(context: Context, sizes: TokenTable | None) -> tuple[list[int], list[int]]:
@@ -241,14 +232,14 @@ def _compute_cleared_tokens(context: Context, sizes: TokenTable | None) -> tuple
                 tokens[facts.block_message[row]] += less
         messages = sorted(tokens)
         context.memo[key] = messages, list(accumulate((tokens[message] for message in messages), initial=0))
-    found: tuple[list[int], list[int]] = context.memo[key]
-    return found
+    result: tuple[list[int], list[int]] = context.memo[key]
+    return result
 
 
 def _count_cleared_tokens(context: Context, messages: range, sizes: TokenTable | None) -> int:
     """Count the tokens by which messages are smaller in a context than recorded."""
-    changed, sums = _compute_cleared_tokens(context, sizes)
-    return sums[bisect_left(changed, messages.stop)] - sums[bisect_left(changed, messages.start)]
+    cleared, sums = _compute_cleared_tokens(context, sizes)
+    return sums[bisect_left(cleared, messages.stop)] - sums[bisect_left(cleared, messages.start)]
 
 
 class ContextCounts(NamedTuple):
@@ -261,11 +252,9 @@ class ContextCounts(NamedTuple):
 
 def format_context_counts(counts: ContextCounts, messages: int, turns: int, width: int) -> str:
     """Format how many of the *messages* and *turns* of a file are in the context, in *width* cells if possible."""
-    some, all_turns = (
-        format_fraction(counts.messages, messages, "message"),
-        format_fraction(counts.turns, turns, "turn"),
-    )
-    forms = [f"in context: {some}, {all_turns}", f"in context: {some}", pluralize(counts.messages, "message")]
+    some = format_fraction(counts.messages, messages, "message")
+    forms = [f"in context: {some}, {format_fraction(counts.turns, turns, 'turn')}", f"in context: {some}"]
+    forms.append(pluralize(counts.messages, "message"))
     if parts := len(counts.partial_turns):
         if not counts.turns and parts == 1:
             forms[0] = f"in context: {some}, end of turn {counts.partial_turns[0]:,} only"
@@ -288,7 +277,7 @@ def find_turn_starts(session: Session) -> list[int]:
 
 def count_context(context: Context, starts: Sequence[int]) -> ContextCounts:
     """Count a context of a session whose turns begin at *starts*."""
-    begun = {context.order[position] for position in index_context(context).turn_starts}
+    first_messages = {context.order[position] for position in index_context(context).turn_starts}
     turns = (bisect_right(starts, each.start) for each in compute_message_spans(context).ranges)
-    parts = dict.fromkeys(turn for turn in turns if turn and starts[turn - 1] not in begun)
-    return ContextCounts(len(context), len(begun), tuple(parts))
+    parts = dict.fromkeys(turn for turn in turns if turn and starts[turn - 1] not in first_messages)
+    return ContextCounts(len(context), len(first_messages), tuple(parts))

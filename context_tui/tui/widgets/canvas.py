@@ -23,7 +23,7 @@ def count_eighths(value: float, maximum: float, cells: int = 1) -> int:
 def distribute_cells(amounts: Sequence[int], cells: int) -> list[int]:
     """Distribute *cells* in proportion to some amounts; one too small for a cell adds its share to the next."""
     total = sum(amounts)
-    ends = [round(done * cells / total) if total else 0 for done in accumulate(amounts, initial=0)]
+    ends = [round(partial_sum * cells / total) if total else 0 for partial_sum in accumulate(amounts, initial=0)]
     return [end - start for start, end in pairwise(ends)]
 
 
@@ -44,13 +44,13 @@ class Canvas:
 
     def draw_column(self, x: int, bottom: int, eighths: int, style: str, width: int = 1) -> None:
         """Draw a column that stands on line *bottom*."""
-        full, rest = divmod(eighths, 8)
+        full, remainder = divmod(eighths, 8)
         width = min(width, self.width - x)
         if x < 0 or width <= 0:
             return
-        cells, top = slice(x, x + width), bottom - full + (not rest)
+        cells, top = slice(x, x + width), bottom - full + (not remainder)
         for y in range(max(top, 0), bottom + 1):
-            self._glyphs[y][cells] = VERTICAL_BLOCKS[8 if y > bottom - full else rest] * width
+            self._glyphs[y][cells] = VERTICAL_BLOCKS[8 if y > bottom - full else remainder] * width
             self._styles[y][cells] = [style] * width
 
     def fill_column(self, x: int, top: int, bottom: int, glyph: str, style: str = "") -> None:
@@ -65,19 +65,19 @@ class Canvas:
 
     def draw_bar(self, x: int, y: int, eighths: int, style: str) -> None:
         """Draw a bar that begins at cell *x*."""
-        full, rest = divmod(eighths, 8)
-        self.write(x, y, HORIZONTAL_BLOCKS[8] * full + (HORIZONTAL_BLOCKS[rest] if rest else ""), style)
+        full, remainder = divmod(eighths, 8)
+        self.write(x, y, HORIZONTAL_BLOCKS[8] * full + (HORIZONTAL_BLOCKS[remainder] if remainder else ""), style)
 
     def get_line(self, y: int = 0) -> list[Run]:
         """Return a line of the chart in its full width."""
         glyphs, styles = self._glyphs[y], self._styles[y]
-        found: list[Run] = []
+        runs: list[Run] = []
         start = 0
         for x in range(1, self.width + 1):
             if x == self.width or styles[x] != styles[start]:
-                found.append(("".join(glyphs[start:x]), styles[start]))
+                runs.append(("".join(glyphs[start:x]), styles[start]))
                 start = x
-        return found
+        return runs
 
     def get_lines(self) -> list[list[Run]]:
         """Return all lines, from the top."""

@@ -56,8 +56,8 @@ class InputPrompt(ModalScreen[str | None]):
     @on(Input.Submitted)
     def accept(self, event: Input.Submitted) -> None:
         """Close with the value if it is valid."""
-        if wrong := self._find_error(event.value):
-            self._show_hint(wrong)
+        if error := self._find_error(event.value):
+            self._show_hint(error)
         else:
             self.dismiss(event.value)
 
@@ -131,17 +131,16 @@ def build_quit_prompt(unexported: bool = True, drafts: int = 0) -> ChoicePrompt:
         drafts: number of summaries that were written and not accepted.
     """
     answers = [Answer("q", "quit", "quit anyway"), Answer("s", "stay", "stay")]
-    lost = []
+    reasons = []
     if unexported:
         answers.insert(0, Answer("e", "export", "export"))
-        lost.append("The compacted session is not exported.")
+        reasons.append("The compacted session is not exported.")
     else:
         answers.reverse()
     if drafts:
-        lost.append(
-            f"{pluralize(drafts, 'summary that was written is', 'summaries that were written are')} not accepted."
-        )
-    return ChoicePrompt("Quit?", f"{' '.join(lost)} Quitting discards {'it' if not drafts else 'this'}.", answers)
+        count = pluralize(drafts, "summary that was written is", "summaries that were written are")
+        reasons.append(f"{count} not accepted.")
+    return ChoicePrompt("Quit?", f"{' '.join(reasons)} Quitting discards {'it' if not drafts else 'this'}.", answers)
 
 
 def build_unchanged_prompt(plan_changes: bool) -> ChoicePrompt:
@@ -171,8 +170,8 @@ WINDOW_SOURCE_LABELS = {
 
 def build_window_prompt(window: Window) -> InputPrompt:
     """Ask for the size of the window; ``parse_window_tokens`` reads the answer."""
-    now = f"Now {format_window_size(window)}, {WINDOW_SOURCE_LABELS[window.source]}"
-    hint = f"{now}; enter a size such as 200k or 1m, or nothing for the size in the file"
+    current = f"Now {format_window_size(window)}, {WINDOW_SOURCE_LABELS[window.source]}"
+    hint = f"{current}; enter a size such as 200k or 1m, or nothing for the size in the file"
     return InputPrompt("Context window in tokens", hint, str(window.tokens), check=parse_window_tokens)
 
 

@@ -18,13 +18,13 @@ class KeyFooter(Footer):
 
     def compose(self) -> ComposeResult:
         """Compose the keys that fit."""
-        left = self._fitted_width = self.app.size.width
+        room = self._fitted_width = self.app.size.width
         for child in super().compose():
             if isinstance(child, FooterKey):
-                left -= cell_len(child.key_display) + 1 + cell_len(child.description)
-                if left < 0:
+                room -= cell_len(child.key_display) + 1 + cell_len(child.description)
+                if room < 0:
                     return
-                left -= 1  # gap between two keys
+                room -= 1  # gap between two keys
             yield child
 
     def on_resize(self, event: Resize) -> None:

@@ -58,14 +58,14 @@ class ContextPart:
 def build_context_parts(by_category: Mapping[str, int], size: int) -> list[ContextPart]:
     """Build the parts that are not empty, in the order of a prompt; they add up to *size* tokens."""
     tokens: dict[CategoryStyle, int] = {}
-    for name, look in CATEGORY_STYLES.items():
-        first = next((each for each in tokens if each.short == look.short), look)
+    for name, category_style in CATEGORY_STYLES.items():
+        first = next((each for each in tokens if each.short == category_style.short), category_style)
         tokens[first] = tokens.get(first, 0) + by_category.get(name, 0)
-    found = [ContextPart(look.short, count, look.pattern, look.style) for look, count in tokens.items() if count]
-    if missed := size - sum(part.tokens for part in found):
-        name = "unknown" if missed > 0 else "overestimated"
-        found.append(ContextPart(name, missed, MISSED_PATTERN, MUTED if missed > 0 else WARN))
-    return found
+    parts = [ContextPart(each.short, count, each.pattern, each.style) for each, count in tokens.items() if count]
+    if difference := size - sum(part.tokens for part in parts):
+        name = "unknown" if difference > 0 else "overestimated"
+        parts.append(ContextPart(name, difference, MISSED_PATTERN, MUTED if difference > 0 else WARN))
+    return parts
 
 
 def format_parts_line(
@@ -75,38 +75,32 @@ def format_parts_line(
 
     *labels* name the token measure, the longest first.
     """
-    found: list[Run] = []
-    for found in _format_parts_variants(parts, free, labels):
-        if count_cells(found) <= width:
+    runs: list[Run] = []
+    for runs in _format_parts_variants(parts, free, labels):
+        if count_cells(runs) <= width:
             break
-    return found
+    return runs
 
 
 def _format_parts_variants(parts: Sequence[ContextPart], free: int, labels: Sequence[str]) -> Iterator[list[Run]]:
-    """Yield the forms of the line, the longest first."""
-    rest, short = ContextPart("free", free, FREE_PATTERN, MUTED), labels[-1]
+    free_part, short_label = ContextPart("free", free, FREE_PATTERN, MUTED), labels[-1]
     for head in labels:
-        yield _format_parts(head, [*parts, rest], 2)
-    yield _format_parts(short, [*parts, rest])
-    yield _format_parts(short, parts)
+        yield _format_parts(head, [*parts, free_part], 2)
+    yield _format_parts(short_label, [*parts, free_part])
+    yield _format_parts(short_label, parts)
     small = sorted((part for part in parts if part.tokens > 0), key=lambda part: part.tokens)
     for count in range(2, len(small) + 1):
-        together = ContextPart("rest", sum(part.tokens for part in small[:count]), REST_PATTERN, MUTED)
-        yield _format_parts(short, [*(part for part in parts if part not in small[:count]), together])
+        small_parts = ContextPart("rest", sum(part.tokens for part in small[:count]), REST_PATTERN, MUTED)
+        yield _format_parts(short_label, [*(part for part in parts if part not in small[:count]), small_parts])
 
 
 def _format_parts(label: str, parts: Sequence[ContextPart], pattern_width: int = 1) -> list[Run]:
-    """Format the parts after a label, each with *pattern_width* cells of its pattern."""
     runs: list[Run] = [(label, MUTED)]
     for part in parts:
         name, _, tokens = part.label.rpartition(" ")
         before = " " * (pattern_width - 1)
-        runs += [
-            (" " * pattern_width, ""),
-            (part.pattern * pattern_width, part.style),
-            (f"{before}{name} ", MUTED),
-            (tokens, ""),
-        ]
+        runs += [(" " * pattern_width, ""), (part.pattern * pattern_width, part.style)]
+        runs += [(f"{before}{name} ", MUTED), (tokens, "")]
     return runs
 
 
@@ -136,30 +130,30 @@ class WindowLevel:
 
 def format_window_size(window: Window) -> str:
     """Format the size of a window, and its possible alternatives."""
-    others = " or ".join(f"{tokens:,}" for tokens in window.alternatives)
-    return f"{window.tokens:,} (or {others})" if others else f"{window.tokens:,}"
+    alternatives = " or ".join(f"{tokens:,}" for tokens in window.alternatives)
+    return f"{window.tokens:,} (or {alternatives})" if alternatives else f"{window.tokens:,}"
 
 
 def draw_gauge(level: WindowLevel, parts: Sequence[ContextPart] | None, width: int) -> list[Run]:
     """Draw the bar in exactly *width* cells: the used part, divided into *parts* if known, and the free rest."""
     used = min(width, max(round(level.share * width), 1 if level.size.tokens else 0))
-    rest = f" {format_tokens(level.free)} free, not to scale" if 0 < level.share < ZOOM_SHARE else ""
-    if len(rest) * 2 > width:
-        rest = ""
-    if rest:
-        used = width - len(rest)
+    free_text = f" {format_tokens(level.free)} free, not to scale" if 0 < level.share < ZOOM_SHARE else ""
+    if len(free_text) * 2 > width:
+        free_text = ""
+    if free_text:
+        used = width - len(free_text)
     canvas = Canvas(width)
     canvas.write(0, 0, FREE_PATTERN * width, MUTED)
-    canvas.write(width - len(rest), 0, rest, MUTED)
+    canvas.write(width - len(free_text), 0, free_text, MUTED)
     if not parts:
         canvas.write(0, 0, "█" * used, PRIMARY)
-    shown = [part for part in parts or () if part.tokens > 0]
+    visible_parts = [part for part in parts or () if part.tokens > 0]
     x = 0
-    for part, size in zip(shown, distribute_cells([part.tokens for part in shown], used), strict=True):
+    for part, size in zip(visible_parts, distribute_cells([part.tokens for part in visible_parts], used), strict=True):
         canvas.write(x, 0, part.pattern * size, part.style)
         _draw_label(canvas, x, size, part.name, BOLD)
         x += size
-    if not rest:
+    if not free_text:
         _draw_label(canvas, used, width - used, f"{format_tokens(level.free)} free", MUTED)
     return canvas.get_line()
 
@@ -173,33 +167,33 @@ def _draw_label(canvas: Canvas, x: int, size: int, name: str, style: str) -> Non
 def format_level_variants(level: WindowLevel) -> Iterator[list[Run]]:
     """Yield the forms of the window's level, the longest first; each number has its unit or name."""
     recorded, since = level.size
-    over = level.share > 1
-    share = f"({format_percent(level.share)}{', over' if over else ''})"
+    is_over = level.share > 1
+    share = f"({format_percent(level.share)}{', over' if is_over else ''})"
     mark = "~" if since else ""
-    size: list[Run] = [("Now ", BOLD), (f"{mark}{level.size.tokens:,}", f"bold {BAD}" if over else BOLD)]
-    whole: list[Run] = [*size, (f" of {level.window.tokens:,} tokens {share}", BAD if over else "")]
-    brief: list[Run] = [*size, (f" of {level.window.tokens:,} {share}", BAD if over else "")]
+    size: list[Run] = [("Now ", BOLD), (f"{mark}{level.size.tokens:,}", f"bold {BAD}" if is_over else BOLD)]
+    long: list[Run] = [*size, (f" of {level.window.tokens:,} tokens {share}", BAD if is_over else "")]
+    short: list[Run] = [*size, (f" of {level.window.tokens:,} {share}", BAD if is_over else "")]
     if recorded is None:
-        yield [*whole, (", all estimated: no size recorded here", MUTED)]
-        yield [*whole, (", all estimated", MUTED)]
-        yield [*whole, (", est.", MUTED)]
-        yield [*brief, (", est.", MUTED)]
+        yield [*long, (", all estimated: no size recorded here", MUTED)]
+        yield [*long, (", all estimated", MUTED)]
+        yield [*long, (", est.", MUTED)]
+        yield [*short, (", est.", MUTED)]
         return
     at = f" at #{level.message:,}" if level.message >= 0 else ""
     if since:
-        yield [*whole, (f": {recorded:,} recorded{at} + est. {since:,} since", MUTED)]
-        yield [*whole, (f": {recorded:,} recorded + est. {since:,}", MUTED)]
+        yield [*long, (f": {recorded:,} recorded{at} + est. {since:,} since", MUTED)]
+        yield [*long, (f": {recorded:,} recorded + est. {since:,}", MUTED)]
     else:
-        yield [*whole, (f", recorded{at}", MUTED)]
-    yield whole
-    yield brief
+        yield [*long, (f", recorded{at}", MUTED)]
+    yield long
+    yield short
 
 
 def format_gauge_line(level: WindowLevel, parts: Sequence[ContextPart] | None, width: int, min_width: int) -> list[Run]:
     """Format the level and the bar in *width* cells; the bar has at least *min_width* cells if possible."""
-    words, room = list[Run](), 0
-    for words in format_level_variants(level):
-        room = width - count_cells(words) - GAUGE_GAP
+    level_runs, room = list[Run](), 0
+    for level_runs in format_level_variants(level):
+        room = width - count_cells(level_runs) - GAUGE_GAP
         if room >= min_width:
             break
-    return [*words, (" " * GAUGE_GAP, ""), *draw_gauge(level, parts, room)] if room > 0 else words
+    return [*level_runs, (" " * GAUGE_GAP, ""), *draw_gauge(level, parts, room)] if room > 0 else level_runs

@@ -7,28 +7,23 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
-from textual.screen import ModalScreen
-from textual.widgets import Label
 
 from context_tui.tui.rendering.layout import TextPart
-from context_tui.tui.widgets.footer import KeyFooter
-from context_tui.tui.widgets.reading_pane import ReadingPane
+from context_tui.tui.widgets.text_screen import TextScreen
 
 KEYS_WIDTH = 16
 """Cells for the keys; longer ones get a line of their own."""
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(TextScreen):
     """Lists every key with its action, grouped by where it works.
 
     ``nodes`` are the screen and widgets whose bindings are listed, the most specific first; ``notes`` are paragraphs
     above them.
     """
 
-    CSS_PATH = "help.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,question_mark,f1", "dismiss", "close", key_display="esc", id="help-close", tooltip="Back"),
     ]
@@ -37,13 +32,12 @@ class HelpScreen(ModalScreen[None]):
         super().__init__()
         self._listed_nodes, self._notes = list(nodes), notes
 
-    def compose(self) -> ComposeResult:
-        """Yield a title and the groups."""
-        yield Label("Keys", id="help-title", markup=False)
-        yield ReadingPane(self._build_parts(), id="help-keys")
-        yield KeyFooter()
+    def format_title(self) -> str:
+        """Return the title."""
+        return "Keys"
 
-    def _build_parts(self) -> Iterator[TextPart]:
+    def build_parts(self) -> Iterator[TextPart]:
+        """Yield the notes, and the keys by group."""
         for note in self._notes:
             yield TextPart(note + "\n", "muted")
         width = min(max(self.app.size.width - 8, 40), 92) - KEYS_WIDTH
@@ -54,8 +48,9 @@ class HelpScreen(ModalScreen[None]):
             for binding, keys in _group_bindings(node):
                 if (key := (keys[0], binding.action)) not in listed:
                     listed.add(key)
-                    own = bool(binding.id) and node is not self.app
-                    (lines if own else general).extend(_format_binding_lines(self._format_keys(keys), binding, width))
+                    is_own = bool(binding.id) and node is not self.app
+                    group = lines if is_own else general
+                    group += _format_binding_lines(self._format_keys(keys), binding, width)
             if lines:
                 yield TextPart(_format_group_title(node), "heading")
                 yield TextPart("\n".join(lines) + "\n")
@@ -68,14 +63,13 @@ class HelpScreen(ModalScreen[None]):
 
 
 def _group_bindings(node: DOMNode) -> Iterable[tuple[Binding, list[str]]]:
-    """Group the described bindings of a node with all their keys."""
-    found: dict[tuple[str, str], tuple[Binding, list[str]]] = {}
+    groups: dict[tuple[str, str], tuple[Binding, list[str]]] = {}
     for key, bindings in node._bindings.key_to_bindings.items():
         for binding in bindings:
             if binding.description and not binding.system:
                 name = (binding.action, binding.description)
-                found.setdefault(name, (binding, []))[1].append(key)
-    return found.values()
+                groups.setdefault(name, (binding, []))[1].append(key)
+    return groups.values()
 
 
 def _format_group_title(node: DOMNode) -> str:
@@ -83,7 +77,6 @@ def _format_group_title(node: DOMNode) -> str:
 
 
 def _format_binding_lines(keys: str, binding: Binding, width: int) -> list[str]:
-    """Format the keys, and beside or below them the action."""
     about = binding.tooltip or binding.description
     first, *more = textwrap.wrap(about[:1].upper() + about[1:], width) or [""]
     hanging = [f"  {'':{KEYS_WIDTH}}{line}" for line in more]

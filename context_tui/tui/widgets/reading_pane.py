@@ -36,11 +36,7 @@ WRAP_AHEAD_LINES = 100
 class ReadingPane(ScrollView, can_focus=True):
     """Pane for text of any length, which is sanitized and never interpreted as markup."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "reading-pane--text",
-        "reading-pane--heading",
-        "reading-pane--muted",
-    }
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"reading-pane--{style}" for style in ("text", "heading", "muted")}
     DEFAULT_CSS = """
     ReadingPane {
         overflow-x: hidden;
@@ -116,7 +112,6 @@ class ReadingPane(ScrollView, can_focus=True):
         self._source, self._parts, self._lines, self._starts = iter(parts), [], [], []
 
     def _rebuild_parts(self) -> Iterator[TextPart]:
-        """Return the parts from the start again."""
         return chain(self._parts, self._source)
 
     def recolour(self, parts: Iterable[TextPart]) -> None:
@@ -130,7 +125,6 @@ class ReadingPane(ScrollView, can_focus=True):
         self.refresh()
 
     def _find_top_part(self) -> int:
-        """Return the number of the first visible part; 0 at the top."""
         top = self.scroll_offset.y
         return self._lines[min(top, len(self._lines) - 1)].part_number if self._lines and top else 0
 
@@ -176,17 +170,17 @@ class ReadingPane(ScrollView, can_focus=True):
         line = self._lines[index]
         segments = self._build_segments(line)
         if line.right_line is not None:
-            missing = compute_column_width(self._width) - cell_len(line.drawn_text)
+            padding = compute_column_width(self._width) - cell_len(line.drawn_text)
             segments += [
-                Segment(" " * missing, self._resolve_style(line.style)),
+                Segment(" " * padding, self._resolve_style(line.style)),
                 Segment(COLUMN_GAP, self._resolve_style("muted")),
                 *self._build_segments(line.right_line),
             ]
         strip = Strip(segments).adjust_cell_length(width, self._resolve_style((line.right_line or line).style))
         for first, last, style in self.find_overlays(index):
-            start, end = (cell_len(line_text) for line_text in _find_prefixes(strip, first, last))
-            over = Strip([Segment(s.text, (s.style or Style()) + style) for s in strip.crop(start, end)])
-            strip = Strip.join([strip.crop(0, start), over, strip.crop(end, strip.cell_length)])
+            start, end = cell_len(strip.text[:first]), cell_len(strip.text[:last])
+            overlay = Strip([Segment(s.text, (s.style or Style()) + style) for s in strip.crop(start, end)])
+            strip = Strip.join([strip.crop(0, start), overlay, strip.crop(end, strip.cell_length)])
         return strip
 
     def find_overlays(self, index: int) -> Iterator[tuple[int, int, Style]]:
@@ -201,21 +195,18 @@ class ReadingPane(ScrollView, can_focus=True):
 
     def _build_segments(self, line: LayoutLine) -> list[Segment]:
         style = self._resolve_style(line.style)
-        found = (
-            [Segment(line.prefix, self._resolve_style(line.prefix_style) if line.prefix_style else style)]
-            if line.prefix
-            else []
-        )
+        prefix_style = self._resolve_style(line.prefix_style) if line.prefix_style else style
+        segments = [Segment(line.prefix, prefix_style)] if line.prefix else []
         if not line.spans:
-            return [*found, Segment(line.text, style)]
+            return [*segments, Segment(line.text, style)]
         edges = sorted({0, len(line.text), *(place for first, last, _ in line.spans for place in (first, last))})
         for first, last in pairwise(edges):
-            own = style
-            for begin, end, look in line.spans:
+            span_style = style
+            for begin, end, style_name in line.spans:
                 if begin <= first and last <= end:
-                    own += self._resolve_style(look, is_overlay=True)
-            found.append(Segment(line.text[first:last], own))
-        return found
+                    span_style += self._resolve_style(style_name, is_overlay=True)
+            segments.append(Segment(line.text[first:last], span_style))
+        return segments
 
     def _resolve_style(self, style_name: str, *, is_overlay: bool = False) -> Style:
         """Return the Rich style of a style name, by itself or as an overlay on another."""
@@ -224,8 +215,8 @@ class ReadingPane(ScrollView, can_focus=True):
             # Not partial, so that colours with an opacity are blended with the background.
             style = self.get_component_rich_style(f"reading-pane--{style_name}")
             if is_overlay:
-                own = self.get_component_rich_style(f"reading-pane--{style_name}", partial=True)
-                style = own + Style(color=style.color) if own.color else own
+                partial_style = self.get_component_rich_style(f"reading-pane--{style_name}", partial=True)
+                style = partial_style + Style(color=style.color) if partial_style.color else partial_style
             self._styles[style_name, is_overlay] = style
         return style
 
@@ -236,18 +227,18 @@ class ReadingPane(ScrollView, can_focus=True):
         if selection.end is None:
             self._wrap_visible(everything=True)
         spans = ((index, selection.get_span(index)) for index in range(len(self._lines)))
-        chosen = (self._find_selected_span(selection, index, span) for index, span in spans if span is not None)
-        return format_copied_text(self._parts, chosen), "\n"
+        selections = (self._find_selected_span(selection, index, span) for index, span in spans if span is not None)
+        return format_copied_text(self._parts, selections), "\n"
 
     def _find_selected_span(
         self, selection: Selection, index: int, span: tuple[int, int]
     ) -> tuple[LineColumn, int, int]:
         """Find the selected part of a line, in the column in which the selection begins."""
         line, start = self._lines[min(index, len(self._lines) - 1)], selection.start
-        begun = self._lines[start.y] if start is not None and start.y < len(self._lines) else None
-        right = begun is not None and start is not None and is_in_right_column(begun, start.x, self._width)
-        which = get_column(line, self._width, is_right=right)
-        return which, *which.clip_selection(span[0], span[1] if span[1] >= 0 else 1 << 30)
+        start_line = self._lines[start.y] if start is not None and start.y < len(self._lines) else None
+        is_right = start_line is not None and start is not None and is_in_right_column(start_line, start.x, self._width)
+        column = get_column(line, self._width, is_right=is_right)
+        return column, *column.clip_selection(span[0], span[1] if span[1] >= 0 else 1 << 30)
 
     def selection_updated(self, selection: Selection | None) -> None:
         """Draw the selection."""
@@ -275,13 +266,11 @@ class ReadingPane(ScrollView, can_focus=True):
             self._wrap_visible(everything=len(self._lines) < 50_000)
         here = self.scroll_offset.y
         # A part of several lines starts only at the first of them.
-        starts = [n for n, line in enumerate(self._lines) if line.style == style_name and not self._is_continuation(n)]
-        found = [n for n in starts if (n > here if step > 0 else n < here)]
-        if found:
-            self.scroll_to(y=found[0] if step > 0 else found[-1], animate=False)
-
-    def _is_continuation(self, line: int) -> bool:
-        return line > 0 and self._lines[line - 1].style == self._lines[line].style
+        styles = [line.style for line in self._lines]
+        starts = [n for n, style in enumerate(styles) if style == style_name and (not n or styles[n - 1] != style)]
+        targets = [n for n in starts if (n > here if step > 0 else n < here)]
+        if targets:
+            self.scroll_to(y=targets[0] if step > 0 else targets[-1], animate=False)
 
     def _compute_content_width(self) -> int:
         return self.scrollable_content_region.width or self.size.width
@@ -289,9 +278,9 @@ class ReadingPane(ScrollView, can_focus=True):
     def _wrap_visible(self, *, everything: bool = False) -> None:
         if not self._width:
             return
-        wanted = self.scroll_offset.y + self.size.height + WRAP_AHEAD_LINES
+        line_count = self.scroll_offset.y + self.size.height + WRAP_AHEAD_LINES
         before = len(self._lines)
-        while (everything or len(self._lines) < wanted) and self._wrap_next_part():
+        while (everything or len(self._lines) < line_count) and self._wrap_next_part():
             pass
         size = Size(self._width, len(self._lines))
         if size != self.virtual_size or len(self._lines) != before:
@@ -311,9 +300,3 @@ class ReadingPane(ScrollView, can_focus=True):
         self._lines += lines
         self._parts.append(part)
         return True
-
-
-def _find_prefixes(strip: Strip, *places: int) -> Iterator[str]:
-    """Yield the text before each of the characters at *places* of a strip."""
-    text = strip.text
-    return (text[:place] for place in places)

@@ -66,9 +66,9 @@ def list_entries(parameter: Parameter, chosen: Sequence[str]) -> list[ListEntry]
     """Return the entries that can be ticked, in the order of the list."""
     if not parameter.ordered:
         return list(parameter.entries)
-    known = {entry.name: entry for entry in parameter.entries}
-    rest = (entry for entry in parameter.entries if entry.name not in chosen)
-    return [*(known.get(name, ListEntry(name)) for name in chosen), *rest]
+    entries_by_name = {entry.name: entry for entry in parameter.entries}
+    unticked = (entry for entry in parameter.entries if entry.name not in chosen)
+    return [*(entries_by_name.get(name, ListEntry(name)) for name in chosen), *unticked]
 
 
 def toggle_entry(chosen: Sequence[str], name: str) -> tuple[str, ...]:
@@ -80,22 +80,22 @@ def move_entry(chosen: Sequence[str], name: str, places: int) -> tuple[str, ...]
     """Move an entry of the list by *places*, as far as possible."""
     if name not in chosen:
         return tuple(chosen)
-    others = [each for each in chosen if each != name]
-    at = min(max(chosen.index(name) + places, 0), len(others))
-    return (*others[:at], name, *others[at:])
+    other_names = [each for each in chosen if each != name]
+    at = min(max(chosen.index(name) + places, 0), len(other_names))
+    return (*other_names[:at], name, *other_names[at:])
 
 
 def format_list_value(parameter: Parameter, chosen: Sequence[str], width: int) -> str:
     """Format the ticked entries in *width* cells: in order if that matters and fits, else their number."""
     if parameter.ordered:
-        words = ", ".join(f"{number} {format_safe_line(name)}" for number, name in enumerate(chosen, 1)) or "none"
-        if cell_len(words) <= width:
-            return words
-    known = {entry.name for entry in parameter.entries}
-    absent = sum(1 for name in chosen if name not in known)
-    here = f"{len(chosen) - absent} of {len(parameter.entries)}"
-    words = f"{here}, {absent} not here"
-    return words if absent and cell_len(words) <= width else here
+        text = ", ".join(f"{number} {format_safe_line(name)}" for number, name in enumerate(chosen, 1)) or "none"
+        if cell_len(text) <= width:
+            return text
+    names = {entry.name for entry in parameter.entries}
+    absent = sum(1 for name in chosen if name not in names)
+    count = f"{len(chosen) - absent} of {len(parameter.entries)}"
+    text = f"{count}, {absent} not here"
+    return text if absent and cell_len(text) <= width else count
 
 
 def format_list_keys(parameter: Parameter, width: int) -> str:
@@ -113,19 +113,19 @@ def format_entries(
     lines: list[list[Run]] = []
     spots: list[ClickTarget] = []
     for index, entry in enumerate(list_entries(parameter, chosen)):
-        whole = _format_entry(parameter, entry, chosen, index == at)
-        box = clip_runs(whole, width)
-        used = count_cells(lines[-1]) + ENTRY_GAP if lines else 0
-        if not lines or used + count_cells(box) > width:
+        entry_runs = _format_entry(parameter, entry, chosen, index == at)
+        box = clip_runs(entry_runs, width)
+        cells = count_cells(lines[-1]) + ENTRY_GAP if lines else 0
+        if not lines or cells + count_cells(box) > width:
             lines.append([])
-            used = 0
-        elif used:
+            cells = 0
+        elif cells:
             lines[-1].append((" " * ENTRY_GAP, ""))
-        line, end = len(lines) - 1, used + count_cells(box)
-        spots.append(ClickTarget(index, line, used, end))
-        if _format_move_arrows(parameter, entry, chosen) and count_cells(whole) <= width:
+        line, end = len(lines) - 1, cells + count_cells(box)
+        spots.append(ClickTarget(index, line, cells, end))
+        if _format_move_arrows(parameter, entry, chosen) and count_cells(entry_runs) <= width:
             spots[-1:] = [
-                ClickTarget(index, line, used, end - 2),
+                ClickTarget(index, line, cells, end - 2),
                 ClickTarget(index, line, end - 2, end - 1, -1),
                 ClickTarget(index, line, end - 1, end, 1),
             ]
@@ -134,18 +134,14 @@ def format_entries(
 
 
 def _format_entry(parameter: Parameter, entry: ListEntry, chosen: Sequence[str], is_current: bool) -> list[Run]:
-    """Format an entry: its box, name and note."""
     ticked = entry.name in chosen
     sign = " " if not ticked else str(chosen.index(entry.name) + 1) if parameter.ordered else "x"
     style = (PRIMARY if ticked else MUTED) + (" reverse" if is_current else "")
     runs: list[Run] = [(f"[{sign}] {format_safe_line(entry.name, 24)}", style)]
     if entry.note:
         runs.append((f" {entry.note}", MUTED))
-    return (
-        [*runs, (" ", ""), *_format_move_arrows(parameter, entry, chosen)]
-        if _format_move_arrows(parameter, entry, chosen)
-        else runs
-    )
+    arrows = _format_move_arrows(parameter, entry, chosen)
+    return [*runs, (" ", ""), *arrows] if arrows else runs
 
 
 def _format_move_arrows(parameter: Parameter, entry: ListEntry, chosen: Sequence[str]) -> list[Run]:
@@ -180,15 +176,13 @@ def fit_setting_columns(parameters: Sequence[Parameter], values: dict[str, Any],
     On a narrow screen the unit is dropped first, then the slider; names are cut last.
     """
     label = max((cell_len(control.label) for control in parameters), default=0)
-    value = max(
-        (len(format_parameter_value(control, values[control.name])) for control in parameters if control.scale),
-        default=4,
-    )
-    unit = max((cell_len(_get_unit(control)) for control in parameters if control.scale), default=0)
+    numbers = [control for control in parameters if control.scale]
+    value = max((len(format_parameter_value(number, values[number.name])) for number in numbers), default=4)
+    unit = max((cell_len(_get_unit(number)) for number in numbers), default=0)
     fitter = ColumnFitter(width, MARK_WIDTH + 2 + value)
-    least = min(label, MIN_LABEL_WIDTH)
-    if not fitter.give("label", least, label):
-        return SettingColumns(least, 0, value, 0)
+    min_label = min(label, MIN_LABEL_WIDTH)
+    if not fitter.give("label", min_label, label):
+        return SettingColumns(min_label, 0, value, 0)
     has_unit = fitter.give("unit", unit + 1 if unit else 0, spare=2 * MIN_TRACK_WIDTH + 1)
     fitter.give("track", MIN_TRACK_WIDTH, MAX_TRACK_WIDTH)
     return SettingColumns(fitter["label"], fitter["track"], value, unit if has_unit else 0)
@@ -214,30 +208,27 @@ def format_setting_row(
     name = shorten(parameter.label, columns.label).ljust(columns.label)
     runs: list[Run] = [("▸ " if is_current else "  ", f"bold {PRIMARY}"), (name, BOLD if is_current else ""), (" ", "")]
     if parameter.kind == "list":
-        return pad_runs(
-            [*runs, (format_list_value(parameter, value, width - count_cells(runs)), BOLD if is_current else "")], width
-        )
+        text = format_list_value(parameter, value, width - count_cells(runs))
+        return pad_runs([*runs, (text, BOLD if is_current else "")], width)
     if parameter.kind == "switch":
         return pad_runs([*runs, ("[x] on" if value else "[ ] off", PRIMARY if value else MUTED)], width)
     if parameter.kind == "marks" or parameter.scale is None:
         return pad_runs([*runs, (format_manual_marks(value, width - count_cells(runs)), "" if value else MUTED)], width)
-    shown = parameter.get_effective_value(value)
+    effective = parameter.get_effective_value(value)
     default = parameter.implied_value if parameter.default is None else parameter.default
     style = PRIMARY if is_current else MUTED
     if not columns.track:
         runs.pop()
-    elif shown is not None:
-        runs += draw_track(parameter.scale, shown, default, columns.track, style)
+    elif effective is not None:
+        runs += draw_track(parameter.scale, effective, default, columns.track, style)
     else:
         runs.append(("─" * columns.track, MUTED))
     if typed_text is not None:
         runs += [(" ", ""), (f"{typed_text}▏".rjust(columns.value), f"bold {PRIMARY}")]
     else:
-        words = format_parameter_value(parameter, value).rjust(columns.value)
-        runs += [
-            (" ", ""),
-            (words, MUTED if value is None else BOLD if value != parameter.default or is_current else ""),
-        ]
+        value_text = format_parameter_value(parameter, value).rjust(columns.value)
+        quiet = value == parameter.default and not is_current
+        runs += [(" ", ""), (value_text, MUTED if value is None else "" if quiet else BOLD)]
     if columns.unit:
         runs += [(" ", ""), (_get_unit(parameter), MUTED)]
     return pad_runs(runs, width)
@@ -247,15 +238,15 @@ def format_manual_marks(marks: Sequence[tuple[int, int]], width: int) -> str:
     """Format the manual marks in *width* cells: their number, and as many of their messages as fit."""
     if not marks:
         return "none marked"
-    words = f"{len(marks):,} marked"
-    if width < cell_len(words):
+    text = f"{len(marks):,} marked"
+    if width < cell_len(text):
         return str(len(marks))
     for at, (message, _) in enumerate(marks):
-        more = f"{words}{',' if at else ':'} #{message:,}"
+        more = f"{text}{',' if at else ':'} #{message:,}"
         if len(more) + (2 if at < len(marks) - 1 else 0) > width:
-            return f"{words}, …" if at else words
-        words = more
-    return words
+            return f"{text}, …" if at else text
+        text = more
+    return text
 
 
 def format_hint_variants(parameter: Parameter, value: Any, error: str) -> list[list[list[Run]]]:
@@ -275,13 +266,11 @@ def format_hint_variants(parameter: Parameter, value: Any, error: str) -> list[l
     ranges = [parameter.format_range()]
     if parameter.default is not None:
         ranges.append(f"default {format_number(parameter.default)}")
-    shown, reach = parameter.get_effective_value(value), parameter.scale.track_end
-    if shown is not None and parameter.scale.high > reach <= shown:
-        ranges = [
-            f"beyond {format_number(reach)} nothing changes; = types more",
-            f"beyond {format_number(reach)} nothing changes",
-        ]
-    forms = [[*meaning, [(f"({words})".replace(" ", "\u00a0"), MUTED)]] for words in ranges]
+    effective, reach = parameter.get_effective_value(value), parameter.scale.track_end
+    if effective is not None and parameter.scale.high > reach <= effective:
+        limit = f"beyond {format_number(reach)} nothing changes"
+        ranges = [f"{limit}; = types more", limit]
+    forms = [[*meaning, [(f"({range_text})".replace(" ", "\u00a0"), MUTED)]] for range_text in ranges]
     return [*forms, meaning, [[(about, MUTED)]]]
 
 

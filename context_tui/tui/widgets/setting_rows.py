@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from textual import events
+from textual import events, on
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.geometry import Size
 from textual.message import Message
 from textual.widget import Widget
+from textual.widgets import Input
 
 from context_tui.policies.parameters import Parameter
 from context_tui.policies.scales import parse_number
@@ -33,7 +36,22 @@ from context_tui.tui.widgets.styled_text import MUTED, Run, build_content, clip_
 
 MIN_VISIBLE_ROWS = 2
 """Lines of settings that stay visible above the entries of a list."""
-_NUMBER_KEYS = frozenset("0123456789.,_kKmM%")
+_NUMBER_PATTERN = re.compile(r"[0-9.,_kKmM%]*")
+
+
+class NumberEntry(Input, inherit_bindings=False):
+    """Entry of a number that its row draws; it leaves to the row every key that is part of no number."""
+
+    DEFAULT_CSS = "NumberEntry { width: 0; height: 0; padding: 0; border: none !important; }"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("backspace", "delete_left", show=False)]
+
+    def __init__(self) -> None:
+        super().__init__(restrict=_NUMBER_PATTERN.pattern, max_length=20, select_on_focus=False)
+        self.cursor_blink = self.can_focus = False
+
+    def _on_key(self, event: events.Key) -> None:  # type: ignore[override]
+        if event.is_printable and not _NUMBER_PATTERN.fullmatch(event.character or ""):
+            event.prevent_default()
 
 
 class SettingRows(Widget, can_focus=True):
@@ -71,12 +89,11 @@ class SettingRows(Widget, can_focus=True):
         Binding("backspace", "default", "Default", show=False, id="setting-default", tooltip="Reset to the default"),
     ]
 
+    @dataclass
     class Moved(Message):
         """Posted when another row is chosen."""
 
-        def __init__(self, name: str) -> None:
-            super().__init__()
-            self.name = name
+        name: str
 
     def __init__(self, set_value: Callable[[str, Any], object], *, ascii: bool = False, id: str | None = None) -> None:
         """Create the rows; *set_value* is called with the name and value of a setting, and calls ``show``."""
@@ -87,11 +104,20 @@ class SettingRows(Widget, can_focus=True):
         self.values: dict[str, Any] = {}
         self.row = 0
         self.item = 0
-        self.typed_text: str | None = None
         self.error = ""
+        self._entry = NumberEntry()
         self._top = 0
         self._dragged = False
         self._is_typable = False
+
+    def compose(self) -> ComposeResult:
+        """Yield the entry of a number, which is invisible."""
+        yield self._entry
+
+    @property
+    def typed_text(self) -> str | None:
+        """Text of the entry; None while no value is typed."""
+        return self._entry.value if self._entry.can_focus else None
 
     @property
     def current_parameter(self) -> Parameter | None:
@@ -106,7 +132,8 @@ class SettingRows(Widget, can_focus=True):
         self.parameters, self.values = parameters, values
         self.row = names.index(name) if name in names else 0
         if name not in names:
-            self.item, self.typed_text, self.error = 0, None, ""
+            self.item = 0
+            self._close_entry()
         self._update_footer_keys()
         self.refresh(layout=len(parameters) != height)
 
@@ -133,7 +160,6 @@ class SettingRows(Widget, can_focus=True):
         return fit_setting_columns(self.parameters, self.values, self.content_size.width)
 
     def _build_details(self, width: int, room: int = 99) -> SettingDetails:
-        """Build the lines below the rows."""
         if (control := self.current_parameter) is None:
             return SettingDetails()
         return build_setting_details(control, self.values[control.name], self._current_item, self.error, width, room)
@@ -141,24 +167,23 @@ class SettingRows(Widget, can_focus=True):
     def _arrange_lines(self) -> tuple[list[int | str], list[list[Run]], list[ClickTarget]]:
         """Return the visible rows, the lines below them, and the click targets by line of the widget."""
         lines, height = list_setting_lines(self.parameters), self.content_size.height
-        under = self._build_details(self.content_size.width)
-        least = max(height - MIN_VISIBLE_ROWS, 1) if under.click_targets else height // 3
-        room = min(len(under), max(height - len(lines), min(least, len(under))))
+        details = self._build_details(self.content_size.width)
+        max_details = max(height - MIN_VISIBLE_ROWS, 1) if details.click_targets else height // 3
+        room = min(len(details), max(height - len(lines), min(max_details, len(details))))
         rows = max(height - room, 1)
         at = lines.index(self.row) if self.parameters else 0
         self._top = max(0, min(self._top, at, len(lines) - rows), at - rows + 1)
-        seen = lines[self._top : self._top + rows]
-        if not under.click_targets:
-            under = self._build_details(self.content_size.width, room)
-            return seen, clip_lines(under.fixed_lines, room, self.content_size.width - MARK_WIDTH), []
-        fixed = under.fixed_lines if room > len(under.fixed_lines) else []
+        visible_rows = lines[self._top : self._top + rows]
+        if not details.click_targets:
+            details = self._build_details(self.content_size.width, room)
+            return visible_rows, clip_lines(details.fixed_lines, room, self.content_size.width - MARK_WIDTH), []
+        fixed = details.fixed_lines if room > len(details.fixed_lines) else []
         room -= len(fixed)
-        first = max(0, under.find_line(self._current_item) - room + 1)
-        place = len(seen) + len(fixed) - first
-        spots = [
-            replace(spot, line=spot.line + place) for spot in under.click_targets if first <= spot.line < first + room
-        ]
-        return seen, [*fixed, *under.scrolling_lines[first : first + room]], spots
+        first = max(0, details.find_line(self._current_item) - room + 1)
+        place = len(visible_rows) + len(fixed) - first
+        targets = (target for target in details.click_targets if first <= target.line < first + room)
+        spots = [replace(target, line=target.line + place) for target in targets]
+        return visible_rows, [*fixed, *details.scrolling_lines[first : first + room]], spots
 
     def render(self) -> Content:
         """Render the rows, and the details of the chosen one below them."""
@@ -166,7 +191,7 @@ class SettingRows(Widget, can_focus=True):
         if self.current_parameter is None or not width:
             return build_content([("no parameters", MUTED)])
         columns, order = self.columns, self._policy_order
-        rows, under, _ = self._arrange_lines()
+        rows, detail_lines, _ = self._arrange_lines()
         hidden = len(list_setting_lines(self.parameters)) - self._top - len(rows)
         lines: list[list[Run]] = []
         for line in rows:
@@ -179,37 +204,38 @@ class SettingRows(Widget, can_focus=True):
             lines[-1][0] = (lines[-1][0][0][:1] + "▾", lines[-1][0][1] or MUTED)
         if self._top:
             lines[0][0] = (lines[0][0][0][:1] + "▴", lines[0][0][1] or MUTED)
-        lines += [[(" " * MARK_WIDTH, ""), *line] for line in under]
+        lines += [[(" " * MARK_WIDTH, ""), *line] for line in detail_lines]
         return Content("\n").join(build_content(line, self.ascii) for line in lines)
 
     @property
     def _policy_order(self) -> Sequence[str]:
-        """Policies whose settings have headings, in the order in which they run."""
         return next((self.values[each.name] for each in self.parameters if each.ordered), ())
 
     def _format_row(self, number: int, columns: SettingColumns, width: int) -> list[Run]:
         control, here = self.parameters[number], number == self.row
-        runs = format_setting_row(
-            control, self.values[control.name], columns, width, here, self.typed_text if here else None
-        )
-        return set_background(runs) if here and self.has_focus else runs
+        text = self.typed_text if here else None
+        runs = format_setting_row(control, self.values[control.name], columns, width, here, text)
+        return set_background(runs) if here and self.has_focus_within else runs
 
     def on_focus(self) -> None:
         """Highlight the chosen row."""
         self.refresh()
 
     def on_blur(self) -> None:
-        """Accept the typed entry if it is a valid value, else discard it."""
-        if not self.finish_entry():
-            self.typed_text, self.error = None, ""
+        """Draw the chosen row without highlight."""
         self.refresh()
+
+    def on_descendant_blur(self) -> None:
+        """Accept the typed entry if it is a valid value, else discard it."""
+        if self.screen.focused is not self._entry and not self.finish_entry():
+            self._close_entry()
 
     # Setting values
 
     def set_value(self, value: Any) -> None:
         """Set the value of the chosen setting, and pass it on if it has changed."""
         control = self.current_parameter
-        self.typed_text, self.error = None, ""
+        self._close_entry()
         if control and value != self.values[control.name]:
             self._set_value(control.name, value)
         self.refresh()
@@ -222,7 +248,8 @@ class SettingRows(Widget, can_focus=True):
         """Select the row of a setting."""
         number = min(max(number, 0), len(self.parameters) - 1)
         if number >= 0 and number != self.row:
-            self.row, self.item, self.typed_text, self.error = number, 0, None, ""
+            self.row, self.item = number, 0
+            self._close_entry()
             self.post_message(self.Moved(self.parameters[number].name))
             self._update_footer_keys()
             self.refresh()
@@ -241,8 +268,8 @@ class SettingRows(Widget, can_focus=True):
         elif control.kind == "switch":
             self.set_value(steps > 0)
         elif control.scale:
-            shown = control.get_effective_value(value)
-            self.set_value(control.scale.step_value(control.scale.low if shown is None else shown, steps))
+            effective = control.get_effective_value(value)
+            self.set_value(control.scale.step_value(control.scale.low if effective is None else effective, steps))
 
     def action_tick(self) -> None:
         """Switch the setting, or tick the entry under the cursor."""
@@ -254,7 +281,6 @@ class SettingRows(Widget, can_focus=True):
 
     @property
     def _current_item(self) -> int:
-        """Index of the list entry under the cursor."""
         control = self.current_parameter
         return max(min(self.item, len(list_entries(control, self.values[control.name])) - 1), 0) if control else 0
 
@@ -265,15 +291,19 @@ class SettingRows(Widget, can_focus=True):
             return
         name, chosen = entries[self._current_item].name, self.values[control.name]
         self.set_value(move_entry(chosen, name, places) if places else toggle_entry(chosen, name))
-        listed = [entry.name for entry in list_entries(control, self.values[control.name])]
-        self.item = listed.index(name) if name in listed else self._current_item
+        names = [entry.name for entry in list_entries(control, self.values[control.name])]
+        self.item = names.index(name) if name in names else self._current_item
 
     def action_type(self) -> None:
-        """Start to type a value."""
+        """Start to type a value; a setting without one only gets the focus."""
         if self.current_parameter and self.current_parameter.scale:
-            self.typed_text, self.error = "", ""
+            self._entry.can_focus = True
+            self._entry.clear()
+            self.screen.set_focus(self._entry)
+            self.error = ""
             self.refresh()
         else:
+            self.focus()
             self.notify("This setting has no value to type; ←→ and space change it", markup=False, timeout=4)
 
     def action_default(self) -> None:
@@ -282,33 +312,39 @@ class SettingRows(Widget, can_focus=True):
             self.set_value(self.current_parameter.default)
 
     def on_key(self, event: events.Key) -> None:
-        """Edit the typed entry; another key first accepts it, and is dropped if the entry is refused."""
-        if self.typed_text is None:
+        """Accept the typed entry before another key is handled; drop that key if the entry is refused."""
+        if self.typed_text is None or event.key == "backspace":  # which the entry handles
             return
-        character, handled = event.character or "", True
-        if character and character in _NUMBER_KEYS:
-            self.typed_text, self.error = (self.typed_text + character)[:20], ""
-        elif event.key == "backspace":
-            self.typed_text, self.error = self.typed_text[:-1], ""
-        elif event.key == "escape":
-            self.typed_text, self.error = None, ""
-        else:
-            handled = not self.finish_entry() or event.key == "enter"
-        if handled:
+        if event.key == "escape":
+            self._close_entry()
             event.stop()
-            event.prevent_default()
+        elif not self.finish_entry() or event.key == "enter":
+            event.stop()
+
+    @on(Input.Changed)
+    def _handle_entry_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self.error = ""
+        self.refresh()
+
+    def _close_entry(self) -> None:
+        """Stop typing, and return the focus to the rows."""
+        if self.screen.focused is self._entry:
+            self.screen.set_focus(self)
+        self._entry.can_focus, self.error = False, ""
         self.refresh()
 
     def finish_entry(self) -> bool:
         """Accept the typed entry; show an error and return False if it is invalid. An empty entry changes nothing."""
         control = self.current_parameter
         if not self.typed_text or control is None or control.scale is None:
-            self.typed_text = None
+            self._close_entry()
             return True
         try:
             value = parse_number(self.typed_text, control.scale.low, control.scale.high, control.optional)
-        except ValueError as problem:
-            self.error = f"{control.label}: {problem}"
+        except ValueError as error:
+            self.error = f"{control.label}: {error}"
+            self.refresh()
             return False
         self.set_value(value)
         return True
@@ -316,11 +352,10 @@ class SettingRows(Widget, can_focus=True):
     # Mouse
 
     def _find_row_at(self, event: events.MouseEvent) -> int | None:
-        """Find the setting under the mouse."""
         y = event.y - self.gutter.top
         lines = self._arrange_lines()[0] if self.parameters else []
-        found = lines[y] if 0 <= y < len(lines) else None
-        return found if isinstance(found, int) else None
+        line = lines[y] if 0 <= y < len(lines) else None
+        return line if isinstance(line, int) else None
 
     def _drag_slider(self, event: events.MouseEvent) -> bool:
         """Set the chosen slider to the position of the mouse; return False if there is no slider."""
@@ -347,7 +382,6 @@ class SettingRows(Widget, can_focus=True):
             self.capture_mouse()
 
     def _click_item(self, x: int, y: int) -> None:
-        """Tick the clicked list entry, or move it if its arrow was clicked."""
         for spot in self._arrange_lines()[2]:
             if spot.line == y and spot.start <= x < spot.end:
                 self.item = spot.item

@@ -64,38 +64,38 @@ def clip_runs(runs: Sequence[Run], width: int) -> list[Run]:
     """Cut the runs to at most *width* cells."""
     if count_cells(runs) <= width:
         return list(runs)
-    found: list[Run] = []
+    clipped: list[Run] = []
     for text, style in runs:
-        room = width - count_cells(found)
+        room = width - count_cells(clipped)
         if cell_len(text) >= room:
-            return [*found, (shorten(text + " " * room, room), style)]
-        found.append((text, style))
-    return found
+            return [*clipped, (shorten(text + " " * room, room), style)]
+        clipped.append((text, style))
+    return clipped
 
 
 def clip_lines(lines: Sequence[Sequence[Run]], height: int, width: int) -> list[list[Run]]:
     """Cut the lines to the first *height*, with an ellipsis if more would follow."""
-    found = [list(line) for line in lines[:height]]
-    if found and len(lines) > height:
-        found[-1] = _shorten_line(found[-1], width)
-    return found
+    clipped = [list(line) for line in lines[:height]]
+    if clipped and len(lines) > height:
+        clipped[-1] = _shorten_line(clipped[-1], width)
+    return clipped
 
 
 def _shorten_line(line: Sequence[Run], width: int) -> list[Run]:
     """End a line with an ellipsis; drop its last words if there is no room, and cut a single long word."""
     end = find_word_end("".join(text for text, _ in line).rstrip(), width)
-    found: list[Run] = []
+    parts: list[Run] = []
     for part, style in line:
-        found.append((part[:end], style))
-        end -= len(found[-1][0])
-    runs = [run for run in found if run[0]]
+        parts.append((part[:end], style))
+        end -= len(parts[-1][0])
+    runs = [run for run in parts if run[0]]
     return clip_runs([*runs, (ELLIPSIS, runs[-1][1] if runs else "")], width)
 
 
 def pad_runs(runs: Sequence[Run], width: int, style: str = "") -> list[Run]:
     """Cut or pad the runs to exactly *width* cells."""
-    found = clip_runs(runs, width)
-    return [*found, (" " * (width - count_cells(found)), style)]
+    clipped = clip_runs(runs, width)
+    return [*clipped, (" " * (width - count_cells(clipped)), style)]
 
 
 def set_background(runs: Iterable[Run], background: str = CURSOR_BACKGROUND) -> list[Run]:
@@ -128,10 +128,10 @@ def wrap_parts(parts: Sequence[Sequence[Run]], width: int, gap: int = 3) -> list
     """Wrap parts on lines of at most *width* cells; a part is split between words only if it is wider than a line."""
     lines: list[list[Run]] = [[]]
     for part in parts:
-        size, used = count_cells(part), count_cells(lines[-1])
-        if used and used + gap + size > width:
+        size, cells = count_cells(part), count_cells(lines[-1])
+        if cells and cells + gap + size > width:
             lines.append([])
-        elif used:
+        elif cells:
             lines[-1].append((" " * gap, ""))
         if size <= width:
             lines[-1] += part

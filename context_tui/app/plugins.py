@@ -126,44 +126,44 @@ class Plugins(Mapping[str, T], Generic[T]):
     def _extensions(self) -> tuple[dict[str, T], list[BrokenPlugin]]:
         from importlib.metadata import entry_points  # 30 ms
 
-        found: dict[str, T] = {}
+        instances: dict[str, T] = {}
         broken: list[BrokenPlugin] = []
-        for each in sorted(entry_points(group=self.group), key=lambda each: (each.name, _package_name(each))):
-            if each.name in self.built_in:
-                why = "a built-in one has the same name"
-            elif each.name in found:
-                why = "another package has the same name"
+        for entry in sorted(entry_points(group=self.group), key=lambda entry: (entry.name, _package_name(entry))):
+            if entry.name in self.built_in:
+                reason = "a built-in one has the same name"
+            elif entry.name in instances:
+                reason = "another package has the same name"
             else:
                 try:
                     with _IMPORT_LOCK, redirect_stdout(sys.stderr):  # keep its output out of our data
-                        instance = self._make(each.load())
-                        why = self._find_error(each.name, instance)
-                    if not why:
-                        found[each.name] = self._wrap(instance)
-                        self._origins[each.name] = f"package {_package_name(each)}"
+                        instance = self._make(entry.load())
+                        reason = self._find_error(entry.name, instance)
+                    if not reason:
+                        instances[entry.name] = self._wrap(instance)
+                        self._origins[entry.name] = f"package {_package_name(entry)}"
                 except (Exception, SystemExit) as error:  # importing foreign code can raise anything
-                    why = _format_error(error)
-            if why:
-                broken.append(BrokenPlugin(each.name, _package_name(each), why))
-        self._add_files(found, broken)
-        for one in broken:
-            getLogger(__name__).warning("%s %s", self._noun, one)  # on stderr by default
-        return found, broken
+                    reason = _format_error(error)
+            if reason:
+                broken.append(BrokenPlugin(entry.name, _package_name(entry), reason))
+        self._add_files(instances, broken)
+        for plugin in broken:
+            getLogger(__name__).warning("%s %s", self._noun, plugin)  # on stderr by default
+        return instances, broken
 
-    def _add_files(self, found: dict[str, T], broken: list[BrokenPlugin]) -> None:
+    def _add_files(self, instances: dict[str, T], broken: list[BrokenPlugin]) -> None:
         """Add the plug-ins of files, unless their name is taken."""
         for origin, make in self._find_in_files():
             try:
                 instance = make()
                 name = str(getattr(instance, "name", ""))
                 owner = "built in" if name in self.built_in else self._origins.get(name, "")
-                why = f"the name {name} is taken: {owner}" if owner else self._find_error(name, instance)
-                if not why:
-                    found[name], self._origins[name] = instance, origin
+                reason = f"the name {name} is taken: {owner}" if owner else self._find_error(name, instance)
+                if not reason:
+                    instances[name], self._origins[name] = instance, origin
             except Exception as error:
-                why = _format_error(error)
-            if why:
-                broken.append(BrokenPlugin(origin, "", why.removeprefix(f"{origin}:").removeprefix(" ")))
+                reason = _format_error(error)
+            if reason:
+                broken.append(BrokenPlugin(origin, "", reason.removeprefix(f"{origin}:").removeprefix(" ")))
 
 
 class QuietMember(NamedTuple):

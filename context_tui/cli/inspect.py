@@ -47,13 +47,13 @@ from context_tui.tokens.measures import TokenMeasure, TokenTable, build_calibrat
 
 def run(arguments: Sequence[str]) -> int:
     """Print the report of one session."""
-    options = build_parser(
+    parser = build_parser(
         "inspect", "Show where a session's context went: tokens by category and tool, turns, compactions."
     )
-    add_session_options(options)
-    options.add_argument("--json", action="store_true", help="print one JSON document")
-    options.add_argument("--messages", action="store_true", help="add a timeline of all messages")
-    options.add_argument(
+    add_session_options(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument("--messages", action="store_true", help="add a timeline of all messages")
+    parser.add_argument(
         "--ruler",
         type=build_choice_type("token measure", list(TokenMeasure)),
         default=TokenMeasure.OWN,
@@ -61,43 +61,47 @@ def run(arguments: Sequence[str]) -> int:
         help="token measure: own (bytes / 4, as the policies do), calibrated (fitted to recorded sizes) or exact (a"
         " tokenizer)",
     )
-    options.add_argument(
+    parser.add_argument(
         "--compactions",
         action="store_true",
         help="add the context before and after each recorded compaction, and the lost content that was needed later",
     )
-    options.add_argument(
+    parser.add_argument(
         "--follow",
         action="store_true",
         help="follow the session while it is being written: one line per change, or with --json one document",
     )
-    given = parse_arguments(options, arguments)
-    if given.follow:
-        return _follow_session(given)
-    session = open_named_session(given.session, given.window)
+    options = parse_arguments(parser, arguments)
+    if options.follow:
+        return _follow_session(options)
+    session = open_named_session(options.session, options.window)
     report = build_report(
-        session, given.at, timeline=given.messages, measure=TokenMeasure(given.ruler), compactions=given.compactions
+        session,
+        options.at,
+        timeline=options.messages,
+        measure=TokenMeasure(options.ruler),
+        compactions=options.compactions,
     )
-    if given.json:
+    if options.json:
         write_json(report)
     else:
         print_report(session, report)
     return ExitCode.DONE
 
 
-def _follow_session(given: argparse.Namespace) -> int:
+def _follow_session(options: argparse.Namespace) -> int:
     """Report the session now and after each change of its file, until interrupted."""
-    happened = set[tuple[str, int]]()
-    for session in follow_session(choose_session(given.session), notify=print_notice):
-        session = session.with_window(given.window)
-        if given.json:
-            report = build_report(session, given.at, timeline=given.messages, measure=TokenMeasure(given.ruler))
+    keys = set[tuple[str, int]]()
+    for session in follow_session(choose_session(options.session), notify=print_notice):
+        session = session.with_window(options.window)
+        if options.json:
+            report = build_report(session, options.at, timeline=options.messages, measure=TokenMeasure(options.ruler))
             write_json(report, indent=None)
         else:
-            happened, before = _find_compaction_keys(session), happened
+            keys, known_keys = _find_compaction_keys(session), keys
             print_line(
-                format_status_line(session, given.at)
-                + (_format_newest_compaction(session, before) if happened > before else "")
+                format_status_line(session, options.at)
+                + (_format_newest_compaction(session, known_keys) if keys > known_keys else "")
             )
         sys.stdout.flush()
     return ExitCode.DONE
@@ -108,8 +112,8 @@ def format_status_line(session: Session, at: int | None = None) -> str:
     size, window = compute_current_size(session.context_at(at)), session.window_at(len(session) if at is None else at)
     share = f" of {window.tokens:,} ({size.tokens / window.tokens:.0%})" if window.tokens else ""
     problems = f"   {format_count(len(session.facts.problems), 'problem')}" if session.facts.problems else ""
-    how = "estimated" if size.recorded is None else "recorded and estimated"
-    return f"{format_count(len(session), 'message')}   {size.tokens:,}{share} tokens, {how}{problems}"
+    source = "estimated" if size.recorded is None else "recorded and estimated"
+    return f"{format_count(len(session), 'message')}   {size.tokens:,}{share} tokens, {source}{problems}"
 
 
 def _find_compaction_keys(session: Session) -> set[tuple[str, int]]:
@@ -118,14 +122,14 @@ def _find_compaction_keys(session: Session) -> set[tuple[str, int]]:
     return {*((each.kind, each.message) for each in session.facts.compactions), *silent}
 
 
-def _format_newest_compaction(session: Session, known: set[tuple[str, int]]) -> str:
-    """Format the last compaction of a followed session; empty where it is *known*."""
-    found = find_recorded_compactions(session)[-1:]
+def _format_newest_compaction(session: Session, known_keys: set[tuple[str, int]]) -> str:
+    """Format the last compaction of a followed session; empty where it is *known_keys*."""
+    compactions = find_recorded_compactions(session)[-1:]
     return "".join(
         f"   last compaction: {each.kind}, before message {each.message:,}, "
         f"lost {sum(map(each.count_block_tokens, each.removed_blocks)):,} tokens (est.)"
-        for each in found
-        if (each.kind, each.message) not in known
+        for each in compactions
+        if (each.kind, each.message) not in known_keys
     )
 
 
@@ -162,8 +166,8 @@ def build_report(
     )
     parts, shares = compute_breakdown(context, hidden, table=sizes), suggest_sizes(session, context)
     fit, request = check_estimate(session, context), NextRequest(compute_current_size(context, sizes))
-    happened = find_recorded_compactions(session)
-    uses = build_use_index(session) if compactions and happened else None
+    recorded_compactions = find_recorded_compactions(session)
+    uses = build_use_index(session) if compactions and recorded_compactions else None
     in_context = sizes.prefix_sums_in(context)[-1] + sizes.system + sizes.tools if sizes else 0
     report: dict[str, Any] = {
         "schema": "context-tui.inspect/1",
@@ -189,14 +193,16 @@ def build_report(
         "requests": len(facts.requests),
         "requests_elsewhere": sum(branch.requests for branch in facts.branches),
         "branches": [asdict(branch) for branch in facts.branches],
-        "compactions": [_build_compaction_report(each, uses) for each in happened if each.kind != "silent"],
+        "compactions": [_build_compaction_report(each, uses) for each in recorded_compactions if each.kind != "silent"],
         "at": context.at,
         "epochs": [
             {"message": epoch.message, "cause": epoch.cause}
             for epoch in facts.epochs
             if not epoch.message or epoch.message < context.at
         ],
-        "drops": _build_drop_reports(session, context.at, [each for each in happened if each.kind == "silent"], uses),
+        "drops": _build_drop_reports(
+            session, context.at, [each for each in recorded_compactions if each.kind == "silent"], uses
+        ),
         "window": {
             "indices": list(context.order),
             "estimated_tokens": in_context if sizes else index_context(context).total + estimate_prompt(facts),
@@ -249,21 +255,21 @@ def _build_hidden_report(tokens: int | None) -> dict[str, Any] | None:
     return None if tokens is None else {"tokens": tokens, "source": "recorded - calibrated, median"}
 
 
-def build_calibration_report(found: Calibration) -> dict[str, Any]:
+def build_calibration_report(calibration: Calibration) -> dict[str, Any]:
     """Report recorded tokens per estimated token by kind of content.
 
     ``each`` and ``image`` are the tokens of one request and of one image."""
-    factors = asdict(found.factors)
+    factors = asdict(calibration.factors)
     factors["each"] = factors.pop("request_overhead")
     return {
-        "model": found.model or None,
-        "requests": found.requests,
+        "model": calibration.model or None,
+        "requests": calibration.requests,
         "factors": {name: round(factors[name], 3) if factors[name] is not None else None for name in _FACTOR_NAMES},
-        "error": _build_error_report(found.error),
-        "error_bytes4": _build_error_report(found.error_bytes4),
-        "usable": found.usable,
-        "why": found.reason or None,
-        "instead": None if found.usable else found.fallback,
+        "error": _build_error_report(calibration.error),
+        "error_bytes4": _build_error_report(calibration.error_bytes4),
+        "usable": calibration.usable,
+        "why": calibration.reason or None,
+        "instead": None if calibration.usable else calibration.fallback,
     }
 
 
@@ -306,32 +312,32 @@ def _build_drop_reports(
     ]
 
 
-def _build_compaction_report(found: RecordedCompaction, uses: UseIndex | None) -> dict[str, Any]:
+def _build_compaction_report(compaction: RecordedCompaction, uses: UseIndex | None) -> dict[str, Any]:
     """Report a logged compaction: the size in the runtime before it, and the recorded size after it."""
-    what = found.event
-    assert isinstance(what, Compaction)
+    record = compaction.event
+    assert isinstance(record, Compaction)
     return {
-        "message": what.message,
-        "kind": what.kind,
-        "trigger": what.trigger,
-        "tokens_before": found.believed_tokens_before,
-        "tokens_before_source": "recorded + estimated delta" if found.believed_is_recorded else "estimated",
-        "tokens_before_in_file": what.pre_tokens,
-        "tokens_saved_in_file": what.saved_tokens,
-        "tokens_after": found.recorded_tokens_after,
-        "preserved_missing": what.missing_messages,
-        **(_build_sides_report(found, uses) if uses else {}),
+        "message": record.message,
+        "kind": record.kind,
+        "trigger": record.trigger,
+        "tokens_before": compaction.believed_tokens_before,
+        "tokens_before_source": "recorded + estimated delta" if compaction.believed_is_recorded else "estimated",
+        "tokens_before_in_file": record.pre_tokens,
+        "tokens_saved_in_file": record.saved_tokens,
+        "tokens_after": compaction.recorded_tokens_after,
+        "preserved_missing": record.missing_messages,
+        **(_build_sides_report(compaction, uses) if uses else {}),
     }
 
 
-def _build_sides_report(found: RecordedCompaction, uses: UseIndex) -> dict[str, Any]:
+def _build_sides_report(compaction: RecordedCompaction, uses: UseIndex) -> dict[str, Any]:
     """Report both sides of a compaction, what was lost, and what of that was needed later; tokens by ``bytes/4``."""
-    facts, summary = found.session.facts, found.summary_message
+    facts, summary = compaction.session.facts, compaction.summary_message
     sides = {
         name: count_tokens_by_category(context)
-        for name, context in (("before", found.context_before), ("after", found.context_after))
+        for name, context in (("before", compaction.context_before), ("after", compaction.context_after))
     }
-    contexts = {"before": found.context_before, "after": found.context_after}
+    contexts = {"before": compaction.context_before, "after": compaction.context_after}
     return {
         **{
             name: {
@@ -341,29 +347,29 @@ def _build_sides_report(found: RecordedCompaction, uses: UseIndex) -> dict[str, 
             }
             for name, parts in sides.items()
         },
-        "kept": len(found.remaining_messages),
-        "put_in": len(found.added_messages),
+        "kept": len(compaction.remaining_messages),
+        "put_in": len(compaction.added_messages),
         "summary": summary,
         "summary_tokens": None if summary is None else count_message_tokens(facts, summary),
         "lost": {
-            "messages": len({facts.block_message[row] for row in found.removed_blocks}),
-            "blocks": len(found.removed_blocks),
-            "tokens": sum(map(found.count_block_tokens, found.removed_blocks)),
+            "messages": len({facts.block_message[row] for row in compaction.removed_blocks}),
+            "blocks": len(compaction.removed_blocks),
+            "tokens": sum(map(compaction.count_block_tokens, compaction.removed_blocks)),
         },
-        "came_back": [_build_return_report(found, each) for each in find_reused_blocks(found, uses)],
+        "came_back": [_build_return_report(compaction, each) for each in find_reused_blocks(compaction, uses)],
     }
 
 
-def _build_return_report(found: RecordedCompaction, back: ReusedBlock) -> dict[str, Any]:
-    facts, use = found.session.facts, back.use
+def _build_return_report(compaction: RecordedCompaction, reused: ReusedBlock) -> dict[str, Any]:
+    facts, use = compaction.session.facts, reused.use
     return {
         "tier": use.tier,
-        "message": facts.block_message[back.row],
-        "block": facts.ordinal(back.row),
-        "tokens": found.count_block_tokens(back.row),
+        "message": facts.block_message[reused.row],
+        "block": facts.ordinal(reused.row),
+        "tokens": compaction.count_block_tokens(reused.row),
         "later": use.message,
         "evidence": use.evidence,
-        "still_in_context": sorted({facts.block_message[row] for row in back.row_copies}),
+        "still_in_context": sorted({facts.block_message[row] for row in reused.row_copies}),
     }
 
 
@@ -376,13 +382,13 @@ def build_timeline(
     Each call to the model has its recorded size and the size that each runtime would have computed: defect by
     baseline and delta, agent-sdk by the input tokens of the last reply.
     """
-    facts, turn, found = session.facts, 0, []
+    facts, turn, entries = session.facts, 0, []
     recorded = {message: usage.context for message, usage in zip(facts.request_message, facts.requests, strict=True)}
     drops = {drop.message: drop.tokens for drop in session.drops}
     states = {state.at: state for state in iterate_runtime_states(session, frozenset({"before_call"}))}
     for message in range(len(session)):
         turn += bool(facts.flags[message] & MessageFlag.TURN_START)
-        found.append(
+        entries.append(
             {
                 "index": message,
                 "role": Role(facts.role[message]).name.lower(),
@@ -395,7 +401,7 @@ def build_timeline(
                 "blocks": [_build_block_report(facts, block, sizes) for block in facts.blocks_of(message)],
             }
         )
-    return found
+    return entries
 
 
 def _build_believed_sizes(state: RuntimeState) -> dict[str, int | None]:
@@ -417,46 +423,46 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
     print_line(f"{make_visible(name)}   {about['format']}   {about['model'] or 'model unknown'}")
     if about["note"]:
         print_line(f"note: {about['note']}")
-    print_line("   ".join(format_count(report[f"{what}s"], what) for what in ("message", "turn", "request")))
+    print_line("   ".join(format_count(report[f"{noun}s"], noun) for noun in ("message", "turn", "request")))
     if report["branches"]:
-        left = format_count(sum(branch["messages"] for branch in report["branches"]), "message")
+        messages = format_count(sum(branch["messages"] for branch in report["branches"]), "message")
         ids = ", ".join(f"#{branch['id']}" for branch in report["branches"])
         print_line(
-            f"branches abandoned by a rewind: {left}, {format_count(report['requests_elsewhere'], 'request')} ({ids})"
+            f"branches abandoned by a rewind: {messages}, {format_count(report['requests_elsewhere'], 'request')} ({ids})"
         )
     print_line(
         f"{format_count(records['total'], 'record')}: {format_count(records['messages'], 'message record')}, "
         f"{format_count(records['side'], 'metadata record')}, {format_count(records['problems'], 'problem')}"
     )
-    where = "at the end" if report["at"] == report["messages"] else f"before message {report['at']:,}"
-    print_line(f"context {where}: {format_count(len(window['indices']), 'message')}")
+    point = "at the end" if report["at"] == report["messages"] else f"before message {report['at']:,}"
+    print_line(f"context {point}: {format_count(len(window['indices']), 'message')}")
     measure = report["ruler"]
-    how, unit = ("estimated", "est.") if measure["kind"] == TokenMeasure.OWN else (measure["name"],) * 2
+    label, unit = ("estimated", "est.") if measure["kind"] == TokenMeasure.OWN else (measure["name"],) * 2
     if measure["kind"] != TokenMeasure.OWN:
         print_line(f"sizes by {measure['name']}" + (f": {measure['note']}" if measure["note"] else ""))
-    print_table("size", ("tokens", "", ""), _build_size_rows(report, how))
+    print_table("size", ("tokens", "", ""), _build_size_rows(report, label))
     total = max(1, sum(report["by_category"].values()))
-    real = report["by_category_recorded"]
+    fitted = report["by_category_recorded"]
     categories = [
-        (name, tokens, f"{tokens / total:.0%}", *([real[name]] if real else []))
+        (name, tokens, f"{tokens / total:.0%}", *([fitted[name]] if fitted else []))
         for name, tokens in report["by_category"].items()
-        if tokens or (real and real[name])
+        if tokens or (fitted and fitted[name])
     ]
-    columns = ("category", "tokens", "share", *(["fitted to recorded sizes"] if real else []))
-    print_table(f"by category ({how}; not_in_file is recorded - {how})", columns, categories)
-    if not real:
+    columns = ("category", "tokens", "share", *(["fitted to recorded sizes"] if fitted else []))
+    print_table(f"by category ({label}; not_in_file is recorded - {label})", columns, categories)
+    if not fitted:
         print_line(f"  no fit to recorded sizes: {report['by_category_recorded_why']}")
     _print_calibration(report["calibration"])
     tools = [(share["tool"] or "(call missing)", share["calls"], share["result_tokens"]) for share in report["by_tool"]]
-    print_table(f"by tool ({how})", ("tool", "calls", "result tokens"), tools)
-    reads = [
+    print_table(f"by tool ({label})", ("tool", "calls", "result tokens"), tools)
+    repeated_reads = [
         (read["path"], read["count"], read["tokens"], read["wasted"])
         for read in report["duplicate_reads"]
         if read["wasted"]
     ]
-    print_table(f"lines read more than once ({how})", ("path", "reads", "tokens", "wasted"), reads[:20])
-    if len(reads) > 20:
-        print_line(f"  {len(reads) - 20:,} more; --json lists all")
+    print_table(f"lines read more than once ({label})", ("path", "reads", "tokens", "wasted"), repeated_reads[:20])
+    if len(repeated_reads) > 20:
+        print_line(f"  {len(repeated_reads) - 20:,} more; --json lists all")
     compactions = [
         (c["message"], c["kind"], c["trigger"] or "", c["tokens_before"], c["tokens_before_in_file"], c["tokens_after"])
         for c in report["compactions"]
@@ -479,9 +485,9 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
             missing = format_count(c["preserved_missing"], "record")
             print_line(f"  not in the file: {missing} kept by the compaction at message {c['message']:,}")
     if len(report["epochs"]) > 1:
-        begun = ", ".join(f"{e['message']:,} ({e['cause']})" for e in report["epochs"])
+        starts = ", ".join(f"{e['message']:,} ({e['cause']})" for e in report["epochs"])
         print_line()
-        print_line(f"contexts start at messages {begun}")
+        print_line(f"contexts start at messages {starts}")
     drops = [
         (drop["message"], drop["tokens"], drop["explained_by"] or "unexplained", len(drop["results"]) or "")
         for drop in report["drops"]
@@ -519,35 +525,42 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
         print_table("timeline", (*columns, "in context", "blocks"), rows)
 
 
-def _format_side_cells(found: dict[str, Any]) -> tuple[object, ...]:
-    before, after = found["before"], found["after"]
+def _format_side_cells(compaction: dict[str, Any]) -> tuple[object, ...]:
+    before, after = compaction["before"], compaction["after"]
     sizes = (f"{each['estimated_tokens']:,} in {each['messages']:,}" for each in (before, after))
-    lost = found["lost"]
-    return *sizes, found["kept"], found["put_in"], found["summary_tokens"] or "", lost["blocks"], lost["tokens"]
+    losses = compaction["lost"]
+    return (
+        *sizes,
+        compaction["kept"],
+        compaction["put_in"],
+        compaction["summary_tokens"] or "",
+        losses["blocks"],
+        losses["tokens"],
+    )
 
 
 def _print_returns(report: dict[str, Any]) -> None:
     """Print what compactions lost and later messages needed."""
-    found = sorted([*report["compactions"], *report["drops"]], key=lambda each: each["message"])
+    compactions = sorted([*report["compactions"], *report["drops"]], key=lambda each: each["message"])
     rows = [
         (
             each["message"],
-            back["message"],
-            back["tokens"],
-            back["later"],
-            back["tier"],
-            _format_remaining_places(back),
-            back["evidence"],
+            reused["message"],
+            reused["tokens"],
+            reused["later"],
+            reused["tier"],
+            _format_remaining_places(reused),
+            reused["evidence"],
         )
-        for each in found
-        for back in each.get("came_back", ())
+        for each in compactions
+        for reused in each.get("came_back", ())
     ]
     heads = ("compaction", "lost", "tokens", "needed at", "as", "still in context", "evidence")
     print_table("lost by a compaction and needed later", heads, rows)
 
 
-def _format_remaining_places(back: dict[str, Any]) -> str:
-    return ", ".join(f"#{message:,}" for message in back["still_in_context"]) or "nothing"
+def _format_remaining_places(reused: dict[str, Any]) -> str:
+    return ", ".join(f"#{message:,}" for message in reused["still_in_context"]) or "nothing"
 
 
 def _print_calibration(calibration: list[dict[str, Any]]) -> None:
@@ -585,14 +598,20 @@ def _format_recorded_cell(entry: dict[str, Any]) -> object:
     return f"{recorded:,} (-{dropped:,})" if dropped else recorded
 
 
-def _build_size_rows(report: dict[str, Any], how: str) -> list[tuple[object, ...]]:
+def _build_size_rows(report: dict[str, Any], label: str) -> list[tuple[object, ...]]:
     window, about, fit = report["window"], report["session"], report["fit"]
-    own = report["ruler"]["kind"] == TokenMeasure.OWN
-    by, hidden = ("bytes / 4", "at the first request") if own else (how, "over all requests of the model, median")
+    is_own = report["ruler"]["kind"] == TokenMeasure.OWN
+    method, hidden = (
+        ("bytes / 4", "at the first request") if is_own else (label, "over all requests of the model, median")
+    )
     rows: list[tuple[object, ...]] = [
         (window["recorded_tokens"], "recorded", "fresh + cached input of the last request"),
-        (window["estimated_tokens"], how, f"{by} of the content in the file" if own else "content in the file"),
-        (window["not_in_file_tokens"], "not in the file", f"recorded - {how} {hidden}"),
+        (
+            window["estimated_tokens"],
+            label,
+            f"{method} of the content in the file" if is_own else "content in the file",
+        ),
+        (window["not_in_file_tokens"], "not in the file", f"recorded - {label} {hidden}"),
         (window["believed_tokens"], "believed", "last recorded + estimate of everything after it"),
         (window["next_request_tokens"], "next request", _format_next_request_source(window)),
         (about["context_window"], "window", _format_window_source(about)),
@@ -612,5 +631,9 @@ def _format_next_request_source(window: dict[str, Any]) -> str:
 
 def _format_window_source(about: dict[str, Any]) -> str:
     """Format the source of the window, and the alternatives that this model may have had."""
-    others = " or ".join(f"{tokens:,}" for tokens in about["context_window_others"])
-    return f"{about['context_window_source']}; may also be {others}" if others else about["context_window_source"]
+    alternatives = " or ".join(f"{tokens:,}" for tokens in about["context_window_others"])
+    return (
+        f"{about['context_window_source']}; may also be {alternatives}"
+        if alternatives
+        else about["context_window_source"]
+    )

@@ -42,67 +42,71 @@ def build_parser(command: str, about: str) -> CommandParser:
     return CommandParser(prog=f"context-tui {command}".strip(), description=about, allow_abbrev=False)
 
 
-def add_session_options(to: argparse.ArgumentParser) -> None:
+def add_session_options(parser: argparse.ArgumentParser) -> None:
     """Add SESSION, --window and --at."""
-    to.add_argument("session", type=parse_name, metavar="SESSION", help="a file, PATH#ID, or - for standard input")
-    to.add_argument("--window", type=parse_tokens, metavar="N", help="context window size in tokens")
-    to.add_argument(
+    parser.add_argument("session", type=parse_name, metavar="SESSION", help="a file, PATH#ID, or - for standard input")
+    parser.add_argument("--window", type=parse_tokens, metavar="N", help="context window size in tokens")
+    parser.add_argument(
         "--at", type=parse_message_number, metavar="N", help="use the context before message N (default: the end)"
     )
 
 
-def add_policy_options(to: argparse.ArgumentParser) -> None:
+def add_policy_options(parser: argparse.ArgumentParser) -> None:
     """Add -P, --policy-file, -p, --idle, --ignore-trigger and --firing-only."""
-    to.add_argument(
+    parser.add_argument(
         "-P",
         "--policy",
         type=parse_name,
         metavar="POLICY",
         help="a policy or saved settings; `context-tui policies` lists both",
     )
-    add_policy_file_option(to)
-    to.add_argument(
+    add_policy_file_option(parser)
+    parser.add_argument(
         "-p", "--param", action="append", default=[], metavar="KEY=VALUE", help="set a parameter; may be repeated"
     )
-    to.add_argument("--idle", type=parse_seconds, metavar="SECONDS", help="idle time for koda (default: as recorded)")
-    to.add_argument("--ignore-trigger", action="store_true", help="plan even where koda's idle trigger does not fire")
-    to.add_argument(
+    parser.add_argument(
+        "--idle", type=parse_seconds, metavar="SECONDS", help="idle time for koda (default: as recorded)"
+    )
+    parser.add_argument(
+        "--ignore-trigger", action="store_true", help="plan even where koda's idle trigger does not fire"
+    )
+    parser.add_argument(
         "--firing-only",
         action="store_true",
         help="in a chain, run only the policies that fire, if any does",
     )
 
 
-def add_replay_options(options: argparse.ArgumentParser) -> None:
+def add_replay_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of a replay: --window, --recorded, --summary-tokens, --delay, --shares-prefix and --cache."""
     from context_tui.lab.replay.walk import DEFAULT_SUMMARY_DELAY
 
-    options.add_argument("--window", type=parse_tokens, metavar="N", help="context window size in tokens")
-    options.add_argument(
+    parser.add_argument("--window", type=parse_tokens, metavar="N", help="context window size in tokens")
+    parser.add_argument(
         "--recorded",
         choices=("keep", "ignore"),
         default="keep",
         help="keep or undo the recorded compactions (default: keep)",
     )
-    options.add_argument(
+    parser.add_argument(
         "--summary-tokens",
         type=parse_tokens,
         metavar="N",
         help="summary size in tokens (bytes/4; default: the median of the recorded summaries, else 2,000)",
     )
-    options.add_argument(
+    parser.add_argument(
         "--delay",
         type=int,
         default=DEFAULT_SUMMARY_DELAY,
         metavar="N",
         help=f"number of calls made while a summary is written in the background (default: {DEFAULT_SUMMARY_DELAY})",
     )
-    options.add_argument(
+    parser.add_argument(
         "--shares-prefix",
         action="store_true",
         help="the summarizer's prompt starts like those of the calls, and reads that prefix from the cache",
     )
-    options.add_argument(
+    parser.add_argument(
         "--cache",
         choices=("breakpoints", "anywhere"),
         default="breakpoints",
@@ -111,9 +115,9 @@ def add_replay_options(options: argparse.ArgumentParser) -> None:
     )
 
 
-def add_policy_file_option(to: argparse.ArgumentParser) -> None:
+def add_policy_file_option(parser: argparse.ArgumentParser) -> None:
     """Add --policy-file."""
-    to.add_argument(
+    parser.add_argument(
         "--policy-file",
         action="append",
         default=[],
@@ -123,7 +127,7 @@ def add_policy_file_option(to: argparse.ArgumentParser) -> None:
     )
 
 
-def resolve_policy_name(given: argparse.Namespace) -> str:
+def resolve_policy_name(options: argparse.Namespace) -> str:
     """Return the name of the requested policy, loading the policies of files first.
 
     Raises:
@@ -131,11 +135,11 @@ def resolve_policy_name(given: argparse.Namespace) -> str:
     """
     from context_tui.errors import PlanError
 
-    names = load_policy_files(given.policy_file)
-    chosen: str | None = given.policy or next(iter(names), None)
-    if chosen is None:
+    names = load_policy_files(options.policy_file)
+    name: str | None = options.policy or next(iter(names), None)
+    if name is None:
         raise PlanError("no policy is named; give -P POLICY or --policy-file FILE")
-    return chosen
+    return name
 
 
 def load_policy_files(paths: Sequence[Path]) -> list[str]:
@@ -150,13 +154,13 @@ def load_policy_files(paths: Sequence[Path]) -> list[str]:
     from context_tui.policies.registry import POLICIES, find_policy  # pydantic: only where a file is named
     from context_tui.policies.toml import read_policy
 
-    found = []
+    names = []
     for path in paths:
         policy = read_policy(path, find_policy)
-        if wrong := POLICIES.add(policy, policy.name, str(path)):
-            raise PlanError(f"{path}: {wrong}")
-        found.append(policy.name)
-    return found
+        if problem := POLICIES.add(policy, policy.name, str(path)):
+            raise PlanError(f"{path}: {problem}")
+        names.append(policy.name)
+    return names
 
 
 def resolve_policy(name: str, params: Sequence[str] = ()) -> tuple[Policy, dict[str, str]]:
@@ -173,10 +177,10 @@ def resolve_policy(name: str, params: Sequence[str] = ()) -> tuple[Policy, dict[
         return POLICIES[name], parse_assignments(params)
     from context_tui.app.config import read_config  # only where no policy has this name
 
-    saved = read_config().settings.get(name)
-    if saved is None:
+    settings = read_config().settings.get(name)
+    if settings is None:
         return find_policy(name), parse_assignments(params)
-    return find_policy(saved.policy), {**parse_assignments(saved.params), **parse_assignments(params)}
+    return find_policy(settings.policy), {**parse_assignments(settings.params), **parse_assignments(params)}
 
 
 def parse_name(text: str) -> str:

@@ -66,14 +66,14 @@ def _draw_table(title: str, columns: Sequence[str], rows: list[list[str]], right
     from rich.table import Table
     from rich.text import Text
 
-    drawn = Table(
+    table = Table(
         title=Text(title, style="bold") if title else None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
     )
     for name, to_right in zip(columns, right, strict=True):
-        drawn.add_column(name, justify="right" if to_right else "left", overflow="fold")
+        table.add_column(name, justify="right" if to_right else "left", overflow="fold")
     for row in rows:
-        drawn.add_row(*(Text(cell) for cell in row))
-    Console(highlight=False).print(drawn)
+        table.add_row(*(Text(cell) for cell in row))
+    Console(highlight=False).print(table)
 
 
 def _format_cell(value: object) -> str:
@@ -90,21 +90,21 @@ def _is_number(text: str) -> bool:
 
 def offer_leftover_removal(folder: Path) -> None:
     """Report leftovers in *folder*, and on a terminal offer to remove them."""
-    found = find_leftovers(folder)
-    if not found:
+    leftovers = find_leftovers(folder)
+    if not leftovers:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        for each in found:
+        for each in leftovers:
             name = shlex.quote(str(each))
             print_notice(
                 f"{each}: left by a run that was killed, with a copy of a session in it; remove it with: rm -r {name}"
             )
         return
-    what = format_count(len(found), "folder")
-    print_notice(f"{folder}: {what} left by runs that were killed, each with a copy of a session in it:")
-    for each in found:
+    count = format_count(len(leftovers), "folder")
+    print_notice(f"{folder}: {count} left by runs that were killed, each with a copy of a session in it:")
+    for each in leftovers:
         print(f"  {make_visible(each.name)}", file=sys.stderr)
     print("remove them? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() in ("y", "yes"):
-        removed_count = sum(map(remove_leftover, found))
-        print_notice(f"{removed_count:,} of {what} removed")
+        removed_count = sum(map(remove_leftover, leftovers))
+        print_notice(f"{removed_count:,} of {count} removed")

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 def run(arguments: Sequence[str]) -> int:
     """List the policies, or describe one."""
-    options = build_parser("policies", "List the compaction policies and what their parameters mean.")
-    options.add_argument("name", nargs="?", type=parse_name, metavar="NAME", help="show only this policy")
-    options.add_argument(
+    parser = build_parser("policies", "List the compaction policies and what their parameters mean.")
+    parser.add_argument("name", nargs="?", type=parse_name, metavar="NAME", help="show only this policy")
+    parser.add_argument(
         "-p",
         "--param",
         action="append",
@@ -40,55 +40,57 @@ def run(arguments: Sequence[str]) -> int:
         metavar="KEY=VALUE",
         help="set a parameter of NAME before its settings are shown in the agent's own configuration; may be repeated",
     )
-    options.add_argument(
+    parser.add_argument(
         "--window",
         type=parse_tokens,
         default=ASSUMED_WINDOW,
         metavar="N",
         help="context window for the agent's own configuration",
     )
-    options.add_argument("--json", action="store_true", help="print one JSON document")
-    add_policy_file_option(options)
-    given = parse_arguments(options, arguments)
-    load_policy_files(given.policy_file)
-    if given.param and not given.name:
-        options.error("-p sets a parameter of one policy; name the policy")
-    chosen = [find_policy(given.name)] if given.name else list(POLICIES.values())
-    saved = {} if given.name else read_config().settings
-    own = _build_native(chosen[0], given.param, given.window) if given.name else None
-    if given.json:
-        policies = [{**_build_policy_report(p), "params": build_parameter_reports(p)} for p in chosen]
-        if own is not None:
-            policies[0]["native"] = {
-                "settings": [asdict(each) for each in own.settings],
-                "fixed": list(own.constant_params),
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_policy_file_option(parser)
+    options = parse_arguments(parser, arguments)
+    load_policy_files(options.policy_file)
+    if options.param and not options.name:
+        parser.error("-p sets a parameter of one policy; name the policy")
+    policies = [find_policy(options.name)] if options.name else list(POLICIES.values())
+    saved_settings = {} if options.name else read_config().settings
+    native = _build_native(policies[0], options.param, options.window) if options.name else None
+    if options.json:
+        reports = [{**_build_policy_report(p), "params": build_parameter_reports(p)} for p in policies]
+        if native is not None:
+            reports[0]["native"] = {
+                "settings": [asdict(each) for each in native.settings],
+                "fixed": list(native.constant_params),
             }
-        broken = [] if given.name else [broken_report(each) for each in POLICIES.broken]
+        broken = [] if options.name else [broken_report(each) for each in POLICIES.broken]
         write_json(
             {
                 "schema": "context-tui.policies/1",
-                "policies": policies,
+                "policies": reports,
                 "broken": broken,
-                "saved": _build_saved_report(saved),
+                "saved": _build_saved_report(saved_settings),
             }
         )
         return ExitCode.DONE
-    for policy in chosen:
+    for policy in policies:
         print_line(policy.name)
         print_line(f"  {policy.about}")
-        for line in _format_policy_lines(policy, limits=bool(given.name)):
+        for line in _format_policy_lines(policy, limits=bool(options.name)):
             print_line(f"  {line}")
         rows = [
             (p["name"], _format_value(p["default"]), _format_range(p), p["unit"], p["about"])
             for p in build_parameter_reports(policy)
         ]
         print_table("", ("parameter", "default", "range", "unit", "meaning"), rows)
-        if own is not None:
-            _print_native(own, given.window)
+        if native is not None:
+            _print_native(native, options.window)
         print_line()
-    if saved:
+    if saved_settings:
         print_line("saved settings")
-        print_table("", ("name", "policy", "parameters"), [(n, s.policy, " ".join(s.params)) for n, s in saved.items()])
+        print_table(
+            "", ("name", "policy", "parameters"), [(n, s.policy, " ".join(s.params)) for n, s in saved_settings.items()]
+        )
     return ExitCode.DONE
 
 
@@ -97,13 +99,13 @@ def _build_native(policy: Policy, texts: Sequence[str], window: int) -> AgentSet
     return build_agent_settings(policy.name, build_params(policy, parse_assignments(texts)), Window(window, "given"))
 
 
-def _print_native(own: AgentSettings, window: int) -> None:
-    rows = [(each.file, each.key, each.value, each.note) for each in own.settings]
+def _print_native(native: AgentSettings, window: int) -> None:
+    rows = [(each.file, each.key, each.value, each.note) for each in native.settings]
     print_table(
         f"in the agent's own configuration, for a window of {window:,}", ("where", "key", "value", "note"), rows
     )
-    if own.constant_params:
-        print_line(f"  hard-coded in the agent; not configurable: {', '.join(own.constant_params)}")
+    if native.constant_params:
+        print_line(f"  hard-coded in the agent; not configurable: {', '.join(native.constant_params)}")
 
 
 def _build_policy_report(policy: Policy) -> dict[str, Any]:
@@ -143,8 +145,8 @@ def _format_policy_lines(policy: Policy, *, limits: bool) -> Iterator[str]:
         yield from (f"limit: {limit}" for limit in spec.limits)
 
 
-def _build_saved_report(saved: Mapping[str, SavedSettings]) -> list[dict[str, Any]]:
-    return [{"name": name, "policy": each.policy, "params": list(each.params)} for name, each in saved.items()]
+def _build_saved_report(saved_settings: Mapping[str, SavedSettings]) -> list[dict[str, Any]]:
+    return [{"name": name, "policy": each.policy, "params": list(each.params)} for name, each in saved_settings.items()]
 
 
 def build_parameter_reports(policy: Policy) -> list[dict[str, Any]]:

@@ -46,9 +46,9 @@ class SSEParser:
 
     def finish(self) -> list[ServerSentEvent]:
         """Return the events that the end of the stream completes."""
-        rest = bytes(self._buffer).removesuffix(b"\r")
+        last_line = bytes(self._buffer).removesuffix(b"\r")
         self._buffer.clear()
-        return (self._parse_line(rest) if rest else []) + self._parse_line(b"")
+        return (self._parse_line(last_line) if last_line else []) + self._parse_line(b"")
 
     def _parse_line(self, line: bytes) -> list[ServerSentEvent]:
         """Parse a line; a blank one completes the event, if it has data."""

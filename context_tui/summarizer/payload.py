@@ -71,8 +71,8 @@ class _Masker:
         if (lower := key.lower()) in _NAMED_VALUE_KEYS or lower in _SCHEMA_CHOICE_KEYS:
             # ``{"name": "DB_PASSWORD", "value": "…"}``, or the default of a property named ``password``.
             names = ("name", "key", "Name", "Key", "NAME", "KEY") if lower == "value" else ()
-            called = next((fields[each] for each in names if fields.get(each)), None)
-            key = called if isinstance(called, str) else name or key
+            name_value = next((fields[each] for each in names if fields.get(each)), None)
+            key = name_value if isinstance(name_value, str) else name or key
         return self.mask_value(value, key, data or key in _DATA_KEYS, depth + 1)
 
     def _mask_string(self, text: str, name: str, depth: int) -> str:
@@ -83,12 +83,12 @@ class _Masker:
             return f"[masked {kind}]"
         if text[:1] in ("{", "[") and text[-1:] in ("}", "]") and depth <= _MAX_DEPTH:
             try:
-                inner = loads(text)
+                value = loads(text)
             except ValueError:
-                inner = None
-            before = self.counts.total()
-            masked = self.mask_value(inner, "", True, depth + 1)
-            if self.counts.total() > before:
+                value = None
+            count_before = self.counts.total()
+            masked = self.mask_value(value, "", True, depth + 1)
+            if self.counts.total() > count_before:
                 return format_json(masked)
         return self._mask_text(
             text

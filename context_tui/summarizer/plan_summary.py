@@ -138,10 +138,10 @@ def prepare_summary(plan: Plan, *, mask_secrets: bool = True) -> PreparedSummary
     if plan.prompt is None:
         raise PlanError(f"{plan.policy}: its plan has no summary prompt; choose another policy")
     head, previous, repairs = plan.messages_to_summarise, plan.previous_summary, list[str]()
-    sent = head
+    history = head
     if plan.prompt.sends_messages:
-        sent, repairs = repair(head)
-    request = replace(build_request(plan.prompt, sent, previous, content.tools()), mask_secrets=mask_secrets)
+        history, repairs = repair(head)
+    request = replace(build_request(plan.prompt, history, previous, content.tools()), mask_secrets=mask_secrets)
     return PreparedSummary(
         head, plan.quotable_messages, previous, request, tuple(repairs), _estimate_request_tokens(request)
     )
@@ -164,15 +164,15 @@ def choose_summarizer(
     """
     if kind == EXTRACT:
         return Summarizer()
-    first = resolve_endpoint(kind, model, base_url, environ=environ, config=config)
-    own = plan.context.facts.model or ""
-    endpoints = [first]
+    endpoint = resolve_endpoint(kind, model, base_url, environ=environ, config=config)
+    session_model = plan.context.facts.model or ""
+    endpoints = [endpoint]
     if (
         plan.prompt is not None
         and plan.prompt.retries_with_session_model
-        and own not in ("", "<synthetic>", first.model)
+        and session_model not in ("", "<synthetic>", endpoint.model)
     ):
-        endpoints.append(replace(first, model=own))
+        endpoints.append(replace(endpoint, model=session_model))
     return Summarizer(kind, tuple(endpoints))
 
 
@@ -225,9 +225,9 @@ def format_notice(summarizer: Summarizer, prepared: PreparedSummary) -> list[str
     first = summarizer.endpoints[0]
     lines = [f"sending est. {prepared.tokens:,} tokens to {first.model} at {first.destination}"]
     lines += [f"fallback: {other.model} at {other.destination}" for other in summarizer.endpoints[1:]]
-    if found := prepared.count_secrets(summarizer.kind):
+    if secrets := prepared.count_secrets(summarizer.kind):
         lines.append(
-            f"suspected secrets, {'masked' if prepared.masked else 'NOT masked'}: {format_secret_counts(found)}"
+            f"suspected secrets, {'masked' if prepared.masked else 'NOT masked'}: {format_secret_counts(secrets)}"
         )
     return lines
 

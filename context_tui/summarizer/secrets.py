@@ -158,19 +158,21 @@ def _find_assigned(text: str, lower: str) -> Iterator[_SecretMatch]:
             bare = _BARE_PASSWORD if kind == "password" else _BARE_SECRET
             quoted = _QUOTED_VALUE.match(text, sign.end())
             value = quoted or bare.match(text, sign.end())
-            given = sign[0] == "=" and (text[name.start() : name.end()].isupper() or text[place - 2 : place] == "--")
-            sure = (bool(quoted) or given) and name[0] != "pwd"  # more often a directory
+            is_literal = sign[0] == "=" and (
+                text[name.start() : name.end()].isupper() or text[place - 2 : place] == "--"
+            )
+            is_value = (bool(quoted) or is_literal) and name[0] != "pwd"  # more often a directory
         else:
             pattern = (
                 _XML_VALUE if text[name.end() : name.end() + 1] == ">" else _SQL_VALUE if kind == "password" else None
             )
-            value, sure = (pattern.match(text, name.end()) if pattern else None), True
+            value, is_value = (pattern.match(text, name.end()) if pattern else None), True
         if not value:
             continue
         start, stop = value.span(1)
         if "&" in value[1] and (after := _NEXT_PARAMETER.search(text, start, stop)):  # the next field of a form
             stop = after.start()
-        if _is_plausible(kind, text[start:stop], sure=sure):
+        if _is_plausible(kind, text[start:stop], sure=is_value):
             yield kind, start, stop
             end = stop
     for place in _find_positions("identified by", lower):

@@ -151,7 +151,6 @@ class Plugins(Mapping[str, T], Generic[T]):
         return instances, broken
 
     def _add_files(self, instances: dict[str, T], broken: list[BrokenPlugin]) -> None:
-        """Add the plug-ins of files, unless their name is taken."""
         for origin, make in self._find_in_files():
             try:
                 instance = make()
@@ -246,7 +245,6 @@ def _import_instance(path: str) -> Any:
 
 
 def _format_error(error: BaseException) -> str:
-    """Format the reason why a plug-in is not used."""
     return str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}"
 
 

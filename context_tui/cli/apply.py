@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,11 @@ from context_tui.cli.options import (
     parse_name,
     parse_output_path,
 )
-from context_tui.cli.output import offer_leftover_removal, print_line, print_notice, write_json
+from context_tui.cli.output import offer_leftover_removal, pick_fields, print_line, print_notice, write_json
 from context_tui.cli.plan import build_request_report, format_request, plan_from_options
 from context_tui.compaction.apply import apply
 from context_tui.compaction.next_request import NextRequest, compute_next_request
 from context_tui.compaction.plan import Plan
-from context_tui.compaction.tool_pairing import Orphan
 from context_tui.errors import ExitCode, SummarizerError
 from context_tui.export.files import (
     ExportResult,
@@ -68,6 +67,7 @@ def run(arguments: Sequence[str]) -> int:
         "Apply a policy to a session and write the result to a new file. The session itself is not changed, except for"
         " koda's database with --in-place.",
     )
+    add = parser.add_argument
     add_session_options(parser)
     add_policy_options(parser)
     output_options = parser.add_mutually_exclusive_group(required=True)
@@ -81,28 +81,27 @@ def run(arguments: Sequence[str]) -> int:
         help="clear results in koda's own database, as koda does: in one transaction, after a backup next to it that"
         " only its owner can read; refused while koda or another program has the database open",
     )
-    parser.add_argument(
+    add(
         "--to",
         type=build_choice_type("format", list_export_formats()),
         metavar="FORMAT",
         help="format of OUT, or markdown for a readable page (default: the format of the session)",
     )
-    parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
-    parser.add_argument(
+    add("--force", action="store_true", help="replace OUT if it exists")
+    add(
         "--summarizer",
         type=build_choice_type("summarizer", SUMMARIZER_KINDS),
         metavar="NAME",
         default=EXTRACT,
         help=f"summarizer: {', '.join(SUMMARIZER_KINDS)} (default: extract, which calls no model)",
     )
-    parser.add_argument("--model", type=parse_name, help="model to call")
-    parser.add_argument("--base-url", metavar="URL", help="base URL of the API (default: that of the vendor)")
-    parser.add_argument("--mask-secrets", action="store_true", help="mask suspected secrets in requests")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add("--model", type=parse_name, help="model to call")
+    add("--base-url", metavar="URL", help="base URL of the API (default: that of the vendor)")
+    add("--mask-secrets", action="store_true", help="mask suspected secrets in requests")
+    add("--json", action="store_true", help="print one JSON document")
     options = parse_arguments(parser, arguments)
-    if not options.out and (
-        unused := "--to" if options.to and options.in_place else "--force" if options.force else ""
-    ):
+    unused = "--to" if options.to and options.in_place else "--force" if options.force else ""
+    if unused and not options.out:
         parser.error(f"{unused} applies to a new file only; leave it out, or name a file with -o OUT")
 
     session = open_named_session(options.session, options.window)
@@ -119,14 +118,14 @@ def run(arguments: Sequence[str]) -> int:
             write_json(build_report(session, plan, plan.tokens_after, None, None))
         return ExitCode.DONE
     summary = _write_summary(plan, options) if plan.needs_summary else None
-    new_session = apply(session, plan, summary.text if summary else None)
-    tokens_after = estimate(new_session) or 0  # before OUT exists: everything that can fail comes first
-    result = (
-        try_export(new_session, to) if options.dry_run else export(new_session, options.out, to, force=options.force)
-    )
-    report = build_report(session, plan, tokens_after, summary, result)
+    compacted = apply(session, plan, summary.text if summary else None)
+    tokens_after = estimate(compacted) or 0  # before OUT exists: everything that can fail comes first
     if options.dry_run:
-        report |= {"out": None, "resume": None}
+        result = try_export(compacted, to)
+        report = build_report(session, plan, tokens_after, summary, result) | {"out": None, "resume": None}
+    else:
+        result = export(compacted, options.out, to, force=options.force)
+        report = build_report(session, plan, tokens_after, summary, result)
     if options.json:
         write_json(report)
     else:
@@ -135,7 +134,6 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _apply_in_place(session: Session, options: argparse.Namespace) -> int:
-    """Carry out the plan in the session's own file."""
     check_in_place(session)
     offer_leftover_removal(Path(os.path.realpath(session.info.path)).parent)
     plan = plan_from_options(session, options)
@@ -163,12 +161,9 @@ def _write_summary(plan: Plan, options: argparse.Namespace) -> WrittenSummary:
     for check in checks:
         if not check.ok:
             print_notice(f"{check.severity}: {check.label}: {check.detail}")
-    failed_checks = ", ".join(check.label for check in find_blocking_checks(checks))
-    if failed_checks:
+    if failures := ", ".join(check.label for check in find_blocking_checks(checks)):
         draft = _save_draft(summary.text)
-        raise SummarizerError(
-            f"the summary fails a check ({failed_checks}); OUT was not written; the draft is in {draft}"
-        )
+        raise SummarizerError(f"the summary fails a check ({failures}); OUT was not written; the draft is in {draft}")
     return WrittenSummary("model" if summary.model else "extract", summary.model or None, summary.text)
 
 
@@ -205,10 +200,10 @@ def build_report(
             "estimator": "bytes/4",
         },
         "next_request": build_request_report(compute_next_request(plan, summary.text if summary else None)),
-        "summary": {"kind": summary.kind, "model": summary.model, "text": summary.text} if summary else None,
+        "summary": asdict(summary) if summary else None,
         "check": {
-            "inherited": [*map(_build_orphan_report, check.inherited)],
-            "introduced": [*map(_build_orphan_report, check.introduced)],
+            "inherited": [pick_fields(each, _ORPHAN_FIELDS) for each in check.inherited],
+            "introduced": [pick_fields(each, _ORPHAN_FIELDS) for each in check.introduced],
         },
         "losses": result.losses if result else [],
         "resume": (result.resume_command or None) if result else None,
@@ -216,8 +211,7 @@ def build_report(
     }
 
 
-def _build_orphan_report(orphan: Orphan) -> dict[str, Any]:
-    return {"kind": orphan.kind, "message": orphan.message, "block": orphan.block, "call_id": orphan.call_id}
+_ORPHAN_FIELDS = ("kind", "message", "block", "call_id")
 
 
 def print_report(report: dict[str, Any], result: ExportResult, request: NextRequest) -> None:

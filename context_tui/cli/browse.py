@@ -30,12 +30,13 @@ from context_tui.session.session import SessionInfo
 def run(arguments: Sequence[str]) -> int:
     """Open a session in the inspector, or a picker where none or several are named."""
     parser = build_parser("", "Open a session in the inspector, or a picker where none or several are named.")
-    parser.add_argument("sessions", nargs="*", type=parse_name, metavar="SESSION")
-    parser.add_argument("--window", type=parse_tokens, metavar="N")
-    parser.add_argument("--at", type=parse_message_number, metavar="N")
-    parser.add_argument("-P", "--policy", type=parse_name, metavar="POLICY")
+    add = parser.add_argument
+    add("sessions", nargs="*", type=parse_name, metavar="SESSION")
+    add("--window", type=parse_tokens, metavar="N")
+    add("--at", type=parse_message_number, metavar="N")
+    add("-P", "--policy", type=parse_name, metavar="POLICY")
     add_policy_file_option(parser)
-    parser.add_argument("--follow", action="store_true", help="follow the session while it is being written")
+    add("--follow", action="store_true", help="follow the session while it is being written")
     add_appearance_options(parser)
     options = parse_arguments(parser, arguments)
     return open_inspector(options.sessions, options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,15 @@ from context_tui.cli.options import (
     parse_arguments,
     resolve_policy,
 )
-from context_tui.cli.output import format_count, print_line, print_notice, print_table, write_json
+from context_tui.cli.output import (
+    build_session_name,
+    format_count,
+    pick_fields,
+    print_line,
+    print_notice,
+    print_table,
+    write_json,
+)
 from context_tui.cli.plan import plan_from_options
 from context_tui.errors import ExitCode, PlanError
 from context_tui.policies.base import is_session_bound
@@ -77,6 +86,7 @@ Exit code 3: an endpoint failed; the results of the others are shown.
 def run(arguments: Sequence[str]) -> int:
     """Compare summarizers on one session."""
     parser = build_parser("compare", ABOUT)
+    add = parser.add_argument
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = SPEC_HELP
     add_session_options(parser)
@@ -84,7 +94,7 @@ def run(arguments: Sequence[str]) -> int:
     policy = next(each for each in parser._actions if each.dest == "policy")
     policy.required, policy.default = False, "defect-compact"
     policy.help = f"{policy.help} (default: defect-compact)"
-    parser.add_argument(
+    add(
         "--summarizer",
         dest="summarizers",
         action="append",
@@ -92,15 +102,15 @@ def run(arguments: Sequence[str]) -> int:
         metavar="SPEC",
         help="a summarizer, as described below; give two or more",
     )
-    parser.add_argument(
+    add(
         "--repeat",
         type=_parse_rounds,
         default=1,
         metavar="N",
         help="compact N times, each time including the previous summary (default: 1)",
     )
-    parser.add_argument("--mask-secrets", action="store_true", help="mask suspected secrets in requests")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add("--mask-secrets", action="store_true", help="mask suspected secrets in requests")
+    add("--json", action="store_true", help="print one JSON document")
     options = parse_arguments(parser, arguments)
     if len(options.summarizers or ()) < 2:
         parser.error("compare needs two summarizers; name each with --summarizer")
@@ -108,7 +118,6 @@ def run(arguments: Sequence[str]) -> int:
         parser.error(f"{options.policy} cuts once, at a given message; leave --repeat out")
 
     session = open_named_session(options.session, options.window)
-    at = options.at
 
     def plan_at(source: Session, point: int) -> Any:
         return plan_from_options(source, argparse.Namespace(**{**vars(options), "at": point}))
@@ -117,7 +126,7 @@ def run(arguments: Sequence[str]) -> int:
         session,
         plan_at,
         options.summarizers,
-        at=at,
+        at=options.at,
         rounds=options.repeat,
         mask_secrets=options.mask_secrets,
         read_prompt=_read_prompt,
@@ -194,7 +203,7 @@ def build_report(session: Session, comparison: Comparison) -> dict[str, Any]:
     plan, head = comparison.plan, comparison.plan.summarised_message_numbers
     return {
         "schema": "context-tui.compare/1",
-        "session": {"path": session.info.path, "format": session.info.format, "id": session.info.id},
+        "session": build_session_name(session),
         "policy": plan.policy,
         "params": plan.params.model_dump(mode="json"),
         "reason": plan.reason or None,
@@ -210,13 +219,9 @@ def build_report(session: Session, comparison: Comparison) -> dict[str, Any]:
         "interrupted": comparison.interrupted,
         "facts": [
             {
-                "kind": fact.kind.value,
-                "text": fact.text,
-                "message": fact.message,
-                "block": fact.block,
-                "voice": fact.source.value,
-                "messages": fact.messages,
-                "quote": fact.quote,
+                **pick_fields(fact, ("kind", "text", "message", "block")),
+                "voice": fact.source,
+                **pick_fields(fact, ("messages", "quote")),
                 "looked_for": list(fact.parts),
                 "need": fact.required_parts,
                 "shown": is_in_request,
@@ -243,7 +248,7 @@ def _build_run_report(comparison: Comparison, run: ContenderRun) -> dict[str, An
 
 
 def _build_round_report(comparison: Comparison, compaction: ComparisonRound, in_tail: Sequence[bool]) -> dict[str, Any]:
-    summary = compaction.summary
+    summary, cost = compaction.summary, compaction.cost
     usage = summary.usage if summary and summary.model else None
     return {
         "at": compaction.at,
@@ -254,20 +259,15 @@ def _build_round_report(comparison: Comparison, compaction: ComparisonRound, in_
         "model": (summary.model or None) if summary else None,
         "text": summary.text if summary else None,
         "seconds": round(summary.seconds, 3) if summary else None,
-        "cost": round(compaction.cost.usd, 6) if compaction.cost else None,
-        "price": {"date": compaction.cost.date, "source": compaction.cost.source}
-        if compaction.cost and compaction.cost.date
-        else None,
+        "cost": round(cost.usd, 6) if cost else None,
+        "price": pick_fields(cost, ("date", "source")) if cost and cost.date else None,
         "tokens": {
             "estimated": estimate_summary_tokens(compaction),
             "output": usage.output_tokens if usage else None,
             "input": (usage.context_tokens or None) if usage else None,
         },
         "stop_reason": (summary.stop_reason or None) if summary else None,
-        "checks": [
-            {"name": each.name, "ok": each.ok, "severity": each.severity, "detail": each.detail}
-            for each in compaction.checks
-        ],
+        "checks": [asdict(each) for each in compaction.checks],
         "kept": {kind.value: count_preserved(comparison, compaction, kind) for kind in FactKind} if summary else None,
         "facts": [
             {"kept": each.preserved, "evidence": each.evidence, "again": is_in_tail}
@@ -304,11 +304,10 @@ def print_report(session: Session, comparison: Comparison) -> None:
     for run in comparison.runs:
         print_line(f"{run.name}: {run.summarizer.label} ({run.contender.spec})")
     names = [run.name for run in comparison.runs]
-    print_table(
-        "surviving facts of the head", ("kind", "facts", "sent to a model", *names), _build_kind_rows(comparison)
-    )
-    heads = ("", "est. tokens", "tokens reported", "seconds", "cost", "failed checks")
-    print_table("summaries", heads, [_build_summary_row(run) for run in comparison.runs if run.rounds])
+    heads = ("kind", "facts", "sent to a model", *names)
+    print_table("surviving facts of the head", heads, _build_kind_rows(comparison))
+    summary_heads = ("", "est. tokens", "tokens reported", "seconds", "cost", "failed checks")
+    print_table("summaries", summary_heads, [_build_summary_row(run) for run in comparison.runs if run.rounds])
     if dates := {each.cost.date for run in comparison.runs for each in run.rounds if each.cost and each.cost.date}:
         print_line(f"  cost: list price of the model that answered, as of {min(dates)}")
     if len(comparison.points) > 1:
@@ -327,20 +326,11 @@ def print_report(session: Session, comparison: Comparison) -> None:
 def _build_kind_rows(comparison: Comparison) -> list[tuple[object, ...]]:
     rows: list[tuple[object, ...]] = []
     firsts = [run.rounds[0] if run.rounds else None for run in comparison.runs]
+    facts = list(zip(comparison.facts, comparison.facts_in_request, strict=True))
     for kind in FactKind:
-        in_request = [
-            is_in_request
-            for fact, is_in_request in zip(comparison.facts, comparison.facts_in_request, strict=True)
-            if fact.kind is kind
-        ]
-        rows.append(
-            (
-                kind.value,
-                len(in_request),
-                sum(in_request),
-                *(_format_preserved(comparison, each, kind) for each in firsts),
-            )
-        )
+        in_request = [is_in_request for fact, is_in_request in facts if fact.kind is kind]
+        survivors = (_format_preserved(comparison, each, kind) for each in firsts)
+        rows.append((kind.value, len(in_request), sum(in_request), *survivors))
     total = [each.preserved_count if each and each.summary else "failed" for each in firsts]
     return [*rows, ("all", len(comparison.facts), sum(comparison.facts_in_request), *total)]
 
@@ -376,7 +366,6 @@ def _build_decay_row(comparison: Comparison, place: int) -> tuple[object, ...]:
 
 
 def _print_lost(comparison: Comparison, names: Sequence[str]) -> None:
-    """Print the facts that at least one of the first summaries lost."""
     firsts = [run.rounds[0].survivals if run.rounds else () for run in comparison.runs]
     rows = []
     for place, fact in enumerate(comparison.facts):
@@ -384,6 +373,5 @@ def _print_lost(comparison: Comparison, names: Sequence[str]) -> None:
         if "lost" in cells:
             text = fact.text if len(fact.text) <= MAX_FACT_WIDTH else fact.text[: MAX_FACT_WIDTH - 1] + "…"
             rows.append((fact.kind.value, fact.message, fact.source.value, text, *cells))
-    print_table("lost facts", ("kind", "message", "by", "fact", *names), rows[:MAX_FACTS_SHOWN])
-    if len(rows) > MAX_FACTS_SHOWN:
-        print_line(f"  {len(rows) - MAX_FACTS_SHOWN:,} more; --json lists all, each with its evidence")
+    heads = ("kind", "message", "by", "fact", *names)
+    print_table("lost facts", heads, rows, MAX_FACTS_SHOWN, ", each with its evidence")

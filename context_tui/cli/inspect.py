@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
+from operator import itemgetter
 from typing import Any
 
 from context_tui.cli.options import (
@@ -16,7 +17,15 @@ from context_tui.cli.options import (
     open_named_session,
     parse_arguments,
 )
-from context_tui.cli.output import format_count, print_line, print_notice, print_table, write_json
+from context_tui.cli.output import (
+    build_session_name,
+    format_count,
+    pick_fields,
+    print_line,
+    print_notice,
+    print_table,
+    write_json,
+)
 from context_tui.compaction.next_request import NextRequest, SizeSource, compute_current_size
 from context_tui.compaction.recorded_compactions import (
     RecordedCompaction,
@@ -31,6 +40,7 @@ from context_tui.library.follow import follow_session
 from context_tui.policies.registry import find_runtimes
 from context_tui.policies.runtime_state import RuntimeState
 from context_tui.policies.trigger_points import iterate_runtime_states
+from context_tui.session.context import Context
 from context_tui.session.facts import Compaction, Facts
 from context_tui.session.session import Session
 from context_tui.session.values import Kind, MessageFlag, RecordKind, Role
@@ -50,10 +60,11 @@ def run(arguments: Sequence[str]) -> int:
     parser = build_parser(
         "inspect", "Show where a session's context went: tokens by category and tool, turns, compactions."
     )
+    add = parser.add_argument
     add_session_options(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
-    parser.add_argument("--messages", action="store_true", help="add a timeline of all messages")
-    parser.add_argument(
+    add("--json", action="store_true", help="print one JSON document")
+    add("--messages", action="store_true", help="add a timeline of all messages")
+    add(
         "--ruler",
         type=build_choice_type("token measure", list(TokenMeasure)),
         default=TokenMeasure.OWN,
@@ -61,12 +72,12 @@ def run(arguments: Sequence[str]) -> int:
         help="token measure: own (bytes / 4, as the policies do), calibrated (fitted to recorded sizes) or exact (a"
         " tokenizer)",
     )
-    parser.add_argument(
+    add(
         "--compactions",
         action="store_true",
         help="add the context before and after each recorded compaction, and the lost content that was needed later",
     )
-    parser.add_argument(
+    add(
         "--follow",
         action="store_true",
         help="follow the session while it is being written: one line per change, or with --json one document",
@@ -123,7 +134,7 @@ def _find_compaction_keys(session: Session) -> set[tuple[str, int]]:
 
 
 def _format_newest_compaction(session: Session, known_keys: set[tuple[str, int]]) -> str:
-    """Format the last compaction of a followed session; empty where it is *known_keys*."""
+    """Format the last compaction of a followed session; empty if its key is one of *known_keys*."""
     compactions = find_recorded_compactions(session)[-1:]
     return "".join(
         f"   last compaction: {each.kind}, before message {each.message:,}, "
@@ -151,19 +162,13 @@ def build_report(
         MeasureError: the token measure needs a tokenizer that is not installed.
     """
     facts, context = session.facts, session.context_at(at)
-    calibrated = build_calibrated_table(facts)
-    sizes = (
-        calibrated
-        if measure is TokenMeasure.CALIBRATED
-        else measure_exactly(session)
-        if measure is TokenMeasure.EXACT
-        else None
-    )
+    calibrated, sizes = build_calibrated_table(facts), None
+    if measure is not TokenMeasure.OWN:
+        sizes = calibrated if measure is TokenMeasure.CALIBRATED else measure_exactly(session)
+    name = sizes.name if sizes else "bytes/4"
     window, kinds = session.window_at(context.at), Counter(facts.record_kind)
-    hidden, usage = (
-        compute_not_in_file(context) if sizes is None else sizes.not_in_file_at(context),
-        find_last_usage(context),
-    )
+    hidden = compute_not_in_file(context) if sizes is None else sizes.not_in_file_at(context)
+    usage = find_last_usage(context)
     parts, shares = compute_breakdown(context, hidden, table=sizes), suggest_sizes(session, context)
     fit, request = check_estimate(session, context), NextRequest(compute_current_size(context, sizes))
     recorded_compactions = find_recorded_compactions(session)
@@ -172,9 +177,7 @@ def build_report(
     report: dict[str, Any] = {
         "schema": "context-tui.inspect/1",
         "session": {
-            "path": session.info.path,
-            "format": session.info.format,
-            "id": session.info.id,
+            **build_session_name(session),
             "model": facts.model,
             "context_window": window.tokens,
             "context_window_source": window.source,
@@ -187,7 +190,7 @@ def build_report(
             "side": kinds[RecordKind.METADATA],
             "problems": kinds[RecordKind.PROBLEM],
         },
-        "problems": [{"where": problem.where, "what": problem.what} for problem in facts.problems],
+        "problems": [pick_fields(problem, ("where", "what")) for problem in facts.problems],
         "messages": len(session),
         "turns": session.turns,
         "requests": len(facts.requests),
@@ -196,13 +199,11 @@ def build_report(
         "compactions": [_build_compaction_report(each, uses) for each in recorded_compactions if each.kind != "silent"],
         "at": context.at,
         "epochs": [
-            {"message": epoch.message, "cause": epoch.cause}
-            for epoch in facts.epochs
-            if not epoch.message or epoch.message < context.at
+            pick_fields(each, ("message", "cause"))
+            for each in facts.epochs
+            if not each.message or each.message < context.at
         ],
-        "drops": _build_drop_reports(
-            session, context.at, [each for each in recorded_compactions if each.kind == "silent"], uses
-        ),
+        "drops": _build_drop_reports(session, context.at, recorded_compactions, uses),
         "window": {
             "indices": list(context.order),
             "estimated_tokens": in_context if sizes else index_context(context).total + estimate_prompt(facts),
@@ -211,25 +212,22 @@ def build_report(
             "next_request_tokens": request.tokens_before,
             "next_request_source": request.source_before,
             "not_in_file_tokens": hidden,
-            "estimator": sizes.name if sizes else "bytes/4",
+            "estimator": name,
         },
-        "ruler": {"kind": measure, "name": sizes.name if sizes else "bytes/4", "note": (sizes and sizes.note) or None},
+        "ruler": {"kind": measure, "name": name, "note": (sizes and sizes.note) or None},
         "by_category": parts.by_category,
         "by_category_recorded": dict(shares.by_category) if shares.by_category else None,
         "by_category_recorded_why": shares.reason or None,
-        "by_tool": [
-            {"tool": share.tool, "calls": share.calls, "result_tokens": share.result_tokens} for share in parts.by_tool
-        ],
-        "duplicate_reads": [
-            {"path": read.path, "count": read.count, "tokens": read.tokens, "wasted": read.wasted}
-            for read in parts.duplicate_reads
-        ],
+        "by_tool": [asdict(share) for share in parts.by_tool],
+        "duplicate_reads": [asdict(read) for read in parts.duplicate_reads],
         "diagnosis": parts.diagnosis,
         "fit": _build_fit_report(fit) if fit else None,
         "calibration": [
             {
                 **build_calibration_report(each),
-                "not_in_file": _build_hidden_report(calibrated.not_in_file.get(each.model)),
+                "not_in_file": {"tokens": tokens, "source": "recorded - calibrated, median"}
+                if (tokens := calibrated.not_in_file.get(each.model)) is not None
+                else None,
             }
             for each in calibrated.calibrations
         ],
@@ -242,17 +240,11 @@ def build_report(
 def _build_fit_report(fit: EstimateCheck) -> dict[str, Any]:
     """Report the estimate and the recorded size. Positive tokens of a cause make the estimate too large."""
     return {
-        "recorded": fit.recorded,
-        "expected": fit.expected,
+        **pick_fields(fit, ("recorded", "expected")),
         "cause": fit.causes_text,
         "causes": [{"what": cause.label, "tokens": cause.tokens} for cause in fit.causes],
         "unexplained": fit.unexplained,
     }
-
-
-def _build_hidden_report(tokens: int | None) -> dict[str, Any] | None:
-    """Report the tokens of a model's requests that are not in the file, with their source; None if unknown."""
-    return None if tokens is None else {"tokens": tokens, "source": "recorded - calibrated, median"}
 
 
 def build_calibration_report(calibration: Calibration) -> dict[str, Any]:
@@ -290,12 +282,13 @@ def _build_error_report(errors: ErrorStats | None) -> dict[str, float] | None:
 
 
 def _build_drop_reports(
-    session: Session, at: int, silent: Sequence[RecordedCompaction], uses: UseIndex | None
+    session: Session, at: int, compactions: Sequence[RecordedCompaction], uses: UseIndex | None
 ) -> list[dict[str, Any]]:
     """Report drops of the recorded context, unlogged or explained by a recorded microcompaction.
 
-    Unlogged drops that cleared results are the *silent* compactions; which results were cleared is inferred.
+    An unlogged drop that cleared results is a silent one of the *compactions*; the cleared results are inferred.
     """
+    silent = [each for each in compactions if each.kind == "silent"]
     sides = {each.message: _build_sides_report(each, uses) for each in silent} if uses else {}
     facts, drops = session.facts, [drop for drop in session.drops if drop.message < at]
     owners = {facts.block_message[row] for drop in drops for row in drop.cleared_blocks}
@@ -317,9 +310,7 @@ def _build_compaction_report(compaction: RecordedCompaction, uses: UseIndex | No
     record = compaction.event
     assert isinstance(record, Compaction)
     return {
-        "message": record.message,
-        "kind": record.kind,
-        "trigger": record.trigger,
+        **pick_fields(record, ("message", "kind", "trigger")),
         "tokens_before": compaction.believed_tokens_before,
         "tokens_before_source": "recorded + estimated delta" if compaction.believed_is_recorded else "estimated",
         "tokens_before_in_file": record.pre_tokens,
@@ -333,20 +324,9 @@ def _build_compaction_report(compaction: RecordedCompaction, uses: UseIndex | No
 def _build_sides_report(compaction: RecordedCompaction, uses: UseIndex) -> dict[str, Any]:
     """Report both sides of a compaction, what was lost, and what of that was needed later; tokens by ``bytes/4``."""
     facts, summary = compaction.session.facts, compaction.summary_message
-    sides = {
-        name: count_tokens_by_category(context)
-        for name, context in (("before", compaction.context_before), ("after", compaction.context_after))
-    }
-    contexts = {"before": compaction.context_before, "after": compaction.context_after}
     return {
-        **{
-            name: {
-                "messages": len(contexts[name]),
-                "estimated_tokens": sum(parts.values()),
-                "by_category": parts,
-            }
-            for name, parts in sides.items()
-        },
+        "before": _build_side_report(compaction.context_before),
+        "after": _build_side_report(compaction.context_after),
         "kept": len(compaction.remaining_messages),
         "put_in": len(compaction.added_messages),
         "summary": summary,
@@ -358,6 +338,11 @@ def _build_sides_report(compaction: RecordedCompaction, uses: UseIndex) -> dict[
         },
         "came_back": [_build_return_report(compaction, each) for each in find_reused_blocks(compaction, uses)],
     }
+
+
+def _build_side_report(context: Context) -> dict[str, Any]:
+    tokens = count_tokens_by_category(context)
+    return {"messages": len(context), "estimated_tokens": sum(tokens.values()), "by_category": tokens}
 
 
 def _build_return_report(compaction: RecordedCompaction, reused: ReusedBlock) -> dict[str, Any]:
@@ -405,7 +390,6 @@ def build_timeline(
 
 
 def _build_believed_sizes(state: RuntimeState) -> dict[str, int | None]:
-    """Return the size that each runtime would believe at a moment, in tokens."""
     beliefs = {runtime: policy.believed_size(state) for runtime, policy in find_runtimes().items()}
     return {runtime: belief.tokens for runtime, belief in beliefs.items() if belief is not None}
 
@@ -426,10 +410,9 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
     print_line("   ".join(format_count(report[f"{noun}s"], noun) for noun in ("message", "turn", "request")))
     if report["branches"]:
         messages = format_count(sum(branch["messages"] for branch in report["branches"]), "message")
+        requests = format_count(report["requests_elsewhere"], "request")
         ids = ", ".join(f"#{branch['id']}" for branch in report["branches"])
-        print_line(
-            f"branches abandoned by a rewind: {messages}, {format_count(report['requests_elsewhere'], 'request')} ({ids})"
-        )
+        print_line(f"branches abandoned by a rewind: {messages}, {requests} ({ids})")
     print_line(
         f"{format_count(records['total'], 'record')}: {format_count(records['messages'], 'message record')}, "
         f"{format_count(records['side'], 'metadata record')}, {format_count(records['problems'], 'problem')}"
@@ -455,31 +438,14 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
     _print_calibration(report["calibration"])
     tools = [(share["tool"] or "(call missing)", share["calls"], share["result_tokens"]) for share in report["by_tool"]]
     print_table(f"by tool ({label})", ("tool", "calls", "result tokens"), tools)
-    repeated_reads = [
-        (read["path"], read["count"], read["tokens"], read["wasted"])
-        for read in report["duplicate_reads"]
-        if read["wasted"]
-    ]
-    print_table(f"lines read more than once ({label})", ("path", "reads", "tokens", "wasted"), repeated_reads[:20])
-    if len(repeated_reads) > 20:
-        print_line(f"  {len(repeated_reads) - 20:,} more; --json lists all")
-    compactions = [
-        (c["message"], c["kind"], c["trigger"] or "", c["tokens_before"], c["tokens_before_in_file"], c["tokens_after"])
-        for c in report["compactions"]
-    ]
-    print_table(
-        "recorded compactions",
-        ("message", "kind", "trigger", "believed before", "before in the file", "recorded after"),
-        compactions,
-    )
-    sides = [
-        (each["message"], each.get("kind", "silent"), *_format_side_cells(each))
-        for each in sorted([*report["compactions"], *report["drops"]], key=lambda each: each["message"])
-        if "lost" in each
-    ]
-    heads = ("message", "kind", "before", "after", "kept", "inserted", "summary", "lost blocks", "lost tokens")
-    print_table("context before and after each compaction (messages; tokens est.)", heads, sides)
-    _print_returns(report)
+    read_cells = itemgetter("path", "count", "tokens", "wasted")
+    reads = [read_cells(read) for read in report["duplicate_reads"] if read["wasted"]]
+    print_table(f"lines read more than once ({label})", ("path", "reads", "tokens", "wasted"), reads, 20)
+    size_cells = itemgetter("tokens_before", "tokens_before_in_file", "tokens_after")
+    compactions = [(c["message"], c["kind"], c["trigger"] or "", *size_cells(c)) for c in report["compactions"]]
+    heads = ("message", "kind", "trigger", "believed before", "before in the file", "recorded after")
+    print_table("recorded compactions", heads, compactions)
+    _print_sides([*report["compactions"], *report["drops"]])
     for c in report["compactions"]:
         if c["preserved_missing"]:
             missing = format_count(c["preserved_missing"], "record")
@@ -493,70 +459,53 @@ def print_report(session: Session, report: dict[str, Any]) -> None:
         for drop in report["drops"]
     ]
     print_table("drops of the recorded context", ("message", "tokens", "explained by", "results (inferred)"), drops)
-    print_table(
-        "problems", ("where", "what"), [(problem["where"], problem["what"]) for problem in report["problems"][:20]]
-    )
+    problems = [(problem["where"], problem["what"]) for problem in report["problems"][:20]]
+    print_table("problems", ("where", "what"), problems)
     if report["diagnosis"]:
         print_line()
         print_line(f"diagnosis (estimated, bytes / 3.5): {report['diagnosis']}")
     if "timeline" in report:
-        believed = [*find_runtimes()]
+        runtimes = [*find_runtimes()]
         rows = [
             (
-                entry["index"],
-                entry["turn"],
-                entry["role"],
-                entry["tokens"],
+                *itemgetter("index", "turn", "role", "tokens")(entry),
                 _format_recorded_cell(entry),
-                *((entry["believed_tokens"] or {}).get(name, "") for name in believed),
+                *((entry["believed_tokens"] or {}).get(name, "") for name in runtimes),
                 "yes" if entry["in_context"] else "no",
                 ", ".join(block["kind"] + (f" {block['tool']}" if block["tool"] else "") for block in entry["blocks"]),
             )
             for entry in report["timeline"]
         ]
-        columns = (
-            "message",
-            "turn",
-            "role",
-            f"{unit} tokens",
-            "recorded",
-            *(f"believed by {name}" for name in believed),
-        )
-        print_table("timeline", (*columns, "in context", "blocks"), rows)
+        timeline_heads = ("message", "turn", "role", f"{unit} tokens", "recorded")
+        believed_heads = (f"believed by {name}" for name in runtimes)
+        print_table("timeline", (*timeline_heads, *believed_heads, "in context", "blocks"), rows)
 
 
-def _format_side_cells(compaction: dict[str, Any]) -> tuple[object, ...]:
-    before, after = compaction["before"], compaction["after"]
-    sizes = (f"{each['estimated_tokens']:,} in {each['messages']:,}" for each in (before, after))
-    losses = compaction["lost"]
-    return (
-        *sizes,
-        compaction["kept"],
-        compaction["put_in"],
-        compaction["summary_tokens"] or "",
-        losses["blocks"],
-        losses["tokens"],
-    )
-
-
-def _print_returns(report: dict[str, Any]) -> None:
-    """Print what compactions lost and later messages needed."""
-    compactions = sorted([*report["compactions"], *report["drops"]], key=lambda each: each["message"])
-    rows = [
+def _print_sides(compactions: list[dict[str, Any]]) -> None:
+    """Print the context before and after each compaction, and the lost content that was needed later."""
+    compactions = sorted((each for each in compactions if "lost" in each), key=itemgetter("message"))
+    rows = [(each["message"], each.get("kind", "silent"), *_format_side_cells(each)) for each in compactions]
+    heads = ("message", "kind", "before", "after", "kept", "inserted", "summary", "lost blocks", "lost tokens")
+    print_table("context before and after each compaction (messages; tokens est.)", heads, rows)
+    reused_rows = [
         (
             each["message"],
-            reused["message"],
-            reused["tokens"],
-            reused["later"],
-            reused["tier"],
+            *itemgetter("message", "tokens", "later", "tier")(reused),
             _format_remaining_places(reused),
             reused["evidence"],
         )
         for each in compactions
-        for reused in each.get("came_back", ())
+        for reused in each["came_back"]
     ]
-    heads = ("compaction", "lost", "tokens", "needed at", "as", "still in context", "evidence")
-    print_table("lost by a compaction and needed later", heads, rows)
+    reused_heads = ("compaction", "lost", "tokens", "needed at", "as", "still in context", "evidence")
+    print_table("lost by a compaction and needed later", reused_heads, reused_rows)
+
+
+def _format_side_cells(compaction: dict[str, Any]) -> tuple[object, ...]:
+    sides = (compaction["before"], compaction["after"])
+    sizes = (f"{each['estimated_tokens']:,} in {each['messages']:,}" for each in sides)
+    kept, inserted, summary, lost = itemgetter("kept", "put_in", "summary_tokens", "lost")(compaction)
+    return *sizes, kept, inserted, summary or "", lost["blocks"], lost["tokens"]
 
 
 def _format_remaining_places(reused: dict[str, Any]) -> str:
@@ -601,17 +550,12 @@ def _format_recorded_cell(entry: dict[str, Any]) -> object:
 def _build_size_rows(report: dict[str, Any], label: str) -> list[tuple[object, ...]]:
     window, about, fit = report["window"], report["session"], report["fit"]
     is_own = report["ruler"]["kind"] == TokenMeasure.OWN
-    method, hidden = (
-        ("bytes / 4", "at the first request") if is_own else (label, "over all requests of the model, median")
-    )
+    content = "bytes / 4 of the content in the file" if is_own else "content in the file"
+    requests = "at the first request" if is_own else "over all requests of the model, median"
     rows: list[tuple[object, ...]] = [
         (window["recorded_tokens"], "recorded", "fresh + cached input of the last request"),
-        (
-            window["estimated_tokens"],
-            label,
-            f"{method} of the content in the file" if is_own else "content in the file",
-        ),
-        (window["not_in_file_tokens"], "not in the file", f"recorded - {label} {hidden}"),
+        (window["estimated_tokens"], label, content),
+        (window["not_in_file_tokens"], "not in the file", f"recorded - {label} {requests}"),
         (window["believed_tokens"], "believed", "last recorded + estimate of everything after it"),
         (window["next_request_tokens"], "next request", _format_next_request_source(window)),
         (about["context_window"], "window", _format_window_source(about)),
@@ -623,7 +567,6 @@ def _build_size_rows(report: dict[str, Any], label: str) -> list[tuple[object, .
 
 
 def _format_next_request_source(window: dict[str, Any]) -> str:
-    """Format the components of the next request."""
     if window["next_request_source"] != SizeSource.ESTIMATED:
         return str(window["next_request_source"])
     return "estimate, including content not in the file" if window["not_in_file_tokens"] else "estimate"
@@ -631,9 +574,5 @@ def _format_next_request_source(window: dict[str, Any]) -> str:
 
 def _format_window_source(about: dict[str, Any]) -> str:
     """Format the source of the window, and the alternatives that this model may have had."""
-    alternatives = " or ".join(f"{tokens:,}" for tokens in about["context_window_others"])
-    return (
-        f"{about['context_window_source']}; may also be {alternatives}"
-        if alternatives
-        else about["context_window_source"]
-    )
+    source, others = about["context_window_source"], about["context_window_others"]
+    return f"{source}; may also be {' or '.join(f'{tokens:,}' for tokens in others)}" if others else str(source)

@@ -10,10 +10,10 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from context_tui.cli.output import offer_leftover_removal, print_notice
-from context_tui.errors import ExitCode, SeveralSessions, UnreadableSession
+from context_tui.errors import ExitCode, PlanError, SeveralSessions, UnreadableSession
 from context_tui.formats.opening import open_session
 from context_tui.session.session import Session
 from context_tui.session.validation import MAX_TOKENS
@@ -44,75 +44,75 @@ def build_parser(command: str, about: str) -> CommandParser:
 
 def add_session_options(parser: argparse.ArgumentParser) -> None:
     """Add SESSION, --window and --at."""
-    parser.add_argument("session", type=parse_name, metavar="SESSION", help="a file, PATH#ID, or - for standard input")
-    parser.add_argument("--window", type=parse_tokens, metavar="N", help="context window size in tokens")
-    parser.add_argument(
-        "--at", type=parse_message_number, metavar="N", help="use the context before message N (default: the end)"
-    )
+    add = parser.add_argument
+    add("session", type=parse_name, metavar="SESSION", help="a file, PATH#ID, or - for standard input")
+    add("--window", type=parse_tokens, metavar="N", help="context window size in tokens")
+    add("--at", type=parse_message_number, metavar="N", help="use the context before message N (default: the end)")
 
 
 def add_policy_options(parser: argparse.ArgumentParser) -> None:
     """Add -P, --policy-file, -p, --idle, --ignore-trigger and --firing-only."""
-    parser.add_argument(
-        "-P",
-        "--policy",
-        type=parse_name,
-        metavar="POLICY",
-        help="a policy or saved settings; `context-tui policies` lists both",
-    )
+    add = parser.add_argument
+    policy_help = "a policy or saved settings; `context-tui policies` lists both"
+    add("-P", "--policy", type=parse_name, metavar="POLICY", help=policy_help)
     add_policy_file_option(parser)
+    add("-p", "--param", action="append", default=[], metavar="KEY=VALUE", help="set a parameter; may be repeated")
+    add("--idle", type=parse_seconds, metavar="SECONDS", help="idle time for koda (default: as recorded)")
+    add("--ignore-trigger", action="store_true", help="plan even where koda's idle trigger does not fire")
+    add("--firing-only", action="store_true", help="in a chain, run only the policies that fire, if any does")
+
+
+def add_policies_options(parser: argparse.ArgumentParser, policy_help: str, values: str, values_help: str) -> None:
+    """Add -P and -p, where each -p belongs to the -P before it: ``policies`` are names, each with its assignments."""
     parser.add_argument(
-        "-p", "--param", action="append", default=[], metavar="KEY=VALUE", help="set a parameter; may be repeated"
+        "-P", "--policy", dest="policies", action=_PolicyAction, type=parse_name, metavar="POLICY", help=policy_help
     )
-    parser.add_argument(
-        "--idle", type=parse_seconds, metavar="SECONDS", help="idle time for koda (default: as recorded)"
-    )
-    parser.add_argument(
-        "--ignore-trigger", action="store_true", help="plan even where koda's idle trigger does not fire"
-    )
-    parser.add_argument(
-        "--firing-only",
-        action="store_true",
-        help="in a chain, run only the policies that fire, if any does",
-    )
+    parser.add_argument("-p", "--param", dest="policies", action=_ParameterAction, metavar=values, help=values_help)
+
+
+class _PolicyAction(argparse.Action):
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        setattr(namespace, self.dest, [*(getattr(namespace, self.dest) or []), (values, [])])
+
+
+class _ParameterAction(argparse.Action):
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        policies = getattr(namespace, self.dest)
+        if not policies:
+            parser.error(f"-p {values} comes before a policy; name the policy first: -P POLICY -p KEY=VALUE")
+        policies[-1][1].append(values)
+
+
+def list_policies(options: argparse.Namespace) -> list[tuple[str, Sequence[str]]]:
+    """List the policies of -P with their assignments, then those of --policy-file, after loading the files.
+
+    Raises:
+        PlanError: a file holds no policy, or its policy has the name of a built-in one.
+    """
+    policies, file_names = options.policies or [], load_policy_files(options.policy_file)
+    return [*policies, *((name, ()) for name in file_names if name not in dict(policies))]
 
 
 def add_replay_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of a replay: --window, --recorded, --summary-tokens, --delay, --shares-prefix and --cache."""
     from context_tui.lab.replay.walk import DEFAULT_SUMMARY_DELAY
 
-    parser.add_argument("--window", type=parse_tokens, metavar="N", help="context window size in tokens")
-    parser.add_argument(
-        "--recorded",
-        choices=("keep", "ignore"),
-        default="keep",
-        help="keep or undo the recorded compactions (default: keep)",
+    add = parser.add_argument
+    add("--window", type=parse_tokens, metavar="N", help="context window size in tokens")
+    recorded_help = "keep or undo the recorded compactions (default: keep)"
+    add("--recorded", choices=("keep", "ignore"), default="keep", help=recorded_help)
+    summary_help = "summary size in tokens (bytes/4; default: the median of the recorded summaries, else 2,000)"
+    add("--summary-tokens", type=parse_tokens, metavar="N", help=summary_help)
+    delay = DEFAULT_SUMMARY_DELAY
+    delay_help = f"number of calls made while a summary is written in the background (default: {delay})"
+    add("--delay", type=int, default=delay, metavar="N", help=delay_help)
+    prefix_help = "the summarizer's prompt starts like those of the calls, and reads that prefix from the cache"
+    add("--shares-prefix", action="store_true", help=prefix_help)
+    cache_help = (
+        "cache reads of a prompt that a policy changed: up to the end of the last call before the change, as"
+        " recorded (breakpoints, the default), or up to the change itself (anywhere, as with automatic caching)"
     )
-    parser.add_argument(
-        "--summary-tokens",
-        type=parse_tokens,
-        metavar="N",
-        help="summary size in tokens (bytes/4; default: the median of the recorded summaries, else 2,000)",
-    )
-    parser.add_argument(
-        "--delay",
-        type=int,
-        default=DEFAULT_SUMMARY_DELAY,
-        metavar="N",
-        help=f"number of calls made while a summary is written in the background (default: {DEFAULT_SUMMARY_DELAY})",
-    )
-    parser.add_argument(
-        "--shares-prefix",
-        action="store_true",
-        help="the summarizer's prompt starts like those of the calls, and reads that prefix from the cache",
-    )
-    parser.add_argument(
-        "--cache",
-        choices=("breakpoints", "anywhere"),
-        default="breakpoints",
-        help="cache reads of a prompt that a policy changed: up to the end of the last call before the change, as"
-        " recorded (breakpoints, the default), or up to the change itself (anywhere, as with automatic caching)",
-    )
+    add("--cache", choices=("breakpoints", "anywhere"), default="breakpoints", help=cache_help)
 
 
 def add_policy_file_option(parser: argparse.ArgumentParser) -> None:
@@ -133,8 +133,6 @@ def resolve_policy_name(options: argparse.Namespace) -> str:
     Raises:
         PlanError: a file holds no policy, its policy has the name of a built-in one, or no policy is named.
     """
-    from context_tui.errors import PlanError
-
     names = load_policy_files(options.policy_file)
     name: str | None = options.policy or next(iter(names), None)
     if name is None:
@@ -150,7 +148,6 @@ def load_policy_files(paths: Sequence[Path]) -> list[str]:
     """
     if not paths:
         return []
-    from context_tui.errors import PlanError
     from context_tui.policies.registry import POLICIES, find_policy  # pydantic: only where a file is named
     from context_tui.policies.toml import read_policy
 
@@ -198,12 +195,12 @@ def parse_output_path(text: str) -> Path:
 def build_choice_type(noun: str, names: Sequence[str]) -> Callable[[str], str]:
     """Build an argument type that accepts one of these names."""
 
-    def known(text: str) -> str:
+    def parse_choice(text: str) -> str:
         if text not in names:
             raise argparse.ArgumentTypeError(f"unknown {noun} {text!r}; available: {', '.join(names)}")
         return text
 
-    return known
+    return parse_choice
 
 
 def parse_message_number(text: str) -> int:

@@ -16,7 +16,7 @@ from context_tui.cli.options import (
     resolve_policy,
     resolve_policy_name,
 )
-from context_tui.cli.output import print_line, print_notice, print_table, write_json
+from context_tui.cli.output import pick_fields, print_line, print_notice, print_table, write_json
 from context_tui.compaction.next_request import NextRequest, SizeSource, compute_next_request
 from context_tui.compaction.plan import Plan
 from context_tui.errors import ExitCode
@@ -40,8 +40,6 @@ _OPTION_NAMES = {
     "firing_only": "--firing-only",
 }
 """Options that may be mistaken for parameters, by parameter name."""
-
-_TRIGGER_FIELDS = ("fires", "reason", "value", "threshold", "unit", "source")
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -89,15 +87,10 @@ def build_report(plan: Plan) -> dict[str, Any]:
         "policy": plan.policy,
         "params": plan.params.model_dump(mode="json"),
         "at": plan.context.at,
-        "trigger": {name: getattr(plan.trigger, name) for name in _TRIGGER_FIELDS},
+        "trigger": pick_fields(plan.trigger, ("fires", "reason", "value", "threshold", "unit", "source")),
         "changed": plan.has_changes,
         "reason": plan.reason or None,
-        "tokens": {
-            "before": plan.tokens_before,
-            "after": plan.tokens_after,
-            "summary": None,
-            "estimator": "bytes/4",
-        },
+        "tokens": {"before": plan.tokens_before, "after": plan.tokens_after, "summary": None, "estimator": "bytes/4"},
         "next_request": build_request_report(compute_next_request(plan)),
         "report": dict(plan.report) if plan.report is not None else None,
         "boundary": plan.boundary,
@@ -112,14 +105,8 @@ def build_report(plan: Plan) -> dict[str, Any]:
         ],
         "edits": [asdict(edit) for edit in plan.edits],
         "verdicts": [
-            {
-                "message": message,
-                "block": block,
-                "verdict": verdict.outcome,
-                "code": verdict.code,
-                "reason": verdict.reason,
-            }
-            for message, block, verdict in plan.iterate_verdicts()
+            {"message": message, "block": block, "verdict": each.outcome, "code": each.code, "reason": each.reason}
+            for message, block, each in plan.iterate_verdicts()
         ],
     }
 
@@ -196,18 +183,12 @@ def print_report(session: Session, plan: Plan) -> None:
         print_line("report of the runtime: " + ", ".join(f"{key} {value:,}" for key, value in plan.report.items()))
     if plan.boundary is not None:
         print_line(f"boundary: message {plan.boundary:,} is the first kept")
-    edits = plan.edits
     rows = [
         (
-            edit.message,
-            "" if edit.block is None else edit.block,
-            edit.action,
-            edit.tool,
-            edit.tokens_before,
-            edit.tokens_after,
+            *(each.message, "" if each.block is None else each.block),
+            *(each.action, each.tool, each.tokens_before, each.tokens_after),
         )
-        for edit in edits[:MAX_EDITS_SHOWN]
+        for each in plan.edits
     ]
-    print_table("edits (estimated)", ("message", "block", "action", "tool", "before", "after"), rows)
-    if len(edits) > MAX_EDITS_SHOWN:
-        print_line(f"  {len(edits) - MAX_EDITS_SHOWN:,} more; --json lists all")
+    heads = ("message", "block", "action", "tool", "before", "after")
+    print_table("edits (estimated)", heads, rows, MAX_EDITS_SHOWN)

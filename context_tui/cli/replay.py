@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import zip_longest
@@ -10,18 +9,26 @@ from typing import Any
 
 from context_tui.cli.inspect import build_calibration_report
 from context_tui.cli.options import (
+    add_policies_options,
     add_policy_file_option,
     add_replay_options,
     build_parser,
-    load_policy_files,
+    list_policies,
     open_named_session,
     parse_arguments,
     parse_name,
     resolve_policy,
 )
-from context_tui.cli.output import format_count, print_line, print_notice, print_table, write_json
+from context_tui.cli.output import (
+    build_session_name,
+    format_count,
+    pick_fields,
+    print_line,
+    print_notice,
+    print_table,
+    write_json,
+)
 from context_tui.errors import ExitCode
-from context_tui.lab.price.model import PriceModel
 from context_tui.lab.price.pricing import FiringPrice, ReplayPrice
 from context_tui.lab.price.report import (
     VERDICT_TEXTS,
@@ -44,7 +51,6 @@ from context_tui.lab.replay.result import (
 from context_tui.lab.study import Lab, Study, StudySettings
 from context_tui.policies.base import Params, Policy
 from context_tui.policies.parameter_space import build_params
-from context_tui.session.session import Session
 from context_tui.text.sanitize import make_visible
 
 MAX_FIRINGS_SHOWN = 40
@@ -58,38 +64,24 @@ def run(arguments: Sequence[str]) -> int:
         "Replay a session under one or more policies: firings, sizes, savings, and dropped content needed later.",
     )
     parser.add_argument("session", type=parse_name, metavar="SESSION", help="a file, PATH#ID, or - for standard input")
-    parser.add_argument(
-        "-P",
-        "--policy",
-        dest="policies",
-        action=PolicyAction,
-        type=parse_name,
-        metavar="POLICY",
-        help="a policy or saved settings; may be repeated to compare several",
-    )
-    parser.add_argument(
-        "-p",
-        "--param",
-        dest="policies",
-        action=ParameterAction,
-        metavar="KEY=VALUE",
-        help="set a parameter of the preceding -P; may be repeated",
+    add_policies_options(
+        parser,
+        "a policy or saved settings; may be repeated to compare several",
+        "KEY=VALUE",
+        "set a parameter of the preceding -P; may be repeated",
     )
     add_replay_options(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     add_policy_file_option(parser)
     options = parse_arguments(parser, arguments)
-    policies, files = options.policies or [], load_policy_files(options.policy_file)
-    policies += [(name, []) for name in files if name not in dict(policies)]
+    policies = [_parse_policy(name, texts) for name, texts in list_policies(options)]
     if not policies:
         parser.error("no policy is named; give one with -P")
-    named_policies = [_parse_policy(name, texts) for name, texts in policies]
-    session = open_named_session(options.session, options.window)
-    lab = Lab(session)
+    lab = Lab(open_named_session(options.session, options.window))
     settings = StudySettings(
         options.recorded, options.summary_tokens, options.delay, options.shares_prefix, options.cache
     )
-    studies = [lab.run_study(*each, settings) for each in named_policies]
+    studies = [lab.run_study(*each, settings) for each in policies]
     backtests = run_backtests(lab.recording)
     if options.json:
         write_json(build_report(lab, studies, backtests))
@@ -98,23 +90,6 @@ def run(arguments: Sequence[str]) -> int:
     if not lab.recording.calls:
         print_notice("this session has no model calls, so there is nothing to replay")
     return ExitCode.DONE
-
-
-class PolicyAction(argparse.Action):
-    """Action of ``-P``: add a policy, whose parameters follow."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        setattr(namespace, self.dest, [*(getattr(namespace, self.dest) or []), (values, [])])
-
-
-class ParameterAction(argparse.Action):
-    """Action of ``-p``: add a parameter to the last policy."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        policies = getattr(namespace, self.dest)
-        if not policies:
-            parser.error(f"-p {values} comes before a policy; name the policy first: -P POLICY -p KEY=VALUE")
-        policies[-1][1].append(values)
 
 
 def _parse_policy(name: str, texts: Sequence[str]) -> tuple[Policy, Params]:
@@ -131,7 +106,7 @@ def build_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyB
     most = max(recording.calibrations, key=lambda result: result.requests, default=None)
     return {
         "schema": "context-tui.replay/1",
-        "session": {"path": session.info.path, "format": session.info.format, "id": session.info.id},
+        "session": build_session_name(session),
         "recorded": studies[0].replay.recorded,
         "summary_tokens": recording.summary_tokens,
         "cache": studies[0].price.reuse,
@@ -144,13 +119,7 @@ def build_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyB
         "scaled": {model: scale._asdict() for model, scale in recording.scales.items()},
         "backtest": [
             {
-                "message": result.message,
-                "kind": result.kind,
-                "trigger": result.trigger,
-                "recorded": result.recorded,
-                "testable": result.testable,
-                "off_by": result.off_by,
-                "why": result.why,
+                **pick_fields(result, ("message", "kind", "trigger", "recorded", "testable", "off_by", "why")),
                 "policy": backtest.policy,
                 "params": case.params.model_dump(mode="json"),
                 "off_by_fitted": fitted_result.off_by if fitted_result else None,
@@ -163,16 +132,9 @@ def build_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyB
             for backtest in backtests
             if backtest.threshold is not None
         ],
-        "price_model": build_price_report(lab.price_model),
+        "price_model": asdict(lab.price_model),
         "policies": [build_policy_report(result) for result in studies],
     }
-
-
-def build_price_report(model: PriceModel) -> dict[str, Any]:
-    """Report the recorded and the predicted reads from the prompt cache."""
-    report = asdict(model)
-    report["unexplained"] = [asdict(each) for each in model.unexplained]
-    return report
 
 
 def build_policy_report(study: Study) -> dict[str, Any]:
@@ -184,7 +146,7 @@ def build_policy_report(study: Study) -> dict[str, Any]:
         "context": list(replay.sizes),
         "without": list(replay.baseline),
         "firings": [
-            {**build_firing_report(firing), "price": asdict(cost), "regrets": cases}
+            {**_build_firing_report(firing), "price": asdict(cost), "regrets": cases}
             for firing, cost, cases in zip(replay.firings, price.firings, study.group_cases_by_firing(), strict=True)
         ],
         "totals": {
@@ -198,15 +160,12 @@ def build_policy_report(study: Study) -> dict[str, Any]:
         "missed": replay.nearest_miss._asdict() if replay.nearest_miss else None,
         "advice": [asdict(each) for each in build_advice(price)],
         "regret": {
-            "dropped": study.regret.dropped,
-            "used_later": study.regret.used_later,
-            "tokens_dropped": study.regret.tokens_dropped,
-            "tokens_used_later": study.regret.tokens_used_later,
+            **pick_fields(study.regret, ("dropped", "used_later", "tokens_dropped", "tokens_used_later")),
             "by_tier": dict(study.regret.by_tier),
             "tokens_by_tier": dict(study.regret.tokens_by_tier),
             "read_anew": study.regret.refetched_after_edit,
         },
-        "regrets": [{name: getattr(case, name) for name in _CASE_FIELDS} for case in study.regret.cases],
+        "regrets": [pick_fields(case, _CASE_FIELDS) for case in study.regret.cases],
         "bound": {
             name: {
                 "could_go": sum(share.droppable),
@@ -220,25 +179,16 @@ def build_policy_report(study: Study) -> dict[str, Any]:
 
 
 _CASE_FIELDS = ("tier", "message", "block", "dropped", "later", "later_block", "needle", "evidence", "tokens")
+_FIRING_FIELDS = (
+    *("message", "decided", "policy", "before", "after", "believed"),
+    *("cleared", "truncated", "dropped", "summarised", "reason"),
+)
 
 
-def build_firing_report(firing: Firing) -> dict[str, Any]:
+def _build_firing_report(firing: Firing) -> dict[str, Any]:
     """Report one firing; ``request`` is an index of the list of requests."""
-    return {
-        "request": firing.call,
-        "message": firing.message,
-        "decided": firing.decided,
-        "policy": firing.policy,
-        "before": firing.before,
-        "after": firing.after,
-        "believed": firing.believed,
-        "cleared": firing.cleared,
-        "truncated": firing.truncated,
-        "dropped": firing.dropped,
-        "summarised": firing.summarised,
-        "reason": firing.reason,
-        "cache_kept": firing.cache_cut.unchanged_prefix,
-    }
+    fields = pick_fields(firing, _FIRING_FIELDS)
+    return {"request": firing.call, **fields, "cache_kept": firing.cache_cut.unchanged_prefix}
 
 
 # Text
@@ -253,9 +203,10 @@ def print_report(lab: Lab, studies: Sequence[Study], backtests: Sequence[PolicyB
     print_line(
         f"{make_visible(name)}   {format_count(len(recording.calls), 'call')}, {recorded_count:,} with a recorded size"
     )
+    compactions = "kept" if studies[0].replay.recorded == "keep" else "undone"
     print_line(
         f"window {window.tokens:,} ({window.source})   "
-        f"recorded compactions {_format_recorded_compactions(session, studies)}"
+        f"recorded compactions {compactions} ({len(session.facts.compactions):,} in the file)"
     )
     print_line(_format_measure(recording))
     for line in _format_price_lines(lab, studies):
@@ -297,14 +248,7 @@ def _format_price_lines(lab: Lab, studies: Sequence[Study]) -> list[str]:
     return [f"costs: {note}", f"prompt cache reads without a policy: predicted {read} ({off})", assumed]
 
 
-def _format_recorded_compactions(session: Session, studies: Sequence[Study]) -> str:
-    count = len(session.facts.compactions)
-    is_kept = studies[0].replay.recorded == "keep"
-    return f"{'kept' if is_kept else 'undone'} ({count:,} in the file)"
-
-
 def _format_measure(recording: Recording) -> str:
-    """Format the source of sizes under a policy."""
     usable = [each for each in recording.calibrations if each.usable and each.error]
     if not any(recording.recorded_sizes):
         return "sizes: estimated with typical factors, as this session records none"
@@ -319,51 +263,34 @@ def _format_measure(recording: Recording) -> str:
 
 
 def _build_policy_row(study: Study) -> tuple[object, ...]:
-    replay, price = study.replay, study.price
-    totals, first = replay.totals, replay.firings[0].message if replay.firings else ""
-    without = sum(replay.baseline)
-    saved_tokens = f"{totals.saved:,} ({totals.saved / without:.0%})" if without else "0"
-    cheaper = price.baseline_cost - price.cost
-    saved_cost = (
-        f"{format_amount(cheaper, price)} ({cheaper / price.baseline_cost:.0%})" if price.baseline_cost else "0"
+    replay, price, totals = study.replay, study.price, study.replay.totals
+    first, baseline, baseline_cost = (
+        replay.firings[0].message if replay.firings else "",
+        sum(replay.baseline),
+        price.baseline_cost,
     )
-    counts = len(replay.firings), first, totals.peak, totals.sent
-    return (
-        format_replay_label(replay),
-        *counts,
-        saved_tokens,
-        totals.overflows,
-        format_amount(price.cost, price),
-        saved_cost,
-    )
+    tokens = f"{totals.saved:,} ({totals.saved / baseline:.0%})" if baseline else "0"
+    saving = baseline_cost - price.cost
+    cost = f"{format_amount(saving, price)} ({saving / baseline_cost:.0%})" if baseline_cost else "0"
+    counts = len(replay.firings), first, totals.peak, totals.sent, tokens, totals.overflows
+    return format_replay_label(replay), *counts, format_amount(price.cost, price), cost
 
 
 def _build_regret_row(study: Study) -> tuple[object, ...]:
     regret, share = study.regret, study.bound.everything
-    needed_tokens = f"{regret.tokens_used_later:,} of {regret.tokens_dropped:,}"
+    tokens = f"{regret.tokens_used_later:,} of {regret.tokens_dropped:,}"
     removed = "" if share.achieved_share is None else f"{share.achieved_share:.0%}"
-    by_tier = (regret.by_tier[tier] for tier in TIERS)
-    return (
-        format_replay_label(study.replay),
-        regret.dropped,
-        regret.used_later,
-        needed_tokens,
-        *by_tier,
-        sum(share.droppable),
-        removed,
-    )
+    counts = regret.dropped, regret.used_later, tokens, *(regret.by_tier[tier] for tier in TIERS)
+    return format_replay_label(study.replay), *counts, sum(share.droppable), removed
 
 
 def _print_regrets(study: Study) -> None:
-    cases = study.regret.cases
     rows = [
-        (each.tier, each.message, each.tokens, each.dropped, each.later, each.evidence)
-        for each in cases[:MAX_FIRINGS_SHOWN]
+        (each.tier, each.message, each.tokens, each.dropped, each.later, each.evidence) for each in study.regret.cases
     ]
     heads = ("tier", "message", "tokens", "dropped at", "needed at", "evidence")
-    print_table(f"dropped by {format_replay_label(study.replay)} and needed later", heads, rows)
-    if len(cases) > MAX_FIRINGS_SHOWN:
-        print_line(f"  {len(cases) - MAX_FIRINGS_SHOWN:,} more; --json lists all")
+    title = f"dropped by {format_replay_label(study.replay)} and needed later"
+    print_table(title, heads, rows, MAX_FIRINGS_SHOWN)
 
 
 def _print_firings(study: Study) -> None:
@@ -378,23 +305,15 @@ def _print_firings(study: Study) -> None:
             *_build_price_cells(cost, price),
             each.reason,
         )
-        for each, cost in zip(replay.firings[:MAX_FIRINGS_SHOWN], price.firings, strict=False)
+        for each, cost in zip(replay.firings, price.firings, strict=True)
     ]
-    worth = (
-        "tokens cleared",
-        "rewritten",
-        "breaks even after",
-        "calls remaining",
-        "verdict",
-        f"costs ({price.rate_table.unit})",
-    )
+    price_heads = ("tokens cleared", "rewritten", "breaks even after", "calls remaining", "verdict")
+    heads = ("message", "before", "after", "what", *price_heads, f"costs ({price.rate_table.unit})", "why")
     title = (
         f"firings of {format_replay_label(replay)} (each compared with the replay without it; rewritten: cache tokens"
         " that its first call wrote)"
     )
-    print_table(title, ("message", "before", "after", "what", *worth, "why"), rows)
-    if len(replay.firings) > MAX_FIRINGS_SHOWN:
-        print_line(f"  {len(replay.firings) - MAX_FIRINGS_SHOWN:,} more; --json lists all")
+    print_table(title, heads, rows, MAX_FIRINGS_SHOWN)
     if replay.firings:
         print_line(f"  {format_savings(price)}")
     elif replay.calls:
@@ -405,15 +324,8 @@ def _print_firings(study: Study) -> None:
 
 
 def _build_price_cells(cost: FiringPrice, price: ReplayPrice) -> tuple[object, ...]:
-    """Build the cells: tokens cleared and rewritten, calls to break even and remaining, verdict, cost."""
-    return (
-        cost.cleared,
-        cost.rewritten,
-        format_break_even(cost),
-        cost.calls_left,
-        VERDICT_TEXTS[cost.verdict],
-        format_amount(cost.cost, price),
-    )
+    calls = format_break_even(cost), cost.calls_left
+    return cost.cleared, cost.rewritten, *calls, VERDICT_TEXTS[cost.verdict], format_amount(cost.cost, price)
 
 
 def _print_backtest(backtest: PolicyBacktest) -> None:
@@ -425,13 +337,12 @@ def _print_backtest(backtest: PolicyBacktest) -> None:
     print_table(f"back-test: {backtest.policy} against the recorded compactions", heads, rows)
     if former_settings := backtest.former_settings:
         print_line(f"  settings of the agent version named in the file: {', '.join(former_settings)}")
-    threshold = backtest.threshold
-    if threshold:
+    if threshold := backtest.threshold:
         hits = sum(each.is_hit for each in backtest.fitted_results)
         count = format_count(threshold.of, "compaction")
         print_line(
-            f"  thresholds above {threshold.above:,} up to {threshold.most:,} tokens explain {threshold.explains:,} of {count};"
-            f" at {threshold.most:,} it fires within one call of {hits:,}"
+            f"  thresholds above {threshold.above:,} up to {threshold.most:,} tokens explain {threshold.explains:,}"
+            f" of {count}; at {threshold.most:,} it fires within one call of {hits:,}"
         )
 
 

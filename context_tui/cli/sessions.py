@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from argparse import ArgumentTypeError
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -57,36 +58,18 @@ class SessionRow:
 def run(arguments: Sequence[str]) -> int:
     """List sessions, newest first."""
     parser = build_parser("sessions", "List the sessions of every agent on this machine, newest first.")
-    parser.add_argument(
-        "paths", nargs="*", type=parse_name, metavar="PATH", help="a file, folder or database to list instead"
-    )
-    parser.add_argument(
-        "--agent",
-        type=build_choice_type("format", list(FORMATS)),
-        metavar="FORMAT",
-        help="only sessions of this format",
-    )
-    parser.add_argument(
-        "--project", type=parse_name, metavar="TEXT", help="only sessions of projects with TEXT in their name"
-    )
-    parser.add_argument(
-        "--text",
-        type=parse_name,
-        metavar="TEXT",
-        help="only sessions with every word of TEXT in name, title or project",
-    )
-    parser.add_argument("--here", action="store_true", help="only sessions of the current folder's project")
-    parser.add_argument(
-        "--limit",
-        type=_parse_limit,
-        default=DEFAULT_LIMIT,
-        metavar="N",
-        help=f"maximum number of sessions; 0 for all (default: {DEFAULT_LIMIT})",
-    )
-    parser.add_argument(
-        "--brief", action="store_true", help="list names, times and sizes only, without reading sessions"
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add = parser.add_argument
+    add("paths", nargs="*", type=parse_name, metavar="PATH", help="a file, folder or database to list instead")
+    format_type = build_choice_type("format", list(FORMATS))
+    add("--agent", type=format_type, metavar="FORMAT", help="only sessions of this format")
+    add("--project", type=parse_name, metavar="TEXT", help="only sessions of projects with TEXT in their name")
+    text_help = "only sessions with every word of TEXT in name, title or project"
+    add("--text", type=parse_name, metavar="TEXT", help=text_help)
+    add("--here", action="store_true", help="only sessions of the current folder's project")
+    limit_help = f"maximum number of sessions; 0 for all (default: {DEFAULT_LIMIT})"
+    add("--limit", type=_parse_limit, default=DEFAULT_LIMIT, metavar="N", help=limit_help)
+    add("--brief", action="store_true", help="list names, times and sizes only, without reading sessions")
+    add("--json", action="store_true", help="print one JSON document")
     options = parse_arguments(parser, arguments)
     entries = _find_entries(options.paths)
     cache = SessionCache(find_cache_path())
@@ -116,8 +99,6 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _parse_limit(text: str) -> int:
-    from argparse import ArgumentTypeError
-
     if not text.isascii() or not text.isdigit():
         raise ArgumentTypeError(f"{text!r} is not a number of sessions; give 0 or more")
     return int(text)

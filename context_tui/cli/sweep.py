@@ -26,18 +26,18 @@ from context_tui.batch.workers import (
 )
 from context_tui.cli.browse import add_appearance_options
 from context_tui.cli.options import (
+    add_policies_options,
     add_policy_file_option,
     add_replay_options,
     build_choice_type,
     build_parser,
-    load_policy_files,
+    list_policies,
     parse_arguments,
     parse_name,
     parse_output_path,
     resolve_policy,
 )
 from context_tui.cli.output import format_count, print_line, print_notice, print_table, write_json
-from context_tui.cli.replay import ParameterAction, PolicyAction
 from context_tui.errors import Error, ExitCode, PlanError, UnreadableSession
 from context_tui.lab.price.report import format_cache_reuse
 from context_tui.lab.replay.result import REPLAY_LIMITS_TEXT
@@ -66,29 +66,19 @@ def run(arguments: Sequence[str]) -> int:
     options = _parse_options(arguments)
     if options.screen and not (sys.stdout.isatty() and sys.stdin.isatty()):
         raise PlanError("--screen needs a terminal; leave it out for the table, or give --json")
-    policies, files = options.policies or [], load_policy_files(options.policy_file)
+    policies = list_policies(options)
     gate = _read_gate(options.gate) if options.gate else None
-    named_too = [*policies, *((name, []) for name in files if name not in dict(policies))]
-    settings = _build_settings(named_too, gate, options.current)
-    sweep_options = SweepOptions(
-        options.recorded,
-        options.summary_tokens,
-        options.delay,
-        options.window,
-        options.shares_prefix,
-        options.quick,
-        options.cache,
-    )
+    settings = _build_settings(policies, gate, options.current)
+    replay_options = options.recorded, options.summary_tokens, options.delay, options.window, options.shares_prefix
+    sweep_options = SweepOptions(*replay_options, options.quick, options.cache)
     sources, unread = find_sources(options.sessions)
     _check_outputs(options, sources)
     if not sources:
         _report_unread(unread)
         raise UnreadableSession("there is no session to sweep; `context-tui formats` lists the readable formats")
-    journal = (
-        SweepJournal(options.output, sweep_options, sources, resume=options.resume, force=options.force)
-        if options.output
-        else None
-    )
+    journal = None
+    if path := options.output:
+        journal = SweepJournal(path, sweep_options, sources, resume=options.resume, force=options.force)
     sweep = _run_sweep(sources, settings, sweep_options, journal, options)
     sweep = replace(sweep, unread=[*unread, *sweep.unread])
     _report_unread(sweep.unread)
@@ -116,44 +106,16 @@ def _parse_options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = build_parser("sweep", "Replay many settings over many sessions, and show which are on the Pareto front.")
     add = parser.add_argument
     add("sessions", nargs="+", type=parse_name, metavar="SESSION", help="files, PATH#ID, or folders of sessions")
-    add(
-        "-P",
-        "--policy",
-        dest="policies",
-        action=PolicyAction,
-        type=parse_name,
-        metavar="POLICY",
-        help="a policy; may be repeated",
-    )
-    add(
-        "-p",
-        "--param",
-        dest="policies",
-        action=ParameterAction,
-        metavar="KEY=VALUES",
-        help="values of a parameter of the preceding -P: 1..8, 1..8:2 (with a step), 256,512,1024, or one value",
-    )
+    values_help = "values of a parameter of the preceding -P: 1..8, 1..8:2 (with a step), 256,512,1024, or one value"
+    add_policies_options(parser, "a policy; may be repeated", "KEY=VALUES", values_help)
     add_replay_options(parser)
     add("--quick", action="store_true", help="compute sizes only, without prices and regret")
-    add(
-        "--current",
-        type=parse_name,
-        metavar="SETTING",
-        help='the setting to compare the others with, as "POLICY KEY=VALUE"',
-    )
-    add(
-        "--by",
-        type=build_choice_type("measure", ("tokens", "money")),
-        default="tokens",
-        help="unit of savings: tokens or money",
-    )
-    add(
-        "-o",
-        "--output",
-        type=parse_output_path,
-        metavar="FILE",
-        help="write each row to FILE as it is computed, one per line",
-    )
+    current_help = 'the setting to compare the others with, as "POLICY KEY=VALUE"'
+    add("--current", type=parse_name, metavar="SETTING", help=current_help)
+    measure = build_choice_type("measure", ("tokens", "money"))
+    add("--by", type=measure, default="tokens", help="unit of savings: tokens or money")
+    output_help = "write each row to FILE as it is computed, one per line"
+    add("-o", "--output", type=parse_output_path, metavar="FILE", help=output_help)
     add("--resume", action="store_true", help="continue, reusing the rows of -o that are still valid")
     add("--force", action="store_true", help="replace existing files")
     add("--csv", type=parse_output_path, metavar="FILE", help="write the rows as CSV")
@@ -161,18 +123,10 @@ def _parse_options(arguments: Sequence[str]) -> argparse.Namespace:
     add("--json", action="store_true", help="print one JSON document")
     add("--screen", action="store_true", help="show the settings and their sessions interactively")
     add("--jobs", type=_parse_count, metavar="N", help="number of processes (default: one per core)")
-    add(
-        "--scheduler",
-        type=parse_name,
-        metavar="ADDRESS",
-        help="run on the Dask cluster at ADDRESS, such as tcp://host:8786",
-    )
-    add(
-        "--gate",
-        type=parse_output_path,
-        metavar="FILE",
-        help="exit 1 if a change of settings exceeds the limits in FILE",
-    )
+    scheduler_help = "run on the Dask cluster at ADDRESS, such as tcp://host:8786"
+    add("--scheduler", type=parse_name, metavar="ADDRESS", help=scheduler_help)
+    gate_help = "exit 1 if a change of settings exceeds the limits in FILE"
+    add("--gate", type=parse_output_path, metavar="FILE", help=gate_help)
     add_policy_file_option(parser)
     add_appearance_options(parser)
     options = parse_arguments(parser, arguments)
@@ -207,16 +161,12 @@ def _build_settings(
     grids += [[_parse_setting(gate.old_setting), _parse_setting(gate.new_setting)]] if gate else []
     for name, texts in policies:
         policy, saved_values = resolve_policy(name)
-        _, values = resolve_policy(name, texts)
-        grids += [
-            [build_setting(policy, build_params(policy, saved_values))],
-            build_grid(policy, format_assignments(values)),
-        ]
+        start = build_setting(policy, build_params(policy, saved_values))
+        grids += [[start], build_grid(policy, format_assignments(resolve_policy(name, texts)[1]))]
     return merge_grids(grids)
 
 
 def _parse_setting(text: str) -> SweepSetting:
-    """Parse a setting of the form ``POLICY KEY=VALUE …``."""
     try:
         name, *texts = shlex.split(text) or [""]
     except ValueError:
@@ -266,8 +216,9 @@ def _run_sweep(
     known_rows = journal.rows if journal is not None else {}
     rows, unread, tasks = list[SweepRow](), list[UnreadSession](), list[SweepTask]()
     for source in sources:
-        missing = [number for number, each in enumerate(settings) if (source.name, each.name) not in known_rows]
-        rows += [known_rows[source.name, each.name] for each in settings if (source.name, each.name) in known_rows]
+        keys = [(source.name, each.name) for each in settings]
+        missing = [number for number, key in enumerate(keys) if key not in known_rows]
+        rows += [known_rows[key] for key in keys if key in known_rows]
         if missing:
             tasks.append(SweepTask(source, missing))
     if rows:
@@ -289,8 +240,8 @@ def _run_sweep(
     except KeyboardInterrupt:
         if journal is not None:
             journal.close()
-            saved_count = f"{progress.done:,} of {format_count(len(tasks), 'session')} done and saved"
-            print_notice(f"{saved_count}; continue with -o {journal.path} --resume")
+            count = f"{progress.done:,} of {format_count(len(tasks), 'session')}"
+            print_notice(f"{count} done and saved; continue with -o {journal.path} --resume")
         raise
     order = {each.name: number for number, each in enumerate(settings)}
     rows.sort(key=lambda row: (row.session, order[row.setting]))  # sums of costs are the same in any order of work
@@ -389,14 +340,13 @@ def _check_gate(gate: Gate, sweep: Sweep) -> int:
 def _open_screen(
     sweep: Sweep, sources: Sequence[SweepSource], options: argparse.Namespace, arguments: Sequence[str]
 ) -> int:
-    """Show the sweep on screen and return its exit code."""
     from context_tui.app.config import read_config
     from context_tui.tui.app import SweepToOpen
-    from context_tui.tui.app import run as shown
+    from context_tui.tui.app import run as run_app
 
     command = shlex.join(["context-tui", "sweep", *(each for each in arguments if each != "--screen")])
     infos = {source.name: source.info for source in sources}
-    return shown(
+    return run_app(
         [],
         sweep=SweepToOpen(sweep, infos, command),
         window=options.window,
@@ -422,21 +372,12 @@ def print_report(sweep: Sweep) -> None:
     has_regret = all(each.drops.tokens_used_later is not None for each in sweep.totals.values())
     has_price = all(each.cost is not None for each in sweep.totals.values())
     priced_count = max(each.priced_sessions for each in sweep.totals.values())
-    money = [f"cost, {sweep.cost_unit}"] if has_price else []
-    heads = [
-        "",
-        "#",
-        "setting",
-        "saved",
-        "share",
-        "needed later" if has_regret else "dropped",
-        "firings",
-        "peak",
-        "over window",
-    ]
+    cost_heads = [f"cost, {sweep.cost_unit}"] if has_price else []
+    regret_head = "needed later" if has_regret else "dropped"
+    heads = ["", "#", "setting", "saved", "share", regret_head, "firings", "peak", "over window"]
     print_table(
         "settings over all sessions, in tokens (* on the Pareto front, > current)",
-        [*heads, *money, "dominated by #"],
+        [*heads, *cost_heads, "dominated by #"],
         [
             _build_setting_row(sweep, sweep.totals[name], numbers, has_regret, has_price)
             for name in names[:MAX_ROWS_SHOWN]
@@ -456,13 +397,9 @@ def print_report(sweep: Sweep) -> None:
         print_table(
             "best in each project: saves most without losing more than the current setting",
             ("project", "setting", "saved"),
-            [
-                (name, format_setting(sweep, each.best or ""), _format_saved(sweep, each))
-                for name, each in best[:MAX_ROWS_SHOWN]
-            ],
+            [(name, format_setting(sweep, each.best or ""), _format_saved(sweep, each)) for name, each in best],
+            MAX_ROWS_SHOWN,
         )
-        if len(best) > MAX_ROWS_SHOWN:
-            print_line(f"  {len(best) - MAX_ROWS_SHOWN:,} more; --json lists all")
     for line in REPLAY_LIMITS_TEXT:
         print_line(line)
 

@@ -117,7 +117,6 @@ def _find_writable_format(format_name: str) -> Format | None:
 
 
 def _write_temporary(form: Format | None, session: Session, temporary: Path, out: Path) -> ExportResult:
-    """Write a session to a temporary file."""
     if form is None:
         return _write_markdown(session, temporary, out)
     return _copy_records(form, session, temporary, out) or _write_context(form, session, temporary, out)
@@ -231,7 +230,6 @@ def _build_empty_error(losses: Losses) -> ExportError:
 
 
 def _format_lost_usage(session: Session, written: Session) -> list[str]:
-    """List the recorded usage of an unchanged session that the file lacks."""
     lost_count = len(collect_usage(session)) - len(written.facts.requests)
     return [f"recorded usage left out: {lost_count:,} requests"] if lost_count > 0 else []
 

@@ -136,7 +136,6 @@ def _format_json(value: Any) -> str:
 
 
 def _escape_name(text: str) -> str:
-    """Escape a name or title for the text of a page."""
     return re.sub(r"([\\`*\[\]<>|])", r"\\\1", sanitize_line(text))
 
 

@@ -119,7 +119,6 @@ def build_exportable(
 
 
 def _find_replaced_bodies(context: Context, message: int) -> dict[int, str | None]:
-    """Return the replaced bodies of a message, by block ordinal."""
     if not context.replacements:
         return {}
     rows = enumerate(context.facts.blocks_of(message))
@@ -160,7 +159,6 @@ def _note_history_end(history: list[Message], losses: Losses) -> None:
 
 
 def _find_introduced(session: Session, messages: list[Message]) -> list[Orphan]:
-    """Find the orphans whose blocks were paired in the recording."""
     unpaired = find_unpaired(messages)
     if not unpaired or not isinstance(session.content, DerivedContent):
         return []

@@ -178,7 +178,6 @@ class SessionCache:
 
 
 def _list_stamped_files(stamp: FileStamps) -> list[str]:
-    """List the files of a stamp, without their logs."""
     paths = [str(each[0]) for each in stamp]
     return [path for path, after in pairwise(paths) if after == f"{path}-wal"]
 

@@ -101,7 +101,6 @@ def find_recorded_sessions(environ: Mapping[str, str] | None = None, cwd: Path |
 
 
 def _find_recorded(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> Iterator[list[SessionEntry]]:
-    """Yield the sessions of each agent, unsorted."""
     environ, cwd = os.environ if environ is None else environ, Path.cwd() if cwd is None else cwd
     for form in FORMATS.values():
         entries = []
@@ -121,7 +120,6 @@ def _sort_entries(entries: Iterable[SessionEntry]) -> list[SessionEntry]:
 
 
 def _distinguish_by_folder(entries: Sequence[SessionEntry]) -> Iterator[SessionEntry]:
-    """Add the folder to entries whose files have the same name."""
     names = Counter(os.path.basename(entry.info.path) for entry in entries)
     folders = Counter(tuple(entry.info.path.rsplit(os.sep, 2)[-2:]) for entry in entries)
     for entry in entries:
@@ -201,7 +199,6 @@ def _are_sessions(infos: Sequence[SessionInfo]) -> bool:
 
 
 def _find_named_sessions(folder: Path) -> list[SessionInfo]:
-    """Find the sessions of a folder by its format, else its session files by name."""
     return list_folder_sessions(folder) or _list_named_sessions(folder)
 
 
@@ -291,7 +288,6 @@ def find_sibling_sessions(info: SessionInfo) -> list[SessionEntry]:
 
 
 def _has_own_file(info: SessionInfo) -> bool:
-    """Return whether a session that belongs to another has a file of its own."""
     return bool(info.parent) and info.parent != info.path and not info.parent.startswith(f"{info.path}#")
 
 

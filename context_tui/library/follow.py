@@ -82,7 +82,6 @@ class SessionWatch:
                 return
 
     def _find_related_files(self) -> dict[str, bool]:
-        """Return the related files and folders of the session, and whether each is a folder."""
         if self._form is None or not os.path.isfile(self._path):
             return {}
         try:
@@ -92,7 +91,6 @@ class SessionWatch:
         return {path: os.path.isdir(path) for path in paths}
 
     def _list_folders(self) -> list[str]:
-        """List the folders to watch."""
         if os.path.isdir(self._path):
             return [self._path]
         own_folder = os.path.dirname(self._path)

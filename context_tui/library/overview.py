@@ -249,7 +249,6 @@ def find_subagent_sessions(session: Session, message: int) -> list[SessionInfo]:
 
 
 def _find_branches(main: SessionInfo, branches: Iterable[tuple[str, int]]) -> Iterator[SessionEntry]:
-    """Yield the abandoned branches of a session, by their ids and numbers of messages."""
     for branch, messages in branches:
         if info := FORMATS[main.format].find_unlisted(main, branch):
             noun = "message" if messages == 1 else "messages"
@@ -257,12 +256,10 @@ def _find_branches(main: SessionInfo, branches: Iterable[tuple[str, int]]) -> It
 
 
 def _find_parent(info: SessionInfo | None) -> str:
-    """Return the file of the session that this one belongs to."""
     return info.parent if info and info.parent != info.path and os.path.isfile(info.parent) else ""
 
 
 def _find_main(infos: Sequence[SessionInfo], info: SessionInfo) -> SessionInfo | None:
-    """Return the session that a file name refers to, if any."""
     mains = [each for each in infos if not each.parent]
     if len(mains) == 1 or len(infos) == 1:
         return (mains or infos)[0]

@@ -172,7 +172,6 @@ async def _decode_events(response: httpx.Response, decoder: Decoder) -> AsyncGen
 
 
 async def _read_error_body(response: httpx.Response) -> bytes:
-    """Read the decompressed body of an error, up to a limit."""
     body = b""
     async for chunk in response.aiter_bytes():
         body += chunk

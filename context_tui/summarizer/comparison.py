@@ -388,7 +388,6 @@ def _run_rounds(
     prepare_for: Callable[[ContenderRun, Plan], PreparedSummary],
     notify: Callable[[str], None],
 ) -> None:
-    """Run the rounds of one summarizer, until it fails."""
     plan, points = comparison.plan, list(comparison.points)
     for place, point in enumerate(comparison.points):
         if place:
@@ -453,7 +452,6 @@ def _find_facts_in_tail(session: Session, head: set[int], point: int, facts: Seq
 def _notify_request(
     run: ContenderRun, prepared: PreparedSummary, notify: Callable[[str], None], suffix: str = ""
 ) -> None:
-    """Announce a request."""
     for line in format_notice(run.summarizer, prepared):
         notify(f"{run.name}{suffix}: {line}")
     for repair in prepared.repairs if run.summarizer.endpoints else ():

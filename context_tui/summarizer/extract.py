@@ -20,13 +20,7 @@ EXTRACT_LABEL = "[Extract: quotations from the conversation, picked by rules; no
 MAX_EXTRACT_BYTES = 16_000
 """Default bound, about 4,000 tokens: half of what a model's summary may use."""
 
-_MESSAGE_CHARS, _NOTE_CHARS, _ERROR_CHARS, _COMMAND_CHARS, _PATH_CHARS = (
-    1_200,
-    600,
-    400,
-    200,
-    300,
-)  # per quotation
+_MESSAGE_CHARS, _NOTE_CHARS, _ERROR_CHARS, _COMMAND_CHARS, _PATH_CHARS = (1_200, 600, 400, 200, 300)  # per quotation
 _MAX_ERRORS, _MAX_NOTES, _MAX_COMMANDS = 5, 3, 12  # the most recent ones
 
 
@@ -80,7 +74,6 @@ def build_extract(
 
 
 def _split_conversation(messages: list[Message]) -> tuple[list[str], list[str], str]:
-    """Split a history into user texts, assistant texts, and its newest summary."""
     user_texts: list[str] = []
     notes: list[str] = []
     summary = ""
@@ -101,7 +94,6 @@ def _split_conversation(messages: list[Message]) -> tuple[list[str], list[str], 
 
 
 def _deduplicate_latest(values: Iterable[str]) -> list[str]:
-    """Remove duplicates, in the order of the last occurrence."""
     distinct: dict[str, None] = {}
     for value in values:
         distinct.pop(value, None)
@@ -110,7 +102,6 @@ def _deduplicate_latest(values: Iterable[str]) -> list[str]:
 
 
 def _format_bullets(texts: list[str], length: int) -> list[str]:
-    """Format each text as a bullet."""
     return [f"- {_truncate(line, length)}" for text in texts if (line := " ".join(text[: 4 * length].split()))]
 
 
@@ -125,7 +116,6 @@ def _truncate(text: str, length: int) -> str:
 
 
 def _count_history_bytes(messages: list[Message], previous_summary: str | None) -> int:
-    """Count the UTF-8 bytes of the text of a history."""
     total = utf8_len(previous_summary or "")
     for message in messages:
         for block in list_message_blocks(message):

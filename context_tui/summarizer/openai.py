@@ -122,7 +122,6 @@ class OpenAIDecoder(Decoder):
         yield from self._update_usage(_parse_usage(data.get("usage")))
 
     def _decode_content(self, content: object) -> Iterator[TextDelta]:
-        """Decode content: text, null, or (from some servers) a list of parts."""
         if isinstance(content, list):
             for part in map(parse_mapping, content):
                 if part.get("type") == "text":

@@ -108,7 +108,6 @@ class _Masker:
 
 
 def _is_image(text: str) -> bool:
-    """Return whether a text is base64 of an image or document, or a ``data:`` URL of one."""
     start = text.find(";base64,", 0, 100) + 8 if text.startswith("data:") else 0
     return text.startswith(_IMAGE_PREFIXES, start) and _BASE64.fullmatch(text, start) is not None
 

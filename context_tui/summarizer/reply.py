@@ -167,13 +167,7 @@ class Reply:
         """
         text, hidden = _strip_thinking(self.text.strip())
         return Summary(
-            text,
-            self._model or model,
-            self._usage,
-            self._stop,
-            seconds,
-            self._thinking + hidden,
-            tuple(self._notes),
+            text, self._model or model, self._usage, self._stop, seconds, self._thinking + hidden, tuple(self._notes)
         )
 
     def build_summary(self, endpoint: Endpoint, max_tokens: int, seconds: float) -> Summary:
@@ -237,7 +231,6 @@ class Reply:
 
 
 def _strip_thinking(text: str) -> tuple[str, int]:
-    """Remove reasoning that a server left in the text, and count its characters."""
     if not text.startswith("<think>"):
         return text, 0
     thinking, end_tag, answer = text.partition("</think>")

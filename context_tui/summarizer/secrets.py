@@ -89,7 +89,6 @@ def _lowercase(text: str) -> str:
 
 
 def _find_positions(word: str, text: str) -> Iterator[int]:
-    """Yield every position of a word."""
     place = text.find(word)
     while place >= 0:
         yield place
@@ -235,7 +234,6 @@ _COMMAND_PATTERNS = (  # text that stands in it, and the command with its passwo
 
 
 def _find_in_urls(text: str) -> Iterator[_SecretMatch]:
-    """Find passwords and tokens before the host of a URL."""
     if "://" not in text:
         return
     for match in _URL_PASSWORD.finditer(text):
@@ -248,7 +246,6 @@ def _find_in_urls(text: str) -> Iterator[_SecretMatch]:
 
 
 def _find_in_headers(text: str, lower: str) -> Iterator[_SecretMatch]:
-    """Find credentials in authorization headers."""
     for scheme in ("bearer", "basic"):
         for place in _find_positions(scheme, lower):
             match = _AUTH_SCHEME.match(text, place)
@@ -285,7 +282,6 @@ def _find_in_cookies(text: str, lower: str) -> Iterator[_SecretMatch]:
 
 
 def _read_line_before(text: str, place: int) -> str:
-    """Return the text on the line before a position, up to a limit."""
     return text[max(0, place - 300) : place].rpartition("\n")[2]
 
 

@@ -76,7 +76,6 @@ def resolve_endpoint(
 
 
 def _resolve_url(flag: str | None, environ: Mapping[str, str], variable: str) -> str:
-    """Return the URL from the flag or the variable; empty if neither is set."""
     for name, url in (("--base-url", flag), (variable, environ.get(variable))):
         if url is not None:
             if not url.strip():
@@ -91,7 +90,6 @@ def _read_variable(environ: Mapping[str, str], name: str) -> str:
 
 
 def _find_key(api: Api, environ: Mapping[str, str]) -> tuple[str, ApiKey | None]:
-    """Return the first variable that holds a key, and the key."""
     for name in api.key_headers:
         if value := _read_variable(environ, name):
             # httpx would quote an invalid header value, and so the key, in its error.

@@ -145,7 +145,6 @@ def extract_text_pieces(blocks: Iterable[tuple[int, int, str, dict[str, Any], bo
 
 
 def _truncate_middle(text: str) -> str:
-    """Return the text, without its middle if it is too long."""
     return text if len(text) <= MAX_BLOCK_CHARS else f"{text[: MAX_BLOCK_CHARS // 2]}\n{text[-MAX_BLOCK_CHARS // 2 :]}"
 
 
@@ -209,7 +208,6 @@ class _Occurrences:
 
 
 def _rank_facts(kind: FactKind, occurrences: dict[Any, _Occurrences]) -> Iterator[tuple[Any, _Occurrences]]:
-    """Sort facts by rank, best first, without suspected secrets."""
 
     def rank(item: tuple[Any, _Occurrences]) -> tuple[int, int, int, int]:
         each = item[1]
@@ -285,7 +283,6 @@ def _find_constraints(piece: TextPiece) -> Iterator[_FactMatch]:
 
 
 def _strip_injected(text: str) -> str:
-    """Remove tagged text that a client injected into a user's message."""
     parts, at, open_ended = list[str](), 0, set[str]()
     for match in _INJECTED.finditer(text):
         if match.start() < at or match[1] in open_ended:
@@ -300,7 +297,6 @@ def _strip_injected(text: str) -> str:
 
 
 def _strip_code(text: str) -> str:
-    """Remove fenced code."""
     lines, fence = list[str](), ""
     for line in text.splitlines():
         mark = line.lstrip()[:3]
@@ -563,7 +559,6 @@ _FINDERS: dict[FactKind, Callable[[TextPiece], Iterator[_FactMatch]]] = {
 
 
 def _find_strings(value: Any) -> Iterator[str]:
-    """Yield all strings in the arguments of a call."""
     pending = [value]
     while pending:
         each = pending.pop()

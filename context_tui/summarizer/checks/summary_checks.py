@@ -173,7 +173,6 @@ def _check_known_paths(summary: str, history: str) -> SummaryCheck:
 
 
 def _find_unknown(texts: Any, history: str) -> list[str]:
-    """Return the distinct texts that do not occur in the history."""
     return [text for text in dict.fromkeys(texts) if text.lstrip("./~") not in history]
 
 

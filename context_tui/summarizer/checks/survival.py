@@ -115,5 +115,4 @@ class FactMatcher:
         return FactSurvival(False, f"no sentence has {fact.required_parts} of its {total} words; at most {highest}")
 
     def _build_evidence(self, at: int) -> FactSurvival:
-        """Quote the line around an offset."""
         return FactSurvival(True, quote_line(self._text, at))

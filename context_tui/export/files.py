@@ -155,15 +155,13 @@ def _find_difference(session: Session, written: Session) -> str:
     facts, written_facts, common = session.facts, written.facts, len(session)
     if len(written) > common:
         common -= 1  # what follows may belong to the last message
+    message_facts = _collect_message_facts
     if len(written) < common or any(
-        _collect_message_facts(facts, at) != _collect_message_facts(written_facts, at) for at in range(common)
+        message_facts(facts, at) != message_facts(written_facts, at) for at in range(common)
     ):
         return "messages"
-    for noun, before, after in (
-        ("requests", _collect_requests(facts, common), _collect_requests(written_facts, common)),
-        ("compactions", _collect_compactions(facts, common), _collect_compactions(written_facts, common)),
-    ):
-        if before != after:
+    for noun, collect in (("requests", _collect_requests), ("compactions", _collect_compactions)):
+        if collect(facts, common) != collect(written_facts, common):
             return noun
     is_complete = common == len(session)
     return "problems" if is_complete and len(facts.problems) != len(written_facts.problems) else ""

@@ -89,7 +89,7 @@ def find_samples() -> list[SessionEntry]:
     package = Path(__file__).parents[1]
     for folder in (package / "_samples", package.parent / "sample_sessions"):
         if files := sorted(_list_session_files(folder), key=lambda each: each[0].name):
-            return [SessionEntry(_build_info(path, status), SAMPLES, "sample") for path, status in files]
+            return [SessionEntry(_build_info(*each), SAMPLES, "sample") for each in files]
     return []
 
 
@@ -179,11 +179,8 @@ def find_session_infos(spec: str) -> list[SessionInfo]:
     Raises:
         UnreadableSession: there are none.
     """
-    if (
-        os.path.isdir(spec)
-        and len(infos := search_folders(Path(spec), _find_named_sessions)) > MAX_FILES_READ
-        and _are_sessions(infos)
-    ):
+    infos = search_folders(Path(spec), _find_named_sessions) if os.path.isdir(spec) else []
+    if len(infos) > MAX_FILES_READ and _are_sessions(infos):
         return sorted(infos, key=lambda info: -info.time)
     return sessions_in(spec)
 
@@ -199,16 +196,7 @@ def _are_sessions(infos: Sequence[SessionInfo]) -> bool:
 
 
 def _find_named_sessions(folder: Path) -> list[SessionInfo]:
-    return list_folder_sessions(folder) or _list_named_sessions(folder)
-
-
-def _list_named_sessions(folder: Path) -> list[SessionInfo]:
-    forms = FORMATS.values()
-    return [
-        _build_info(path, status)
-        for path, status in _list_session_files(folder)
-        if all(form.is_standalone(path) for form in forms)
-    ]
+    return list_folder_sessions(folder) or [_build_info(*each) for each in _list_standalone_files(folder)]
 
 
 def build_entries(sessions: Iterable[SessionInfo]) -> list[SessionEntry]:
@@ -252,9 +240,8 @@ def find_choices(
         if has_news and time.monotonic() - report_time > REPORT_INTERVAL_S:
             yield _merge_entries(nearby, current, _sort_entries(recorded))
             report_time, has_news = time.monotonic(), False
-    yield _merge_entries(
-        nearby, current, [*find_samples(), *_sort_entries(recorded)]
-    )  # samples last: listing them loads all formats
+    # The samples come last: listing them loads all formats.
+    yield _merge_entries(nearby, current, [*find_samples(), *_sort_entries(recorded)])
 
 
 def _merge_entries(
@@ -276,15 +263,8 @@ def find_sibling_sessions(info: SessionInfo) -> list[SessionEntry]:
     """Find the sessions in the folder of another by their names; newest first."""
     main = info.parent if os.path.isfile(info.parent) else info.path
     folder = Path(os.path.abspath(main)).parent
-    files = [
-        (path, status)
-        for path, status in _list_session_files(folder)
-        if all(f.is_standalone(path) for f in FORMATS.values())
-    ]
-    return [
-        SessionEntry(_build_info(path, status), IN_THIS_FOLDER, folder.name)
-        for path, status in sorted(files, key=lambda each: (-each[1].st_mtime, each[0].name))
-    ]
+    files = sorted(_list_standalone_files(folder), key=lambda each: (-each[1].st_mtime, each[0].name))
+    return [SessionEntry(_build_info(*each), IN_THIS_FOLDER, folder.name) for each in files]
 
 
 def _has_own_file(info: SessionInfo) -> bool:
@@ -308,6 +288,12 @@ def find_title(info: SessionInfo) -> str:
 
 def _build_info(path: Path, status: os.stat_result) -> SessionInfo:
     return SessionInfo(str(path), "", time=status.st_mtime, bytes=status.st_size)
+
+
+def _list_standalone_files(folder: Path) -> list[tuple[Path, os.stat_result]]:
+    """List the session files in a folder that do not belong to another session."""
+    forms = FORMATS.values()
+    return [each for each in _list_session_files(folder) if all(form.is_standalone(each[0]) for form in forms)]
 
 
 def _list_session_files(folder: Path) -> list[tuple[Path, os.stat_result]]:

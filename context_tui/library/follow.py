@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -134,17 +135,10 @@ class GrowingSession:
         Raises:
             UnreadableSession: the file cannot be read.
         """
-        if self.scanner is None:
-            self.scanner = opening.make_scanner(self.info)
-            return self._advance_reset(budget_s)
-        try:
-            return self.scanner.advance(budget_s)
-        except FileChanged:
-            self.scanner = opening.make_scanner(self.info)
-            return self._advance_reset(budget_s)
-
-    def _advance_reset(self, budget_s: float | None) -> Advance:
-        assert self.scanner is not None
+        if self.scanner is not None:
+            with suppress(FileChanged):
+                return self.scanner.advance(budget_s)
+        self.scanner = opening.make_scanner(self.info)
         step = self.scanner.advance(budget_s)
         return Advance(step.appended, 0, step.end)
 

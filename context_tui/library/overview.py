@@ -121,11 +121,8 @@ class OverviewReader:
         info, agent = entry.info, entry.agent
         children: list[SessionEntry] = []
         try:
-            cached, stamp = _parse_cached(self._cache.get(info.path, info.id, "look")), None
-            if cached:
-                form = FORMATS[cached.agent]
-            else:
-                form, stamp = self._find_format_and_stamps(info)
+            cached = _parse_cached(self._cache.get(info.path, info.id, "look"))
+            form, stamp = (FORMATS[cached.agent], None) if cached else self._find_format_and_stamps(info)
             agent = form.name
             main: SessionInfo | None = info
             if not info.id:
@@ -137,28 +134,15 @@ class OverviewReader:
                     if main is None or build_session_key(each) != build_session_key(main)
                 ]
             if main is None or (not cached and _count_bytes_to_read(main) > MAX_READ_BYTES):
-                return SessionOverview(
-                    agent, children=tuple(children), cwd=main.cwd if main else "", parent=_find_parent(main)
-                )
-            if cached:
-                measurements = cached
-            else:
-                measurements = _read_session(main, checkpoint)
+                cwd = main.cwd if main else ""
+                return SessionOverview(agent, children=tuple(children), cwd=cwd, parent=_find_parent(main))
+            measurements = cached or _read_session(main, checkpoint)
+            if not cached:
                 self._cache.put(info.path, info.id, "look", measurements, stamp)
         except (Error, OSError) as error:
             return SessionOverview(agent, children=tuple(children), problem=str(error))
-        children += _find_branches(replace(main, format=agent), measurements.branches)
-        return SessionOverview(
-            agent,
-            measurements.tokens,
-            measurements.window,
-            tuple(children),
-            measurements.model,
-            measurements.compactions,
-            main.cwd,
-            parent=_find_parent(main),
-            bytes=main.bytes if main.bytes > info.bytes else 0,
-        )
+        overview = _complete_overview(measurements, replace(main, format=agent), children)
+        return replace(overview, parent=_find_parent(main), bytes=main.bytes if main.bytes > info.bytes else 0)
 
     def _find_format_and_stamps(self, info: SessionInfo) -> tuple[Format, FileStamps | None]:
         """Return the format of a session and the stamps of its files, taken before any of them is read.
@@ -187,17 +171,14 @@ def _read_session(info: SessionInfo, checkpoint: Callable[[], object]) -> _Cache
 
 def build_overview(session: Session, children: Iterable[SessionEntry] = ()) -> SessionOverview:
     """Build the overview of a session that has been read, with its *children* and its abandoned branches."""
-    measurements, info = _build_cached(session), session.info
-    branches = _find_branches(info, measurements.branches) if info.format in FORMATS else ()
-    return SessionOverview(
-        info.format,
-        measurements.tokens,
-        measurements.window,
-        (*children, *branches),
-        measurements.model,
-        measurements.compactions,
-        info.cwd,
-    )
+    return _complete_overview(_build_cached(session), session.info, children)
+
+
+def _complete_overview(cached: _CachedOverview, info: SessionInfo, children: Iterable[SessionEntry]) -> SessionOverview:
+    _, tokens, window, model, compactions, branches = cached
+    branch_entries = _find_branches(info, branches) if info.format in FORMATS else ()
+    children = (*children, *branch_entries)
+    return SessionOverview(info.format, tokens, window, children, model, compactions, info.cwd)
 
 
 def _build_cached(session: Session) -> _CachedOverview:

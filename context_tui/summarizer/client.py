@@ -15,10 +15,8 @@ from context_tui.summarizer.decoder import Decoder
 from context_tui.summarizer.endpoint import BEARER_HEADER, ApiKey, Endpoint
 from context_tui.summarizer.failures import (
     CallFailed,
-    build_not_tls_failure,
     build_speaks_tls_failure,
     build_status_failure,
-    build_total_timeout_failure,
     format_one_line,
     is_web_page,
     parse_error_body,
@@ -113,7 +111,9 @@ async def summarize(
                 if on_event is not None:
                     on_event(event)
     except TimeoutError:
-        raise build_total_timeout_failure(endpoint, reply.text) from None
+        reason = f"{endpoint.host} did not finish within {endpoint.total_timeout:g} s"
+        remedy = "raise total_timeout in the configuration file, or use a faster model"
+        raise CallFailed("timeout", f"{reason}; {remedy}", reply.text) from None
     except CallFailed as failure:
         failure.partial = reply.text
         raise
@@ -181,11 +181,9 @@ async def _read_error_body(response: httpx.Response) -> bytes:
 
 
 def _build_refusal(response: httpx.Response, endpoint: Endpoint, text: str) -> CallFailed:
-    headers = response.headers
-    location = endpoint.redact(headers.get("location", ""))
-    return build_status_failure(
-        endpoint, response.status_code, text, retry_after=headers.get("retry-after", ""), location=location
-    )
+    retry_after = response.headers.get("retry-after", "")
+    location = endpoint.redact(response.headers.get("location", ""))
+    return build_status_failure(endpoint, response.status_code, text, retry_after=retry_after, location=location)
 
 
 class _KeyAuth(httpx.Auth):
@@ -225,22 +223,20 @@ def build_transport_failure(error: Exception, endpoint: Endpoint, has_response: 
     """Convert an exception of httpx to a failure; *has_response* means that a response had begun."""
     host, message = endpoint.host, endpoint.redact(str(error))
     if isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout):
-        what = f"{endpoint.destination} did not accept a connection within {CONNECT_TIMEOUT:.0f} s"
+        reason = f"{endpoint.destination} did not accept a connection within {CONNECT_TIMEOUT:.0f} s"
         hint = " (a port without TLS needs http://)" if endpoint.url.startswith("https://") else ""
-        return CallFailed("unreachable", f"{what}; check the base URL{hint} and the network")
+        return CallFailed("unreachable", f"{reason}; check the base URL{hint} and the network")
     if isinstance(error, httpx.TimeoutException):
-        timeout = f"{endpoint.read_timeout:g} s"
         remedy = "it may be busy or hung: try again, or raise read_timeout in the configuration file"
-        return CallFailed("timeout", f"{host} sent nothing for {timeout}; {remedy}")
+        return CallFailed("timeout", f"{host} sent nothing for {endpoint.read_timeout:g} s; {remedy}")
     if isinstance(error, httpx.ProxyError) or (endpoint.proxy and isinstance(error, httpx.ConnectError)):
         proxy = f"the proxy {endpoint.proxy.host}" if endpoint.proxy else "the proxy"
         remedy = "check the proxy variables, or add the host to NO_PROXY"
-        return CallFailed(
-            "unreachable", f"{host} cannot be reached through {proxy} ({format_one_line(message)}); {remedy}"
-        )
+        reason = f"{host} cannot be reached through {proxy} ({format_one_line(message)})"
+        return CallFailed("unreachable", f"{reason}; {remedy}")
     if isinstance(error, httpx.ConnectError):
         if any(phrase in message for phrase in _TLS_ERRORS):
-            return build_not_tls_failure(endpoint)
+            return CallFailed("tls", f"{host} does not speak TLS; use http:// in the base URL")
         if "CERTIFICATE" in message:
             remedy = "check the base URL, or name the certificates to trust in SSL_CERT_FILE"
             return CallFailed("tls", f"the certificate of {host} is not trusted ({format_one_line(message)}); {remedy}")
@@ -254,8 +250,9 @@ def build_transport_failure(error: Exception, endpoint: Endpoint, has_response: 
         if plain and message == "illegal request line":  # the response begins with a TLS alert
             return build_speaks_tls_failure(endpoint)
         hint = ", or use https:// in the base URL if this port speaks TLS" if plain else ""
-        what = f"the connection to {host} broke before the reply was complete"
-        return CallFailed("disconnected", f"{what}; try again{hint}")
+        return CallFailed(
+            "disconnected", f"the connection to {host} broke before the reply was complete; try again{hint}"
+        )
     if isinstance(error, httpx.DecodingError):
         return CallFailed("malformed", f"the reply of {host} cannot be decompressed; try again")
     # Other messages may quote URLs and headers: report the class only.

@@ -105,7 +105,9 @@ def parse_contender(spec: str) -> Contender:
         PlanError: the specification is invalid.
     """
     head, *settings = _SETTING_SEPARATOR.split(spec)
-    head, _, url = head.partition("@") if not _URL_SEPARATOR.search(head) else _split_at_url(head)
+    separator = _URL_SEPARATOR.search(head)
+    place = separator.start() if separator else head.find("@")
+    head, url = (head[:place], head[place + 1 :]) if place >= 0 else (head, "")
     kind, colon, model = head.partition(":")
     if url and not url.startswith(("http://", "https://")):
         model, url = f"{model}@{url}", ""
@@ -120,11 +122,6 @@ def parse_contender(spec: str) -> Contender:
     for setting in settings:
         contender = _apply_setting(contender, setting, _SETTING_NAMES["extract" if is_extract else "model"])
     return contender
-
-
-def _split_at_url(head: str) -> tuple[str, str, str]:
-    before, after = _URL_SEPARATOR.split(head, maxsplit=1)
-    return before, "@", after
 
 
 def _apply_setting(contender: Contender, setting: str, names: tuple[str, ...]) -> Contender:
@@ -279,9 +276,9 @@ def compare_summarizers(
     if not plan.has_changes:
         return Comparison(plan, 0, [], (), points, (), [])
     prompts = {each.prompt: read_prompt(each.prompt) for each in contenders if each.prompt}
-    default_prepared = prepare_summary(plan, mask_secrets=mask_secrets)
+    shared = prepare_summary(plan, mask_secrets=mask_secrets)
     runs = [ContenderRun(chr(65 + place), each, each.build_summarizer(plan)) for place, each in enumerate(contenders)]
-    facts, request_matcher = extract_head_facts(plan), FactMatcher(collect_text(default_prepared.request.messages))
+    facts, request_matcher = extract_head_facts(plan), FactMatcher(collect_text(shared.request.messages))
     head = set(plan.summarised_message_numbers)
     sums = index_context(plan.context)
     comparison = Comparison(
@@ -295,8 +292,8 @@ def compare_summarizers(
     )
 
     def prepare_for_run(run: ContenderRun, compaction_plan: Plan) -> PreparedSummary:
-        prepared = run.contender.customize_plan(compaction_plan, prompts.get(run.contender.prompt, ""))
-        return default_prepared if prepared is plan else prepare_summary(prepared, mask_secrets=mask_secrets)
+        own_plan = run.contender.customize_plan(compaction_plan, prompts.get(run.contender.prompt, ""))
+        return shared if own_plan is plan else prepare_summary(own_plan, mask_secrets=mask_secrets)
 
     prepared_runs = [prepare_for_run(run, plan) for run in runs]
     for run, prepared in zip(runs, prepared_runs, strict=True):

@@ -7,7 +7,7 @@ Error bodies of real servers come in five shapes (an ``error`` object, with or w
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from context_tui.errors import SummarizerError
@@ -86,13 +86,7 @@ def parse_error_body(body: str) -> ServerError:
         case {"n_prompt_tokens": int(prompt), "n_ctx": int(limit)} if (
             0 <= min(prompt, limit) <= max(prompt, limit) < 10**12
         ):
-            return ServerError(
-                server_error.type,
-                server_error.message,
-                _format_server_number(prompt),
-                _format_server_number(limit),
-                True,
-            )
+            return replace(server_error, prompt_tokens=str(prompt), limit_tokens=str(limit), too_long=True)
     return server_error
 
 
@@ -100,20 +94,10 @@ def parse_error_message(type_: str, message: str) -> ServerError:
     """Build an error from its type and message, with the token counts in the message."""
     for pattern in _CONTEXT_LIMIT_PATTERNS:
         if match := pattern.search(message):
-            numbers = match.groupdict()
-            return ServerError(
-                type_,
-                message,
-                _format_server_number(numbers.get("prompt")),
-                _format_server_number(numbers.get("limit")),
-                True,
-            )
+            # A number reported by a server may have any length.
+            numbers = {name: format_one_line(value or "", 30) for name, value in match.groupdict().items()}
+            return ServerError(type_, message, numbers.get("prompt", ""), numbers.get("limit", ""), True)
     return ServerError(type_, message, too_long=type_ in _TOO_LONG_TYPES)
-
-
-def _format_server_number(value: object) -> str:
-    """Format a number reported by a server, which may have any length; empty for None."""
-    return "" if value is None else format_one_line(str(value), 30)
 
 
 def is_web_page(text: str) -> bool:
@@ -124,10 +108,8 @@ def is_web_page(text: str) -> bool:
 def build_web_page_failure(endpoint: Endpoint, status: int = 200) -> CallFailed:
     """Build the failure for a web page in place of a reply."""
     code = "" if status == 200 else f" ({status})"
-    what = f"{endpoint.host} answered with a web page{code}"
-    return CallFailed(
-        "malformed", f"{what}; is {format_one_line(endpoint.path, 100)} the path of its API? check the base URL"
-    )
+    remedy = f"is {format_one_line(endpoint.path, 100)} the path of its API? check the base URL"
+    return CallFailed("malformed", f"{endpoint.host} answered with a web page{code}; {remedy}")
 
 
 def build_speaks_tls_failure(endpoint: Endpoint) -> CallFailed:
@@ -135,25 +117,13 @@ def build_speaks_tls_failure(endpoint: Endpoint) -> CallFailed:
     return CallFailed("tls", f"{endpoint.host} requires TLS; use https:// in the base URL")
 
 
-def build_not_tls_failure(endpoint: Endpoint) -> CallFailed:
-    """Build the failure for TLS sent to a plain HTTP port."""
-    return CallFailed("tls", f"{endpoint.host} does not speak TLS; use http:// in the base URL")
-
-
-def build_total_timeout_failure(endpoint: Endpoint, partial: str) -> CallFailed:
-    """Build the failure for a call that exceeded the total timeout."""
-    what = f"{endpoint.host} did not finish within {endpoint.total_timeout:g} s"
-    remedy = "raise total_timeout in the configuration file, or use a faster model"
-    return CallFailed("timeout", f"{what}; {remedy}", partial)
-
-
 def match_known_failure(host: str, error: ServerError, partial: str = "") -> CallFailed | None:
     """Return the failure that a server's message identifies, whatever the status; None if it does not."""
     if error.too_long:
         tokens = f": {error.prompt_tokens} tokens" if error.prompt_tokens else ""
         limit = f", its limit is {error.limit_tokens}" if error.limit_tokens else ""
-        what = f"the prompt is too long for the model at {host}{tokens}{limit}"
-        return CallFailed("too_long", f"{what}; {SHORTEN_REMEDY}", partial)
+        reason = f"the prompt is too long for the model at {host}{tokens}{limit}"
+        return CallFailed("too_long", f"{reason}; {SHORTEN_REMEDY}", partial)
     quote = f" ({format_one_line(error.message)})" if error.message.strip() else ""
     if error.type in _RATE_LIMIT_TYPES:
         return CallFailed("rate_limited", f"rate limit of {host} reached{quote}; try again later", partial)
@@ -185,21 +155,20 @@ def build_status_failure(
         target = f" to {format_one_line(location)}" if location else ""
         return CallFailed("redirect", f"{host} redirects{target} ({status}); give the final address as the base URL")
     if status == 407 and endpoint.proxy:
-        what = f"the proxy {endpoint.proxy.host} requires a user and a password ({reply})"
-        return CallFailed("auth", f"{what} for requests to {host}; set them in the proxy variable")
+        reason = f"the proxy {endpoint.proxy.host} requires a user and a password ({reply})"
+        return CallFailed("auth", f"{reason} for requests to {host}; set them in the proxy variable")
     if is_page and 400 <= status < 500 and status not in (404, 405, 413, 429):
         return build_web_page_failure(endpoint, status)
     if status in (401, 403):
-        what, remedy = ("refused the key", "check") if endpoint.key else ("requires a key", "set")
-        return CallFailed("auth", f"{host} {what} ({reply}); {remedy} {endpoint.key_name}")
+        reason, remedy = ("refused the key", "check") if endpoint.key else ("requires a key", "set")
+        return CallFailed("auth", f"{host} {reason} ({reply}); {remedy} {endpoint.key_name}")
     if status == 404 and "model" in error.message.lower() and not is_page:
         model = format_one_line(endpoint.model, 100)
         return CallFailed("not_found", f"{host} does not know the model {model} ({reply}); name another one")
     if status in (404, 405):
+        path = format_one_line(endpoint.path, 100)
         remedy = f"check the base URL, or use the summarizer {endpoint.other_kind}"
-        return CallFailed(
-            "not_found", f"{host} has nothing at {format_one_line(endpoint.path, 100)} ({reply}); {remedy}"
-        )
+        return CallFailed("not_found", f"{host} has nothing at {path} ({reply}); {remedy}")
     if status == 429:
         return CallFailed("rate_limited", f"rate limit of {host} reached ({reply}); {wait_remedy}")
     if failure := match_known_failure(host, error):

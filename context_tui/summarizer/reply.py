@@ -196,9 +196,8 @@ class Reply:
         limit_phrase = f" within {max_tokens if output is None else output} tokens" if is_cut else ""
         if not text and thinking:
             remedy = "allow more tokens, or turn its thinking off"
-            raise CallFailed(
-                "thinking_only", f"the model at {host} wrote only thinking and no summary{limit_phrase}; {remedy}"
-            )
+            reason = f"the model at {host} wrote only thinking and no summary{limit_phrase}"
+            raise CallFailed("thinking_only", f"{reason}; {remedy}")
         if not text:
             raise CallFailed("empty", f"the model at {host} returned no text; try again, or use another model")
         if is_cut:
@@ -218,15 +217,14 @@ class Reply:
         if failure.kind == "web_page":
             return build_web_page_failure(endpoint)
         if failure.kind == "other_api":
-            what = f"{host} answers in the format of the other API"
-            return CallFailed("wrong_api", f"{what}; use the summarizer {failure.type}, or check the base URL", text)
+            remedy = f"use the summarizer {failure.type}, or check the base URL"
+            return CallFailed("wrong_api", f"{host} answers in the format of the other API; {remedy}", text)
         if failure.kind == "malformed":
             remedy = f"check the base URL, or use the summarizer {endpoint.other_kind}"
             return CallFailed("malformed", f"the reply of {host} is not a valid API response{quote}; {remedy}", text)
         if not text and not self._model and not self._thinking:
-            return CallFailed(
-                "empty", f"{host} sent an empty reply; the prompt may be too long for it: {SHORTEN_REMEDY}"
-            )
+            reason = f"{host} sent an empty reply; the prompt may be too long for it"
+            return CallFailed("empty", f"{reason}: {SHORTEN_REMEDY}")
         return CallFailed("cut", f"the reply of {host} ended before it was complete; try again", text)
 
 

@@ -121,7 +121,7 @@ def measure_policy(labs: Sequence[Named], policy: str, label: str, **params: Any
     values = build_params(policy_object, params)
     studies = [each.lab.run_study(policy_object, values, UNDO_RECORDED) for each in labs]
     pairs = zip(labs, studies, strict=True)
-    priced_studies = [(named, each) for named, each in pairs if each.price.rate_table.unit == "USD"]
+    priced_studies = [(session_lab, each) for session_lab, each in pairs if each.price.rate_table.unit == "USD"]
     return Totals(
         label,
         sum(len(each.replay.firings) for each in studies),
@@ -132,8 +132,8 @@ def measure_policy(labs: Sequence[Named], policy: str, label: str, **params: Any
         sum(each.price.baseline_cost for _, each in priced_studies),
         sum(each.price.cost for _, each in priced_studies),
         sum(
-            price_replay(each.replay, recorded=named.lab.recorded_calls, reuse="anywhere").cost
-            for named, each in priced_studies
+            price_replay(each.replay, recorded=session_lab.lab.recorded_calls, reuse="anywhere").cost
+            for session_lab, each in priced_studies
         ),
         sum(each.regret.dropped for each in studies),
         sum(each.regret.used_later for each in studies),
@@ -205,11 +205,11 @@ def _list_tested_calibrations(labs: Sequence[Named]) -> list[tuple[str, Any]]:
 
 def _format_calibration(labs: Sequence[Named]) -> list[str]:
     tested = _list_tested_calibrations(labs)
-    untested = sum(not each.error for named in labs for each in named.lab.recording.calibrations)
+    untested = sum(not each.error for session_lab in labs for each in session_lab.lab.recording.calibrations)
     calibrated, plain = (
         [_get_median(each, attribute) for _, each in tested] for attribute in ("error", "error_bytes4")
     )
-    scaled = [scale.all for named in labs for scale in named.lab.recording.scales.values()]
+    scaled = [scale.all for session_lab in labs for scale in session_lab.lab.recording.scales.values()]
     low, high = min(scaled, default=1), max(scaled, default=1)
     lines = [
         "## Calibration: computed sizes compared with recorded ones",
@@ -435,9 +435,9 @@ def _format_omissions(policies: Sequence[Totals]) -> list[str]:
 
 
 def _draw_policies(policies: Sequence[Totals]) -> str:
-    drawn = [each for each in policies if each.firings and each.cheaper >= MIN_SAVING_DRAWN]
+    selection = [each for each in policies if each.firings and each.cheaper >= MIN_SAVING_DRAWN]
     return _draw_money_and_regret(
-        "Policies", [Series(each.name, [(each.cheaper, each.tokens_used_later)]) for each in drawn]
+        "Policies", [Series(each.name, [(each.cheaper, each.tokens_used_later)]) for each in selection]
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from context_tui.cli.options import (
     add_policy_options,
     add_session_options,
+    build_number_type,
     build_parser,
     open_named_session,
     parse_arguments,
@@ -104,7 +105,7 @@ def run(arguments: Sequence[str]) -> int:
     )
     add(
         "--repeat",
-        type=_parse_rounds,
+        type=build_number_type("number of compactions"),
         default=1,
         metavar="N",
         help="compact N times, each time including the previous summary (default: 1)",
@@ -155,13 +156,6 @@ def _parse_contender_option(text: str) -> Contender:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def _parse_rounds(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of compactions; give a whole number") from None
-
-
 def _read_prompt(path: str) -> str:
     """Read a prompt file.
 
@@ -186,19 +180,12 @@ def _read_prompt(path: str) -> str:
 def build_report(session: Session, comparison: Comparison) -> dict[str, Any]:
     """Build the comparison as JSON-ready data (schema ``context-tui.compare/1``).
 
-    ``session {path, format, id}``, ``policy``, ``params``, ``reason`` (only where nothing would change, without
-    facts and summarizers), ``points`` (messages before which a compaction happens),
-    ``head {messages, first, last, tokens, estimator}``, ``facts_per_kind`` (the cap), ``interrupted``,
-    ``facts [{kind, text, message, block, voice, messages, quote, looked_for, need, shown}]`` (``shown``: whether what a
-    model is sent has it; a policy may cut results first), and
-    ``summarizers [{name, spec, kind, model, host, rounds}]`` with, for each round,
-    ``{at, head_messages, request_tokens, error, skipped, model, text, seconds, cost, price, tokens {estimated, output,
-    input}, stop_reason, checks [{name, ok, severity, detail}], kept {KIND: n}, facts [{kept, evidence,
-    again}]}``. Facts of a
-    round stand in the order of ``facts``; ``again``: the fact is also in a message after the first head. Tokens
-    ``estimated`` and ``request_tokens`` are bytes/4; ``output`` and ``input`` are reported by the server, or null.
-    ``cost`` is in US dollars by the list price of the model that answered, whoever serves it, null where that or the
-    number of tokens is unknown; ``price {date, source}`` is where that is from.
+    ``reason`` is set only if nothing would change; there are then no facts and no summarizers. ``points`` are the
+    messages before which a compaction happens, and ``facts_per_kind`` is a limit. A fact is ``shown`` if the request to
+    a model contains it: a policy may truncate results first. The facts of a round are in the order of ``facts``;
+    ``again`` means that the fact also occurs in a message after the first head. ``estimated`` and ``request_tokens``
+    are bytes/4; ``output`` and ``input`` are reported by the server, or null. ``cost`` is in US dollars at the list
+    price of the model that answered, and null if the price or the number of tokens is unknown.
     """
     plan, head = comparison.plan, comparison.plan.summarised_message_numbers
     return {

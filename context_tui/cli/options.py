@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -203,12 +204,20 @@ def build_choice_type(noun: str, names: Sequence[str]) -> Callable[[str], str]:
     return parse_choice
 
 
-def parse_message_number(text: str) -> int:
-    """Parse the number of a message, without checking that the session has it."""
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a message number; give a whole number") from None
+def build_number_type(noun: str, remedy: str = "a whole number", minimum: int | None = None) -> Callable[[str], int]:
+    """Build an argument type of whole numbers; with a *minimum*, written in digits only."""
+
+    def parse_number(text: str) -> int:
+        digits_only = text.isascii() and text.isdigit()
+        with suppress(ValueError):
+            if minimum is None or (digits_only and int(text) >= minimum):
+                return int(text)
+        raise argparse.ArgumentTypeError(f"{text!r} is not a {noun}; give {remedy}")
+
+    return parse_number
+
+
+parse_message_number = build_number_type("message number")
 
 
 def parse_seconds(text: str) -> float:

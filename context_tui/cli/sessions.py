@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from argparse import ArgumentTypeError
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from context_tui.cli.options import build_choice_type, build_parser, parse_arguments, parse_name
+from context_tui.cli.options import build_choice_type, build_number_type, build_parser, parse_arguments, parse_name
 from context_tui.cli.output import format_count, print_line, print_notice, print_table, write_json
 from context_tui.errors import ExitCode
 from context_tui.formats.registry import FORMATS
@@ -67,7 +66,8 @@ def run(arguments: Sequence[str]) -> int:
     add("--text", type=parse_name, metavar="TEXT", help=text_help)
     add("--here", action="store_true", help="only sessions of the current folder's project")
     limit_help = f"maximum number of sessions; 0 for all (default: {DEFAULT_LIMIT})"
-    add("--limit", type=_parse_limit, default=DEFAULT_LIMIT, metavar="N", help=limit_help)
+    limit_type = build_number_type("number of sessions", "0 or more", minimum=0)
+    add("--limit", type=limit_type, default=DEFAULT_LIMIT, metavar="N", help=limit_help)
     add("--brief", action="store_true", help="list names, times and sizes only, without reading sessions")
     add("--json", action="store_true", help="print one JSON document")
     options = parse_arguments(parser, arguments)
@@ -78,7 +78,12 @@ def run(arguments: Sequence[str]) -> int:
         matches = _filter_entries(entries, options, reader)
         matches.sort(key=lambda entry: -entry.info.time)
         page = matches[: options.limit or None]
-        overviews = {entry.key: _read_overview(entry, reader, brief=options.brief) for entry in page}
+        overviews = {
+            entry.key: SessionOverview(entry.agent, cwd=entry.info.cwd)
+            if options.brief
+            else reader.read_overview(entry)
+            for entry in page
+        }
         rows = [
             row
             for nested in _nest_entries(page, overviews)
@@ -96,12 +101,6 @@ def run(arguments: Sequence[str]) -> int:
     if len(page) < len(matches):
         print_notice(f"{len(page):,} of {format_count(len(matches), 'session')}; --limit 0 lists all")
     return ExitCode.DONE
-
-
-def _parse_limit(text: str) -> int:
-    if not text.isascii() or not text.isdigit():
-        raise ArgumentTypeError(f"{text!r} is not a number of sessions; give 0 or more")
-    return int(text)
 
 
 def _find_entries(paths: Sequence[str]) -> list[SessionEntry]:
@@ -147,10 +146,6 @@ def _has_words(entry: SessionEntry, words: Sequence[str], reader: OverviewReader
     if not all(word in text for word in words) and not brief:
         text = f"{text} {reader.read_title(entry.info)}".casefold()
     return all(word in text for word in words)
-
-
-def _read_overview(entry: SessionEntry, reader: OverviewReader, *, brief: bool) -> SessionOverview:
-    return SessionOverview(entry.agent, cwd=entry.info.cwd) if brief else reader.read_overview(entry)
 
 
 def _nest_entries(

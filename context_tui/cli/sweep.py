@@ -30,6 +30,7 @@ from context_tui.cli.options import (
     add_policy_file_option,
     add_replay_options,
     build_choice_type,
+    build_number_type,
     build_parser,
     list_policies,
     parse_arguments,
@@ -122,7 +123,8 @@ def _parse_options(arguments: Sequence[str]) -> argparse.Namespace:
     add("--parquet", type=parse_output_path, metavar="FILE", help="write the rows as Parquet (needs pyarrow)")
     add("--json", action="store_true", help="print one JSON document")
     add("--screen", action="store_true", help="show the settings and their sessions interactively")
-    add("--jobs", type=_parse_count, metavar="N", help="number of processes (default: one per core)")
+    jobs_type = build_number_type("number of processes", "1 or more", minimum=1)
+    add("--jobs", type=jobs_type, metavar="N", help="number of processes (default: one per core)")
     scheduler_help = "run on the Dask cluster at ADDRESS, such as tcp://host:8786"
     add("--scheduler", type=parse_name, metavar="ADDRESS", help=scheduler_help)
     gate_help = "exit 1 if a change of settings exceeds the limits in FILE"
@@ -135,16 +137,10 @@ def _parse_options(arguments: Sequence[str]) -> argparse.Namespace:
     if options.resume and not options.output:
         parser.error("--resume needs the file to continue; name it with -o")
     if options.screen and options.json:
-        parser.error("--screen shows what --json prints; give one of them")
+        parser.error("--screen and --json exclude each other; give one of them")
     if options.resume and options.force:
         parser.error("--resume continues a file and --force replaces it; give one of them")
     return options
-
-
-def _parse_count(text: str) -> int:
-    if not text.isdigit() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of processes; give 1 or more")
-    return int(text)
 
 
 # Settings

@@ -68,14 +68,12 @@ class FactMatcher:
 
     def match_fact(self, fact: Fact) -> FactSurvival:
         """Match a fact against the text."""
-        match fact.kind:
-            case FactKind.PATH:
-                return self._match_path(fact)
-            case FactKind.IDENTIFIER:
-                return self._match_identifier(fact)
-            case FactKind.NUMBER:
-                return self._match_number(fact)
-        return self._match_sentence(fact)
+        matchers = {
+            FactKind.PATH: self._match_path,
+            FactKind.IDENTIFIER: self._match_identifier,
+            FactKind.NUMBER: self._match_number,
+        }
+        return matchers.get(fact.kind, self._match_sentence)(fact)
 
     def _match_path(self, fact: Fact) -> FactSurvival:
         parts = fact.parts
@@ -87,9 +85,8 @@ class FactMatcher:
 
     def _match_identifier(self, fact: Fact) -> FactSurvival:
         name = fact.parts[0]
-        return (
-            self._build_evidence(self._names[name]) if name in self._names else FactSurvival(False, f"no word {name}")
-        )
+        at = self._names.get(name)
+        return FactSurvival(False, f"no word {name}") if at is None else self._build_evidence(at)
 
     def _match_number(self, fact: Fact) -> FactSurvival:
         digits, unit = fact.parts
